@@ -1,4 +1,4 @@
-"""The registry of what this node serves: from a path to its endpoint, and from a misspelt one to the nearest."""
+"""The registry of endpoints that this node serves: lookup by path, and suggestions for misspelled paths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from upstreams.model.endpoint import Endpoint
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One endpoint in the registry; `available` is false while a credential that it needs is missing."""
+    """One endpoint in the registry; `available` is False if a credential that it needs is missing."""
 
     id: str
     path: str
@@ -22,7 +22,7 @@ class Listing:
 
 
 class Catalog:
-    """Every endpoint by its id `platform/resource`, in the order of the declarations."""
+    """All endpoints by id `platform/resource`, in the order of their declaration."""
 
     def __init__(self, sites: Iterable[Site]) -> None:
         self.sites = {site.platform.slug: site for site in sites}
@@ -30,23 +30,23 @@ class Catalog:
         self._ids = KnownNames(listing.id for listing in self.available())
 
     def at(self, path: str) -> Listing | None:
-        """The endpoint that a request path names, such as `/v1/github/profile`."""
+        """Return the endpoint at a request path, such as `/v1/github/profile`; None if there is none."""
         return self._by_path.get(path)
 
     def by_id(self, id: str) -> Listing | None:  # noqa: A002 - the specification's name
-        """The endpoint of an id, such as `github/profile`."""
+        """Return the endpoint with an id, such as `github/profile`; None if there is none."""
         return self._by_path.get(f"/v1/{id}")
 
     def all(self) -> list[Listing]:
-        """Every endpoint, also those that lack a credential."""
+        """Return all endpoints, including those that lack a credential."""
         return list(self._by_path.values())
 
     def available(self) -> list[Listing]:
-        """Return the endpoints that can be called now, as the catalog shows them."""
+        """Return the endpoints that can be called now, as listed in the catalog."""
         return [listing for listing in self._by_path.values() if listing.available]
 
     def nearest(self, path: str) -> str | None:
-        """The path that was probably meant; None if none is similar."""
+        """Return the path that was probably meant; None if no path is similar."""
         near = self._ids.nearest(path.removeprefix("/v1/"))
         return None if near is None else f"/v1/{near}"
 

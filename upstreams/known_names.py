@@ -1,4 +1,4 @@
-"""Suggestions for misspelled names, at a cost that hardly grows with the number of names."""
+"""Suggestions for misspelled names, at a cost that hardly depends on the number of names."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from itertools import pairwise
 from typing import Final
 
 _TEXT_MAX: Final = 200
-"""Characters of a text that are compared."""
+"""Maximum characters of a text that are compared."""
 _COMPARED_MAX: Final = 16
 _BITS: Final = 512
 
 
 class KnownNames:
-    """A fixed set of names, and the one that a misspelled text probably means.
+    """A fixed set of names, with suggestions for misspelled ones.
 
-    `get_close_matches` takes about 25 us a name, which is 20 ms for 800 paths. So only the names that share most pairs
-    of letters with the text are compared by it. A set of pairs is the bits of a number.
+    `get_close_matches` takes about 25 us per name, which is 20 ms for 800 paths. Therefore only the names that share
+    the most letter pairs with the text are compared by it. A set of pairs is a bit set in an integer.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -26,9 +26,9 @@ class KnownNames:
         self._pairs: list[tuple[int, str]] | None = None
 
     def nearest(self, text: str, *, cutoff: float = 0.6) -> str | None:
-        """The name that `text` probably means; None if none is as similar as `cutoff`, from 0 to 1."""
+        """Return the name that `text` probably means; None if no name has a similarity of `cutoff` (0 to 1)."""
         text = text[:_TEXT_MAX]
-        if self._pairs is None:  # at the first mistake, so that a start does without it
+        if self._pairs is None:  # on the first mistake, so that startup does not pay for it
             self._pairs = [(_pairs_in(name), name) for name in self._names]
         sent = _pairs_in(text)
         size = sent.bit_count()
@@ -38,7 +38,7 @@ class KnownNames:
 
 
 def _pairs_in(text: str) -> int:
-    """The pairs of neighbouring letters in a text, each as one bit of a number."""
+    """Return the pairs of adjacent letters in a text as a bit set."""
     found = 0
     for first, second in pairwise(text):
         found |= 1 << (ord(first) * 31 + ord(second)) % _BITS

@@ -1,4 +1,4 @@
-"""The skeleton of a platform, as `sluice platforms new` writes it: one endpoint of each kind, which its cases test."""
+"""The skeleton of a platform, as `sluice platforms new` writes it: one endpoint of each kind, tested by its cases."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ post_of = record_map(
 """A post."""
 '''
 
-_CASES = '''"""$title's cases; what is expected is read by a table of its own, and not with the platform's code."""
+_CASES = '''"""$title's cases. The expected records come from separate tables, not from the platform's code."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ CASES = (
 )
 '''
 
-_TRAPS = '''"""$title: what is odd about it, one test a trap."""
+_TRAPS = '''"""The peculiarities of $title, one test for each."""
 
 from __future__ import annotations
 
@@ -137,11 +137,11 @@ from .cases import CASES
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_an_answer_becomes_what_the_tables_say(case: Case) -> None:
+def test_answer_matches_its_table(case: Case) -> None:
     check(PLATFORM, case)
 
 
-def test_a_suspended_account_is_gone() -> None:
+def test_suspended_account_is_gone() -> None:
     with pytest.raises(NotFound) as refusal:
         drive(PLATFORM, "profile", {"handle": "ada"}, always({"error": "suspended"}, 410))
     assert refusal.value.reason == "account_gone"
@@ -157,23 +157,23 @@ _FILES = {
 
 
 class SkeletonRefused(Exception):
-    """No skeleton was written, and why."""
+    """The skeleton could not be written; the message contains the reason."""
 
 
 def write_skeleton(slug: str, folder: Path) -> list[Path]:
-    """Write a platform's files into a checkout, and return them.
+    """Write the files of a new platform into a checkout, and return their paths.
 
     Raises:
-        SkeletonRefused: the slug can name no platform or names one already, or the folder is no checkout.
+        SkeletonRefused: The slug is invalid or already in use, or the folder is not a checkout.
     """
     if _SLUG.fullmatch(slug) is None or keyword.iskeyword(slug):
         raise SkeletonRefused(
-            f"{slug!r} can be no platform's slug: small letters, digits and underscores, a letter first"
+            f"{slug!r} is not a valid slug. Use lowercase letters, digits and underscores, starting with a letter."
         )
     if not (folder / _PACKAGE).is_dir():
-        raise SkeletonRefused(f"{folder} is no checkout: it has no {_PACKAGE}")
+        raise SkeletonRefused(f"{folder} is not a checkout: it does not contain {_PACKAGE}")
     if (folder / _PACKAGE / slug).exists():
-        raise SkeletonRefused(f"there is a platform {slug} already")
+        raise SkeletonRefused(f"the platform {slug} already exists")
     written = []
     for name, text in _FILES.items():
         path = folder / Template(name).substitute(slug=slug)
@@ -185,5 +185,5 @@ def write_skeleton(slug: str, folder: Path) -> list[Path]:
 
 
 def _sorted(imports: re.Match[str]) -> str:
-    """Return a block of imports in order, in which the slug's place depends on its letters."""
+    """Return a block of imports, sorted, because the position of the slug depends on its letters."""
     return "".join(sorted(imports[0].splitlines(keepends=True), key=lambda line: line.split()[1]))

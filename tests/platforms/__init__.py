@@ -1,4 +1,4 @@
-"""One folder a platform: its recorded exchanges as cases, hand-made bodies, and a walk through its stand-in."""
+"""One folder per platform: its recorded exchanges as cases, handmade bodies, and tests over its stand-in."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""Recorded exchanges as cases: which endpoint a recording belongs to, and what has to come out of it.
+"""Recorded exchanges as cases: the endpoint that a recording belongs to, and the expected result.
 
-A folder's `cases.py` holds `CASES`; its test runs `check(PLATFORM, case)` for each. The same cases are run through the
-whole gateway, so each says everything that a request needs.
+The `cases.py` of a folder contains `CASES`; its test runs `check(PLATFORM, case)` for each. The same cases run through
+the whole gateway, so each contains everything that a request needs.
 """
 
 from __future__ import annotations
@@ -37,25 +37,26 @@ class Case:
     resource: str
     params: Mapping[str, str | int]
     answers: Mapping[str, Any]
-    """`host/path` of each upstream request (no query), in their order -> the file in the platform's folder of
-    recordings, the folder and file of another one, or a body made by hand."""
+    """`host/path` of each upstream request (without query), in order, mapped to a file in the platform's folder of
+    recordings, to a folder and file of another platform, or to a handmade body."""
     expected: Callable[..., list[Record] | Record] | None = None
-    """From the recorded bodies, in the order of `answers`, to the records without computed fields."""
+    """Builds the expected records, without computed fields, from the recorded bodies in the order of `answers`."""
     has_more: bool | None = None
     total: int | None = None
     refused: type[UpstreamError] | None = None
     reason: str | None = None
     credentials: Mapping[str, str] = field(default_factory=dict)
     without_credentials: bool = False
-    """True: of an endpoint that asks another source where the operator configured none."""
+    """Whether the endpoint calls another source if the operator did not configure credentials."""
 
     def known(self, usual: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the credentials of the request: its own, else the usual ones where any may be there."""
+        """Return the credentials of the request: its own, or else the usual ones if credentials are allowed."""
         return self.credentials or ({} if self.without_credentials else usual)
 
 
 def recordings_dir() -> Path:
-    """The folder of recordings beside the project; without it the test is skipped, or fails where they are required."""
+    """Return the folder of recordings next to the project. Without it the test is skipped, or fails if recordings are
+    required."""
     folder = Path(__file__).resolve().parents[3] / "shared" / "recordings"
     if folder.is_dir():
         return folder
@@ -66,7 +67,7 @@ def recordings_dir() -> Path:
 
 
 def recorded(slug: str, file: Any) -> Answer:
-    """The answer that a recording holds; a body that is made by hand is its own."""
+    """Return the answer in a recording; a handmade body is used directly."""
     if not isinstance(file, str):
         return told_as_sent(200, {}, file)
     response = orjson.loads((recordings_dir() / (file if "/" in file else f"{slug}/{file}")).read_bytes())["response"]
@@ -80,13 +81,14 @@ def _header(value: Any) -> str:
 
 
 def file_for(answers: Mapping[str, Any], host_and_path: str) -> Any:
-    """The recording for `host/path`, percent-encoded or not, in any case: platforms ignore it in names."""
+    """Return the recording for `host/path`, percent-encoded or not, in any case, because platforms ignore case in
+    names."""
     files = {place.lower(): file for place, file in answers.items()}
     return files.get(host_and_path.lower()) or files.get(unquote(host_and_path).lower())
 
 
 def from_recordings(slug: str, answers: Mapping[str, Any]) -> Upstream:
-    """An upstream that answers with recordings; an optional call without one fails as it does with a 404."""
+    """Return an upstream that answers with recordings; an optional call without a recording fails like a 404."""
 
     def answer(host_and_path: str, call: Call) -> Answer:
         file = file_for(answers, host_and_path)
@@ -99,7 +101,7 @@ def from_recordings(slug: str, answers: Mapping[str, Any]) -> Upstream:
 
 
 def check(platform: Platform, case: Case) -> None:
-    """Drive the case's request over its recordings and compare what comes out, field by field."""
+    """Run the case's request over its recordings, and compare the result field by field."""
     upstream = from_recordings(platform.slug, case.answers)
     if case.refused is not None:
         with pytest.raises(case.refused) as refusal:
@@ -125,7 +127,7 @@ def walk(
     credentials: Mapping[str, str] | None = None,
     id_of: Callable[[Record], object] = lambda record: record["id"] or str(record),
 ) -> list[Page]:
-    """Every page of a list of the stand-in, to the last one; ids must not repeat."""
+    """Yield every page of a stand-in's list up to the last one; ids must not repeat."""
     upstream = from_sandbox()
     pages: list[Page] = []
     cursor: State | None = None

@@ -1,7 +1,7 @@
 """Runs a platform's reads without a socket: upstream answers come from recordings, a stand-in or the test itself.
 
-What the fetch does to an answer (redirects, refusals, bodies that are no JSON) is done here in the same way, so that a
-test of a platform sees what the gateway would see.
+Redirects, refusals and bodies that are not JSON are handled in the same way as by the fetch, so that a platform's test
+sees the same as the gateway.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from upstreams.sandbox.site import answer as answered
 from upstreams.sandbox.stand_ins import load_routes
 
 NOW_AT = 1_735_689_600.0
-"""The first instant of 2025: what `Args.now_at` holds unless a test says otherwise."""
+"""The start of 2025: the default of `Args.now_at`."""
 _REDIRECTS_MAX = 3
 _PAGES_LEFT = 100
-"""Pages that a walk may still take, whenever it asks."""
+"""The number of pages that a walk may still read, whenever it asks."""
 _UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 Upstream = Callable[[str, Call], Answer]
@@ -55,10 +55,10 @@ def drive(
     credentials: Mapping[str, str] | None = None,
     rung_index: int = 0,
 ) -> Page | Single:
-    """The result of the endpoint's read, or of one of its fallbacks, when `answer` stands for the upstream.
+    """Return the result of the endpoint's read, or of one of its fallbacks, with `answer` in place of the upstream.
 
     Raises:
-        UpstreamError: the refusal that the fetch would raise.
+        UpstreamError: The refusal that the fetch would raise.
     """
     found = endpoint(platform, resource)
     known = dict(credentials or {})
@@ -97,12 +97,12 @@ def drive(
 
 
 def endpoint(platform: Platform, resource: str) -> Endpoint:
-    """The endpoint of a resource."""
+    """Return the endpoint of a resource."""
     return next(found for found in platform.endpoints if found.resource == resource)
 
 
 def _values(found: Endpoint, params: Mapping[str, str | int]) -> dict[str, Value]:
-    """The parameters as the gateway hands them to a read: declared ones only, defaults filled in, integers as int."""
+    """Return the parameters as the gateway passes them to a read: declared ones, with defaults, integers as int."""
     declared = {param.name: param for param in found.params}
     assert params.keys() <= declared.keys(), f"{found.resource} does not declare {params.keys() - declared.keys()}"
     for group in found.one_of:
@@ -127,7 +127,7 @@ def _typed(value: Value, kind: str) -> Value:
 
 
 def _run(steps: Generator[Any, Any, Any], ask: Callable[[Call | Part], Answer | Missing | Fetched]) -> object:
-    """Run a generator to its end; after its first call, what it raises on a strange body is the fetch's refusal."""
+    """Run a generator to its end; errors on a strange body, after its first call, become the fetch's refusal."""
     wanted = next(steps)
     while True:
         answers: Any = _PAGES_LEFT
@@ -138,12 +138,12 @@ def _run(steps: Generator[Any, Any, Any], ask: Callable[[Call | Part], Answer | 
         except StopIteration as done:
             return done.value
         except _UNREADABLE as exc:
-            raise UpstreamFailed("the platform", f"another shape than documented: {exc!r}") from exc
+            raise UpstreamFailed("the platform", f"the body does not have the documented structure: {exc!r}") from exc
 
 
 def _served(slug: str) -> Platform:
     if slug not in platform_slugs():
-        raise PartUnavailable(slug, "the platform is not served by this node")
+        raise PartUnavailable(slug, "this node does not serve the platform")
     return load_platform(slug)
 
 
@@ -158,7 +158,7 @@ def _asked(platform: Platform, call: Call, values: Mapping[str, Value], answer: 
 
 
 def _followed(base_url: str, call: Call, answer: Upstream) -> Answer:
-    """The answer at the end of the redirects, as long as they stay on the host."""
+    """Return the answer after the redirects that stay on the host."""
     base = urlsplit(base_url)
     path = urlsplit(call.target(base.path.rstrip("/"))).path
     for _ in range(_REDIRECTS_MAX + 1):
@@ -170,7 +170,7 @@ def _followed(base_url: str, call: Call, answer: Upstream) -> Answer:
         if (target.netloc or base.netloc) != base.netloc:
             raise UpstreamFailed(base.netloc, f"redirects to another host, {target.netloc}")
         path = target.path
-    raise UpstreamFailed(base.netloc, "redirects in a circle")
+    raise UpstreamFailed(base.netloc, "too many redirects")
 
 
 def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
@@ -182,12 +182,12 @@ def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
     if isinstance(call.accepts, Form):
         return got._replace(body=_read(call.accepts, got))
     if isinstance(got.body, str) and call.accepts == "json":
-        raise UpstreamFailed(got.source, "JSON was due, text came", passing=True)
+        raise UpstreamFailed(got.source, "expected JSON, got text", passing=True)
     return got
 
 
 def _read(form: Form, got: Answer) -> Any:
-    """What a form other than JSON makes of a body."""
+    """Return the values that a form other than JSON reads from a body."""
     raw = got.raw or (got.body.encode() if isinstance(got.body, str) else orjson.dumps(got.body))
     try:
         return form.read(raw, got.headers.get("content-type", ""))
@@ -196,22 +196,22 @@ def _read(form: Form, got: Answer) -> Any:
 
 
 def told(body: Any, status: int = 200, **headers: str) -> Answer:
-    """An upstream answer made by hand; `retry_after="7"` is the header `retry-after`."""
+    """Return a handmade upstream answer; `retry_after="7"` is the header `retry-after`."""
     return Answer(status, {name.replace("_", "-"): value for name, value in headers.items()}, body)
 
 
 def always(body: Any, status: int = 200, **headers: str) -> Upstream:
-    """An upstream that answers every call alike."""
+    """Return an upstream that answers every call in the same way."""
     return lambda _host_and_path, _call: told(body, status, **headers)
 
 
 def from_sandbox() -> Upstream:
-    """The stand-ins of every platform, asked as over HTTP."""
+    """Return the stand-ins of every platform, called as over HTTP."""
     return sandbox_of(load_routes())
 
 
 def sandbox_of(routes: Routes) -> Upstream:
-    """Stand-ins, asked as over HTTP."""
+    """Return stand-ins, called as over HTTP."""
 
     def answer(host_and_path: str, call: Call) -> Answer:
         host, _, path = host_and_path.partition("/")
@@ -228,7 +228,7 @@ def sandbox_of(routes: Routes) -> Upstream:
 
 
 def told_as_sent(status: int, headers: Mapping[str, str], body: Any) -> Answer:
-    """An answer as it comes over the wire: header names in lower case, a text that is JSON parsed."""
+    """Return an answer as received over the network: header names in lower case, JSON text parsed."""
     raw = body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else orjson.dumps(body)
     try:
         parsed = orjson.loads(raw)

@@ -1,4 +1,4 @@
-"""A platform whose hosts callers name, over a scripted upstream: what its reads and its hosts make of each other."""
+"""A platform at hosts that callers name, over a scripted upstream."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONG_S = 20.0
 
 
 class Hosted:
-    """The platform's site at every host; `script` answers each call, and none is tried again."""
+    """The platform's site at every host; `script` answers each call, without retries."""
 
     def __init__(self, platform: Platform, script: Script) -> None:
         self.platform = platform
@@ -47,17 +47,17 @@ class Hosted:
         self.site = Site(platform, sources, credentials={}, user_agent="sluice/1")
 
     async def get(self, resource: str, cursor: State | None = None, **params: Any) -> Page | Single:
-        """The result of a request.
+        """Return the result of a request.
 
         Raises:
-            UpstreamError, LimitError: why there is none.
+            UpstreamError, LimitError: The request failed.
         """
         one = endpoint(self.platform, resource)
         planned = plan(self.site, one, Args(one.canonical(params), cursor))
         return (await fetch(planned, trio.current_time() + _LONG_S)).result
 
     def asked(self) -> list[str]:
-        """The host and the path of each call since this was asked for last."""
+        """Return the host and path of each call since the last time that this was called."""
         asked = [f"{call.origin.host}{call.target.partition('?')[0]}" for call in self.exchange.calls]
         self.exchange.calls.clear()
         return asked

@@ -1,4 +1,4 @@
-"""Counts lines an endpoint for each platform: `python -m tests.platforms.lines`."""
+"""Counts lines per endpoint for each platform: `python -m tests.platforms.lines`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ DECLARED = frozenset(
         "wikipedia", "youtube",
     }
 )  # fmt: skip
-"""The platforms that were first declared in today's form."""
+"""The platforms that were first declared in the current form."""
 LINES_MAX = 60
-"""The lines an endpoint that their median may have."""
+"""The maximum median of lines per endpoint."""
 
 
 class Lines(NamedTuple):
-    """The lines of one platform, without blank ones; a stand-in that the tool made counts for none."""
+    """The lines of one platform, without blank ones; a generated stand-in does not count."""
 
     slug: str
     endpoints: int
@@ -32,7 +32,7 @@ class Lines(NamedTuple):
 
     @property
     def each(self) -> float:
-        """The lines an endpoint."""
+        """Lines per endpoint."""
         return (self.adapter + self.cases + self.traps) / self.endpoints
 
 
@@ -52,7 +52,7 @@ def lines_of_platforms() -> Iterator[Lines]:
 
 
 def median_of_declared() -> float:
-    """The median of lines an endpoint, of the platforms that were first declared in today's form."""
+    """The median of lines per endpoint, over the platforms that were first declared in the current form."""
     return median(one.each for one in lines_of_platforms() if one.slug in DECLARED)
 
 
@@ -61,7 +61,7 @@ def _lines(path: Path) -> int:
 
 
 def main() -> None:
-    """Print a line a platform, and the medians."""
+    """Print one line per platform, and the medians."""
     found = list(lines_of_platforms())
     print(f"{'platform':16}{'endpoints':>10}{'adapter':>10}{'cases':>8}{'traps':>8}{'an endpoint':>14}")
     for one in found:

@@ -1,4 +1,4 @@
-"""Makes the calls of a stand-in's file of the exchanges that were played."""
+"""Generates the calls of a stand-in's file from the exchanges that were played."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def calls_of(pattern: str, found: list[Exchange], literals: frozenset[str]) -> Iterator[Json]:
-    """The calls of one path: one, or one for each value of the request by which its endpoints differ."""
+    """Return the calls of one path: one, or one for each value of the request that distinguishes its endpoints."""
     groups: dict[str, list[Exchange]] = {}
     for exchange in found:
         groups.setdefault(str(_when(exchange, found)), []).append(exchange)
@@ -65,7 +65,7 @@ $rows
 
 
 def _text(good: list[Exchange]) -> Json:
-    """A body that is no JSON, to be written by hand; of a feed there is one to begin with."""
+    """Return a body that is not JSON, to be completed by hand; a feed starts with a default."""
     pages = next((one.pages for one in good if one.pages is not None), None)
     paged = {"rows": "", "paging": _named(pages.paging)} if pages else {}
     if good[0].is_feed:
@@ -74,7 +74,7 @@ def _text(good: list[Exchange]) -> Json:
 
 
 def _when(exchange: Exchange, found: list[Exchange]) -> dict[str, str | None]:
-    """The values of a request that only its endpoint's calls have, where several endpoints share a path."""
+    """Return the values that only this endpoint's requests have, if several endpoints share a path."""
     if len({one.resource for one in found}) == 1:
         return {}
     fixed = {resource: _fixed([one for one in found if one.resource == resource]) for resource in _resources(found)}
@@ -88,7 +88,7 @@ def _resources(found: list[Exchange]) -> list[str]:
 
 
 def _fixed(found: list[Exchange]) -> dict[str, str]:
-    """The values that are the same in each of these requests and come from no parameter."""
+    """Return the values that are the same in all of these requests and do not come from a parameter."""
     given = {str(value) for one in found for value in one.params.values()}
     first = {**found[0].request.query, **_json_values(found[0])}
     return {
@@ -106,7 +106,7 @@ def _json_values(exchange: Exchange) -> dict[str, str]:
 
 
 def _answered(good: list[Exchange], literals: frozenset[str]) -> Json:
-    """The template of good answers, and how their list is paged."""
+    """Return the template of successful answers, and the paging of their list."""
     if not good:
         return {}
     pages = next((one.pages for one in good if one.pages is not None), None)
@@ -128,7 +128,7 @@ def _answered(good: list[Exchange], literals: frozenset[str]) -> Json:
 
 
 def _named(paging: Paging) -> Json:
-    """The paging object as the template has it: that of the model which a platform's own stands on."""
+    """Return the paging object for the template: the one of the model that the platform's own is based on."""
     model = next(one for one in type(paging).__mro__ if one.__module__.startswith("upstreams.model.paging"))
     told = {one.name: (getattr(paging, one.name), one.default) for one in dataclasses.fields(model) if one.init}
     return {
@@ -139,12 +139,12 @@ def _named(paging: Paging) -> Json:
 
 
 def rows_at(pages: Pages) -> tuple[str, ...]:
-    """The path of the rows in a body."""
+    """Return the path of the rows in a body."""
     return pages._rows._at
 
 
 def _values(exchange: Exchange, control: set[str | None]) -> dict[str, str]:
-    """The names of the request's values by their text."""
+    """Return the names of the request's values by their text."""
     pieces = re.split(r"\{(\w+)\}", exchange.pattern)
     pieces[::2] = map(re.escape, pieces[::2])
     pieces[1::2] = (f"(?P<{name}>[^/]+)" for name in pieces[1::2])
@@ -167,7 +167,7 @@ def _drop(body: Any, steps: list[str]) -> None:
 
 
 def _number_rows(rows: list[Any], good: list[Exchange], paging: ByLastId) -> None:
-    """Let the member that the next page begins at tell the row's place."""
+    """Make the member that identifies the next page depend on the row's position."""
     for one in good:
         wanted = one.last_row.get(paging.of)
         told = _at(one.body, rows_at(one.pages)) if one.pages is not None else []
@@ -181,7 +181,7 @@ def _number_rows(rows: list[Any], good: list[Exchange], paging: ByLastId) -> Non
 
 
 def _refused(refused: list[Exchange], literals: frozenset[str]) -> Json:
-    """The answer to a request for nothing; of its texts those stay that the platform's code looks for."""
+    """Return the answer to a request for something missing; texts that the platform's code looks for are kept."""
     if not refused:
         return {}
     one = refused[0]

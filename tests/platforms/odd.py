@@ -1,4 +1,4 @@
-"""Changes of a good body on a bad day: changes inside of its JSON, and changes of the bytes that carry it."""
+"""Corruptions of a good body: changes inside its JSON, and changes of the bytes that carry it."""
 
 from __future__ import annotations
 

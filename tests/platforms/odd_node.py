@@ -1,6 +1,6 @@
-"""A node that is asked what its upstream answers well, and then again while the upstream answers oddly.
+"""A node that receives a good answer from its upstream, and is then called again while the upstream answers oddly.
 
-One node serves all tests of a module, in a thread of its own; the stand-ins answer.
+One node serves all tests of a module, in its own thread; the stand-ins answer.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ PATIENCE_S = 3_600.0
 
 
 def unhurried(platform: Platform) -> Platform:
-    """The platform without its pace and its quotas, which would hold up whoever asks hundreds of times."""
+    """The platform without its pace and quotas, which would hold back a client with hundreds of requests."""
     return replace(platform, pace=None, rest=lambda _answer: None)
 
 
 @dataclass(slots=True)
 class Question:
-    """A request that is answered well, and what the upstream says to it, by `host/path?query`."""
+    """A request with a successful answer, and the upstream's answers to it, by `host/path?query`."""
 
     endpoint: Endpoint
     target: str
@@ -49,7 +49,7 @@ class Question:
 
     @property
     def odd_ones(self) -> list[str]:
-        """The upstream requests whose answers may be changed: not those of signing in."""
+        """The upstream requests whose answers may be changed, without sign-ins."""
         return sorted(asked for asked, told in self.told.items() if told.status == 200)
 
 
@@ -64,7 +64,7 @@ def questions_of(platform: Platform) -> Iterator[Question]:
 
 @dataclass(slots=True)
 class OddBench:
-    """A node before every platform, the questions that it answers well, and what it was paid for them."""
+    """A node in front of every platform, the requests that it answers successfully, and what they cost."""
 
     node: OpenNode
     token: trio.lowlevel.TrioToken
@@ -108,7 +108,7 @@ class OddBench:
         return await self.ask(question)
 
     async def assert_sound(self) -> None:
-        """A request that was not answered is refunded: the balance is as it was, less the costs that answers name."""
+        """Check that a failed request is refunded: the balance is lower only by the costs in the answers."""
         assert self.node.log_events("request_failed") == []
         await self.node.assert_sound()
         assert await self.node.money() == (CREDITS - self.credits_used, 0)
@@ -116,7 +116,7 @@ class OddBench:
 
 @contextmanager
 def running_bench(folder: Path) -> Iterator[OddBench]:
-    """A node in a thread; it proves its books when the block ends."""
+    """Run a node in a thread, and verify its ledger when the block ends."""
     with ThreadPoolExecutor(1) as threads:
         opened: Future[OddBench] = Future()
         stop = trio.Event()
@@ -143,7 +143,7 @@ async def _serve(folder: Path, opened: Future[OddBench], stop: trio.Event) -> No
 
 
 def check_envelope(question: Question, answer: Answered) -> None:
-    """The answer keeps every promise: of a success, of nothing, or of a failure."""
+    """Check that the answer keeps every promise for a success, a missing item, or a failure."""
     body = answer.json
     assert body["request_id"] == answer.headers["x-request-id"]
     if answer.status != 200:

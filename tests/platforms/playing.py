@@ -1,4 +1,4 @@
-"""Plays a platform's cases through its readers: what was asked, and which members of the answers were read."""
+"""Runs a platform's cases through its readers, and records the calls and the members that were read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Exchange:
     status: int
     headers: Mapping[str, str]
     body: Any
-    """What was read of it; the whole of a text."""
+    """What was read from the answer; the whole of a text."""
     params: Mapping[str, str | int]
     is_feed: bool = False
     pages: Pages | None = None
@@ -46,11 +46,11 @@ class Exchange:
     last_row: Mapping[str, Any] = field(default_factory=dict)
     """The record of the list's last row."""
     sought: frozenset[str] = frozenset()
-    """The paths of members that were looked for and are not there."""
+    """The paths of members that were looked for but do not exist."""
 
     @property
     def place(self) -> str:
-        """Method, host and path as they were asked for."""
+        """Method, host and path of the call."""
         return f"{self.request.method} {self.request.host}{self.request.path}"
 
 
@@ -78,7 +78,7 @@ def play(platform: Platform, case: Case) -> list[Exchange]:
 
 @contextmanager
 def _noted_pages(exchanges: list[Exchange]) -> Iterator[None]:
-    """Note at each exchange by which `Pages` its list was read, also where a generator does it."""
+    """Record at each exchange which `Pages` read its list, also in a generator."""
     read = Pages.page
 
     def page(self: Pages, args: Args, answer: Answer) -> Page:
@@ -140,13 +140,13 @@ def _segment(segment: str, known: Mapping[str, str], used: dict[str, int]) -> st
 
 
 def _in(value: str, segment: str) -> bool:
-    """Whether a segment is a value with something around it: `{username}.json`."""
+    """Return whether a segment is a value with surrounding text: `{username}.json`."""
     found = segment.partition(value) if len(value) > 2 else ("", "", "")
     return bool(found[1]) and not (found[0][-1:].isalnum() or found[2][:1].isalnum())
 
 
 def _words(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every value as text, and the pieces of addresses, by which something else may be asked for."""
+    """Return every value as text, and the parts of URLs, from which another call may be built."""
     for name, value in values.items():
         text = str(value)
         if isinstance(value, bool) or not text:
@@ -158,7 +158,7 @@ def _words(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _named(body: Any) -> dict[str, Any]:
-    """The texts and numbers of an answer's objects near its top, which a second call may be made of."""
+    """Return the texts and numbers near the top of an answer, from which a second call may be built."""
     found: dict[str, Any] = {}
     near = [body, *(body.values() if isinstance(body, dict) else body[:1] if isinstance(body, list) else ())]
     near += [one[0] for one in near if isinstance(one, list) and one]

@@ -1,7 +1,7 @@
-"""The API's promises on each record (spec 2.2, decisions 3): of the first ones from their tables, not from the code.
+"""The API's promises for each record (spec 2.2, decisions 3): for the first archetypes from their tables, not the code.
 
-A promise is a function that says whether a value keeps it. Whatever an upstream does not send is null, so that None
-keeps every promise but that of an object or a list which is always there.
+A promise is a function that returns whether a value keeps it. Values that an upstream does not send are null, so None
+keeps every promise except for an object or a list that is always present.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ POST = fields(
 
 
 def comment(value: Any) -> bool:
-    """A comment and the replies to it; of a deleted one neither text nor author is left."""
+    """A comment and its replies; a deleted comment has neither text nor author."""
     assert fields(
         id=words,
         url=words,

@@ -1,7 +1,7 @@
-"""Writes the made stand-in of a platform from its cases: `python -m tests.platforms.stand_in SLUG`.
+"""Generates the stand-in of a platform from its cases: `python -m tests.platforms.stand_in SLUG`.
 
-Read the file before it is committed, and mend by hand what a kind does not say. When the tool runs again, what
-stands in the file stays: members that are read now are added, and those that nothing reads any more are taken away.
+Review the file before you commit it, and complete by hand what a kind cannot express. When the tool runs again, it
+keeps the content of the file, adds members that are read now, and removes members that are no longer read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 def main(slug: str) -> None:
-    """Write the file, and say what it lacks."""
+    """Write the file, and print what it lacks."""
     platform: Platform = import_module(f"upstreams.platforms.{slug}").PLATFORM
     cases: tuple[Case, ...] = import_module(f"tests.platforms.{slug}.cases").CASES
     file = FOLDER / f"{slug}.json"
@@ -71,7 +71,7 @@ def _paths(template: Any, path: str = "") -> Iterator[str]:
 
 
 def made_of(platform: Platform, exchanges: list[Exchange], before: Json) -> Json:
-    """The template file; what was written by hand into the one before stays."""
+    """Return the template file; manual edits in the previous one are kept."""
     calls: dict[str, list[Exchange]] = {}
     documents = {call["call"]: _route(call) for call in before.get("calls", ()) if "text" in call}
     for exchange in exchanges:
@@ -88,7 +88,7 @@ def made_of(platform: Platform, exchanges: list[Exchange], before: Json) -> Json
 
 
 def _route(call: Json) -> re.Pattern[str]:
-    """The places that a call answers, of which one that is written by hand may take more than its cases name."""
+    """Return the places that a call answers; a handwritten one may accept more than its cases name."""
     method, _, place = call["call"].partition(" ")
     host, _, path = place.partition("/")
     return re.compile(f"{method} {re.escape(host)}{expression(f'/{path}').pattern}")
@@ -99,7 +99,7 @@ def _identity(call: Json) -> tuple[str, str]:
 
 
 def _merged(made: Json, before: Json) -> Json:
-    """The call as it is made now, with what was written into it by hand."""
+    """Return the newly generated call with the manual edits of the previous one."""
     if "text" in before or before.get("by_hand"):
         return before
     return {**made, **{name: before[name] for name in _KEPT if name in before}, **_kept_body(made, before)}
@@ -110,7 +110,7 @@ def _kept_body(made: Json, before: Json) -> Json:
 
 
 def _kept(made: Any, before: Any) -> Any:
-    """The template before, with the members that are new and without those that are gone."""
+    """Return the previous template with new members, and without removed ones."""
     if isinstance(made, dict) and isinstance(before, dict):
         known = {name.removesuffix("?"): name for name in before}
         return {
@@ -127,7 +127,7 @@ def _kept(made: Any, before: Any) -> Any:
 
 
 def _aliases(platform: Platform) -> dict[str, str]:
-    """The hosts of mirrors, which answer as the first source does."""
+    """Return the hosts of mirrors, which answer like the first source."""
     hosts = {name: base.split("/")[2] for name, base in platform.sources.items()}
     first = next(iter(hosts.values()))
     mirrors = (one for endpoint in platform.endpoints for one in endpoint.fallbacks if one.read is None)

@@ -1,8 +1,8 @@
-"""No value of a caller's leads an adapter to another host or path: every parameter of every endpoint, and cursors.
+"""No caller's value leads an adapter to another host or path: every parameter of every endpoint, and cursors.
 
-A plain word stands in a parameter's place first: where it turns up in what is sent is where the value belongs. Then
-hostile values do: each is refused for free, by the parameter's name, or stands in exactly these places and changes
-nothing else. What is sent is judged by its bytes.
+A plain word is sent first in place of a parameter; its positions in the upstream request are where the value belongs.
+Then hostile values are sent. Each must be refused for free, with the name of the parameter, or must appear at exactly
+these positions and change nothing else. Requests are judged by their bytes.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ def check(place: Place, put: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
-def test_a_value_is_refused_by_its_name_or_stays_in_its_place(place: Place) -> None:
+def test_value_is_refused_or_stays_in_its_place(place: Place) -> None:
     @FEW
     @given(HOSTILE)
     @example("..")
@@ -299,7 +299,7 @@ def test_a_value_is_refused_by_its_name_or_stays_in_its_place(place: Place) -> N
     hold()
 
 
-def test_every_platform_and_every_kind_of_place_is_there() -> None:
+def test_every_platform_and_kind_of_place_is_covered() -> None:
     assert {place.platform.slug for place in PLACES} == {platform.slug for platform in load_platforms()}
     assert any(place.failing for place in PLACES)
     assert sum(plain_of(place) is not None for place in PLACES) >= 100

@@ -1,4 +1,4 @@
-"""A credential of the operator's leaves for its own platform's fixed hosts alone, wherever calls and redirects lead."""
+"""An operator's credential is sent only to the fixed hosts of its own platform, whatever calls and redirects do."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def run(site: Site, endpoint: Endpoint, values: dict[str, Value]) -> None:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
-async def test_no_credential_leaves_for_another_host(platform: Platform, autojump_clock: Any) -> None:
+async def test_credentials_are_sent_only_to_their_own_hosts(platform: Platform, autojump_clock: Any) -> None:
     """Method: each endpoint with all sources, then with the first away, then with redirects to another host."""
     own = {urlsplit(url).netloc for name, url in platform.sources.items() if platform.host_of(name) is None}
     first = urlsplit(next(iter(platform.sources.values()))).netloc
@@ -125,8 +125,8 @@ async def test_no_credential_leaves_for_another_host(platform: Platform, autojum
                     assert call.origin.authority in own, call
 
 
-async def test_a_credential_is_found_where_it_is_sent(autojump_clock: Any) -> None:
-    """Goal: the test above can fail. Method: GitHub's token goes to GitHub."""
+async def test_sent_credential_is_detected(autojump_clock: Any) -> None:
+    """Goal: the test above can fail. Method: GitHub's token is sent to GitHub."""
     platform = next(one for one in PLATFORMS if one.slug == "github")
     async with open_recorded(platform) as (site, recorder):
         await run(site, platform.endpoints[0], example_values(platform.endpoints[0]))

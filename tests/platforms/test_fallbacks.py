@@ -1,4 +1,4 @@
-"""Every platform's fallbacks over its stand-in: they tell what the endpoint's own source tells, field by field."""
+"""Every platform's fallbacks over its stand-in: they return the same as the endpoint's own source, field by field."""
 
 from __future__ import annotations
 
@@ -90,10 +90,8 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 @every_twin
-def test_a_fallback_tells_the_same_as_the_endpoints_own_source(
-    platform: Platform, endpoint: Endpoint, rung_index: int
-) -> None:
-    """Method: the records of both, field by field; where they may differ one of them must be null."""
+def test_fallback_returns_the_same_as_the_own_source(platform: Platform, endpoint: Endpoint, rung_index: int) -> None:
+    """Method: compare the records of both, field by field; where they may differ, one value must be null."""
     name = f"{platform.slug}/{endpoint.resource}"
     untold = UNTOLD.get(name, set())
     for values in asked_for(platform, endpoint):
@@ -109,8 +107,8 @@ def test_a_fallback_tells_the_same_as_the_endpoints_own_source(
             assert either <= NEVER_TWO.get(name, set()), values
 
 
-def test_what_a_fallback_is_said_not_to_tell_it_does_not_tell() -> None:
-    """The table above names nothing that is told after all."""
+def test_fields_listed_as_missing_are_missing() -> None:
+    """Check that the fields named in the table above are really missing."""
     for platform, endpoint, rung_index in TWINS:
         name = f"{platform.slug}/{endpoint.resource}"
         differing: set[str] = set()
@@ -126,7 +124,7 @@ def test_what_a_fallback_is_said_not_to_tell_it_does_not_tell() -> None:
 
 
 @every_rung
-def test_a_fallback_asks_its_own_source_and_no_other(platform: Platform, endpoint: Endpoint, rung_index: int) -> None:
+def test_fallback_calls_only_its_own_source(platform: Platform, endpoint: Endpoint, rung_index: int) -> None:
     fallback = endpoint.fallbacks[rung_index - 1]
     sources = set[str]()
     upstream = from_sandbox()
@@ -141,7 +139,7 @@ def test_a_fallback_asks_its_own_source_and_no_other(platform: Platform, endpoin
 
 
 @pytest.mark.parametrize("platform", load_platforms(), ids=lambda platform: platform.slug)
-def test_the_sources_of_a_ladder_are_different_ones(platform: Platform) -> None:
+def test_ladder_sources_are_distinct(platform: Platform) -> None:
     for endpoint in platform.endpoints:
         if not endpoint.fallbacks:
             continue
@@ -153,7 +151,7 @@ def test_the_sources_of_a_ladder_are_different_ones(platform: Platform) -> None:
 
 
 @every_rung
-def test_every_page_of_a_fallback_comes_once(platform: Platform, endpoint: Endpoint, rung_index: int) -> None:
+def test_fallback_pages_are_returned_once(platform: Platform, endpoint: Endpoint, rung_index: int) -> None:
     if not endpoint.archetype.many:
         return
     params: dict[str, Any] = example_values(endpoint)

@@ -1,5 +1,7 @@
-"""The fields that endpoints fill, over the stand-ins with every member there: those said to be never filled are not,
-and the others are. And what an upstream sends as null is null, never a zero.
+"""The fields that endpoints fill, over stand-ins with every member present.
+
+Fields declared as never filled stay empty, and all others are filled. Null from an upstream stays null, and never
+becomes zero.
 """
 
 from __future__ import annotations
@@ -102,8 +104,8 @@ def whole_sandbox() -> Upstream:
 
 
 @every_endpoint
-def test_an_endpoint_fills_every_field_but_those_that_it_says_it_never_does(platform: Platform, one: Endpoint) -> None:
-    """Goal: Monitors, guides and schemas tell the truth. Method: the stand-in with every member there."""
+def test_endpoint_fills_all_fields_except_declared_ones(platform: Platform, one: Endpoint) -> None:
+    """Goal: Monitors, guides and schemas are correct. Method: the stand-in with every member present."""
     size = {"limit": 45} if any(param.name == "limit" for param in one.params) else {}
     subjects = ({}, *SUBJECTS.get(f"{platform.slug}/{one.resource}", ()))
     records = [record for more in subjects for record in records_of(platform, one, whole_sandbox(), **size, **more)]
@@ -114,7 +116,7 @@ def test_an_endpoint_fills_every_field_but_those_that_it_says_it_never_does(plat
 
 
 @every_endpoint
-def test_what_an_upstream_sends_as_null_is_no_number(platform: Platform, one: Endpoint) -> None:
+def test_null_in_an_upstream_answer_is_not_a_number(platform: Platform, one: Endpoint) -> None:
     """Method: null in place of every value of the stand-in's answers, and no digit in those that are no JSON; the first
     of several calls may lead to others."""
     sandbox, calls, kept = from_sandbox(), count(), list[Any]()

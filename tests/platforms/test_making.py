@@ -1,4 +1,4 @@
-"""The tool that makes stand-ins: it keeps what is read, says nothing that was recorded, and leaves what was mended."""
+"""The generator of stand-ins: it keeps what is read, contains nothing recorded, and preserves manual edits."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def call(name: str, **when: str) -> dict[str, Any]:
     return next(one for one in made()["calls"] if name in one["call"] and one.get("when", {}) == when)
 
 
-def test_what_is_read_is_noted_and_what_was_looked_for_in_vain() -> None:
+def test_read_and_missing_members_are_recorded() -> None:
     body = traced({"a": {"b": 1, "c": 2}, "rows": [{"x": 1, "y": 2}], "left": 3})
     assert body.get("a")["b"] + body["rows"][0].get("x") == 2
     assert body.get("gone") is None
@@ -73,26 +73,26 @@ def test_what_is_read_is_noted_and_what_was_looked_for_in_vain() -> None:
     assert list(sought(body)) == ["gone"]
 
 
-def test_a_template_has_the_members_that_were_read_and_no_value_of_them() -> None:
+def test_template_has_read_members_without_values() -> None:
     assert call("users")["body"] == {"id": "$number", "login": "${handle}", "stats": {}}
     rows = call("/tags/")["body"]["items"]
     assert rows == [{"id": "$number", "url": "$url", "body": "$html"}]
     assert b"ecorded" not in orjson.dumps(made())
 
 
-def test_a_call_has_the_places_of_its_parameters_and_the_list_its_paging_object() -> None:
+def test_call_has_parameter_places_and_its_paging_object() -> None:
     assert call("/tags/")["call"] == "GET {instance}/api/tags/{tag}/posts"
     assert call("/tags/")["rows"] == "items"
     assert call("/tags/")["paging"] == {"ByPage": {"name": "page", "size": "per_page", "more": "more"}}
 
 
-def test_endpoints_that_share_a_path_are_told_apart_by_what_they_send() -> None:
+def test_endpoints_on_one_path_differ_by_values() -> None:
     newest, oldest = call("api/posts", kind="new"), call("api/posts", kind="old")
     assert newest["body"][0]["id"] == "$place", "rows that are asked for by their ids have their places in them"
     assert oldest["body"][0].keys() == {"id"}
 
 
-def test_what_was_mended_by_hand_stays_and_what_is_read_no_more_goes() -> None:
+def test_manual_edits_stay_and_unread_members_go() -> None:
     before = made()
     tagged = next(one for one in before["calls"] if "/tags/" in one["call"])
     tagged["body"]["items"] = [{"id": "post-$id", "gone": "$text"}, {"id": "$id", "other": True}]
@@ -137,11 +137,11 @@ def test_what_was_mended_by_hand_stays_and_what_is_read_no_more_goes() -> None:
         ("parent", [Same("id", 7), Same("id", 8)], "${id:int}"),
     ],
 )
-def test_a_value_is_replaced_by_its_kind(name: str, values: list[Any], kind: Any) -> None:
+def test_value_is_replaced_by_its_kind(name: str, values: list[Any], kind: Any) -> None:
     assert kind_of(name, values, frozenset({"open"})) == kind
 
 
-def test_members_that_some_lack_are_optional_and_tables_by_id_have_invented_keys() -> None:
+def test_optional_members_and_id_tables_are_recognized() -> None:
     seen = [{"a": 1, "b": {"17": {"c": "x y"}}}, {"a": ABSENT, "b": {"18": {"c": "z"}}}]
     assert template_of(seen, "", frozenset()) == {"a?": "$count", "b": {"$digits": {"c": "$text"}}}
     replies = {"replies": [{"replies": [{"replies": [{"replies": []}]}]}]}
@@ -149,6 +149,6 @@ def test_members_that_some_lack_are_optional_and_tables_by_id_have_invented_keys
     assert at(deep, "replies.1.replies.0.replies") in ([], None)
 
 
-def test_values_that_the_request_named_are_said_to_be_the_same() -> None:
+def test_values_from_the_request_become_references() -> None:
     body = with_request({"login": "ada", "id": 77, "n": 1, "ok": True}, {"ada": "handle", "77": "id", "1": "page"})
     assert body == {"login": Same("handle", "ada"), "id": Same("id", 77), "n": 1, "ok": True}

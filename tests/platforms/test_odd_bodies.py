@@ -1,7 +1,7 @@
-"""The gateway says what it promises to any answer of a platform: read, not found or failed, and never a lie.
+"""The gateway keeps its promises for any answer of a platform: read, not found or failed, and never wrong data.
 
-The stand-in's answer to each endpoint's example is changed at random and asked for through a whole node, which all
-tests share. The rows of a list stand for themselves: one that cannot be read takes no other with it.
+The stand-in's answer to each endpoint's example is changed at random and requested through a whole node, which all
+tests share. The rows of a list are independent: an unreadable row does not affect others.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def changed(body: Any, wanted: list[Change], rows: Path | None = None) -> Change
 
 
 @every_platform
-def test_a_body_with_odd_values_is_read_or_refused_and_never_a_lie(platform: Platform, bench: OddBench) -> None:
+def test_body_with_odd_values_is_read_or_refused(platform: Platform, bench: OddBench) -> None:
     """Method: up to three changes inside of one of the upstream's answers; a second look where all lie in rows."""
     questions = bench.questions(platform)
 
@@ -145,8 +145,8 @@ def cut_up(text: str, wanted: list[Change]) -> str:
     return text
 
 
-def test_rows_are_found_in_the_lists_of_every_platform(bench: OddBench) -> None:
-    """Goal: the second look is not passed over in silence."""
+def test_rows_are_found_in_lists_of_every_platform(bench: OddBench) -> None:
+    """Goal: the second check is not silently skipped."""
     for platform in PLATFORMS:
         lists = [one for one in bench.questions(platform) if one.endpoint.archetype.many and len(one.odd_ones) == 1]
         bodies = [(one, one.told[one.odd_ones[0]]) for one in lists]
@@ -205,7 +205,7 @@ def throttles(platform: Platform, told: Told) -> bool:
 
 
 @every_platform
-def test_a_body_that_is_carried_oddly_is_read_or_refused(platform: Platform, bench: OddBench) -> None:
+def test_oddly_encoded_body_is_read_or_refused(platform: Platform, bench: OddBench) -> None:
     """Method: every way of carrying a body, for one question of each archetype."""
     by_archetype = {question.endpoint.archetype.name: question for question in bench.questions(platform)}
     for question in by_archetype.values():
@@ -224,7 +224,7 @@ def test_a_body_that_is_carried_oddly_is_read_or_refused(platform: Platform, ben
 
 
 @every_platform
-def test_an_odd_body_of_any_source_is_read_or_refused_too(platform: Platform) -> None:
+def test_odd_body_of_any_source_is_read_or_refused(platform: Platform) -> None:
     """Method: each source of each endpoint by itself, without sockets; one of the stand-in's answers is changed."""
     endpoints = [one for one in platform.endpoints if one.archetype.key]
     rungs = [(one, rung) for one in endpoints for rung in range(len(one.fallbacks) + 1)]

@@ -1,4 +1,4 @@
-"""A refusal that is about one request is no failure of the host: its circuit stays closed to all others."""
+"""A refusal of one request is not a failure of the host: its circuit stays closed."""
 
 from __future__ import annotations
 
@@ -76,9 +76,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-async def test_a_request_that_is_refused_for_itself_keeps_no_other_from_its_host(
-    case: Case, autojump_clock: MockClock
-) -> None:
+async def test_refused_request_does_not_close_its_host(case: Case, autojump_clock: MockClock) -> None:
     def script(call: HttpCall) -> Said:
         return case.answer if case.by in call.target else said(case.body)
 

@@ -1,4 +1,4 @@
-"""An address that stands where a name or a number may says the place too: it is read there, and nowhere else."""
+"""A URL in place of a name or a number may also name the place, which is then the only one that is read."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def _upstream(host_and_path: str, call: Call) -> Answer:
 
 
 @pytest.mark.parametrize("placed", PLACED, ids=lambda one: f"{one.platform.slug} {one.resource}")
-def test_what_an_address_names_is_read_from_its_own_place(placed: Placed) -> None:
-    """Goal: never another place's account of the same name."""
+def test_subject_of_a_url_is_read_from_its_own_place(placed: Placed) -> None:
+    """Goal: never read the account of the same name in another place."""
     for beside in ({}, placed.place):
         with pytest.raises(_AskedError) as asked:
             drive(placed.platform, placed.resource, {**placed.sent, **beside}, _upstream)

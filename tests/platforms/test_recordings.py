@@ -62,8 +62,8 @@ PLATFORMS = tuple(with_cases())
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
-async def test_every_recording_comes_out_of_the_gateway_as_its_case_says(platform: Platform, tmp_path: Path) -> None:
-    """Method: a node answers case after case; one that was asked to hold back is replaced by a fresh one."""
+async def test_recordings_pass_through_the_gateway_unchanged(platform: Platform, tmp_path: Path) -> None:
+    """Method: one node answers case after case; a node that was asked to pause is replaced by a fresh one."""
     recordings_dir()
     waiting = list(cases_of(platform))[::-1]
     while waiting:
@@ -79,7 +79,7 @@ async def test_every_recording_comes_out_of_the_gateway_as_its_case_says(platfor
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
-def test_every_recording_of_a_platform_is_in_a_case_or_is_named_as_one_of_no_endpoint(platform: Platform) -> None:
+def test_recordings_are_used_in_a_case_or_listed(platform: Platform) -> None:
     """Method: those of no endpoint stand at the top of the cases, those read as rows in the tests beside them."""
     tests = Path(__file__).parent / platform.slug
     in_cases = {file for case in cases_of(platform) for file in case.answers.values() if isinstance(file, str)}

@@ -50,7 +50,7 @@ def _spelled(endpoint: Endpoint, names: tuple[str, ...]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("row", PLAYED.replace("\n    ", "").strip().splitlines(), ids=lambda row: row.split()[0])
-def test_the_known_platforms_play_what_the_table_says(row: str) -> None:
+def test_platform_roles_match_the_table(row: str) -> None:
     slug, *told = row.split()
     platform = next(one for one in PLATFORMS if one.slug == slug)
     expected = {role: resource or role for role, _, resource in (one.partition("=") for one in told)}
@@ -62,7 +62,7 @@ def test_the_known_platforms_play_what_the_table_says(row: str) -> None:
 @pytest.mark.parametrize(
     ("platform", "role", "endpoint"), PLAYERS, ids=[f"{one.slug}-{role}" for one, role, _ in PLAYERS]
 )
-def test_whoever_plays_a_role_keeps_its_contract(platform: Platform, role: Role, endpoint: Endpoint) -> None:
+def test_endpoint_with_a_role_keeps_its_contract(platform: Platform, role: Role, endpoint: Endpoint) -> None:
     contract = CONTRACTS[role]
     assert endpoint.archetype.name == contract.archetype
     assert set(contract.takes) <= _names(endpoint)
@@ -78,7 +78,7 @@ def test_whoever_plays_a_role_keeps_its_contract(platform: Platform, role: Role,
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=lambda platform: platform.slug)
-def test_a_role_that_follows_is_not_declared_and_none_is_declared_twice(platform: Platform) -> None:
+def test_inferred_role_is_not_declared(platform: Platform) -> None:
     declared = [one for one in platform.endpoints if one.role is not None]
     assert len({one.role for one in declared}) == len(declared)
     for endpoint in declared:
@@ -88,13 +88,13 @@ def test_a_role_that_follows_is_not_declared_and_none_is_declared_twice(platform
 
 
 @pytest.mark.parametrize("role", [role for role, one in CONTRACTS.items() if not one.resource])
-def test_a_role_that_any_resource_plays_has_one_candidate_on_each_platform(role: Role) -> None:
+def test_role_for_any_resource_has_one_candidate_per_platform(role: Role) -> None:
     for platform in PLATFORMS:
         fitting = [one.resource for one in platform.endpoints if one.archetype.name == CONTRACTS[role].archetype]
         assert len(fitting) <= 1 or any(one.role == role for one in platform.endpoints), (platform.slug, fitting)
 
 
-def test_a_list_that_says_how_it_comes_newest_first_takes_these_values() -> None:
+def test_newest_first_values_are_accepted() -> None:
     found = [(platform.slug, one) for platform in PLATFORMS for one in platform.endpoints if one.newest is not None]
     assert {slug for slug, _ in found} >= {"bluesky", "github", "hackernews", "stackexchange"}
     for _, one in found:

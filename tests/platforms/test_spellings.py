@@ -98,7 +98,7 @@ def keys_of(listing: Listing, name: str, texts: Iterator[str] | tuple[str, ...])
 
 
 @pytest.mark.parametrize("listing", tuple(listings()), ids=lambda listing: listing.id)
-def test_every_spelling_of_an_example_is_one_cache_entry(listing: Listing) -> None:
+def test_example_spellings_share_a_cache_entry(listing: Listing) -> None:
     for param in listing.endpoint.params:
         if param.type in ("string", "url") and not param.choices:
             keys = keys_of(listing, param.name, spellings(param))
@@ -109,7 +109,7 @@ def test_every_spelling_of_an_example_is_one_cache_entry(listing: Listing) -> No
     ("id_", "name", "one", "other"),
     [(id_, *spelled) for id_, several in SPELLED.items() for spelled in several],
 )
-def test_a_platforms_own_spellings_are_one_cache_entry(id_: str, name: str, one: str, other: str) -> None:
+def test_platform_spellings_share_a_cache_entry(id_: str, name: str, one: str, other: str) -> None:
     found = next(found for found in listings() if found.id == id_)
     assert len(set(keys_of(found, name, (one, other)))) == 1
 
@@ -132,7 +132,7 @@ def respelled(listing: Listing, values: Mapping[str, Any]) -> dict[str, Any]:
     return other
 
 
-async def test_two_spellings_are_one_charge_and_their_cursors_fit_each_other(tmp_path: Path) -> None:
+async def test_spellings_share_charge_and_cursors(tmp_path: Path) -> None:
     """Goal: the same over a whole node. Method: each endpoint by two spellings, and its next page by each of them."""
     platforms = tuple(map(unhurried, load_platforms()))
     upstreams, followed = {**OF_PLATFORMS, "defaults": {"retries": 0}}, 0

@@ -1,6 +1,6 @@
-"""The made stand-ins: what endpoints read of them is what the tables of their cases say, field by field.
+"""The generated stand-ins: endpoints read from them what the tables of their cases say, field by field.
 
-It needs no recordings. Beside them it also holds that no recorded value is left in a template.
+These tests need no recordings. They also check that no recorded value is left in a template.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def checked(platform: Platform, case: Case) -> bool:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
-def test_every_endpoint_reads_of_its_stand_in_what_its_table_says(platform: Platform) -> None:
+def test_endpoints_read_from_stand_ins_what_the_tables_say(platform: Platform) -> None:
     """Of a stand-in that is written by hand those cases are held that make the same calls there."""
     cases = [case for case in cases_of(platform) if case.refused is None]
     told = {case.resource for case in cases if checked(platform, case)}
@@ -81,8 +81,8 @@ def test_every_endpoint_reads_of_its_stand_in_what_its_table_says(platform: Plat
 
 
 @named(ENDPOINTS)
-def test_a_call_is_answered_by_the_stand_in_of_its_own_platform(platform: Platform, one: Endpoint) -> None:
-    """Goal: platforms that take any host do not answer for each other. Method: the same without the others."""
+def test_call_is_answered_by_its_own_platform(platform: Platform, one: Endpoint) -> None:
+    """Goal: platforms that accept any host do not answer for each other. Method: the same without the others."""
     alone = sandbox_of(by_host(routes_of(platform.slug, template(platform))))
     values = example_values(one)
     assert drive(platform, one.resource, values, from_sandbox(), credentials=CREDENTIALS) == drive(
@@ -91,7 +91,7 @@ def test_a_call_is_answered_by_the_stand_in_of_its_own_platform(platform: Platfo
 
 
 @named(LISTS)
-def test_a_list_goes_on_to_its_end_without_a_row_twice(platform: Platform, one: Endpoint) -> None:
+def test_list_is_paged_to_its_end_without_duplicates(platform: Platform, one: Endpoint) -> None:
     values = example_values(one)
     if "limit" in values:
         values["limit"] = 20
@@ -100,8 +100,8 @@ def test_a_list_goes_on_to_its_end_without_a_row_twice(platform: Platform, one: 
 
 
 @named(ENDPOINTS)
-def test_a_stand_in_fails_as_its_platform_does(platform: Platform, one: Endpoint) -> None:
-    """Goal: the words by which failures are tried by hand work for every endpoint whose request names something."""
+def test_sandbox_fails_like_its_platform(platform: Platform, one: Endpoint) -> None:
+    """Goal: trigger words for failures work for every endpoint whose request names a subject."""
     for word, (number, refusal) in FAILING.items():
         failed = [wanted for wanted in subjects(one, word, number) if outcome(platform, one, wanted, refusal)]
         assert failed or not names(one), word
@@ -136,7 +136,7 @@ def outcome(platform: Platform, one: Endpoint, values: dict[str, Any], refusal: 
 
 
 @every_made
-def test_a_template_holds_kinds_and_choices_only(platform: Platform) -> None:
+def test_template_contains_only_kinds_and_choices(platform: Platform) -> None:
     """Method: each text is a placeholder, or one that the platform's own code names."""
     known = own_words(platform)
     for call in template(platform)["calls"]:
@@ -153,7 +153,7 @@ def is_member(body: Any, text: str) -> bool:
 
 
 @every_made
-def test_no_recorded_value_is_left_in_a_template(platform: Platform) -> None:
+def test_template_contains_no_recorded_value(platform: Platform) -> None:
     known = own_words(platform)
     folder = recordings_dir() / platform.slug
     recorded = {value for file in folder.glob("*.json") for value in values_in(orjson.loads(file.read_bytes()))}
@@ -162,8 +162,8 @@ def test_no_recorded_value_is_left_in_a_template(platform: Platform) -> None:
 
 
 @every_made
-def test_a_template_is_what_the_tool_makes_of_the_cases(platform: Platform) -> None:
-    """Goal: members that readers touch since then are in it. Method: the tool runs again and changes nothing."""
+def test_template_is_up_to_date_with_the_cases(platform: Platform) -> None:
+    """Goal: members that readers have started to use are included. Method: running the tool again changes nothing."""
     recordings_dir()
     before = template(platform)
     exchanges = [exchange for case in cases_of(platform) for exchange in play(platform, case)]

@@ -1,4 +1,4 @@
-"""Tables of cases read objects without the readers that they judge."""
+"""Tables of cases read objects without the readers that they check."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATUS = table(
 )
 
 
-def test_a_table_reads_paths_and_leaves_the_rest_null() -> None:
+def test_table_reads_paths_and_leaves_others_null() -> None:
     row = {"id": 7, "account": {"id": "9", "acct": "ada"}, "media": [{"url": "u"}, {}], "counts": [3], "text": ""}
     found = STATUS({**row, "at": 0, "lang": "en"})
     assert (found["id"], found["author"]["id"], found["author"]["username"]) == ("7", "9", "ada")
@@ -39,15 +39,15 @@ def test_a_table_reads_paths_and_leaves_the_rest_null() -> None:
         (None, None),
     ],
 )
-def test_times_are_written_in_utc(sent: object, written: str | None) -> None:
+def test_times_are_in_utc(sent: object, written: str | None) -> None:
     assert STATUS({"at": sent})["published_at"] == written
 
 
-def test_rows_are_read_of_the_last_answer() -> None:
+def test_rows_come_from_the_last_answer() -> None:
     assert [row["id"] for row in rows("items", BYLINE)({"id": 1}, {"items": [{"id": 2}, {"id": 3}]})] == ["2", "3"]
     assert [row["id"] for row in rows("", BYLINE)([{"id": 2}])] == ["2"]
 
 
-def test_a_table_that_names_what_the_record_has_not_is_refused() -> None:
+def test_table_with_unknown_fields_is_refused() -> None:
     with pytest.raises(AssertionError, match="byline has no"):
         table(byline, colour="colour")

@@ -1,4 +1,4 @@
-"""Lemmy's two versions at hosts that callers name: which one is asked, and what is remembered of a server."""
+"""Lemmy's two versions at hosts that callers name: which version is called, and what is remembered about a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from upstreams.platforms.lemmy import PLATFORM
 from upstreams.transport.http import HttpCall
 
 NO_PATH = said(b"", 404)
-"""The answer of either version's server to a path that it does not know."""
+"""The answer of a server of either version to an unknown path."""
 HOST = "lemmy.example.org"
 PERSON = {"person_view": {"person": {"id": 1, "name": "ada"}}}
 
@@ -37,7 +37,7 @@ def older(call: HttpCall) -> Said:
 
 
 def newer(call: HttpCall) -> Said:
-    """A server of 1.0: what it has of version 3 begins each list anew, whatever page is asked for."""
+    """A server of 1.0: its version 3 starts each list again, whatever page is requested."""
     path = urlsplit(call.target).path
     rows = {"/api/v3/post/list": "posts", "/api/v3/comment/list": "comments"}.get(path)
     if rows is not None:
@@ -55,7 +55,7 @@ async def page_of(hosted: Hosted, resource: str, **more: Any) -> Page:
 
 
 @pytest.mark.parametrize("resource", ["posts", "post/comments"])
-async def test_a_full_list_of_a_newer_server_goes_on_in_version_four(autojump_clock: MockClock, resource: str) -> None:
+async def test_full_list_of_a_newer_server_continues_in_version_4(autojump_clock: MockClock, resource: str) -> None:
     hosted = Hosted(PLATFORM, newer)
     page = await page_of(hosted, resource)
     assert [one["id"] for one in page.records] == ["501", "502"]
@@ -66,9 +66,7 @@ async def test_a_full_list_of_a_newer_server_goes_on_in_version_four(autojump_cl
 
 
 @pytest.mark.parametrize("resource", ["posts", "post/comments"])
-async def test_an_older_server_is_asked_for_version_four_once_in_ten_minutes(
-    autojump_clock: MockClock, resource: str
-) -> None:
+async def test_older_server_is_tried_for_version_4_every_ten_minutes(autojump_clock: MockClock, resource: str) -> None:
     hosted = Hosted(PLATFORM, older)
     for calls in (2, 1):
         page = await page_of(hosted, resource)
@@ -80,7 +78,7 @@ async def test_an_older_server_is_asked_for_version_four_once_in_ten_minutes(
     assert len(hosted.asked()) == 1
 
 
-async def test_a_list_that_is_not_full_is_no_reason_to_ask_version_four(autojump_clock: MockClock) -> None:
+async def test_short_list_does_not_try_version_4(autojump_clock: MockClock) -> None:
     hosted = Hosted(PLATFORM, lambda _call: said({"posts": [{"post": {"id": 1}}]}))
     await page_of(hosted, "posts")
     assert len(hosted.asked()) == 1
@@ -89,10 +87,8 @@ async def test_a_list_that_is_not_full_is_no_reason_to_ask_version_four(autojump
 @pytest.mark.parametrize(
     "answer", [said({"rows": []}), said({"items": 7}), said(b"<p>busy", 503), said({"error": "too_many_requests"}, 429)]
 )
-async def test_a_page_that_version_four_does_not_tell_is_the_one_of_version_three(
-    autojump_clock: MockClock, answer: Said
-) -> None:
-    """Such a list of a newer server ends where its first page would come again."""
+async def test_page_missing_in_version_4_comes_from_version_3(autojump_clock: MockClock, answer: Said) -> None:
+    """Such a list of a newer server ends where its first page would be repeated."""
     hosted = Hosted(PLATFORM, lambda call: answer if "/v4/" in call.target else newer(call))
     page = await page_of(hosted, "post/comments")
     assert [one["id"] for one in page.records] == ["1", "2"]
@@ -101,8 +97,8 @@ async def test_a_page_that_version_four_does_not_tell_is_the_one_of_version_thre
     assert (again.records, again.next) == ([], None)
 
 
-async def test_an_account_of_a_newer_server_that_nobody_named_before_is_read(autojump_clock: MockClock) -> None:
-    """Goal: a path that version 3 lacks there says nothing of the server."""
+async def test_new_account_on_a_newer_server_is_read(autojump_clock: MockClock) -> None:
+    """Goal: a path that is missing in version 3 says nothing about the server."""
     hosted = Hosted(PLATFORM, newer)
     for versions in (["v3", "v4"], ["v4"]):
         result = await hosted.get("profile", handle="ada", instance=HOST)
@@ -111,7 +107,7 @@ async def test_an_account_of_a_newer_server_that_nobody_named_before_is_read(aut
     assert [one["id"] for one in (await page_of(hosted, "posts")).records] == ["501", "502"]
 
 
-async def test_that_a_server_lacks_version_four_does_not_keep_anybody_from_version_three(
+async def test_server_without_version_4_still_serves_version_3(
     autojump_clock: MockClock,
 ) -> None:
     hosted = Hosted(PLATFORM, older)
@@ -119,7 +115,7 @@ async def test_that_a_server_lacks_version_four_does_not_keep_anybody_from_versi
     assert isinstance(await hosted.get("profile", handle="ada", instance=HOST), Single)
 
 
-async def test_what_a_server_without_version_four_lacks_is_not_found(autojump_clock: MockClock) -> None:
+async def test_item_missing_on_an_older_server_is_not_found(autojump_clock: MockClock) -> None:
     def script(call: HttpCall) -> Said:
         return said({"error": "not_found"}, 404) if "/v3/post?" in call.target else older(call)
 
@@ -130,10 +126,10 @@ async def test_what_a_server_without_version_four_lacks_is_not_found(autojump_cl
         assert len(hosted.asked()) == calls
 
 
-async def test_a_host_with_neither_version_is_refused_and_remembered(autojump_clock: MockClock) -> None:
+async def test_host_with_neither_version_is_refused_and_remembered(autojump_clock: MockClock) -> None:
     hosted = Hosted(PLATFORM, lambda _call: NO_PATH)
     for calls in (2, 0):
-        with pytest.raises(InvalidArgument, match=f"must be a Lemmy server, which {HOST} is not") as refusal:
+        with pytest.raises(InvalidArgument, match=f"must be a Lemmy server; {HOST} is not") as refusal:
             await hosted.get("profile", handle="ada", instance=HOST)
         assert refusal.value.param == "instance"
         assert len(hosted.asked()) == calls
@@ -141,7 +137,7 @@ async def test_a_host_with_neither_version_is_refused_and_remembered(autojump_cl
         await hosted.get("profile", handle="ada", instance="printer.local")
 
 
-async def test_a_failure_of_version_four_reaches_the_caller_where_version_three_is_gone(
+async def test_version_4_failure_is_reported_without_version_3(
     autojump_clock: MockClock,
 ) -> None:
     hosted = Hosted(PLATFORM, lambda call: said(status=429) if "/v4/" in call.target else NO_PATH)

@@ -1,4 +1,4 @@
-"""JSON that notes which of its members were read: the tool of stand-ins keeps those and no others."""
+"""JSON that records which of its members were read, so that the generator of stand-ins keeps only those."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class TracedDict(dict):
-    """An object; it passes for a plain one also where the class is compared."""
+    """An object; it also passes for a plain one if the class is compared."""
 
     __class__ = property(lambda self: dict)
 
@@ -45,7 +45,7 @@ class TracedDict(dict):
 
 
 class TracedList(list):
-    """A list; its entries count as read once somebody looks at them."""
+    """A list; its entries count as read when they are accessed."""
 
     __class__ = property(lambda self: list)
 
@@ -54,14 +54,14 @@ class TracedList(list):
 
 
 def traced(value: Any) -> Any:
-    """The JSON value, so that it notes what is read of it."""
+    """Return the JSON value, which then records what is read from it."""
     if isinstance(value, dict):
         return TracedDict(value)
     return TracedList(value) if isinstance(value, list) else value
 
 
 def sought(value: Any, path: str = "") -> Iterator[str]:
-    """The paths of members that were looked for and are not there."""
+    """Return the paths of members that were looked for but do not exist."""
     if type(value) is TracedDict:
         for name in value.read:
             own = f"{path}.{name}" if path else name
@@ -72,14 +72,14 @@ def sought(value: Any, path: str = "") -> Iterator[str]:
 
 
 class Absent:
-    """Stands for a member that was looked for and is not there."""
+    """A placeholder for a member that was looked for but does not exist."""
 
 
 ABSENT = Absent()
 
 
 def was_read(value: Any) -> Any:
-    """The part of a traced value that was read, as plain JSON; `ABSENT` in the place of members that are not there."""
+    """Return the part of a traced value that was read, as plain JSON, with `ABSENT` for missing members."""
     if type(value) is TracedDict:
         return {name: was_read(dict.get(value, name, ABSENT)) for name in value.read}
     return [was_read(entry) for entry in list.__iter__(value)] if type(value) is TracedList else value

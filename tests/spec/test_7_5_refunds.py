@@ -53,7 +53,7 @@ ROWS = {
     "bytes that are no text": Wrong(Told(200, b"\xff\xfe\x00"), "UPSTREAM_ERROR", 502, tries=3),
     "a body that is cut": Wrong(Told(200, b'{"login": "octocat"}', ending="cut"), "UPSTREAM_ERROR", 502, tries=3),
     "a redirect to another host": Wrong(told({}, 302, location="https://elsewhere.test/x"), "UPSTREAM_ERROR", 502),
-    "redirects in a circle": Wrong(
+    "too many redirects": Wrong(
         told({}, 302, location="https://api.github.com/users/octocat"), "UPSTREAM_ERROR", 502, tries=4
     ),
     "a body nested too deeply": Wrong(Told(200, b"[" * 5000 + b"]" * 5000), "UPSTREAM_ERROR", 502, tries=3),

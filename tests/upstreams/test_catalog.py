@@ -1,4 +1,4 @@
-"""The registry: paths and ids to endpoints, misspelt paths to the nearest, and what missing credentials hide."""
+"""The registry: endpoints by path and id, suggestions for misspelled paths, and missing credentials."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read(_args: Args) -> Steps:
 
 
 def site(platform: Platform, **credentials: str) -> Site:
-    """A site over an upstream that nobody asks here."""
+    """A site whose upstream is never called here."""
     sources = {name: source_over(ScriptedExchange(OK), name=name) for name in platform.sources}
     return Site(platform, sources, credentials=credentials, user_agent="sluice/1")
 
@@ -37,7 +37,7 @@ BIRDS = platform("birds", "profile", "user/posts", "user/posts/top")
 FISH = platform("fish", "profile")
 
 
-def test_a_path_or_an_id_names_an_endpoint() -> None:
+def test_endpoint_is_found_by_path_or_id() -> None:
     birds = site(BIRDS)
     catalog = Catalog([birds, site(FISH)])
     found = catalog.at("/v1/birds/user/posts")
@@ -52,11 +52,11 @@ def test_a_path_or_an_id_names_an_endpoint() -> None:
     "path",
     ["", "/", "/v1", "/v1/birds", "/v1/birds/", "/v1/birds/profile/", "/V1/birds/profile", "birds/profile", "/v1/user"],
 )
-def test_only_the_exact_path_is_an_endpoints(path: str) -> None:
+def test_endpoint_needs_its_exact_path(path: str) -> None:
     assert Catalog([site(BIRDS)]).at(path) is None
 
 
-def test_endpoints_are_listed_in_the_order_of_their_declarations() -> None:
+def test_endpoints_are_listed_in_declaration_order() -> None:
     assert [listing.id for listing in Catalog([site(FISH), site(BIRDS)]).all()] == [
         "fish/profile",
         "fish/search",
@@ -76,7 +76,7 @@ def test_endpoints_are_listed_in_the_order_of_their_declarations() -> None:
         ({"identifier": "ada", "password": "p", "token": "t"}, True),
     ],
 )
-def test_an_endpoint_is_available_with_all_of_its_credentials(credentials: dict[str, str], available: bool) -> None:
+def test_endpoint_is_available_with_all_its_credentials(credentials: dict[str, str], available: bool) -> None:
     catalog = Catalog([site(FISH, **credentials)])
     listing = catalog.by_id("fish/search")
     assert listing is not None, "it is known, if only to answer that it is not available"
@@ -99,16 +99,16 @@ def test_an_endpoint_is_available_with_all_of_its_credentials(credentials: dict[
         ("/v1/birds/profile", "/v1/birds/profile"),
     ],
 )
-def test_a_misspelt_path_leads_to_the_nearest_or_to_none(path: str, meant: str | None) -> None:
+def test_misspelled_path_gives_the_nearest_or_none(path: str, meant: str | None) -> None:
     assert Catalog([site(BIRDS), site(FISH)]).nearest(path) == meant
 
 
-def test_without_platforms_there_is_nothing() -> None:
+def test_catalog_without_platforms_is_empty() -> None:
     catalog = Catalog([])
     assert (catalog.all(), catalog.at("/v1/x/y"), catalog.nearest("/v1/x/y")) == ([], None, None)
 
 
-def test_no_two_endpoints_of_the_platforms_share_a_path() -> None:
+def test_platform_endpoints_have_unique_paths() -> None:
     platforms = load_platforms()
     declared = sum(len(platform.endpoints) for platform in platforms)
     assert len(Catalog([site(platform) for platform in platforms]).all()) == declared

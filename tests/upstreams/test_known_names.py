@@ -1,4 +1,4 @@
-"""Suggestions for misspelled names: the same as a comparison with every name gives, at a small part of its cost."""
+"""Suggestions for misspelled names: the same as from a comparison with every name, at a fraction of its cost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def misspelled(text: str, rng: Random) -> str:
     return "".join(letters)
 
 
-def test_suggestion_is_that_of_a_comparison_with_every_name() -> None:
+def test_suggestion_equals_full_comparison() -> None:
     rng, names = Random(34), KnownNames(PATHS)
     texts = [misspelled(rng.choice(PATHS), rng) for _ in range(400)]
     expected = [next(iter(get_close_matches(text, PATHS, n=1, cutoff=0.6)), None) for text in texts]
@@ -37,7 +37,7 @@ def test_suggestion_is_that_of_a_comparison_with_every_name() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "/", "zzzzzzzzzzzzzzzzzzzz", "\ud83d\ude00" * 50, "qx" * 5_000])
-def test_text_that_resembles_no_name_has_no_suggestion(text: str) -> None:
+def test_dissimilar_text_has_no_suggestion(text: str) -> None:
     assert KnownNames(PATHS).nearest(text) is None
     assert KnownNames(()).nearest(text) is None
 
@@ -50,7 +50,7 @@ def test_cutoff_decides_how_similar_a_name_must_be() -> None:
 
 
 def test_cost_is_a_small_part_of_comparing_every_name() -> None:
-    """Method: CPU time beside that of the whole comparison, in the same process; 800 names and the worst of texts."""
+    """Method: CPU time compared with the full comparison in the same process; 800 names and the worst texts."""
     many = [*PATHS, *(path.replace("/v1/", f"/v1/{number}") for number in range(4) for path in PATHS)]
     names = KnownNames(many)
     names.nearest("the first one reads the names")

@@ -1,4 +1,4 @@
-"""The skeleton of a platform is a platform: it loads, its cases and traps pass, and it is written as the rest is."""
+"""The skeleton of a platform is a valid platform: it loads, its cases and tests pass, and it follows the code style."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SLUG = "a_new_forum"
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Iterator[Path]:
-    """A checkout without platforms, whose packages are found beside the program's own."""
+    """A checkout without platforms, whose packages are found in addition to the program's own."""
     added = [tmp_path / "upstreams" / "platforms", tmp_path / "tests" / "platforms"]
     for folder, package in zip(added, (upstreams.platforms, tests.platforms), strict=True):
         folder.mkdir(parents=True)
@@ -36,23 +36,23 @@ def checkout(tmp_path: Path) -> Iterator[Path]:
 
 
 def written(checkout: Path) -> tuple[Platform, ModuleType, ModuleType]:
-    """The platform of the skeleton, its cases and its traps."""
+    """The platform of the skeleton, its cases and its tests."""
     write_skeleton(SLUG, checkout)
     cases, traps = (import_module(f"tests.platforms.{SLUG}.{name}") for name in ("cases", "test_traps"))
     return import_module(f"upstreams.platforms.{SLUG}").PLATFORM, cases, traps
 
 
-def test_every_endpoint_of_a_skeleton_has_a_case_and_each_passes(checkout: Path) -> None:
+def test_skeleton_endpoints_have_passing_cases(checkout: Path) -> None:
     platform, cases, traps = written(checkout)
     assert (platform.slug, platform.title) == (SLUG, "A New Forum")
     assert {case.resource for case in cases.CASES} == {endpoint.resource for endpoint in platform.endpoints}
     for case in cases.CASES:
         check(platform, case)
-    traps.test_a_suspended_account_is_gone()
+    traps.test_suspended_account_is_gone()
 
 
 @pytest.mark.parametrize("slug", ["case_files", "zines"])
-def test_a_skeleton_is_written_as_the_rest_is(slug: str, checkout: Path) -> None:
+def test_skeleton_follows_the_code_style(slug: str, checkout: Path) -> None:
     for path in write_skeleton(slug, checkout):
         here = str(path.relative_to(checkout))
         for command in (["check", "--ignore", "I001"], ["format", "--check"]):  # imports are sorted by what is there
@@ -62,13 +62,13 @@ def test_a_skeleton_is_written_as_the_rest_is(slug: str, checkout: Path) -> None
 
 
 @pytest.mark.parametrize("slug", ["", "Forum", "9gag", "a-b", "a/b", "..", "class", "x" * 41, "forum\n"])
-def test_what_can_be_no_slug_is_refused(slug: str, checkout: Path) -> None:
-    with pytest.raises(SkeletonRefused, match="can be no platform's slug"):
+def test_invalid_slug_is_refused(slug: str, checkout: Path) -> None:
+    with pytest.raises(SkeletonRefused, match="is not a valid slug"):
         write_skeleton(slug, checkout)
     assert list((checkout / "upstreams" / "platforms").iterdir()) == []
 
 
-def test_a_platform_that_is_there_is_left_as_it_is(checkout: Path) -> None:
+def test_existing_platform_is_not_overwritten(checkout: Path) -> None:
     write_skeleton(SLUG, checkout)
     with pytest.raises(SkeletonRefused, match="already"):
         write_skeleton(SLUG, checkout)

@@ -1,1 +1,1 @@
-"""Caches of answers, and calls that are shared while they run."""
+"""Caches of responses, and sharing of calls in progress."""

@@ -1,7 +1,7 @@
-"""The response cache: encoded answers, bounded by bytes, each with its own time to live, the least used evicted first.
+"""The response cache: encoded responses, limited by bytes, each with its own TTL; the least recently used are evicted.
 
-A small exact one rather than a library: what is bounded is the bytes of values that are bytes already, and a hit must
-cost a dict look-up.
+A small own implementation instead of a library: it limits the exact bytes of values that are already bytes, and a hit
+must cost only a dict lookup.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _OVERHEAD_BYTES = 200
-"""The bytes of an entry beside its key and body: the objects that hold it."""
+"""The bytes of an entry in addition to its key and body: the objects that hold it."""
 _EVICTED_AT_ONCE = 30_000
-"""More than the longest answer displaces. Once the bound was lowered, several answers make the room between them."""
+"""More entries than the longest response displaces. After the limit is lowered, several responses free the space."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheStatistics:
-    """A moment's record; `*_total` count since the start."""
+    """The current statistics; `*_total` count since startup."""
 
     entries: int
     bytes: int
@@ -29,7 +29,7 @@ class CacheStatistics:
 
 
 class Cache:
-    """Maps a canonical request to its encoded answer (decisions 8). Times are monotonic seconds."""
+    """Maps a canonical request to its encoded response (decisions 8). Times are monotonic seconds."""
 
     def __init__(self, bytes_max: int, now: Callable[[], float]) -> None:
         self.bytes_max = bytes_max
@@ -39,7 +39,7 @@ class Cache:
         self._hits = self._misses = self._evicted = 0
 
     def get(self, key: bytes) -> bytes | None:
-        """The stored answer, unless its time has passed."""
+        """Return the stored response, or None if it is missing or expired."""
         found = self._entries.get(key)
         if found is None:
             self._misses += 1
@@ -53,12 +53,12 @@ class Cache:
         return found[0]
 
     def holds(self, key: bytes, *, for_s: float = 0.0) -> bool:
-        """Whether `get` would answer now, and for so long; counts nothing."""
+        """Return whether `get` would return a response now, and also in `for_s` seconds; not counted as a hit."""
         found = self._entries.get(key)
         return found is not None and found[1] > self._now() + for_s
 
     def put(self, key: bytes, body: bytes, ttl_s: float) -> None:
-        """Store an answer; one that alone exceeds the bound is not stored."""
+        """Store a response; one that alone exceeds the limit is not stored."""
         if key in self._entries:
             self._drop(key)
         size = _size(key, body)
@@ -69,7 +69,7 @@ class Cache:
             self._evict()
 
     def _evict(self) -> None:
-        """Drop the least used entries, as many as are too many."""
+        """Drop the least recently used entries until the limit is met."""
         for _ in range(_EVICTED_AT_ONCE):
             if self._bytes <= self.bytes_max:
                 break
@@ -77,11 +77,11 @@ class Cache:
             self._evicted += 1
 
     def resize(self, bytes_max: int) -> None:
-        """Take another bound, which counts from the next answer that is stored."""
+        """Change the limit, which applies from the next stored response on."""
         self.bytes_max = bytes_max
 
     def forget(self, key: bytes) -> None:
-        """Store nothing for it any more."""
+        """Remove the response to a request."""
         if key in self._entries:
             self._drop(key)
 
@@ -90,7 +90,7 @@ class Cache:
         self._bytes -= _size(key, body)
 
     def statistics(self) -> CacheStatistics:
-        """The record of this moment."""
+        """Return the current statistics."""
         return CacheStatistics(len(self._entries), self._bytes, self.bytes_max, self._hits, self._misses, self._evicted)
 
 

@@ -1,8 +1,9 @@
-"""The response cache of many nodes: this node's memory first, then the shared state; one call for all of them.
+"""The response cache of many nodes: this node's memory first, then the shared state; one call for all nodes.
 
-Who misses takes a turn: it finds the answer, or leads under a lock, or waits for who leads. A lock is short, and its
-node renews it while the call runs: soon after a node's death another one leads. It never outlives the call's deadline,
-and it is fenced: who has lost it stores nothing. Without the server every node is on its own.
+After a miss, a node takes a turn: it finds the response, or leads under a lock, or waits for the leader. A lock is
+short, and its node renews it while the call runs, so that another node leads soon after a node dies. It never outlives
+the deadline of the call, and it is fenced: a node that lost its lock stores nothing. While the server is unavailable,
+every node works alone.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ RENEWED = b"sluice:renewed"
 
 @dataclass(frozen=True, slots=True)
 class SharedCacheStatistics:
-    """Counts since the start: answers of other nodes that were used, calls that waited for another node's, however
-    long, and calls without the server."""
+    """Counts since startup: responses from other nodes, calls that waited for another node, and calls without the
+    server."""
 
     found_total: int
     waited_total: int
@@ -40,9 +41,9 @@ class SharedCacheStatistics:
 
 
 class CacheTurn:
-    """Either `found`, or leave to make the call: then `keep` its answer, or leave without.
+    """Either `found` is set, or the caller must make the call: then `keep` its response, or leave without it.
 
-    `waited_s` is how long the calls of other nodes were waited for.
+    `waited_s` is the time spent waiting for calls of other nodes.
     """
 
     __slots__ = ("_keep", "found", "waited_s")
@@ -53,12 +54,12 @@ class CacheTurn:
         self._keep = keep
 
     def keep(self, body: bytes, ttl_s: float) -> None:
-        """Store the answer here and, unless it is too long or the lock was lost, for all; call it once."""
+        """Store the response here and, unless it is too long or the lock was lost, for all nodes; call it once."""
         self._keep(body, ttl_s)
 
 
 class SharedCache:
-    """Answers that all nodes share. Opened by `open_shared_cache`. While `local` is turned off, nothing is shared."""
+    """Responses shared by all nodes. Opened by `open_shared_cache`. While `local` is disabled, nothing is shared."""
 
     def __init__(self, local: Cache, state: State) -> None:
         self.local = local
@@ -67,19 +68,21 @@ class SharedCache:
             read_script("upstreams", name) for name in ("cache_turn", "cache_renew", "cache_end", "cache_put")
         )
         self._landings: dict[bytes, set[trio.Event]] = {}
-        self._led: dict[bytes, tuple[bytes, float]] = {}  # of each lock's token: the name, and the call's deadline
+        self._led: dict[bytes, tuple[bytes, float]] = {}  # by lock token: the name, and the deadline of the call
         self._node = token_hex(6).encode()
         self._tokens = count()
         self._found = self._waited = self._alone = 0
 
     @asynccontextmanager
     async def turn(self, key: bytes, deadline_at: float, *, waits: bool = True) -> AsyncIterator[CacheTurn]:
-        """Yield the answer that another node has found or finds by `deadline_at` (Trio's clock), or else the lead.
+        """Yield the response that another node has, or gets by `deadline_at` (Trio's clock); otherwise the caller
+        leads.
 
-        A caller that does not wait leads beside another node's call; then that call's answer is the one for all.
+        A caller that does not wait leads even if another node's call is in progress; then the response to the latter is
+        shared.
 
         Raises:
-            trio.TooSlowError: the call of another node did not end in time.
+            trio.TooSlowError: The call of another node did not end in time.
         """
         name, token = _name(key), b"%b%x" % (self._node, next(self._tokens))
         found, waited_s = await self._find(key, name, token, deadline_at=deadline_at, waits=waits)
@@ -102,7 +105,7 @@ class SharedCache:
                 self._finish(name, token, b"", 0)
 
     async def holds(self, key: bytes) -> bool:
-        """Whether a turn would find an answer now."""
+        """Return whether a turn would find a response now."""
         if self.local.holds(key):
             return True
         try:
@@ -111,13 +114,13 @@ class SharedCache:
             return False
 
     def put(self, key: bytes, body: bytes, ttl_s: float) -> None:
-        """Store an answer that was made to be fresh, without a turn; other nodes forget theirs."""
+        """Store a response to a request for fresh data, without a turn; other nodes drop their copies."""
         self.local.put(key, body, ttl_s)
         stored = (body, _ms(ttl_s)) if self._is_shared(body) else (b"", b"0")
         self._state.run_nowait(self._put, _keys(_name(key))[:1], (*stored, RENEWED, self._node + key))
 
     def statistics(self) -> SharedCacheStatistics:
-        """The record of this moment."""
+        """Return the current statistics."""
         return SharedCacheStatistics(self._found, self._waited, self._alone)
 
     def _is_shared(self, body: bytes) -> bool:
@@ -126,10 +129,10 @@ class SharedCache:
     async def _find(
         self, key: bytes, name: bytes, token: bytes, *, deadline_at: float, waits: bool
     ) -> tuple[bytes | None, float]:
-        """The answer, or None: lead; and how long others were waited for."""
+        """Return the response, or None to lead, and the time spent waiting for other nodes."""
         waited_s, has_waited = 0.0, False
         while self.local.bytes_max > 0:
-            with self._landing(name) as landed:  # before asking, so that no word is missed
+            with self._landing(name) as landed:  # registered before the request, so that no message is missed
                 match await self._ask(name, token, deadline_at):
                     case [2, bytes() as body, int() as ttl_ms]:
                         self._found += 1
@@ -148,7 +151,7 @@ class SharedCache:
 
     @contextmanager
     def _landing(self, name: bytes) -> Iterator[trio.Event]:
-        """Set when another node says that its call has ended."""
+        """Yield an event that is set when another node reports the end of its call."""
         landed = trio.Event()
         self._landings.setdefault(name, set()).add(landed)
         try:
@@ -169,7 +172,7 @@ class SharedCache:
             return None
 
     async def _wait(self, landed: trio.Event, lock_s: float, deadline_at: float) -> float:
-        """Wait for word of another node, but not for long; how long that was."""
+        """Wait a short time for a message of another node; return the time waited."""
         began = trio.current_time()
         if began >= deadline_at:
             raise trio.TooSlowError
@@ -182,7 +185,7 @@ class SharedCache:
         self._state.run_nowait(self._end, _keys(name), (token, body, _ms(ttl_s), LANDED, name))
 
     async def renew(self) -> None:
-        """Let the locks of long calls last, until cancelled; calls that end within a beat cost nothing."""
+        """Renew the locks of long calls until cancelled; calls that end within one interval cost nothing."""
         before: set[bytes] = set()
         while True:
             await trio.sleep(RENEW_S)
@@ -192,7 +195,7 @@ class SharedCache:
             before = set(self._led)
 
     async def listen(self) -> None:
-        """Wake those who wait when another node says that its call has ended, until cancelled."""
+        """Wake waiting tasks when another node reports the end of its call, until cancelled."""
         async with self._state.subscribe(LANDED) as messages:
             async for name in messages:
                 names = list(self._landings) if name == LOOK_AGAIN else [name]
@@ -200,7 +203,8 @@ class SharedCache:
                     landed.set()
 
     async def forget_renewed(self) -> None:
-        """Forget what another node has made anew, until cancelled. Word that is lost costs an old answer its time."""
+        """Drop entries that another node refreshed, until cancelled. If a message is lost, the old entry lasts until
+        its TTL."""
         async with self._state.subscribe(RENEWED) as messages:
             async for message in messages:
                 if not message.startswith(self._node):
@@ -208,7 +212,7 @@ class SharedCache:
 
 
 def _name(key: bytes) -> bytes:
-    """A canonical request may be long; its digest names it to all."""
+    """Return the digest of a canonical request, which may be long, as its name on all nodes."""
     return blake2b(key, digest_size=16).hexdigest().encode()
 
 
@@ -226,7 +230,7 @@ def _ms(seconds: float) -> bytes:
 
 @asynccontextmanager
 async def open_shared_cache(local: Cache, state: State, *, keep: Keep = unsupervised) -> AsyncIterator[SharedCache]:
-    """This node's side of the shared cache."""
+    """Open this node's side of the shared cache."""
     cache = SharedCache(local, state)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keep, "cache_locks", cache.renew)

@@ -1,4 +1,4 @@
-"""Single flight: identical calls that run at the same time are made once (decisions 8)."""
+"""Single flight: identical concurrent calls are made once (decisions 8)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class _Flight(Generic[T]):
-    """One call under way that somebody waits for."""
+    """One call in progress that has followers."""
 
     def __init__(self) -> None:
         self.landed = trio.Event()
@@ -19,33 +19,33 @@ class _Flight(Generic[T]):
 
 
 class Flights(Generic[T]):
-    """Calls under way, by key. A leader that fails or is cancelled promotes one of those who wait, and only one.
+    """Calls in progress, by key. If a leader fails or is cancelled, exactly one follower takes over.
 
-    Whoever finds no call under way, or has followed one that gave nothing, leads: it calls `begin` with no `await` in
-    between, and `end` whatever happens.
+    A task that finds no call in progress, or whose leader had no result, leads: it must call `begin` without an `await`
+    in between, and then `end` in every case.
     """
 
     def __init__(self, is_shared: Callable[[T], bool] = lambda _result: True) -> None:
-        """`is_shared` tells whether a result is good for those who wait; if not, one of them leads next."""
+        """`is_shared` returns whether followers can use a result; if not, one of them leads next."""
         self._is_shared = is_shared
-        self._flying: dict[Hashable, _Flight[T] | None] = {}  # None as long as nobody waits
+        self._flying: dict[Hashable, _Flight[T] | None] = {}  # None without followers
         self.followed_total = 0
         self.following = 0
-        """The callers that wait for a call now."""
+        """The number of tasks that are waiting for a call now."""
 
     def __len__(self) -> int:
-        """Return the number of calls under way."""
+        """Return the number of calls in progress."""
         return len(self._flying)
 
     def __contains__(self, key: Hashable) -> bool:
-        """Whether a call is under way for `key`."""
+        """Return whether a call for `key` is in progress."""
         return key in self._flying
 
     async def follow(self, key: Hashable, deadline_at: float) -> T | None:
-        """The result of the call under way for `key`, or of one that follows it; None when none is under way.
+        """Return the result of the call in progress for `key`, or of the next leader; None if no call is in progress.
 
         Raises:
-            trio.TooSlowError: nobody's call landed by `deadline_at` on Trio's clock.
+            trio.TooSlowError: No call ended by `deadline_at` on Trio's clock.
         """
         while key in self._flying:
             flight = self._flying[key]
@@ -63,12 +63,12 @@ class Flights(Generic[T]):
         return None
 
     def begin(self, key: Hashable) -> None:
-        """A call is under way for `key`, where there was none."""
+        """Start a call for `key`; none may be in progress."""
         assert key not in self._flying, "one leads at a time"
         self._flying[key] = None
 
     def end(self, key: Hashable, result: T | None) -> None:
-        """It is over; without a result one of those who wait leads next."""
+        """End the call; without a result, one of the followers leads next."""
         flight = self._flying.pop(key)
         if flight is not None:
             if result is not None and self._is_shared(result):

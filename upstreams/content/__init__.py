@@ -1,6 +1,7 @@
-"""Bodies that are not JSON become values here: feeds, HTML, XML, captions and text, in whatever charset they come.
+"""Parses bodies that are not JSON into values: feeds, HTML, XML, captions and text, in any charset.
 
-A call names the form that it accepts: `Call(path, accepts=FEED)`. What cannot be read raises one of `UNREADABLE`.
+A call names the form that it accepts: `Call(path, accepts=FEED)`. A body that cannot be parsed raises one of
+`UNREADABLE`.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ FEED: Final = Form(
     "application/rss+xml, application/atom+xml, application/feed+json, text/xml;q=0.9, */*;q=0.5",
     read_feed,
 )
-"""Values of a feed of any kind, as `feeds` says."""
+"""The values of a feed of any kind, as described in `feeds`."""
 XML: Final = Form("application/xml, text/xml;q=0.9, */*;q=0.5", xml_root)
 """The root of the document, for `xpath` and `findtext`."""
 HTML: Final = Form(HTML_TYPES, html_root)
-"""The root of the page; a `selection.page` makes values of it at once."""
+"""The root of the page; `selection.page` extracts values directly."""
 CAPTIONS: Final = Form("text/vtt, text/*;q=0.9, */*;q=0.5", read_captions)
-"""The cues of a video's captions, as `captions` says."""
+"""The cues of a video's captions, as described in `captions`."""
 TEXT: Final = Form("text/plain, text/*;q=0.9, */*;q=0.5", text_of)
-"""The text, whatever it is."""
+"""The body as text, without parsing."""

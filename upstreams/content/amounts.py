@@ -1,6 +1,6 @@
-"""Reads amounts as people write them: fractions, "1.2K", durations; and JSON that stands in a text.
+"""Parses amounts as people write them (fractions, "1.2K", durations), and JSON inside a text.
 
-A field map takes them by `of`: `views=of(short_count, "views")`.
+A field map uses these functions with `of`: `views=of(short_count, "views")`.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ _UNITS_DURATION = re.compile(
 )
 _CLOCK_DURATION = re.compile(r"(?:(\d{1,3}):)?(\d{1,3}):(\d{1,2})(?:[.,]\d{1,6})?", re.ASCII)
 _PLAIN_DURATION = re.compile(r"(\d{1,7})(?:\.\d{1,6})?|(\d{1,3}(?:,\d{3})+)", re.ASCII)
-"""Seconds with a fraction behind a dot, or with commas between thousands; any other comma may be either."""
+"""Seconds with a decimal point, or with commas between thousands; other commas would be ambiguous."""
 _JSON_TEXT_MAX: Final = 1024 * 1024
 _DECODER: Final = JSONDecoder(parse_constant=lambda _constant: None, strict=False)
-"""NaN and the infinities are no JSON; line ends in texts, which programs forget to escape, are read."""
+"""NaN and the infinities are not valid JSON; raw line breaks in strings, which some programs send, are accepted."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]", re.ASCII)
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.ASCII | re.DOTALL,
 )
-"""An escape in JSON: both halves of a character, one half alone, or any other."""
+"""An escape in JSON: a surrogate pair, half of one, or any other."""
 
 
 def short_count(found: Any) -> int | None:
-    """A count as people write it: 1.2K, 12 345, 3,4M, "1,234 views"; None where no number comes first."""
+    """Return a count as people write it: 1.2K, 12 345, 3,4M, "1,234 views"; None if the text does not start with a
+    number."""
     if not isinstance(found, str):
         return values.count(found)
     written = _SHORT.match(found.strip()[:_TEXT_MAX])
@@ -56,7 +57,7 @@ def short_count(found: Any) -> int | None:
 
 
 def duration(found: Any) -> int | None:
-    """Return the whole seconds of a duration: 90.5, "5,400", "1:02:03", "PT4M13S" or "3h8m33s"; None for any other."""
+    """Return the whole seconds of a duration: 90.5, "5,400", "1:02:03", "PT4M13S" or "3h8m33s"; else None."""
     if not isinstance(found, str):
         told = fraction(found)
         return None if told is None else values.count(int(told))
@@ -75,14 +76,14 @@ def duration(found: Any) -> int | None:
 
 
 def _on_a_clock(hours: int, minutes: int, seconds: int) -> int | None:
-    """Seconds of hours, minutes and seconds, of which only the first that is not zero may be 60 or more."""
+    """Return a clock time in seconds; None if a part other than the first that is not zero is 60 or more."""
     if (hours and minutes >= 60) or ((hours or minutes) and seconds >= 60):
         return None
     return values.count((hours * 60 + minutes) * 60 + seconds)
 
 
 def json_text(found: Any) -> Any:
-    """The JSON value that a text holds; None where it holds none."""
+    """Return the JSON value in a text; None if the text is not JSON."""
     if not isinstance(found, str) or len(found) > _JSON_TEXT_MAX:
         return None
     try:
@@ -92,7 +93,7 @@ def json_text(found: Any) -> Any:
 
 
 def json_at_start(text: str) -> Any:
-    """The JSON value that a text begins with, whatever follows; None where it begins with none."""
+    """Return the JSON value at the start of a text, ignoring what follows; None if there is none."""
     try:
         return _DECODER.raw_decode(_whole(text))[0]
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""Captions of videos as JSON-like values without tags: `{"cues": [{"text", "start_ms", "end_ms"}]}`.
+"""Video captions as JSON-like values without tags: `{"cues": [{"text", "start_ms", "end_ms"}]}`.
 
-WebVTT and SubRip are read leniently: a cue may follow the header at once, and a blank line may stand between its times
-and its words. Rolling captions repeat in each cue what the one before showed; only new words are kept.
+WebVTT and SubRip are parsed leniently: a cue may directly follow the header, and a blank line may separate its times
+from its words. In rolling captions, each cue repeats the text of the previous one; only the new words are kept.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ CUES_MAX: Final = 20_000
 _CLOCK = r"(?:(\d{1,4}):)?([0-5]?\d):([0-5]?\d)(?:[.,](\d{1,3}))?"
 _TIMING = re.compile(rf"[ \t]*{_CLOCK}[ \t]*-->[ \t]*{_CLOCK}(?:[^\d:.,].*)?", re.ASCII)
 _TAG = re.compile(r"</?[a-z0-9:.][^<>]{0,200}>|\{\\[^{}]{0,200}\}", re.IGNORECASE)
-"""A tag, or an instruction of another format such as `{\\an8}`."""
+"""A tag, or an override of another format, such as `{\\an8}`."""
 _LINE_END = re.compile(r"\r\n?|\n")
 _BLOCKS = ("NOTE", "STYLE", "REGION")
-"""First words of blocks that are no cues."""
+"""First words of blocks that are not cues."""
 _HEADLESS_LINES: Final = 5
-"""SubRip has no header: one of its first lines has the times of a cue."""
+"""SubRip has no header: one of its first lines contains the times of a cue."""
 _ROLLING_SHARE: Final = 4
-"""Captions roll if more than one in so many cues begins with the end of the cue before."""
+"""Captions are rolling if more than one in this many cues starts with the end of the previous cue."""
 _ROLLED_LINES: Final = 4
 
 
@@ -38,19 +38,19 @@ class _Cue(NamedTuple):
 
 
 def read_captions(raw: bytes, content_type: str = "") -> fields.Json:
-    """Return the cues of a file, in its order; those that say nothing are left out.
+    """Return the cues of a file, in order; empty cues are skipped.
 
     Raises:
-        UnexpectedBody: it is no such file, or too much of one.
+        UnexpectedBody: The body is not a caption file, or has too many cues.
     """
     lines = _LINE_END.split(text_of(raw, content_type).lstrip("\ufeff"))
     is_headless = any(map(_TIMING.fullmatch, [line for line in lines if line.strip()][:_HEADLESS_LINES]))
     if not (lines[0].startswith("WEBVTT") or is_headless or not any(map(str.strip, lines))):
-        raise UnexpectedBody("captions were due, and something else came")
+        raise UnexpectedBody("expected captions, got another format")
     cues: list[_Cue] = []
     for cue in _cues(lines):
         if len(cues) == CUES_MAX:
-            raise UnexpectedBody(f"captions of at most {CUES_MAX} cues were due")
+            raise UnexpectedBody(f"expected captions of at most {CUES_MAX} cues")
         cues.append(cue)
     if not any(letter.isalnum() for cue in cues for line in cue.lines for letter in line):
         return {"cues": []}
@@ -59,7 +59,7 @@ def read_captions(raw: bytes, content_type: str = "") -> fields.Json:
 
 
 def _cues(lines: list[str]) -> Iterator[_Cue]:
-    """The cues that have words: the times of each, and the lines up to a blank one or the next times."""
+    """Yield the cues with words: the times of each, and the lines up to a blank line or the next times."""
     times: re.Match[str] | None = None
     words: list[str] = []
     is_first, skips = True, False
@@ -80,7 +80,7 @@ def _cues(lines: list[str]) -> Iterator[_Cue]:
 
 
 def _is_name(lines: list[str], place: int) -> bool:
-    """Whether a line is the name of the cue whose times are in the next one."""
+    """Return whether a line is the name of the cue whose times are on the next line."""
     return place + 1 < len(lines) and _TIMING.fullmatch(lines[place + 1]) is not None
 
 
@@ -90,7 +90,7 @@ def _plain_lines(words: list[str]) -> list[str]:
 
 
 def _new_texts(cues: list[list[str]]) -> list[str]:
-    """The text of each cue; in captions that roll without what the one before showed, which may leave nothing."""
+    """Return the text of each cue; in rolling captions without repeated text, which may leave nothing."""
     texts = [" ".join(lines) for lines in cues]
     repeated = [_repeated(before, text) for before, text in zip([[], *cues], texts, strict=False)]
     rolled = sum(0 < count < len(text) for count, text in zip(repeated, texts, strict=True))
@@ -100,7 +100,7 @@ def _new_texts(cues: list[list[str]]) -> list[str]:
 
 
 def _repeated(before: list[str], text: str) -> int:
-    """The length of the beginning of a text that is the end of the cue before it."""
+    """Return the length of the start of a text that repeats the end of the previous cue."""
     for first in range(max(0, len(before) - _ROLLED_LINES), len(before)):
         shown = " ".join(before[first:])
         if text.startswith(shown) and text[len(shown) : len(shown) + 1] in ("", " "):

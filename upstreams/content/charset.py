@@ -1,9 +1,13 @@
-"""Bytes as text: by the header, the byte order mark, the document's own word, and the bytes themselves.
+"""Decodes bytes to text, using the header, the byte order mark, the document's declaration and the bytes themselves.
 
-A mark counts most, since nobody writes one by chance; so do the escapes of a declared charset that has some, all of
-whose bytes are ASCII. Then come bytes that are well-formed UTF-8: that does not happen
-by chance either, so a declaration of another charset is a lie. Then the declarations count, and last a detector that
-looks at some of the bytes. Only charsets of the web are read: Python's codecs hold transformations too.
+The checks have this order:
+
+1. A byte order mark, which never occurs by chance, and the escapes of a declared charset whose bytes are all ASCII.
+2. Well-formed UTF-8, which does not occur by chance either, so that a declaration of another charset is wrong.
+3. The declarations.
+4. A detector that examines some of the bytes.
+
+Only charsets of the web are decoded, because Python's codecs also include transformations.
 """
 
 from __future__ import annotations
@@ -21,9 +25,9 @@ _DECLARED = re.compile(
 _DECLARED_WITHIN = 4_096
 _DETECTED_BYTES = 4_096
 _WIDE_WITHIN = 64
-"""Letters of two bytes show here by the zeros in them, which are well-formed UTF-8 as well."""
+"""Zero bytes in this range reveal two-byte characters. They are also well-formed UTF-8."""
 _ESCAPES = {"iso2022_jp_ext": b"\x1b", "iso2022_kr": b"\x1b", "hz": b"~{"}
-"""The bytes that other letters begin with, by the charset whose letters are written as ASCII."""
+"""The bytes that start an escape, by charset, for charsets whose bytes are all ASCII."""
 _ASCII = bytes(range(128))
 _WEB = {
     "utf-8", "utf-16", "utf-16-le", "utf-16-be", "gb18030", "gbk", "gb2312", "big5", "euc_jp", "shift_jis", "cp932",
@@ -37,33 +41,33 @@ _READ_AS = {
     "gbk": "gb18030", "euc_kr": "cp949", "shift_jis": "cp932", "utf-16": "utf-16-le",
     "iso2022_jp": "iso2022_jp_ext",
 }  # fmt: skip
-"""The larger charset that the web means by a smaller one's name."""
+"""For the name of a smaller charset, the larger charset that the web uses instead."""
 _HALVES = re.compile(rb"\xed[\xa0-\xaf][\x80-\xbf]\xed[\xb0-\xbf][\x80-\xbf]")
-"""The two surrogates of a character, as UTF-8 does not have them and some programs write them."""
+"""The two surrogates of a character, encoded separately: invalid in UTF-8, but written by some programs."""
 _TOLD_APART = {
     "gb18030", "big5", "euc_jp", "cp932", "iso2022_jp", "cp949", "koi8_r", "cp866",
     "cp1251", "cp1253", "cp1255", "cp1256", "cp874", "iso8859_5", "iso8859_7",
 }  # fmt: skip
-"""The charsets that a detector can tell: those of the Latin script look alike, and nearly all of it is cp1252."""
+"""The charsets that a detector can distinguish. Charsets of the Latin script look alike, and nearly all are cp1252."""
 
 
 _SIGNATURES = (
     b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"\xfd7zXZ", b"7z\xbc\xaf", b"Rar!\x1a\x07", b"\x28\xb5\x2f\xfd",
     b"\x89PNG", b"\xff\xd8\xff", b"\x7fELF", b"\xd0\xcf\x11\xe0",
 )  # fmt: skip
-"""First bytes of archives, pictures, programs and documents, which no text begins with."""
+"""First bytes of archives, images, programs and documents, with which no text starts."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _CONTROLS_SHARE_MAX = 0.05
 
 
 def is_binary(raw: bytes, content_type: str = "") -> bool:
-    """Whether a body is no text, whatever its type says: by its first bytes, or by the control characters in it."""
+    """Return whether a body is not text, whatever its type says: from its first bytes, or its control characters."""
     sample = text_of(raw[:_DETECTED_BYTES], content_type)
     return raw.startswith(_SIGNATURES) or len(_CONTROLS.findall(sample)) > _CONTROLS_SHARE_MAX * len(sample)
 
 
 def text_of(raw: bytes, content_type: str = "") -> str:
-    """The text of a body; what cannot be read of it becomes replacement characters."""
+    """Return the text of a body; undecodable bytes become replacement characters."""
     for mark, name in _MARKS:
         if raw.startswith(mark):
             return raw[len(mark) :].decode(name, "replace")
@@ -83,7 +87,7 @@ def text_of(raw: bytes, content_type: str = "") -> str:
 
 
 def _written_in(raw: bytes, content_type: str) -> str | None:
-    """The codec of a body whose bytes show that it is not UTF-8, though they may be well-formed UTF-8."""
+    """Return the codec of a body whose bytes show that it is not UTF-8, although they may be well-formed UTF-8."""
     if b"\0" in raw[:_WIDE_WITHIN]:
         codec = "utf-16-le" if raw[:1] + raw[1:4:2] == b"<\0\0" else "utf-16-be" if raw[:3] == b"\0<\0" else None
         if codec or (codec := _declared(raw, content_type)):
@@ -95,7 +99,7 @@ def _written_in(raw: bytes, content_type: str) -> str | None:
 
 
 def _declared(raw: bytes, content_type: str) -> str | None:
-    """The codec that the header names, else the one that the document names."""
+    """Return the codec that the header names, or else the one that the document declares."""
     header = _HEADER.search(content_type)
     if header is not None and (codec := _codec(header[1], raw)) is not None:
         return codec
@@ -104,7 +108,7 @@ def _declared(raw: bytes, content_type: str) -> str | None:
 
 
 def _codec(label: str, raw: bytes) -> str | None:
-    """Python's codec of a charset's name; None where it is unknown, or cannot be meant."""
+    """Return Python's codec for a charset name; None if it is unknown or impossible."""
     try:
         name = codecs.lookup(label).name
     except (LookupError, ValueError):
@@ -117,7 +121,7 @@ def _codec(label: str, raw: bytes) -> str | None:
 
 
 def _detected(raw: bytes, first: int) -> str:
-    """The codec that the bytes around the first that is no ASCII look like. UTF-8 with a slip in it is UTF-8 still."""
+    """Return the most likely codec from the bytes around the first non-ASCII byte. UTF-8 with errors stays UTF-8."""
     if _is_utf8(raw, first):
         return "utf-8"
     sample = _around(raw, first)
@@ -128,7 +132,7 @@ def _detected(raw: bytes, first: int) -> str:
 
 
 def _is_utf8(raw: bytes, first: int) -> bool:
-    """Whether nearly all letters around the first byte that is not UTF-8 are."""
+    """Return whether nearly all letters around the first invalid byte are UTF-8."""
     sample = _around(raw, first)
     return 20 * _broken(sample) < len(sample.translate(None, _ASCII))
 
@@ -138,7 +142,7 @@ def _around(raw: bytes, first: int) -> bytes:
 
 
 def _paired(found: re.Match[bytes]) -> bytes:
-    """A character in four bytes, from its surrogates in three bytes each."""
+    """Return a character in four bytes, from its surrogates in three bytes each."""
     return found[0].decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass").decode("utf-16-le").encode()
 
 

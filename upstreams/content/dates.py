@@ -1,6 +1,6 @@
-"""Reads times as feeds write them: ISO 8601, the dates of mail (RFC 822), and what programs and people make of both.
+"""Parses times in feeds: ISO 8601, the dates of e-mail (RFC 822), and common variations of both.
 
-A time with a zone that is unknown or ambiguous has no value: a wrong instant is worse than none.
+A time with an unknown or ambiguous zone is None, because a wrong instant is worse than none.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Final
 from upstreams.model import values
 
 _YEAR_MIN: Final = 1_000
-"""Programs that have no date write year 0 or 1."""
+"""Programs without a date write year 0 or 1."""
 _NO_DATE: Final = datetime(2001, 1, 1)  # noqa: DTZ001 - as it is written, in any zone
-"""Midnight of the first day of year 1, as it is read where years have two digits: a program that has no date."""
+"""Programs without a date write midnight of 0001-01-01, which a reader of two-digit years takes for 2001."""
 _CENTURY_FROM: Final = 69
-"""Years of two digits from here on are of the last century (RFC 5322, 4.3)."""
+"""Two-digit years from here on belong to the last century (RFC 5322, 4.3)."""
 _TIME = (
     r"(?P<hour>\d{1,2})(?P<colon>[:.])(?P<minute>\d{1,2})"
     r"(?:(?P=colon)(?P<second>\d{1,2})(?:[.,](?P<fraction>\d{1,9}))?)?"
@@ -48,13 +48,13 @@ _ZONES = {
     "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13, "AST": -4, "ADT": -3, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5,
     "MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "AKST": -9, "AKDT": -8, "HST": -10,
 }  # fmt: skip
-"""Names of zones, in capitals -> their hours. Names that several countries use for different zones are left out."""
+"""Names of time zones, in capitals, with their hours. Names that countries use for different zones are left out."""
 
 
 def instant_of(words: str | None) -> str | None:
-    """Return a time as ISO 8601 in UTC; None if it cannot be read, or if its zone is not known.
+    """Return a time as ISO 8601 in UTC; None if it cannot be parsed or its zone is unknown.
 
-    A time without a zone counts as UTC.
+    A time without a zone is taken as UTC.
     """
     if words is None or len(words) > values.INSTANT_TEXT_MAX:
         return None

@@ -1,15 +1,17 @@
-"""Feeds as JSON-like values: RSS of every version, Atom and JSON Feed come out with the same members.
+"""Feeds as JSON-like values: RSS of every version, Atom and JSON Feed give the same members.
 
     {"title", "url", "feed_url", "next_url", "description", "language", "author", "image_url", "copyright",
-     "published_at", "updated_at", "categories": [...], "total", "extra": {...}, "items": [
+    "published_at", "updated_at", "categories": [...], "total", "extra": {...}, "items": [
         {"id", "url", "title", "summary", "html", "author", "author_url", "authors": [{"name", "url"}],
-         "published_at", "updated_at", "image_url", "categories": [...], "comments", "comments_url",
-         "duration_seconds", "enclosures": [{"url", "type", "bytes", "duration_seconds"}], "extra": {...}}]}
+        "published_at", "updated_at", "image_url", "categories": [...], "comments", "comments_url",
+        "duration_seconds", "enclosures": [{"url", "type", "bytes", "duration_seconds"}], "extra": {...}}]}
 
-Times are ISO 8601 in UTC, titles plain text, `summary` and `html` markup; a member that the feed does not have is None
-or an empty list. `extra` holds the elements of other vocabularies under the prefixes that everybody knows them by,
-the first of several of one name: `extra.itunes.season`, `extra.media.group.community.statistics.views`. An element
-with attributes or with elements in it is an object, its own text under `text`; any other is its text.
+Times are ISO 8601 in UTC, titles are plain text, `summary` and `html` are markup. A member that the feed does not have
+is None or an empty list.
+
+`extra` contains the elements of other vocabularies under their usual prefixes, the first one of each name:
+`extra.itunes.season`, `extra.media.group.community.statistics.views`. An element with attributes or child elements is
+an object, with its own text under `text`; any other element is its text.
 """
 
 from __future__ import annotations
@@ -33,14 +35,14 @@ _BASE = "{http://www.w3.org/XML/1998/namespace}base"
 _ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 _MEMBERS: Final = frozenset(("title", "link", "guid", "id", "description", "summary", "content", "enclosure"))
 _RANKS: Final = {"text/html": 0, "application/xhtml+xml": 0, "": 1}
-"""The types of a page itself, the best first; any other type comes after them."""
+"""The types of a web page, best first; any other type ranks after them."""
 
 
 def read_feed(raw: bytes, content_type: str = "") -> fields.Json:
-    """Return a feed's values.
+    """Return the values of a feed.
 
     Raises:
-        UnexpectedBody: the body is no feed, or too much of one.
+        UnexpectedBody: The body is not a feed, or is too large.
     """
     if raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{":
         return read_json_feed(text_of(raw, content_type))
@@ -48,7 +50,7 @@ def read_feed(raw: bytes, content_type: str = "") -> fields.Json:
 
 
 class _FeedReader:
-    """Reads one document; `names` remembers what each of its tags is called."""
+    """Reads one document; `names` caches the name of each tag."""
 
     def __init__(self, root: Element) -> None:
         self._names: dict[str, str] = {}
@@ -58,12 +60,12 @@ class _FeedReader:
     def feed(self) -> fields.Json:
         kind = self._name(self._root).rpartition(":")[2].lower()
         if kind not in ("rss", "rdf", "feed", "channel"):
-            raise UnexpectedBody("a feed was due, and other markup came")
+            raise UnexpectedBody("expected a feed, got other markup")
         top = self._children(self._root)
         head = self._children(top["channel"][0]) if "channel" in top else top
         entries = self._entries()
         if len(entries) > ITEMS_MAX:
-            raise TooLarge(f"a feed of at most {ITEMS_MAX} items was due, {len(entries)} came")
+            raise TooLarge(f"expected a feed of at most {ITEMS_MAX} items, got {len(entries)}")
         for element in (self._root, *top.get("channel", ())[:1]):
             self._base = self._base_of(element)
         if "://" not in self._base:
@@ -88,7 +90,7 @@ class _FeedReader:
         }
 
     def _entries(self) -> list[Element]:
-        """The items, in their order, wherever they are; one inside of another counts if it has members of an item."""
+        """Return the items in order, wherever they are; a nested item counts if it has members of an item."""
         named = [(self._name(one), one) for one in self._root.iter("{*}item", "{*}entry")]
         own = next((name for name, _ in named if name in ("item", "entry")), "")
         found = [one for name, one in named if name == own]
@@ -159,7 +161,7 @@ class _FeedReader:
         return title_of(markup_of(found, "title", "media:title", "itunes:title", "dc:title"))
 
     def _link(self, found: Found, rel: str) -> str | None:
-        """The address of a link with this relation, of several to the same page in other types that of the page itself.
+        """Return the URL of a link with this relation; if several types exist for the same page, the web page itself.
 
         RSS's own link, a text, leads to the page.
         """
@@ -181,13 +183,13 @@ class _FeedReader:
         return address
 
     def _absolute(self, address: str | None, element: Element | None = None) -> str | None:
-        """An address in full, as its element has it."""
+        """Return an absolute URL, resolved for its element."""
         if not address or "://" in address[:12]:
             return address
         return _joined(self._base if element is None else self._base_of(element), address)
 
     def _base_of(self, element: Element) -> str:
-        """The address that relative ones in an element are relative to."""
+        """Return the base of relative URLs in an element."""
         own = element.get(_BASE)
         return _joined(self._base, own.strip()) if own else self._base
 
@@ -209,7 +211,7 @@ class _FeedReader:
         return list(dict.fromkeys(one for one in terms if one))
 
     def _image(self, found: Found) -> str | None:
-        """The address of the picture that stands for a feed or an item."""
+        """Return the URL of the image of a feed or an item."""
         for element in (*found.get("itunes:image", ()), *self._media(found, "media:thumbnail")):
             if address := element.get("href") or element.get("url"):
                 return self._absolute(address, element)
@@ -246,7 +248,7 @@ class _FeedReader:
         return extra
 
     def _value(self, element: Element, depth: int) -> Any:
-        """An element of another vocabulary: its text, or an object."""
+        """Return an element of another vocabulary: its text, or an object."""
         if not len(element) and not element.attrib:
             return words_of(element)
         value = {name.rpartition("}")[2]: written for name, written in element.attrib.items()}

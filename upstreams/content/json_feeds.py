@@ -1,4 +1,4 @@
-"""JSON Feed, versions 1.0 and 1.1, with the members that `feeds` gives of every feed."""
+"""JSON Feed, versions 1.0 and 1.1, with the members that `feeds` returns for every feed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def read_json_feed(words: str) -> fields.Json:
     """Return the values of a JSON Feed.
 
     Raises:
-        UnexpectedBody: it is none.
+        UnexpectedBody: The text is not a JSON Feed.
     """
     feed = fields.obj(json_at_start(words.lstrip()))
     if "jsonfeed.org/version" not in (fields.text(feed, "version") or ""):
-        raise UnexpectedBody("a feed was due, and other JSON came")
+        raise UnexpectedBody("expected a feed, got other JSON")
     return {
         "title": fields.text(feed, "title"),
         "url": fields.text(feed, "home_page_url"),
@@ -81,5 +81,5 @@ def _enclosure(one: fields.Json) -> fields.Json:
 
 
 def _extra(value: fields.Json) -> dict[str, Any]:
-    """The extensions, whose names begin with an underscore."""
+    """Return the extensions, whose names start with an underscore."""
     return {name[1:]: told for name, told in value.items() if name.startswith("_")}

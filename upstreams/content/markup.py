@@ -1,7 +1,7 @@
-"""Trees of XML and HTML, by lxml: nothing is fetched, no entity is expanded, and what a tree may have is bounded.
+"""Trees of XML and HTML, by lxml: nothing is fetched, entities are not expanded, and the size of a tree is limited.
 
-A document with more elements than any page of a platform has is refused before it is read: a tree is thrown away in one
-step, during which nobody else runs.
+A document with more elements than any page of a platform is refused before it is parsed, because a tree is freed in one
+step, which blocks other tasks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from upstreams.content.slips import mended
 from upstreams.model.errors import TooLarge, UnexpectedBody
 
 Element = Any
-"""An element of lxml, which is not typed."""
+"""An lxml element, which has no type annotations."""
 
 HTML_TYPES: Final = "text/html, application/xhtml+xml;q=0.9, */*;q=0.5"
 BYTES_MAX: Final = 6 * 1024 * 1024
@@ -28,11 +28,11 @@ REFERENCES_MAX: Final = 500_000
 DECLARATIONS_MAX: Final = 100
 ATTRIBUTES_MAX: Final = 1_000
 _BEFORE_MAX = 4_096
-"""Characters before a document that are overlooked: programs print their warnings there."""
+"""Characters before a document that are skipped, because programs print warnings there."""
 _COUNTED_FROM = 64 * 1024
-"""A shorter page cannot have so many attributes on one element that reading them takes long."""
+"""On a shorter page, the attributes of one element are never slow to parse."""
 UNFINISHED_MAX: Final = 20_000
-"""Words of an element, or of a comment, that is not finished yet; a picture in an address is one word."""
+"""Maximum words in an unfinished element or comment. An image in a URL is one word."""
 _PIECE = 32 * 1024
 _ROOT = re.compile(r"<(?:rss|feed|rdf:rdf|channel|opml|urlset|sitemapindex)[\s>]", re.IGNORECASE)
 """The root of a document that begins without a declaration; one further on is a part of its text."""
@@ -40,10 +40,10 @@ _OF_WINDOWS = re.compile(r"&#(?:0{0,3}(12[89]|1[345]\d)|[xX]0{0,3}([89][0-9A-Fa-
 
 
 def xml_root(raw: bytes, content_type: str = "") -> Element:
-    """The root of an XML document, slips in it overlooked.
+    """Return the root of an XML document, tolerating errors.
 
     Raises:
-        UnexpectedBody: it is none, or too much.
+        UnexpectedBody: The body is not XML, or is too large.
     """
     _check(raw)
     words = text_of(raw, content_type).lstrip()
@@ -52,12 +52,12 @@ def xml_root(raw: bytes, content_type: str = "") -> Element:
         words = words[declared:]
     words = _OF_WINDOWS.sub(_meant, words)
     if not words.startswith("<"):
-        raise UnexpectedBody("XML was due, and it does not begin with a tag")
+        raise UnexpectedBody("expected XML, but the body does not start with a tag")
     if "<!ENTITY" not in words and words.count("<![CDATA[") <= words.count("]]>"):
         try:
             return _parsed(words, partial(etree.fromstring, parser=_xml_parser(recover=False)), "XML")
         except UnexpectedBody:
-            pass  # it has a slip
+            pass  # it has an error
     return _parsed(mended(words), partial(etree.fromstring, parser=_xml_parser(recover=True)), "XML")
 
 
@@ -75,10 +75,10 @@ def _xml_parser(*, recover: bool) -> Any:
 
 
 def html_root(raw: bytes, content_type: str = "") -> Element:
-    """The root of an HTML page, as browsers read it.
+    """Return the root of an HTML page, parsed like in browsers.
 
     Raises:
-        UnexpectedBody: it is empty, or too much.
+        UnexpectedBody: The page is empty or too large.
     """
     _check(raw)
     words = text_of(raw, content_type)
@@ -90,7 +90,7 @@ def html_root(raw: bytes, content_type: str = "") -> Element:
 
 def _check(raw: bytes) -> None:
     if len(raw) > BYTES_MAX:
-        raise TooLarge(f"a page of at most {BYTES_MAX} bytes was due, {len(raw)} came")
+        raise TooLarge(f"expected a page of at most {BYTES_MAX} bytes, got {len(raw)}")
     if raw.count(b"<") > TAGS_MAX or raw.count(b"&") > REFERENCES_MAX:
         raise TooLarge("a page has more elements than any page of a platform")
     if raw.count(b"<!ENTITY") > DECLARATIONS_MAX:
@@ -101,18 +101,18 @@ def _parsed(words: str, parse: Callable[[bytes], Element], kind: str) -> Element
     try:
         root = parse(words.encode("utf-8", "replace"))
     except (etree.LxmlError, ValueError) as exc:
-        raise UnexpectedBody(f"{kind} was due, and it cannot be read") from exc
+        raise UnexpectedBody(f"expected {kind}, but the body cannot be parsed") from exc
     if root is None:
-        raise UnexpectedBody(f"{kind} was due, and it is empty")
+        raise UnexpectedBody(f"expected {kind}, but the body is empty")
     return root
 
 
 class _Attributes:
-    """A parser's target that counts the attributes of each element, and keeps nothing."""
+    """A parser target that counts the attributes of each element, and keeps nothing."""
 
     def __init__(self) -> None:
         self.moved = False
-        """Whether the parser has come upon anything since this was set."""
+        """Whether the parser has found anything since this was reset."""
 
     def start(self, tag: str, attributes: Any) -> None:
         self.moved = True
@@ -127,11 +127,12 @@ class _Attributes:
 
 
 def _check_attributes(words: str) -> None:
-    """Refuse an element with very many attributes: a tree takes time by the square of their number.
+    """Refuse an element with very many attributes, because building a tree takes time in the square of their number.
 
-    They are counted by a first reading, which takes a long page another millisecond in a thread: however they are
-    hidden, it is the same parser. It gets the page in pieces, since it would make objects of all attributes of an
-    element in one step, during which nobody else runs: one that is not finished after so many is refused before.
+    They are counted by a first pass, which takes a millisecond for a long page, in a thread. It uses the same parser,
+    so attributes cannot be hidden from it. The page is parsed in pieces: the parser would create objects for all
+    attributes of an element in one step, blocking other tasks, so an element that is still unfinished after too many is
+    refused first.
     """
     target, waiting = _Attributes(), 0
     parser = etree.HTMLParser(target=target, encoding="utf-8", recover=True)
@@ -141,13 +142,14 @@ def _check_attributes(words: str) -> None:
             parser.feed(piece)
             waiting = 0 if target.moved else waiting + _attributes_at_most(piece)
             if waiting > UNFINISHED_MAX:
-                raise UnexpectedBody("an element is longer than any of a platform")
+                raise UnexpectedBody("an element is longer than on any platform")
             target.moved = False
         parser.close()
     except etree.LxmlError as exc:
-        raise UnexpectedBody("HTML was due, and it cannot be read") from exc
+        raise UnexpectedBody("expected HTML, but the body cannot be parsed") from exc
 
 
 def _attributes_at_most(piece: str) -> int:
-    """No fewer attributes than a piece of an element has: a blank, a slash or a closing quote is between any two."""
+    """Return an upper bound of the attributes in a piece of an element: whitespace, a slash or a quote separates any
+    two."""
     return len(piece.split()) + piece.count("/") + (piece.count('"') + piece.count("'")) // 2

@@ -1,4 +1,4 @@
-"""Values out of a page of HTML, declared as a table: the name of each, and the place that it is read from.
+"""Extraction of values from an HTML page, declared as a table of names and the places to read from.
 
     CHANNEL = page(
         title=words(".tgme_channel_info_header_title"),
@@ -9,11 +9,12 @@
             published_at=attribute("datetime", "time[datetime]"),
         ),
     )
+
     Call("/s/durov", accepts=CHANNEL)
 
-A place is a CSS selector, looked for inside of the row, in the order of the page; without one it is the row itself. A
-field map then reads the values as it reads JSON. A row inside of a row is a part of that one, so that however rows are
-nested no element is read for more than one of them.
+A place is a CSS selector, matched inside the row in document order; without a selector it is the row itself. A field
+map then reads the values like JSON. A row inside another row is part of that row, so no element is read for more than
+one row, however they are nested.
 """
 
 from __future__ import annotations
@@ -33,50 +34,50 @@ from upstreams.model.errors import UnexpectedBody
 from upstreams.model.steps import Form
 
 Selected = Callable[[Element], Any]
-"""Reads one value inside of an element."""
+"""Extracts one value from an element."""
 
 ROWS_MAX = fields.ROWS_MAX
 
 
 def page(**members: Selected) -> Form:
-    """Return the form of a page that these values are read from."""
+    """Return the form of a page from which these values are extracted."""
     return Form(HTML_TYPES, partial(_read_page, members))
 
 
 def words(css: str = "") -> Selected:
-    """The plain text of the first such element, None where it has none."""
+    """Select the plain text of the first such element; None if it is empty."""
     return partial(_read_first, _found(css), _words)
 
 
 def markup(css: str = "") -> Selected:
-    """The inside of the first such element as HTML, for `html()` of a field map."""
+    """Select the inner HTML of the first such element, for `html()` of a field map."""
     return partial(_read_first, _found(css), _inside)
 
 
 def attribute(name: str, css: str = "") -> Selected:
-    """An attribute of the first such element that has it."""
+    """Select an attribute of the first such element that has it."""
     return partial(_read_first, _found(css), lambda element: element.get(name) or None)
 
 
 def meta(name: str) -> Selected:
-    """The content of the page's `<meta>` of this name or property: `og:title`."""
+    """Select the content of the page's `<meta>` with this name or property: `og:title`."""
     return partial(
         _read_first, _found(f'meta[property="{name}"], meta[name="{name}"]'), lambda one: one.get("content") or None
     )
 
 
 def every(one: Selected, css: str) -> Selected:
-    """The list of what `one` reads in each such element; where it reads nothing, there is no entry."""
+    """Select the list of what `one` extracts from each such element, without Nones."""
     return partial(_read_every, _found(css), one)
 
 
 def rows(css: str, **members: Selected) -> Selected:
-    """The list of objects that such elements hold."""
+    """Select the list of objects in such elements."""
     return partial(_read_rows, _found(css), members)
 
 
 def embedded(css: str = 'script[type="application/ld+json"]', *, after: str = "") -> Selected:
-    """The first JSON in such an element, from the text on that it stands after: `after="ytInitialData ="`."""
+    """Select the first JSON in such an element, starting after a given text: `after="ytInitialData ="`."""
     return partial(_read_first, _found(css), partial(_json_in, after=after))
 
 
@@ -90,11 +91,12 @@ def _object(members: Mapping[str, Selected], element: Element) -> fields.Json:
 
 @lru_cache(maxsize=1_024)
 def _found(css: str) -> Callable[[Element], list[Element]]:
-    """The search for a selector's elements inside of one; compiled once, as platforms are declared."""
+    """Return a search for a selector's elements inside an element; compiled once, when platforms are declared."""
     if not css:
         return _itself
     selected = HTMLTranslator().css_to_xpath(css, prefix="descendant::")
-    xpath = etree.XPath(f"({selected})[position() <= {ROWS_MAX + 1}]")  # objects of all at once would hold up others
+    # objects for all of them at once would block other tasks
+    xpath = etree.XPath(f"({selected})[position() <= {ROWS_MAX + 1}]")
     found: Callable[[Element], list[Element]] = xpath
     return found
 
@@ -118,9 +120,9 @@ def _read_rows(
 
 
 def _outermost(elements: list[Element]) -> Iterator[Element]:
-    """Those of the elements, which are in the order of the page, that are in none of the others."""
+    """Yield the elements, given in document order, that are not inside another of them."""
     if len(elements) > ROWS_MAX:
-        raise UnexpectedBody(f"at most {ROWS_MAX} elements were due, more came")
+        raise UnexpectedBody(f"expected at most {ROWS_MAX} elements, got more")
     last: Element = None
     for one in elements:
         if last is None or last not in one.iterancestors(last.tag):
@@ -136,7 +138,7 @@ def _inside(element: Element) -> str | None:
     inner = "".join(etree.tostring(child, encoding="unicode", method="html") for child in element)
     found = f"{escape(element.text or '', quote=False)}{inner}".strip()
     if len(found) > fields.HTML_MAX:
-        raise UnexpectedBody(f"markup of at most {fields.HTML_MAX} characters was due, {len(found)} came")
+        raise UnexpectedBody(f"expected markup of at most {fields.HTML_MAX} characters, got {len(found)}")
     return found or None
 
 

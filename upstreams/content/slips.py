@@ -1,16 +1,16 @@
-"""XML with slips, mended before it is parsed: one error must not damage the rest of a document.
+"""Repairs XML with errors before it is parsed, so that one error does not damage the rest of a document.
 
-libxml2 recovers from an error, but it drops all named references after it, and an element that is not closed swallows
-its siblings. `mended` rewrites a document in one pass, linear in its length:
+libxml2 recovers from an error, but it drops all named references after it, and an unclosed element swallows its
+siblings. `mended` rewrites a document in one pass, in linear time:
 
-- Named references and stray ampersands become numeric references. Control characters are left out.
-- A `<` that begins no tag becomes a reference. Tags get quoted attributes, each once, with blanks between them.
-- An end tag that fits no open element is left out. An element without its end tag ends before the next tag that is not
-  HTML, or with the element around it; HTML's own ends before any tag. A container such as `<item>` ends before the next
-  one of its name. What is open where a document is cut off ends with it.
+- Named references and stray ampersands become numeric references. Control characters are removed.
+- A `<` that does not start a tag becomes a reference. Attributes in tags are quoted, separated and made unique.
+- An end tag without an open element is removed. An element without an end tag ends before the next tag that is not
+  HTML, or with its parent element; an HTML element ends before any tag. A container such as `<item>` ends before the
+  next one of its name. Elements that are open where a document is truncated end there.
 
-CDATA sections keep their text. Comments, processing instructions and the DOCTYPE are left out; the short texts that it
-declares as entities take the place of references to them.
+CDATA sections keep their text. Comments, processing instructions and the DOCTYPE are removed; references to short
+entities that the DOCTYPE declares are replaced by their text.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _DOCTYPE = re.compile(r"<!DOCTYPE[^\[>]*(?:\[(?P<declared>.*?)\]\s*)?>", re.DOTA
 _ROOT = re.compile(r"<[A-Za-z_:]")
 _ENTITY = re.compile(r"""<!ENTITY\s+([A-Za-z_][\w.-]{0,63})\s+(?:"([^"<%]{0,100})"|'([^'<%]{0,100})')\s*>""", re.ASCII)
 _EXPANSION_MAX: Final = 100_000
-"""Characters that the declared entities of a document may add to it; further references stay as they are written."""
+"""Maximum characters that declared entities may add to a document; further references are left unchanged."""
 _NO_XML = re.compile("[\0-\x08\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _XML_REFERENCE = re.compile(r"&#\d+;", re.ASCII)
 _UNICODE_END: Final = 0x110000
@@ -65,22 +65,22 @@ _HTML = frozenset(_HTML_NAMES.split())
 _OF_TEXT = _HTML | {
     "title", "description", "summary", "content", "encoded", "subtitle", "tagline", "rights", "copyright",
 }  # fmt: skip
-"""The elements in which a tag that nobody closes is a word in angle brackets, unless HTML has it."""
+"""Elements in which an unclosed tag is a word in angle brackets, unless it is an HTML tag."""
 
 
 def mended(words: str) -> str:
-    """Return a document without its slips, as the module says."""
+    """Return a document without its errors, as described in the module."""
     words = _NO_XML.sub("", words.replace("\x0b", " ").replace("\x0c", " "))
     mending = _Mending(words)
     whole = mending.whole()
-    if _SURROGATE.search(whole) is not None:  # references to the halves of a pair
+    if _SURROGATE.search(whole) is not None:  # references to the halves of a surrogate pair
         whole = whole.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return whole
 
 
 @dataclass(slots=True)
 class _Open:
-    """An element whose end tag has not come yet."""
+    """An element whose end tag has not been found yet."""
 
     name: str
     low: str
@@ -88,14 +88,15 @@ class _Open:
     """The index of its tag."""
     is_container: bool
     follower: int = 0
-    """The index of the tag inside of it before which it ends if its end tag is missing; 0 if there is none."""
+    """The index of the inner tag before which it ends if its end tag is missing; 0 if there is none."""
     between: list[_Open] = field(default_factory=list)
-    """The elements of a container that were open at that tag: if one has an end tag, the follower is a part of it."""
+    """The elements of a container that were open at that tag. If one of them has an end tag, the follower is inside the
+    container."""
     is_unclosed: bool = False
 
 
 class _Mending:
-    """Writes the tags of a document and the text behind each, and keeps account of the elements that are open."""
+    """Writes the tags of a document and the text after each, and keeps track of open elements."""
 
     def __init__(self, words: str) -> None:
         before_root = _ROOT.search(words)
@@ -108,7 +109,7 @@ class _Mending:
         self._tags = [""]
         self._texts = [""]
         self._ends_behind: dict[int, list[str]] = {}
-        """The end tags that are missing behind a text."""
+        """The missing end tags after each text."""
         self._parts: list[str] = []
         self._open: list[_Open] = []
         self._open_by_name: dict[str, list[int]] = {}
@@ -118,7 +119,7 @@ class _Mending:
         self._holders: list[int] = []
         """The depths of the open elements that are neither containers nor HTML."""
         self._ends_at: dict[str, int] = {}
-        """Where the next end of a section of each kind is."""
+        """The position of the next section end of each kind."""
 
     def whole(self) -> str:
         """Return the document."""
@@ -172,7 +173,7 @@ class _Mending:
         if inside and not _is_regular(inside):
             inside = self._attributes(inside.removesuffix("/")) + ("/" if is_empty else "")
         if len(self._tags) == 1:
-            self._parts.clear()  # what stands before the root is no part of it
+            self._parts.clear()  # text before the root is not part of it
         self._tag(f"<{name}{inside}>")
         if is_empty:
             return
@@ -186,7 +187,7 @@ class _Mending:
         self._open_by_name.setdefault(low, []).append(depth)
 
     def _follow(self, begun: _Open) -> None:
-        """Let the elements that this one ends, should their end tags be missing, know where it begins."""
+        """Store the position of this element in the elements that end before it if their end tags are missing."""
         if self._holders and not (around := self._open[self._holders[-1]]).follower:
             around.follower = begun.place
         if not begun.is_container or not self._containers:
@@ -206,7 +207,7 @@ class _Mending:
         return "".join(f' {name}="{value}"' for name, value in values.items())
 
     def _end(self, low: str) -> None:
-        """End the element of this name that began last; one outside of the container that is open is not meant."""
+        """End the most recent element of this name; elements outside the open container are not considered."""
         depths = self._open_by_name.get(low)
         within = self._containers[-1] if self._containers else -1
         if not depths or depths[-1] < within:
@@ -228,7 +229,7 @@ class _Mending:
         return ended
 
     def _leave_unclosed(self, one: _Open) -> None:
-        """Write the end of an element whose end tag is missing; those inside of it have ended."""
+        """Write the end of an element whose end tag is missing; elements inside it have ended."""
         one.is_unclosed = True
         if self._is_word(one):
             self._tags[one.place] = f"&#60;{self._tags[one.place][1:-1]}&#62;"
@@ -242,13 +243,13 @@ class _Mending:
         self._ends_behind.setdefault(place, []).append(f"</{one.name}>")
 
     def _is_word(self, one: _Open) -> bool:
-        """Whether a tag that nobody closes is a word of a text: `Why <K> is hard`."""
+        """Return whether an unclosed tag is a word of a text: `Why <K> is hard`."""
         around = self._open[-1].low.rpartition(":")[2] if self._open else ""
         is_plain = not one.is_container and one.low not in _HTML and self._tags[one.place] == f"<{one.name}>"
         return is_plain and around in _OF_TEXT and ":" not in one.low
 
     def _end_all(self) -> None:
-        """End what is open where the document ends: its last elements are cut off there, others were never closed."""
+        """End all elements that are open at the end: the last ones are truncated, the others were never closed."""
         is_cut_off = True
         while self._open:
             one = self._pop()
@@ -259,7 +260,7 @@ class _Mending:
                 self._leave_unclosed(one)
 
     def _section(self, begin: str, place: int) -> int:
-        """Write a CDATA section or leave out a comment; return where the text goes on."""
+        """Write a CDATA section or skip a comment; return the position where the text continues."""
         mark = "-->" if begin == "<!--" else "]]>"
         end = self._next_end(mark, place)
         if begin == "<!--":
@@ -277,7 +278,8 @@ class _Mending:
         return known
 
     def _cut(self, place: int, end: int) -> int:
-        """Where a section ends whose end is missing: with its element, if another one begins before the next end."""
+        """Return the end of an unclosed section: the end of its element, if another section starts before the next
+        section end."""
         another = self._words.find("<![CDATA[", place, None if end < 0 else end)
         if (another < 0 and end >= 0) or not self._open:
             return -1
@@ -285,12 +287,12 @@ class _Mending:
 
 
 def _is_regular(inside: str) -> bool:
-    """Whether what a tag holds behind its name needs no mending."""
+    """Return whether the part of a tag after its name needs no repair."""
     return inside in ("/", " /") or _ONE_REGULAR.fullmatch(inside) is not None
 
 
 def _entities(declared: str) -> Mapping[str, str]:
-    """The short texts that a DOCTYPE declares, by their names; those that refer to others are left out."""
+    """Return the short texts that a DOCTYPE declares, by name, without those that refer to others."""
     found: dict[str, str] = {}
     for name, double, single in _ENTITY.findall(declared):
         value = _REFERENCE.sub(_plain_character, double or single)
@@ -300,13 +302,14 @@ def _entities(declared: str) -> Mapping[str, str]:
 
 
 def _plain_character(found: re.Match[str]) -> str:
-    """A reference in the value of an entity; one to another entity stays as it is."""
+    """Return a reference in the value of an entity; a reference to another entity is left unchanged."""
     decimal, hexadecimal, name = found.groups()
     return _numbered(decimal, hexadecimal) if name is None else _XML_NAMES.get(name, found[0])
 
 
 def _numbered(decimal: str | None, hexadecimal: str | None) -> str:
-    """A numeric reference, or a stray ampersand; half of a pair as it is, and nothing for what XML does not have."""
+    """Return a numeric reference, or a stray ampersand; half of a pair is kept, and characters invalid in XML are
+    removed."""
     if decimal is None and hexadecimal is None:
         return "&#38;"
     digits = decimal or hexadecimal or ""

@@ -1,1 +1,1 @@
-"""Running a read: sources in turn, walks over pages, answers judged."""
+"""Runs reads: tries sources in turn, walks over pages, and classifies answers."""

@@ -1,4 +1,4 @@
-"""Reads what came back from a source: an `Answer`, or the refusal that it stands for."""
+"""Turns the response of a source into an `Answer`, or into the refusal that it means."""
 
 from __future__ import annotations
 
@@ -27,40 +27,41 @@ from upstreams.transport.careful_head import MalformedAnswer
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 
 FAIR_S = 5.0
-"""A time-out after fewer seconds says nothing about the source: a caller may choose how long a request takes."""
+"""Shorter timeouts do not count against the source, because callers choose how long a request may take."""
 _PASSING = frozenset((500, 502, 503, 504))
 _NOTHING = frozenset((b"", b"null"))
-"""Bodies that say, with a good status, that there is nothing (spec 7.5)."""
+"""Bodies that mean "no data" with a success status (spec 7.5)."""
 _NOTHING_BYTES_MAX = 16
-"""Longer bodies are not looked at for blanks around it."""
+"""Longer bodies are not checked for surrounding whitespace."""
 VALUES_MAX = 150_000
-"""Values of one answer's JSON: a true page has some ten thousand, and a comma in a text counts as one too."""
+"""Maximum number of values in the JSON of an answer. A real page has some ten thousand; commas in texts are counted
+too."""
 _MANY_VALUES_BYTES = 2 * VALUES_MAX
-"""A body must be longer to hold more: a value takes two bytes."""
+"""Only a longer body can contain more values, because a value takes at least two bytes."""
 _NEARLY_JSON_BYTES_MAX = 256 * 1024
-"""Longer bodies are JSON or they are not: a second look at them would hold up everybody else."""
+"""Longer bodies must be strict JSON, because a second attempt to parse them would block other requests."""
 _INTEGER_DIGITS_MAX = 20
 _NO_TEXT = frozenset(("application/json", "text/html"))
-"""Types of what is no file's text: JSON that was cut short, a proxy's page."""
+"""Content types that are never a text file: truncated JSON, or the page of a proxy."""
 _LASTING = (ResponseTooLarge, MalformedAnswer, httpx.DecodingError)
-"""Failures that another try would only repeat."""
+"""Failures that another attempt would only repeat."""
 _HALF_OF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 
 def read_answer(
     raw: HttpAnswer, source: str, took_s: float, *, accepts: Accepts, judge: Judge, hidden: bytes = b""
 ) -> Answer:
-    """The answer that came from the source of this name, its body parsed.
+    """Return the answer of the source with this name, its body parsed.
 
-    An answer with a good status that has `hidden` in its body is an error all the same.
+    An answer with a success status whose body contains `hidden` is treated as an error.
 
     Raises:
-        NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what it says instead.
+        NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: The refusal that the answer means.
     """
     status = raw.status
     if accepts.__class__ is Form and not accepts.follows and status < 400:
         return _as_it_came(raw, source, took_s, accepts)
-    if status == 202:  # it is still making what was asked for: GitHub's statistics
+    if status == 202:  # still being computed, such as GitHub's statistics
         raise UpstreamFailed(source, "the answer is not ready yet", passing=True)
     if 300 <= status < 400:
         raise UpstreamFailed(source, f"status {status}")
@@ -68,7 +69,7 @@ def read_answer(
     if not is_error and len(raw.body) <= _NOTHING_BYTES_MAX and raw.body.strip() in _NOTHING:
         raise judge(Answer(status, raw.headers, None, source)) or NotFound("The upstream answered without data.")
     body = _body(raw, source, "json" if is_error else accepts)
-    # As `Answer(...)`, which costs twice this.
+    # Like `Answer(...)`, at half the cost.
     answer = tuple.__new__(Answer, (status, raw.headers, body, source, took_s, len(raw.body), raw.body))
     if is_error:
         raise refusal_of(answer, judge)
@@ -76,12 +77,12 @@ def read_answer(
 
 
 def _as_it_came(raw: HttpAnswer, source: str, took_s: float, form: Form) -> Answer:
-    """The answer that a read judges by itself: also a redirect, and one that is still being made."""
+    """Return an answer that the read itself classifies, including redirects and status 202."""
     return Answer(raw.status, raw.headers, _read(raw, source, form), source, took_s, len(raw.body), raw.body)
 
 
 def refusal_of(answer: Answer, judge: Judge) -> UpstreamError:
-    """Return the refusal in an error answer: as its platform judges, else by its status."""
+    """Return the refusal in an error answer: from the platform's rules, or else from its status."""
     if (refusal := judge(answer)) is not None:
         if isinstance(refusal, NotFound):
             refusal.spoke_json = isinstance(answer.body, dict | list)
@@ -92,9 +93,9 @@ def refusal_of(answer: Answer, judge: Judge) -> UpstreamError:
 
 
 def failure_of(source: str, exc: httpx.RequestError, took_s: float, *, blame: Blame = "request") -> UpstreamFailed:
-    """Return the failure of a call without an answer: a TransportError, or a body whose coding cannot be undone.
+    """Return the failure of a call without an answer: a TransportError, or a body that cannot be decoded.
 
-    A malformed response is not worth another try; one that was cut off is.
+    A malformed response is not retried, but a truncated one is.
     """
     if isinstance(exc, httpx.TimeoutException):
         return UpstreamFailed(source, f"no answer within {took_s:.1f} s", passing=True, blame=blame)
@@ -103,9 +104,9 @@ def failure_of(source: str, exc: httpx.RequestError, took_s: float, *, blame: Bl
 
 
 def blame_of(exc: httpx.RequestError, *, had_s: float, is_first: bool) -> Blame:
-    """Return the part that a call without an answer blames, after an attempt that was given `had_s` seconds.
+    """Return the cause of a call without an answer, after an attempt that was given `had_s` seconds.
 
-    `is_first` is false once the source has answered with a redirect: then another host may be the one that failed.
+    `is_first` is False after the source has redirected, because another host may then have failed.
     """
     is_own_wait = isinstance(exc, httpx.PoolTimeout) or getattr(exc, "is_late", False)
     if is_own_wait or (isinstance(exc, httpx.TimeoutException) and had_s < FAIR_S):
@@ -117,12 +118,12 @@ def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:
     if accepts.__class__ is Form and raw.status < 400:
         return _read(raw, source, accepts)
     if len(raw.body) > _MANY_VALUES_BYTES and _values_at_most(raw.body) > VALUES_MAX:
-        raise UpstreamFailed(source, f"its answer has more than {VALUES_MAX} values, which no page of it has")
+        raise UpstreamFailed(source, f"the answer has more than {VALUES_MAX} values, too many for any page")
     if raw.status < 400 and accepts.__class__ is not str:
         try:
             return accepts.decode(raw.body)  # type: ignore[union-attr]
         except UNDECODED:
-            pass  # something in it is of another kind than usual
+            pass  # a value has an unexpected type
     try:
         return orjson.loads(raw.body)
     except orjson.JSONDecodeError as exc:
@@ -131,12 +132,12 @@ def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:
             return found
         kind = raw.headers.get("content-type", "no content type").partition(";")[0]
         if raw.status < 400 and (accepts != "json or text" or kind in _NO_TEXT):
-            raise NoJson(source, f"JSON was due, {kind} came", passing=True) from exc
+            raise NoJson(source, f"expected JSON, got {kind}", passing=True) from exc
         return words
 
 
 def _read(raw: HttpAnswer, source: str, form: Form) -> Any:
-    """Return what a form other than JSON makes of a good answer."""
+    """Return the result of a form other than JSON for a successful answer."""
     try:
         return form.read(raw.body, raw.headers.get("content-type", ""))
     except UNREADABLE as exc:
@@ -144,7 +145,7 @@ def _read(raw: HttpAnswer, source: str, form: Form) -> Any:
 
 
 def _has_member(body: bytes, written: bytes) -> bool:
-    """Whether a body is an object with a member of this name, and not one with such a text somewhere in it."""
+    """Return whether a body is an object with a member of this name, not only a text that contains the name."""
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -153,14 +154,15 @@ def _has_member(body: bytes, written: bytes) -> bool:
 
 
 def _values_at_most(body: bytes) -> int:
-    """No fewer values than the JSON has, told without parsing it: each follows a comma or an opening bracket."""
+    """Return an upper bound of the number of values without parsing: each follows a comma or an opening bracket."""
     return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
 def _nearly_json(words: str) -> Any:
-    """Return the values of a text that strict JSON refuses though each is plain; None where it is no JSON.
+    """Return the values of a text that is JSON except for harmless deviations; None if it is not JSON.
 
-    Such are a byte order mark, numbers beyond all bounds, NaN, and half of a surrogate pair where a text was cut.
+    The deviations are a byte order mark, numbers out of range, NaN, and half of a surrogate pair at the end of a
+    truncated text.
     """
     if not words.startswith(("{", "[")) or len(words) > _NEARLY_JSON_BYTES_MAX:
         return None

@@ -1,7 +1,7 @@
-"""Long answers are read and shaped in a thread, one at a time, so that all other requests go on meanwhile.
+"""Long answers are parsed in a thread, one at a time, so that other requests continue in the meantime.
 
-A thread cannot be ended, so each step is bounded before it begins: the bytes of an answer, its values, the rows of a
-list. Accounts have fair turns.
+A thread cannot be cancelled, so each step is limited in advance: the bytes of an answer, its values, the rows of a
+list. Accounts take turns fairly.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ from upstreams.transport.threads import run_in_thread
 T = TypeVar("T")
 
 LONG_BYTES = 128 * 1024
-"""An answer with more is long: nearly none is, and a thread costs more than reading a shorter one takes."""
+"""Longer answers are parsed in a thread. They are rare, and for shorter ones a thread costs more than the parsing."""
 
 
 LONG_FORM_BYTES = 8 * 1024
-"""The same for a body that is not JSON: reading its values takes up to thirty times as long."""
+"""The same limit for a body that is not JSON, which takes up to thirty times as long to parse."""
 BODY_BYTES_END = 2**40
-"""No body is so long."""
+"""An unreachable length of a body."""
 
 
 def long_bytes(accepts: Accepts) -> int:
-    """Return the most bytes of a body that the loop itself reads; any number if the read takes it as it came."""
+    """Return the maximum body length that the event loop parses itself; unlimited if the body is used unparsed."""
     if accepts.__class__ is not Form:
         return LONG_BYTES
     return LONG_FORM_BYTES if accepts.follows else BODY_BYTES_END
 
 
 class Aside:
-    """The one thread at a time in which a node reads what is long."""
+    """A single thread in which a node parses long answers."""
 
     def __init__(self) -> None:
         self._turns = FairTurns(1)
         self._thread = trio.CapacityLimiter(1)
 
     async def run(self, work: Callable[[], T], deadline_at: float, *, source: str, account_id: str) -> T:
-        """Return the result of `work`, once its account has a turn; it is pure, and not interrupted.
+        """Return the result of `work`, run when it is the account's turn. It must be pure, and is not interrupted.
 
         Raises:
-            UpstreamFailed: its turn has not come by `deadline_at` on Trio's clock.
+            UpstreamFailed: The turn did not come by `deadline_at` on Trio's clock.
         """
         with trio.move_on_at(deadline_at):
             async with self._turns.turn(account_id):
                 return await run_in_thread(work, self._thread)
-        raise UpstreamFailed(source, "there was no time left to read its answer", passing=True, blame="node")
+        raise UpstreamFailed(source, "no time left to parse the answer", passing=True, blame="node")
 
     def statistics(self) -> TurnStatistics:
-        """Return the record of this moment."""
+        """Return the current statistics."""
         return self._turns.statistics()

@@ -1,6 +1,6 @@
-"""The bodies of a read's calls as their sources sent them, for a caller that wants these (spec 2.7).
+"""The original bodies of a read's calls, for callers that request them (spec 2.7).
 
-Nothing of it is on the way of a read whose bodies nobody keeps.
+Reads that do not keep bodies do not use this module.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from upstreams.model.fields import decoded
 from upstreams.model.steps import Answer, Missing
 
 Body = tuple[str, bytes]
-"""The path of a call and the body that came."""
+"""The path of a call and the body of its answer."""
 
 
 class KeptBodies:
-    """Collects the bodies of one read, in the order in which it made its calls; those that failed have none."""
+    """Collects the bodies of one read in the order of its calls; failed calls have none."""
 
     __slots__ = ("_bodies",)
 
@@ -26,7 +26,7 @@ class KeptBodies:
         self._bodies: list[Body | None] = []
 
     async def keep(self, path: str, answering: Awaitable[Answer | Missing]) -> Answer | Missing:
-        """The answer to a call of this path, whose body is kept."""
+        """Return the answer to the call of this path, and keep its body."""
         place = len(self._bodies)
         self._bodies.append(None)
         answer = await answering
@@ -35,14 +35,14 @@ class KeptBodies:
         return answer
 
     def all(self) -> tuple[Body, ...]:
-        """All that came so far."""
+        """Return all bodies received so far."""
         return tuple(body for body in self._bodies if body is not None)
 
 
 def joined_bodies(bodies: tuple[Body, ...]) -> Any:
-    """The answer as the source sent it: its body, or `{calls: [{path, body}]}` where the read took several calls.
+    """Return the answer as the source sent it: its body, or `{calls: [{path, body}]}` if the read made several calls.
 
-    A body that is no JSON is its text.
+    A body that is not JSON is returned as text.
     """
     if len(bodies) == 1:
         return _value(bodies[0][1])

@@ -1,4 +1,4 @@
-"""Runs the calls that one read yields together, side by side."""
+"""Runs the calls that a read yields together concurrently."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from upstreams.model.errors import UpstreamFailed
 from upstreams.model.steps import Answer, Call, Fetched, Missing, Part
 
 _SIDE_BY_SIDE_MAX = 32
-"""Calls and parts of one read that run at the same time: as many as there are platforms to search."""
+"""Maximum concurrent calls and parts of one read: enough for all searchable platforms."""
 
 Got = Answer | Missing | Fetched
 Ask = Callable[[Call | Part], Awaitable[Got]]
 
 
 async def side_by_side(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max: int) -> tuple[Got, ...]:
-    """Return the results of `ask` for each of these, in their order.
+    """Return the results of `ask` for each of these, in order.
 
     Raises:
-        UpstreamFailed: their bodies are longer together than `body_bytes_max`.
-        What `ask` raises first; the others are cancelled.
+        UpstreamFailed: The total length of the bodies exceeds `body_bytes_max`.
+        The first error that `ask` raises; the other calls are cancelled.
     """
     answers: dict[int, Got] = {}
     waiting = list(enumerate(wanted))[::-1]
@@ -31,7 +31,7 @@ async def side_by_side(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max
             place, one = waiting.pop()
             answers[place] = answer = await ask(one)
             if isinstance(answer, Answer) and sum(_body_bytes(got) for got in answers.values()) > body_bytes_max:
-                raise UpstreamFailed(answer.source, "its answers are too long together")
+                raise UpstreamFailed(answer.source, "the answers are too long in total")
 
     failures: list[BaseException] = []
     try:
@@ -40,18 +40,18 @@ async def side_by_side(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max
                 nursery.start_soon(work)
     except BaseExceptionGroup as group:
         failures.append(_first_of(group))
-    if failures:  # raised here it does not refer to the group that holds it, nor this frame to it
+    if failures:  # raised outside the except block, so that it does not refer to its group, nor this frame to it
         raise failures.pop()
     return tuple(answers[place] for place in range(len(wanted)))
 
 
 def _body_bytes(got: Got) -> int:
-    """The length of a call's body. A part of a composite was bounded by itself, and is rows by now."""
+    """Return the length of a call's body. Parts of a composite have their own limit, and are already rows."""
     return got.body_bytes if isinstance(got, Answer) else 0
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one error that the caller is told: the first that is no cancellation, if there is one."""
+    """Return the error to report: the first one that is not a cancellation, if there is one."""
     flat = [leaf for error in group.exceptions for leaf in _leaves(error)]
     return next((leaf for leaf in flat if not isinstance(leaf, trio.Cancelled)), flat[0])
 

@@ -1,4 +1,4 @@
-"""Fetches an endpoint's answer: by its own read, or by the first of its fallbacks that can (decisions 9)."""
+"""Fetches the data of an endpoint: with its own read, or with the first fallback that succeeds (decisions 9)."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Ro
 from upstreams.transport.http import BODY_BYTES_MAX
 
 _SHAPING_SHARE = 0.1
-"""The share of a composite's time that is left for its reading once its parts are over."""
+"""The share of a composite's time that is reserved for its own processing after its parts."""
 _TIMEOUT = "timeout"
-"""The parameter with the milliseconds that a read may take, where its endpoint has one."""
+"""The parameter with the time limit of a read in milliseconds, for endpoints that have it."""
 _FALLBACK = "rung"
-"""In the state of a cursor that only one fallback understands: the name of its source."""
+"""The key in a cursor's state with the source name of the fallback that the cursor belongs to."""
 _KNOWN = (NotFound, UpstreamFailed, UpstreamThrottled, LimitError)
-"""The answers that a read may know before its first call, by what a node remembers; others are about the values."""
+"""Results that a read may determine before its first call, from what the node remembers. Others concern the values."""
 Sent = Got | tuple[Got, ...] | int
-"""The answer to what a read yielded."""
-_RESULTS = (Page, Single)  # a union is made anew each time that it is written
+"""The answer to a yielded value."""
+_RESULTS = (Page, Single)  # written as a union, it would be rebuilt on every use
 
 
 class PlainRead(Plan):
-    """A plain read, as `Planned`."""
+    """A read of a single page, as a `Planned`."""
 
     __slots__ = ()
     limit: ClassVar[None] = None
@@ -64,7 +64,7 @@ class PlainRead(Plan):
         parts: PartReader | None = None,
         on_leg: OnLeg | None = None,
     ) -> Awaitable[Fetched]:
-        """As `fetch`, within the time that the request gives it; all else is for composites."""
+        """See `fetch`. Applies the time limit of the request; all other arguments are for composites."""
         if _TIMEOUT in self.args.values:
             deadline_at = min(deadline_at, trio.current_time() + self.args.number(_TIMEOUT) / 1_000)
         if self.endpoint.archetype.has_legs:
@@ -74,13 +74,13 @@ class PlainRead(Plan):
 
 
 def plan(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> PlainRead:
-    """Run a read up to its first call; where it `keeps` the bodies of its calls, `Fetched.bodies` has them.
+    """Run a read up to its first call. With `keeps`, `Fetched.bodies` has the bodies of its calls.
 
-    What it would answer without any call is the plan's `refusal`.
+    A result that is known without any call is the plan's `refusal`.
 
     Raises:
-        InvalidArgument: a value that no call could answer; free, since nothing was charged.
-        InvalidCursor: it was made by a fallback that this endpoint no longer has.
+        InvalidArgument: No call could use this value. The request is free, because nothing was charged yet.
+        InvalidCursor: The cursor belongs to a fallback that the endpoint no longer has.
     """
     source = args.cursor.get(_FALLBACK) if args.cursor else None
     rung_index = 0 if source is None else _fallback_at(site, endpoint, source)
@@ -94,7 +94,7 @@ def _fallback_at(site: Site, endpoint: Endpoint, source: str | int) -> int:
     for rung_index, fallback in site.fallbacks[endpoint.resource]:
         if fallback.source == source and fallback.read is not None:
             return rung_index
-    raise InvalidCursor("belongs to a source that is no longer asked")
+    raise InvalidCursor("belongs to a source that is no longer used")
 
 
 def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainRead:
@@ -117,9 +117,9 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainR
 
 
 def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
-    """The parameter whose value leads astray: with its example in that place the read does so less.
+    """Return the parameter whose value misleads the path: with its example instead, the path has fewer detours.
 
-    None where it is none: some paths end with a slash of their own.
+    None if no parameter does: some paths end with a slash.
     """
     worst = detours(wanted)
     if args.cursor and detours(next(read(replace(args, cursor=None)))) < worst:
@@ -135,16 +135,16 @@ def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> s
 
 
 def fetch(planned: Plan, deadline_at: float) -> Awaitable[Fetched]:
-    """Run a read to its end, or to `deadline_at` on Trio's clock: then it is an `UpstreamFailed`.
+    """Run a read to its end, or raise `UpstreamFailed` at `deadline_at` on Trio's clock.
 
-    A source that fails, throttles or must not be called now is followed by the endpoint's next fallback; each gets an
-    equal share of the time that is left. What a source says for certain (no such thing) is the answer; of a fallback
-    a status alone is not certain enough. A source that asked to be left alone is waited for only where it is the last
-    one, or the endpoint's own and all others failed.
+    If a source fails, throttles or must not be called now, the endpoint's next fallback is tried. Each gets an equal
+    share of the remaining time. A definite answer, such as "not found", is final, but a status alone is not definite if
+    it comes from a fallback. The call waits for a throttled source only if it is the last one, or if it is the
+    endpoint's own source and all others failed.
 
     Raises:
-        NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what the upstream answered.
-        CircuitOpen, Throttled: a source that must not be called now.
+        NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: The refusal of the upstream.
+        CircuitOpen, Throttled: The source must not be called now.
     """
     below = _fallbacks_of(planned)
     return _by_fallbacks(planned, below, deadline_at) if below else _by(planned, deadline_at)
@@ -168,24 +168,24 @@ async def _by_fallbacks(planned: Plan, below: list[int], deadline_at: float) -> 
             if not (plan.rung_index and absence.by_status):
                 raise
     if isinstance(refusals[0], Throttled):
-        with suppress(Throttled):  # it is not back in time
+        with suppress(Throttled):  # the source is not available in time
             fetched = await _by(_again(planned, planned.rung_index), deadline_at)
             fetched.took_s = trio.current_time() - started
             return fetched
     try:
         raise most_useful(refusals)
     finally:
-        refusals.clear()  # or the frames of each, with the bodies in them, would live until garbage is collected
+        refusals.clear()  # otherwise the frames of each, with their bodies, would live until garbage collection
 
 
 def sources_of(planned: Plan) -> list[str]:
-    """The sources of an endpoint in the order in which they are called, without those whose credentials are missing."""
+    """Return the sources of an endpoint in the order of the calls, without those that lack credentials."""
     below = [planned.endpoint.fallbacks[rung_index - 1].source for rung_index in _fallbacks_of(planned)]
     return [source_of(planned.first, planned.site), *below]
 
 
 def _fallbacks_of(planned: Plan) -> list[int]:
-    """The fallbacks below the plan's own; a cursor that only one understands has none."""
+    """Return the fallbacks after the plan's own source; none if the cursor is valid only for one source."""
     offered = planned.site.fallbacks.get(planned.endpoint.resource)
     if not offered or planned.rung_index:
         return []
@@ -194,7 +194,7 @@ def _fallbacks_of(planned: Plan) -> list[int]:
 
 
 def _fallback(planned: Plan, rung_index: int) -> Plan | None:
-    """The plan of a fallback; None when it cannot answer these values."""
+    """Return the plan of a fallback; None if it cannot serve these values."""
     with suppress(InvalidArgument):
         return _again(planned, rung_index)
     return None
@@ -207,7 +207,7 @@ def _again(planned: Plan, rung_index: int) -> Plan:
 
 
 async def _by(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
-    """Run one plan's read to its end: answer what it yields, side by side where it yields several."""
+    """Run the read of one plan to its end: answer each yielded value, tuples concurrently."""
     if plan.refusal is not None:
         raise plan.refusal
     wanted, took_s, body_bytes = plan.first, 0.0, 0
@@ -240,7 +240,7 @@ async def _by(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
 
 
 def _advance(plan: Plan, answers: Sent) -> Wanted | Page | Single:
-    """Let the read go on with its answers: what it asks for next, or what it returns."""
+    """Resume the read with its answers; return the next wanted value, or the result."""
     try:
         wanted = plan.steps.send(answers)
     except StopIteration as done:
@@ -249,12 +249,12 @@ def _advance(plan: Plan, answers: Sent) -> Wanted | Page | Single:
     except UNREADABLE as exc:
         raise unreadable(plan.site.platform.slug, exc) from exc
     if climbs(wanted):
-        raise UpstreamFailed(plan.site.platform.slug, "what it told leads to another path")
+        raise UpstreamFailed(plan.site.platform.slug, "a value in the answer leads to another path")
     return wanted
 
 
 def _fetched(plan: Plan, result: Page | Single, took_s: float, body_bytes: int) -> Fetched:
-    """Return the result with where it came from, and what it is billed for: nothing, where nothing was found."""
+    """Return the result with its source and the pages to bill, which are 0 if nothing was found."""
     rung_index = plan.rung_index
     if not rung_index:
         fetched = Fetched(result, took_s, source_of(plan.first, plan.site), body_bytes=body_bytes)
@@ -274,19 +274,19 @@ def _fetched(plan: Plan, result: Page | Single, took_s: float, body_bytes: int) 
 
 
 def source_of(wanted: Wanted, site: Site) -> str:
-    """The name of the source that the first of these calls goes to."""
+    """Return the name of the source of the first of these calls."""
     first = next(iter(wanted), None) if isinstance(wanted, tuple) else wanted
     return site.source_name(first.source if isinstance(first, Call) else "")
 
 
 def _stays(endpoint: Endpoint, rung_index: int) -> State:
-    """The part that a cursor of this plan adds to its state: a fallback's own read has cursors that lead to itself."""
+    """Return the entry for the cursor's state: cursors of a fallback's own read lead back to that fallback."""
     fallback = endpoint.fallbacks[rung_index - 1] if rung_index else None
     return {} if fallback is None or fallback.read is None else {_FALLBACK: fallback.source}
 
 
 def state_of(planned: Plan, fetched: Fetched) -> State:
-    """The cursor's state that leads to the same page again, from where it came."""
+    """Return the cursor state that leads to the same page again, at the same source."""
     return {**(planned.args.cursor or {}), **_stays(planned.endpoint, fetched.rung_index)}
 
 

@@ -1,8 +1,8 @@
-"""A source of a platform at the hosts that its callers name: each has a breaker, a pace and retries of its own.
+"""A source of a platform at the hosts that callers name. Each host has its own breaker, pace and retries.
 
-The table of them is bounded: the host that was not called for longest makes room. No credential of the operator's goes
-to any of them, whatever a read puts into a call. If a host's own answer shows that it does not run the platform's
-software, that is remembered for a while, and further calls of the same account are refused before they are charged.
+The table of hosts is bounded: the least recently called host is evicted. The operator's credentials are never sent to
+any of them, whatever a read puts into a call. If a host's own answer shows that it does not run the platform's
+software, this is remembered for a while, and further calls of the same account are refused before they are charged.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ OTHERS_MAX: Final = 1_000
 OTHER_FOR_S: Final = 600.0
 
 MakeSource = Callable[[str], Source]
-"""Makes the source of a base address."""
+"""Creates the source for a base address."""
 
 
 @dataclass(slots=True)
 class _Known:
     source: Source
     is_proven: bool = False
-    """It has answered as the platform's software does."""
+    """Whether the host has answered like the platform's software."""
 
 
 class NamedSource:
-    """One source of a platform at every host that callers name, as if it were one `Source`; see `ask`.
+    """One source of a platform at every host that callers name, used like a single `Source`; see `ask`.
 
-    `are_ours`: they are the platform's own, of which callers choose one. With a `default` and without that, they are
-    servers of its software, which hosts of other known platforms are not.
+    With `are_ours`, the hosts belong to the platform and callers choose one of them. With a `default` and without
+    `are_ours`, they are servers of the platform's software, so that hosts of other known platforms are refused.
     """
 
     def __init__(
@@ -77,31 +77,32 @@ class NamedSource:
         self._hosts_max = hosts_max
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._others: OrderedDict[tuple[str, str], float] = OrderedDict()
-        """Hosts without the platform's software, until when, by the account that found out: its word binds no other."""
+        """Expiry times of hosts without the platform's software, by the account that found out. Other accounts are
+        unaffected."""
         self._before = SourceStatistics(**dict.fromkeys(_COUNTS, 0))
         self._rules: Rules | None = None
         self.breaker_rules: BreakerRules | None = None
-        """Those that came after the sources were first made."""
+        """The rules from the last change, for sources that are created later."""
         self.opened_before = self.refused_before = 0
-        """The counts of circuits that were forgotten."""
+        """Counters of forgotten circuits."""
         self.is_isolated = False
 
     def host(self, value: str) -> str:
-        """Return the host that a value of the parameter stands for, which may be a part of its name."""
+        """Return the host for a value of the parameter, which may be only a part of the host name."""
         return self._host.replace(f"{{{self.param}}}", value)
 
     def checked(self, host: str, account_id: str = "") -> str:
-        """Return a host in its one spelling, after checking its name and what this account's calls found there.
+        """Return the normalized host, after checking its name and what this account's calls found there.
 
         Raises:
-            TargetRefused: why, in words for the caller.
+            TargetRefused: The host is refused; the message is for the caller.
         """
         try:
             target = check_url(f"{urlsplit(self._template).scheme}://{host}/", rules=self._target_rules)
         except TargetRefused as exc:
             raise _of_a_host(exc) from exc
         if target.path != "/":
-            raise TargetRefused("host", "must be the name of a host, and no more")
+            raise TargetRefused("host", "must be a host name without a path")
         named = target.origin_at("").authority
         if self._default is not None and not self._are_ours and owner_of(target.host) is not None:
             raise self._other(named)
@@ -110,20 +111,20 @@ class NamedSource:
         return named
 
     def source_at(self, host: str) -> Source:
-        """The source at a host."""
+        """Return the source at a host."""
         return self._at(host).source
 
     async def ask(
         self, request: HttpCall, deadline_at: float, call: Call, *, waits: bool, account_id: str = ""
     ) -> Answer:
-        """As `Source.ask`; `call` is the one that `request` was made of.
+        """See `Source.ask`; `call` is the call that `request` was made from.
 
         Raises:
-            TargetRefused: the host is not public, has no address, or does not run the platform's software.
+            TargetRefused: The host is not public, has no address, or does not run the platform's software.
         """
         host, known = call.host, self._at(call.host)
         if any(secret in part for secret in self._secrets for part in _parts(request)):
-            raise UpstreamFailed(self.name, "no credential goes to a host that a caller names")
+            raise UpstreamFailed(self.name, "credentials are never sent to a host that a caller names")
         try:
             answer = await known.source.ask(
                 request,
@@ -138,7 +139,7 @@ class NamedSource:
             raise _of_a_host(exc) from exc
         except UpstreamError as failure:
             if isinstance(failure.__cause__, NameUnknown) and failure.__cause__.is_certain:
-                raise TargetRefused("host", f"must name a host that has an address, which {host} has not") from failure
+                raise TargetRefused("host", f"must name a host that has an address; {host} does not") from failure
             if known.is_proven or not _tells_other_software(failure, call):
                 raise
             self._remember_other(host, account_id)
@@ -147,27 +148,27 @@ class NamedSource:
         return answer
 
     def statistics(self) -> SourceStatistics:
-        """The record of this moment, of all hosts together."""
+        """Return the current statistics, summed over all hosts."""
         records = [self._before, *(one.source.statistics() for one in self._known.values())]
         return SourceStatistics(**{name: sum(getattr(one, name) for one in records) for name in _COUNTS})
 
     def sources(self) -> dict[str, Source]:
-        """The source of each host that is known now."""
+        """Return the source of each known host."""
         return {host: known.source for host, known in self._known.items()}
 
     def counts(self) -> tuple[int, int]:
-        """Return how many hosts are known now, and how many of them have an open circuit."""
+        """Return the number of known hosts, and how many of them have an open circuit."""
         return len(self._known), sum([known.source.breaker.state == "open" for known in self._known.values()])
 
     def change(self, rules: Rules) -> None:
-        """Take other rules, at every host."""
+        """Apply new rules to every host."""
         self._rules = rules
         for source in self.sources().values():
             source.change(rules)
 
     @property
     def default_state(self) -> State:
-        """The circuit of the host that is called when none is named: no other tells of the platform."""
+        """The state of the default host's circuit. Other hosts say nothing about the platform."""
         if self.is_isolated:
             return "open"
         known = self._known.get(self._default or "")
@@ -192,7 +193,7 @@ class NamedSource:
         return source
 
     def _make_room(self) -> None:
-        """Forget the host that was not called for longest and has no call under way."""
+        """Evict the least recently called host without calls in flight."""
         while len(self._known) >= self._hosts_max:
             idle = (host for host, one in self._known.items() if not one.source.statistics().in_flight)
             host = next(idle, None) or next(iter(self._known))
@@ -210,22 +211,22 @@ class NamedSource:
             self._others.popitem(last=False)
 
     def _other(self, host: str) -> TargetRefused:
-        return TargetRefused("software", f"must be a {self._title} server, which {host} is not")
+        return TargetRefused("software", f"must be a {self._title} server; {host} is not")
 
 
 class HostBreakers:
-    """The circuits of a `NamedSource` as one: the state is that of the host which is called when none is named."""
+    """The circuits of a `NamedSource` as one, with the state of the default host."""
 
     def __init__(self, named: NamedSource) -> None:
         self._named = named
 
     @property
     def state(self) -> State:
-        """As `Breaker.state`."""
+        """See `Breaker.state`."""
         return self._named.default_state
 
     def isolate(self) -> None:
-        """Keep every host out, also those that are named from now on."""
+        """Block every host, including hosts that are named later."""
         self._named.is_isolated = True
         for source in self._named.sources().values():
             source.breaker.isolate()
@@ -237,13 +238,13 @@ class HostBreakers:
             source.breaker.reset()
 
     def change(self, rules: BreakerRules) -> None:
-        """Take other rules, at every host."""
+        """Apply new rules to every host."""
         self._named.breaker_rules = rules
         for source in self._named.sources().values():
             source.breaker.change(rules)
 
     def statistics(self) -> BreakerStatistics:
-        """The record of this moment: counts of all hosts that are known, the state as above."""
+        """Return the current statistics: counters summed over all known hosts, and the state of the default host."""
         records = [source.breaker.statistics() for source in self._named.sources().values()]
         return BreakerStatistics(
             state=self.state,
@@ -261,12 +262,13 @@ _URL = re.compile(r"\bthe URL's host\b|\bthe URL\b")
 
 
 def _of_a_host(refusal: TargetRefused) -> TargetRefused:
-    """The guard's words about an address, as words about a host."""
+    """Return the guard's refusal of a URL, reworded for a host."""
     return TargetRefused(refusal.reason, "must name a public host: " + _URL.sub("it", str(refusal)))
 
 
 def _tells_other_software(failure: UpstreamError, call: Call) -> bool:
-    """Whether the answer shows that the platform's software is not what answers there: no JSON where it has some."""
+    """Return whether an answer shows that the host does not run the platform's software: it is not JSON, where JSON is
+    expected."""
     is_no_json = isinstance(failure, NoJson) or (isinstance(failure, NotFound) and not failure.spoke_json)
     return is_no_json and call.accepts.__class__ is not Form
 

@@ -1,4 +1,4 @@
-"""The parts of a composite: another endpoint each, with its own arguments, its own time, and a failure that is told."""
+"""The parts of a composite: each is another endpoint with its own arguments, time limit and reported failure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ Planning = Callable[[Site, Endpoint, Args], Plan]
 def check_parts(
     site: Site, endpoint: Endpoint, args: Args, wanted: tuple[Call | Part, ...], *, planning: Planning
 ) -> None:
-    """Refuse for free what a part that has to come would refuse, and what asks only for parts that nobody serves here.
+    """Raise the refusals of required parts, and refuse arguments that select only platforms which are not served here.
+
+    Called before anything is charged.
 
     Raises:
-        InvalidArgument: of the parameter that asks for them.
-        UpstreamError, LimitError: the refusal of a part that has to come.
+        InvalidArgument: Names the parameter of the composite.
+        UpstreamError, LimitError: The refusal of a required part.
     """
     parts = [one for one in wanted if isinstance(one, Part)]
     for one in parts:
@@ -41,7 +43,7 @@ def check_parts(
 
 
 def _check_offered(site: Site, endpoint: Endpoint, args: Args, parts: Sequence[Part]) -> None:
-    """Refuse an argument that asks for platforms of which none can be called here."""
+    """Refuse an argument that selects only platforms which this node cannot call."""
     refusals: dict[str, PartUnavailable] = {}
     for part in parts:
         try:
@@ -67,7 +69,8 @@ async def answer_part(
     planning: Planning,
     fetch: Callable[[Plan, float], Awaitable[Fetched]],
 ) -> Fetched | Missing:
-    """Another endpoint's answer, by its whole ladder and within its time; why there is none, where it is optional."""
+    """Return the answer of another endpoint, including its fallbacks, within its time; `Missing` if an optional part
+    fails."""
     started, site, conduct = trio.current_time(), composite.site, composite.conduct
     end_at = min(deadline_at, started + part.within_s) if part.within_s else deadline_at
     slug = source = part.platform or site.platform.slug
@@ -90,14 +93,14 @@ async def answer_part(
 
 
 def _of(part: Part, site: Site, args: Args) -> tuple[Site, Endpoint, Args]:
-    """The site, the endpoint and the arguments of a part. Raises InvalidArgument, PartUnavailable."""
+    """Return the site, the endpoint and the arguments of a part. Raises InvalidArgument, PartUnavailable."""
     there, endpoint = site.offering(part)
     values = endpoint.canonical(part.values)
     return there, endpoint, Args(values, part.cursor, there.credentials, args.now_at, args.account_id)
 
 
 def _of_composite(endpoint: Endpoint, args: Args, refusal: InvalidArgument | PartUnavailable) -> InvalidArgument:
-    """A part's refusal of a value, by the name that the value has in the composite."""
+    """Return a part's refusal of a value, under the value's name in the composite."""
     culprit = next((name for name in endpoint.named_by if name in args.values), None)
     if isinstance(refusal, PartUnavailable):
         return _incapable(culprit or endpoint.resource, refusal)
@@ -107,13 +110,13 @@ def _of_composite(endpoint: Endpoint, args: Args, refusal: InvalidArgument | Par
 
 
 def _incapable(param: str, *refusals: PartUnavailable) -> InvalidArgument:
-    """The refusal of a good value whose platforms are not served here."""
+    """Return the refusal of a valid value whose platforms are not served here."""
     why = "; ".join(map(str, refusals))
-    return InvalidArgument(param, f"cannot be answered by this node: {why}", reason="capability_missing")
+    return InvalidArgument(param, f"this node cannot serve it: {why}", reason="capability_missing")
 
 
 def _missing(failure: UpstreamError | LimitError, source: str, started: float, end_at: float) -> Missing:
-    """The answer to an optional part that failed: late where its time was over by then."""
+    """Return the answer for an optional part that failed; it is late if its time is over."""
     now = trio.current_time()
     is_late = now >= end_at and not isinstance(failure, NotFound | InvalidArgument)
     source = getattr(failure, "source", "") or source

@@ -1,4 +1,4 @@
-"""Reads that stand at their first call: how many pages they may take, how they are run, and who is told of it."""
+"""Reads that have run up to their first call: their page limits, how they are run, and their progress callbacks."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from upstreams.model.steps import Fetched, Leg, Part, Round, Steps, Wanted
 
 
 class Reach(NamedTuple):
-    """How far a read may go: the pages that it needs when all come full, and the most that it may take."""
+    """The extent of a read: the pages that it needs if all are full, and the maximum number of pages."""
 
     pages_needed: int
     pages_max: int
 
 
 ONE_PAGE = Reach(1, 1)
-"""The reach of a plain read."""
+"""The extent of a read of a single page."""
 
 
 class Walked(NamedTuple):
-    """How far a walk has come: its pages and items so far."""
+    """The progress of a walk: its pages and items so far."""
 
     pages: int
     items: int
@@ -37,43 +37,43 @@ class Walked(NamedTuple):
 
 
 GoOn = Callable[[Walked], Awaitable[bool]]
-"""Called after each page; False ends the walk there."""
+"""Called after each page; returning False ends the walk."""
 
 
 def never() -> bool:
-    """Return False: nothing stops."""
+    """Return False: never stop."""
     return False
 
 
 OnLeg = Callable[[Leg, Part], Awaitable[None]]
-"""Called as each part of a composite settles."""
+"""Called when a part of a composite is finished."""
 
 
 class PartReader(Protocol):
-    """Reads the parts of composites where that is more than a fetch: from a cache, or with others who want the same."""
+    """Reads the parts of composites with more than a fetch: from a cache, or shared with concurrent requests."""
 
     def read(self, planned: Plan, args: Args, deadline_at: float) -> Awaitable[Fetched]:
-        """As `fetch`; `args` are the part's own, as they were before its plan."""
+        """See `fetch`; `args` are the part's own arguments before planning."""
         ...
 
 
 class Conduct(NamedTuple):
-    """How a composite is run: its pages at most, and who is told of its progress."""
+    """How a composite is run: its page limit, and its callbacks."""
 
     pages_max: int = 0
     go_on: GoOn | None = None
     stopping: Callable[[], bool] = never
     parts: PartReader | None = None
-    """None: each part is fetched."""
+    """If None, each part is simply fetched."""
     on_leg: OnLeg | None = None
 
     @property
     def of_parts(self) -> Conduct:
-        """How its parts are run, of which nobody is told but it."""
+        """The same for the parts, without the callbacks."""
         return self._replace(go_on=None, on_leg=None)
 
     async def pages_left(self, done: Round, deadline_at: float) -> int:
-        """The pages that a composite's walk may still take: none where nobody wants more, or the time is over."""
+        """Return how many more pages a composite's walk may read; 0 if no more are wanted, or the time is over."""
         is_wanted = self.go_on is None or await self.go_on(Walked(done.pages, done.items, done.limit))
         if not is_wanted or self.stopping() or trio.current_time() >= deadline_at:
             return 0
@@ -81,14 +81,14 @@ class Conduct(NamedTuple):
 
 
 _PAGES_MAX: Final = 200
-"""Pages of a walk that is a part of another composite."""
+"""Maximum pages of a walk that is a part of another composite."""
 ALONE: Final = Conduct()
-"""A read that tells nobody of its parts and shares them with nobody."""
+"""A read without callbacks, whose parts are not shared."""
 
 
 @dataclass(slots=True)
 class Plan:
-    """A read that stands at its first call. Nobody changes it once it was begun."""
+    """A read that has run up to its first call. Never modify it after it has started."""
 
     site: Site
     endpoint: Endpoint
@@ -97,41 +97,42 @@ class Plan:
     steps: Steps
     first: Wanted
     kept: KeptBodies | None = None
-    """Keeps the bodies of its calls; None: nobody wants them."""
+    """Keeps the bodies of the calls; None if they are not wanted."""
     conduct: Conduct = ALONE
     refusal: UpstreamError | LimitError | None = None
-    """The error that is known without any call; to run it raises this one. None: it calls."""
+    """The error that is known without any call, which running the plan raises; None if there is none."""
 
     @property
     def reach(self) -> Reach:
-        """The pages that it may take: one; where it has a price of its own, the credits."""
+        """The extent of the read: one page, or credits if the endpoint has its own price."""
         price = self.endpoint.price
         return ONE_PAGE if price is None else Reach(*price.span(self.args.values))
 
     def dismiss(self) -> None:
-        """End it without a call."""
+        """Close the read without a call."""
         self.steps.close()
 
 
 class Planned(Protocol):
-    """A read that stands at its first call: its arguments are good, nothing was sent yet.
+    """A read that has run up to its first call: its arguments are valid, and nothing was sent yet.
 
-    `Fetched.pages_used` of what `run` returns says how many pages it is billed for.
+    `Fetched.pages_used` in the result of `run` is the number of pages to bill.
     """
 
     @property
     def reach(self) -> Reach:
-        """The pages that it may take."""
+        """The pages that the read may use."""
         ...
 
     @property
     def refusal(self) -> UpstreamError | LimitError | None:
-        """The error that `run` raises without any call, as where a page is known to be forbidden; None: it calls."""
+        """The error that `run` raises without any call, for example for a page known to be forbidden; None if there is
+        none."""
         ...
 
     @property
     def limit(self) -> int | None:
-        """The rows that a walk collects; None for a plain read."""
+        """The number of rows that a walk collects; None for a read of a single page."""
         ...
 
     def run(
@@ -144,15 +145,15 @@ class Planned(Protocol):
         parts: PartReader | None = None,
         on_leg: OnLeg | None = None,
     ) -> Awaitable[Fetched]:
-        """Read up to `pages_max` pages by `deadline_at` on Trio's clock; no more than begun while `stopping`.
+        """Read up to `pages_max` pages by `deadline_at` on Trio's clock; while `stopping`, do not start further pages.
 
-        `parts` reads the parts of a composite, and `on_leg` is told of each.
+        `parts` reads the parts of a composite, and `on_leg` is called for each of them.
 
         Raises:
-            UpstreamError, LimitError: nothing usable came.
+            UpstreamError, LimitError: The read has no usable result.
         """
         ...
 
     def dismiss(self) -> None:
-        """End a read that was begun only to see whether it could be."""
+        """Close a read that was only planned to check its arguments."""
         ...

@@ -1,4 +1,4 @@
-"""Redirects of a source, followed within one call: on its own host, or anywhere through a guard."""
+"""Redirects of a source, followed within one call: on the same host, or to any host through a guard."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ async def follow(
     source: str,
     goes_anywhere: bool = False,
 ) -> HttpAnswer:
-    """The answer at the end of the redirects that begin with `answer`, what came to `call`; only a GET is sent on.
+    """Return the answer after following the redirects that start with `answer`, the answer to `call`. Only a GET is
+    redirected.
 
-    With `goes_anywhere` they may lead to another host; the exchange is a guard then, and the call has no secret in it.
+    With `goes_anywhere`, redirects may lead to another host. The exchange must then be a guard, and the call contain no
+    secret.
 
     Raises:
-        UpstreamFailed: they lead to another host, to nowhere, or too far; `source` is the name that it tells.
-        httpx.RequestError: what the exchange raises.
+        UpstreamFailed: The redirects lead to another host, to an invalid URL, or on too long; the error names `source`.
+        httpx.RequestError: Raised by the exchange.
     """
     for hop in range(_REDIRECTS_MAX + 1):
         if hop:
@@ -40,11 +42,11 @@ async def follow(
         if answer.status not in FOLLOWED or "location" not in answer.headers or call.method != "GET":
             return answer
         call = _redirected(call, answer.headers["location"], source, goes_anywhere=goes_anywhere)
-    raise UpstreamFailed(source, "redirects in a circle")
+    raise UpstreamFailed(source, "too many redirects")
 
 
 def _redirected(request: HttpCall, location: str, source: str, *, goes_anywhere: bool) -> HttpCall:
-    """Return the call that a redirect leads to; it may be relative to the path that answered (RFC 9110, 10.2.2)."""
+    """Return the call that a redirect leads to; the location may be relative to the current URL (RFC 9110, 10.2.2)."""
     try:
         here = f"{request.origin.scheme}://{request.origin.authority}{request.target}"
         origin, target = origin_of(urljoin(here, location))
@@ -53,5 +55,5 @@ def _redirected(request: HttpCall, location: str, source: str, *, goes_anywhere:
     if origin != request.origin and not goes_anywhere:
         raise UpstreamFailed(source, f"redirects to another host, {origin.authority}")
     if has_dots(target.partition("?")[0]):
-        raise UpstreamFailed(source, "redirects to a path that servers read differently")
+        raise UpstreamFailed(source, "redirects to a path that servers interpret differently")
     return request._replace(origin=origin, target=target)

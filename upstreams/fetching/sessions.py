@@ -1,4 +1,4 @@
-"""The signed-in session of a platform: one for all calls, renewed before it ends, and when the upstream refuses it."""
+"""The signed-in session of a platform, shared by all calls, and renewed before it expires or when it is refused."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from upstreams.model.steps import Answer, Call, Session
 
 MARGIN_S: Final = 30.0
 RENEWED_APART_S: Final = 30.0
-"""A session that is refused so soon after another was is not renewed: the refusal has another reason."""
+"""A session that is refused this soon after another one is not renewed, because the refusal has another reason."""
 
 SIGNING_IN_MS: Final = 30_000
-"""A node that has not signed in by then is taken for dead."""
+"""A node that takes longer to sign in is considered dead."""
 LOOK_AGAIN_S: Final = 0.1
 
 MakeCall = Callable[[Call, float], Awaitable[Answer]]
 
 
 class SharedSession:
-    """The session that all nodes of a shared state have together, where a platform limits how often one may sign in.
+    """A session shared by all nodes through shared state, for platforms that limit sign-ins.
 
-    One node signs in, the others wait. It is sealed by the caller, who binds it to the credentials that it was opened
-    with, and goes away by itself as it ends. While the state is away each node signs in for itself.
+    One node signs in while the others wait. The caller seals the session and binds it to the credentials that it was
+    opened with. It is removed automatically when it expires. While the shared state is unavailable, each node signs in
+    separately.
     """
 
     def __init__(
         self, state: State, slug: str, *, seal: Callable[[str], str], unseal: Callable[[str], str | None]
     ) -> None:
-        """`unseal` gives None for what `seal` has not made."""
+        """`unseal` returns None for a text that `seal` did not create."""
         self._state = state
         self._slug = slug
         self._seal = seal
@@ -45,10 +46,10 @@ class SharedSession:
         self._lock = self._key + b":signing_in"
 
     async def find(self, deadline_at: float, refused: Session | None) -> Session | None:
-        """Return another node's session, but not the one that was `refused`; None where this node is to sign in.
+        """Return another node's session, unless it is the `refused` one; None if this node must sign in.
 
         Raises:
-            UpstreamFailed: another node has not signed in by `deadline_at`.
+            UpstreamFailed: Another node did not finish signing in by `deadline_at`.
         """
         while True:
             try:
@@ -64,7 +65,7 @@ class SharedSession:
             await trio.sleep(LOOK_AGAIN_S)
 
     async def publish(self, session: Session | None) -> None:
-        """Give it to the other nodes; None where signing in has failed."""
+        """Share the session with the other nodes; None if signing in failed."""
         try:
             if session is not None:
                 sealed = self._seal(orjson.dumps(session.headers).decode())
@@ -86,18 +87,18 @@ class SharedSession:
 
 
 class Signed(NamedTuple):
-    """A session, and until when it is used on Trio's clock."""
+    """A session and its expiry on Trio's clock."""
 
     session: Session
     until: float
 
 
 class Sessions:
-    """Signs in to a platform, one task at a time, with the calls that `call` makes."""
+    """Signs in to a platform, one task at a time, with calls made by `call`."""
 
     def __init__(self, platform: Platform, credentials: Credentials, call: MakeCall) -> None:
         self.shared: SharedSession | None = None
-        """Set before the first call, where nodes share it."""
+        """Set before the first call if the nodes share the session."""
         self._platform = platform
         self._credentials = credentials
         self._call = call
@@ -107,12 +108,12 @@ class Sessions:
         self._signing_in = trio.Lock()
 
     async def signed_in(self, deadline_at: float) -> Signed:
-        """Return the session, signing in when there is none or it is about to end.
+        """Return the session, signing in if there is none or it is about to expire.
 
         Raises:
-            UpstreamError, LimitError: signing in has failed, or took too long.
+            UpstreamError, LimitError: Signing in failed or took too long.
         """
-        with trio.move_on_at(deadline_at) as waiting:  # who signs in may have more time than who waits for it
+        with trio.move_on_at(deadline_at) as waiting:  # the task that signs in may have more time than the waiting one
             await self._signing_in.acquire()
         if waiting.cancelled_caught:
             raise UpstreamFailed(self._platform.slug, "signing in took too long", passing=True)
@@ -125,7 +126,7 @@ class Sessions:
             self._signing_in.release()
 
     def refuse(self, signed: Signed) -> bool:
-        """Drop a session that the upstream has refused; True: it is worth while to call again with another."""
+        """Drop a session that the upstream refused; return whether the call should be retried with another one."""
         if self._signed is not signed:
             return True
         self._signed, self._refused = None, signed.session
@@ -159,5 +160,5 @@ class Sessions:
         except StopIteration as done:
             session: Any = done.value
             if not isinstance(session, Session):
-                raise UpstreamFailed(self._platform.slug, "signing in gave no session") from None
+                raise UpstreamFailed(self._platform.slug, "sign-in did not return a session") from None
             return session

@@ -1,4 +1,4 @@
-"""One platform as this node runs it: its sources, its credentials and, where it wants one, its signed-in session."""
+"""One platform on this node: its sources, its credentials and, if it needs one, its signed-in session."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Headers = tuple[tuple[str, str], ...]
 
 
 class Site:
-    """Makes the calls that a platform's reads ask for."""
+    """Makes the calls that a platform's reads request."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class Site:
         self.sources = sources
         self.credentials = credentials
         self.fallbacks = {one.resource: self._fallbacks_of(one) for one in platform.endpoints}
-        """The fallbacks of each endpoint that can be called, by its resource, each behind its place, from 1 on."""
+        """The usable fallbacks of each endpoint by its resource, each with its position, starting at 1."""
         self.others: Mapping[str, Site] = {}
-        """The other platforms of this node by slug, of which a composite may have parts; set once, at the start."""
+        """The other platforms of this node by slug, for parts of composites; set once, at startup."""
         self._first_name = next(iter(sources), platform.slug)
         self.has_hosts = any(isinstance(source, NamedSource) for source in sources.values())
         """Whether callers name the hosts of one of its sources."""
@@ -64,44 +64,44 @@ class Site:
         self.sessions = Sessions(platform, credentials, partial(self._ask, waits=True))
 
     def configured_sources(self) -> Mapping[str, Source | NamedSource]:
-        """Those of its sources that can be called with the credentials that are configured."""
+        """Return the sources that can be called with the configured credentials."""
         needs = self.platform.source_needs
         return {name: source for name, source in self.sources.items() if needs.get(name) in (None, *self.credentials)}
 
     def offers(self, one: Endpoint | Fallback) -> bool:
-        """Whether the credentials that it needs are configured; of names with a bar between them one is enough."""
+        """Return whether the required credentials are configured; of names separated by a bar, one is enough."""
         return not self.lacks(one)
 
     def lacks(self, one: Endpoint | Fallback) -> list[str]:
-        """The credentials that it needs and that are not configured."""
+        """Return the required credentials that are not configured."""
         return [name for name in one.needs if not any(map(self.credentials.__contains__, name.split("|")))]
 
     def offering(self, part: Part) -> tuple[Site, Endpoint]:
-        """The site and the endpoint of a composite's part.
+        """Return the site and the endpoint of a composite's part.
 
         Raises:
-            PartUnavailable: this node does not serve it.
+            PartUnavailable: This node does not serve the part.
         """
         there = self.others.get(part.platform) if part.platform else self
         if there is None:
-            raise PartUnavailable(part.platform, "the platform is not served by this node")
+            raise PartUnavailable(part.platform, "this node does not serve the platform")
         endpoint = next(one for one in there.platform.endpoints if one.resource == part.resource)
         if not there.offers(endpoint):
-            raise PartUnavailable(there.platform.slug, "a credential that it needs is not configured")
+            raise PartUnavailable(there.platform.slug, "a required credential is not configured")
         return there, endpoint
 
     def _fallbacks_of(self, endpoint: Endpoint) -> tuple[tuple[int, Fallback], ...]:
         return tuple(one for one in enumerate(endpoint.fallbacks, 1) if self.offers(one[1]))
 
     def source_name(self, name: str) -> str:
-        """The name of the source that a call's `source` means."""
+        """Return the name of the source for a call's `source`."""
         return name or self._first_name
 
     def named(self, wanted: Wanted, args: Args) -> Wanted:
-        """The same calls with the hosts that their request names, each of which was checked.
+        """Return the same calls with the hosts that their request names, after checking each host.
 
         Raises:
-            InvalidArgument: one cannot be called; of a call that may fail, because it is not plainly public.
+            InvalidArgument: A host cannot be called; for an optional call, only because it is not clearly public.
         """
         if isinstance(wanted, tuple):
             return tuple(self._named(one, args) for one in wanted)
@@ -120,17 +120,17 @@ class Site:
             return replace(wanted, host=source.checked(host, args.account_id))
         except TargetRefused as exc:
             if is_first and wanted.optional and exc.reason == "software":
-                return wanted  # what it is answered with tells so
+                return wanted  # the answer to this call will report it
             begins = "cursor" if args.cursor else source.param
             culprit = _culprit(source, host, args) or (begins if is_first else None)
             raise _refused(source, culprit, exc) from exc
 
     async def call_named(self, call: Call, deadline_at: float, *, args: Args, waits: bool) -> Answer | Missing:
-        """As `call`, with the host that the request names; one that cannot be called makes an optional call `Missing`.
+        """See `call`; the host comes from the request. If it cannot be called, an optional call returns `Missing`.
 
         Raises:
-            InvalidArgument: that host cannot be called.
-            UpstreamFailed: an answer named it.
+            InvalidArgument: The host cannot be called.
+            UpstreamFailed: The host cannot be called, and an answer named it.
         """
         try:
             call = self._named(call, args, is_first=False)
@@ -154,10 +154,11 @@ class Site:
     def call(
         self, call: Call, deadline_at: float, *, waits: bool = True, account_id: str = ""
     ) -> Awaitable[Answer | Missing]:
-        """The answer to one call by `deadline_at` on Trio's clock; what an optional call raises becomes a `Missing`.
+        """Return the answer to one call by `deadline_at` on Trio's clock; errors of an optional call become a
+        `Missing`.
 
-        `waits` tells whether to wait for a source that asked to be left alone. A long answer is read in a turn of
-        the account.
+        `waits` decides whether to wait for a source that asked for a pause. A long answer is parsed when it is the
+        account's turn.
         """
         if call.optional:
             return self._or_missing(call, deadline_at, waits=waits, account_id=account_id)
@@ -166,7 +167,7 @@ class Site:
         return self._ask(call, deadline_at, waits, account_id)
 
     def run_task(self, task: Task, deadline_at: float, *, account_id: str) -> Awaitable[Answer]:
-        """Run a task of a read in a worker process, as `ProcessPool.run`; its source is the platform."""
+        """Run a task of a read in a worker process, like `ProcessPool.run`; its source is the platform."""
         return self.workers.run(task, deadline_at, source=self.platform.slug, account_id=account_id)
 
     async def _or_missing(self, call: Call, deadline_at: float, *, waits: bool, account_id: str) -> Answer | Missing:
@@ -197,7 +198,7 @@ class Site:
             headers = (*headers, *call.headers, *signature)
         if call.method == "POST":
             headers, body = _with_body(call, headers)
-        # As `HttpCall(...)`, which costs twice this.
+        # Like `HttpCall(...)`, at half the cost.
         request = tuple.__new__(HttpCall, (call.method, source.origin, call.target(source.base_path), headers, body))
         if found is not source:
             assert isinstance(found, NamedSource)
@@ -207,7 +208,7 @@ class Site:
         )
 
     async def _answer_signed(self, call: Call, deadline_at: float, *, waits: bool, account_id: str) -> Answer:
-        """The answer to a call in the session; one that was refused is renewed once, within this call."""
+        """Return the answer to a call in the session. A refused session is renewed once within the call."""
         started = trio.current_time()
         signed = await self.sessions.signed_in(deadline_at)
         try:
@@ -221,7 +222,8 @@ class Site:
 
 
 def _culprit(source: NamedSource, host: str, args: Args) -> str | None:
-    """The parameter that names a host: an address there, the source's own, or what holds it; None: an answer does."""
+    """Return the parameter that names a host: a URL at the host, the source's own, or one that contains it; None if an
+    answer named it."""
     texts = {name: value for name, value in args.values.items() if isinstance(value, str)}
     at_it = (name for name, text in texts.items() if text.startswith(f"{host}/"))
     is_own = source.host(texts.get(source.param, "")) == host
@@ -230,14 +232,14 @@ def _culprit(source: NamedSource, host: str, args: Args) -> str | None:
 
 
 def _refused(source: NamedSource, culprit: str | None, refusal: TargetRefused) -> UpstreamError:
-    """The refusal of a host; where an answer has named it, the caller's values are good."""
+    """Return the refusal of a host. If an answer named it, the caller's values are valid."""
     if culprit is None:
-        return UpstreamFailed(source.name, f"an answer leads to a host that is not called: {refusal}")
+        return UpstreamFailed(source.name, f"an answer leads to a host that cannot be called: {refusal}")
     return (OtherSoftware if refusal.reason == "software" else InvalidArgument)(culprit, str(refusal))
 
 
 def _with_body(call: Call, headers: Headers) -> tuple[Headers, bytes]:
-    """The headers and the body of a call that has one."""
+    """Return the headers and the body of a call."""
     if call.form is not None:
         form = urlencode(pairs_of(call.form)).encode()
         return (*headers, ("content-type", "application/x-www-form-urlencoded")), form
@@ -247,9 +249,9 @@ def _with_body(call: Call, headers: Headers) -> tuple[Headers, bytes]:
 
 
 def _headers_to(name: str, platform: Platform, credentials: Credentials, fixed: Headers) -> Headers:
-    """The headers to one source; the platform's own, which hold secrets, go to one host only.
+    """Return the headers for one source. The platform's own headers, which contain secrets, go to one host only.
 
-    That is the host of its first source whose host no caller names.
+    That is the host of the platform's first source with a fixed host.
     """
     fixed_sources = (source for source in platform.sources if platform.host_of(source) is None)
     hosts = {source: urlsplit(platform.sources[source]).netloc for source in fixed_sources}

@@ -1,4 +1,4 @@
-"""One host of a platform, and everything that guards a call to it: breaker, governor, retries, time and size."""
+"""One host of a platform, and everything that protects its calls: breaker, governor, retries, time and size limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from upstreams.transport.http import Exchange, HttpCall, origin_of
 _WHOLE = ""
 """The governor's name for the source itself; its other names are methods."""
 WHOLE_HOST_S: Final = 60.0
-"""The longest that a host which callers name is left alone by all accounts before one call tries it again."""
+"""The longest pause of a caller-named host for all accounts, before one call tries it again."""
 _ASKINGS_KEPT: Final = 20
 
 
@@ -46,7 +46,7 @@ class _Account:
 
 
 class _Asking(NamedTuple):
-    """A page of a host that callers name asked an account for patience."""
+    """A request to pause that a page of a caller-named host sent to an account."""
 
     until: float
     page: int
@@ -55,7 +55,7 @@ class _Asking(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of calls to a source: the time for one attempt and the retries of a passing failure."""
+    """The rules of calls to a source: the time limit of an attempt, and the retries of a transient failure."""
 
     timeout_s: float = 20.0
     retries: int = 2
@@ -63,10 +63,10 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class SourceStatistics:
-    """A moment's record of one source: `*_total` since the start, the others as they are now."""
+    """The statistics of one source: `*_total` since startup, the others current."""
 
     calls_total: int
-    """A call's retries are not counted as calls."""
+    """Retries are not counted as calls."""
     retries_total: int
     retries_refused_total: int
     held_total: int
@@ -75,29 +75,29 @@ class SourceStatistics:
     throttled_total: int
     """Calls that the governor refused."""
     in_flight: int
-    """Attempts under way."""
+    """Attempts in flight."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How many more calls an upstream takes of a source, as far as that is known; None where it is not."""
+    """How many more calls the upstream accepts from a source; None for each value that is unknown."""
 
     held_s: float
-    """Seconds for which it asked to be left alone; 0 where it did not."""
+    """Remaining seconds of the pause that the upstream requested; 0 without a pause."""
     quota_left: int | None
-    """Calls that its latest good answer has left, until it counts anew."""
+    """Calls left in the quota according to its latest successful answer, until the quota resets."""
     quota_reset_s: float | None
     pace_left: int | None
-    """Calls that may go at once by the pace that the platform is known to take; every node keeps its own."""
+    """Calls that can be made immediately under the platform's known pace. Each node counts separately."""
     pace_calls: float | None
     pace_per_s: float | None
 
 
 class Source:
-    """Calls one host of a platform; what it raises is of `upstreams.model.errors` or `limits.errors`.
+    """Calls one host of a platform; its errors are from `upstreams.model.errors` or `limits.errors`.
 
-    With `by_page`, for hosts that callers name, one page's failure or wish for patience says little about the others.
-    `now` is Trio's clock; the run's own, taken from `current_clock`, costs a third of `trio.current_time`.
+    With `by_page`, for hosts that callers name, a failure or requested pause of one page says little about the other
+    pages. `now` is Trio's clock; the run's own, from `current_clock`, costs a third of `trio.current_time`.
     """
 
     def __init__(  # noqa: PLR0913 - one argument each for what its platform declares
@@ -142,11 +142,11 @@ class Source:
         self._askings: deque[_Asking] = deque(maxlen=_ASKINGS_KEPT)
 
     def change(self, rules: Rules) -> None:
-        """Take other rules, for the attempts that begin from now on."""
+        """Apply new rules to all attempts that start from now on."""
         self._rules = rules
 
     def statistics(self) -> SourceStatistics:
-        """The record of this moment."""
+        """Return the current statistics."""
         governor = self._governor.statistics()
         return SourceStatistics(
             calls_total=self._calls_total,
@@ -160,7 +160,7 @@ class Source:
         )
 
     def standing(self) -> Standing:
-        """Its standing at this moment."""
+        """Return how many more calls the upstream accepts now."""
         now, hold, bucket = self._now(), self._governor.held.get(_WHOLE), self._bucket
         left, reset_s = self._quota(now)
         held_s = 0.0 if hold is None else max(0.0, hold.until - now)
@@ -169,7 +169,7 @@ class Source:
         return Standing(held_s, left, reset_s, int(bucket.left(now)), bucket.pace.calls, bucket.pace.per_s)
 
     def _quota(self, now: float) -> tuple[int | None, float | None]:
-        """The calls that the latest answer has left, and the seconds until they are counted anew."""
+        """Return the calls left according to the latest answer, and the seconds until the quota resets."""
         (headers, at), rest = self._latest, self._backoff
         left = rest.left_of(headers) if isinstance(rest, Remaining) else None
         if left is None or not isinstance(rest, Remaining):
@@ -189,20 +189,19 @@ class Source:
         spacing_s: float = 0.0,
         account_id: str = "",
     ) -> Answer:
-        """The answer to one request, tried again while that may help, within the retry budget (decisions 9).
+        """Return the answer to one request, retried while that may help and the retry budget allows it (decisions 9).
 
-        The circuit counts the request once, by its last attempt, as one of this account. A probe is not tried again.
-
-        A GET may be tried again; with `again`, which says that nothing is changed by it, so may any other.
-
-        While the upstream asks to be left alone it waits, no longer than one attempt may take; or not at all, where
-        another source can be asked instead. `deadline_at` is the whole call's, on Trio's clock; an attempt ends with
-        it, or after the rules' own time. Others are held back for `spacing_s` from its beginning on. A long answer is
-        read in a turn of the account.
+        - The circuit counts the request once, by its last attempt, for this account. A probe is not retried.
+        - A GET may be retried; with `again`, which says that the request changes nothing, any other method too.
+        - If the upstream asked for a pause, the call waits, at most for the time limit of an attempt; without `waits`,
+          because another source is available, it does not wait.
+        - `deadline_at` limits the whole call, on Trio's clock. An attempt ends with it, or after the time in the rules.
+        - Other calls are held back for `spacing_s` from the start of this one.
+        - A long answer is parsed when it is the account's turn.
 
         Raises:
-            CircuitOpen, Throttled: nothing was sent, or nothing any more after a first failure.
-            NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: what the upstream answered.
+            CircuitOpen, Throttled: Nothing was sent, or nothing more after a first failure.
+            NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: The refusal of the upstream.
         """
         asked_at = now = self._now()
         attempt = 0
@@ -246,7 +245,7 @@ class Source:
             permit.fail(hash(call.target) if self._by_page else None, certain=blame == "source")
 
     async def _turn(self, call: HttpCall, give_up_at: float, account_id: str) -> Turn | None:
-        """Wait for what the upstream asked of us, and for the pace that it is known to take."""
+        """Wait for pauses that the upstream requested, and for the platform's known pace."""
         while True:
             turn = await self._wait_turn(call, give_up_at, account_id) if self._governor.held else None
             wait_s = 0.0 if self._bucket is None else self._bucket.wait_s(self._path(call), self._now())
@@ -257,7 +256,7 @@ class Source:
             self._governor.hold(_WHOLE, wait_s)
 
     def _wait_turn(self, call: HttpCall, give_up_at: float, account_id: str) -> Awaitable[Turn]:
-        """Obey what the upstream asked of the whole source, of this method of it, or of this page or account."""
+        """Wait for pauses requested for the whole source, for this method, or for this page or account."""
         method = self._method(call)
         names: tuple[Hashable, ...] = (_WHOLE, method) if method else (_WHOLE,)
         if self._by_page:
@@ -271,8 +270,8 @@ class Source:
         return call.target.partition("?")[0].removeprefix(self.base_path)
 
     def _count(self, attempt: int, now: float, deadline_at: float) -> None:
-        if now >= deadline_at:  # sent, it would fail and be held against the source
-            raise UpstreamFailed(self.name, "no time is left to ask it")
+        if now >= deadline_at:  # it would fail, and count against the source
+            raise UpstreamFailed(self.name, "no time left to call the source")
         if attempt:
             self._retries_total += 1
         else:
@@ -282,7 +281,7 @@ class Source:
     def _pause_s(
         self, call: HttpCall, failure: UpstreamFailed, attempt: int, deadline_at: float, *, again: bool
     ) -> float | None:
-        """Return the pause before another attempt; None when another would not help, or the budget has none left."""
+        """Return the pause before another attempt; None if a retry would not help or the budget is used up."""
         if not (failure.passing and (again or call.method == "GET") and attempt < self._rules.retries):
             return None
         pause_s = full_jitter(attempt, self._rng)
@@ -292,7 +291,7 @@ class Source:
     async def _attempt(
         self, call: HttpCall, accepts: Accepts, permit: Permit, turn: Turn | None, *, started: float, deadline_at: float
     ) -> Answer:
-        """Send it once. After an `UpstreamFailed` the permit is still to be reported."""
+        """Send the request once. After an `UpstreamFailed`, the caller must report to the permit."""
         self._in_flight += 1
         ends_at = min(started + self._rules.timeout_s, deadline_at)
         is_first = True
@@ -318,7 +317,7 @@ class Source:
         except UpstreamError as refusal:
             self._refused(refusal, call, permit, turn)
             raise
-        except BaseException:  # cancelled, or a bug: it tells nothing about the source
+        except BaseException:  # cancelled, or a bug: it says nothing about the source
             permit.abandon()
             raise
         finally:
@@ -332,7 +331,7 @@ class Source:
         return answer
 
     def _refused(self, refusal: UpstreamError, call: HttpCall, permit: Permit, turn: Turn | None) -> None:
-        """Do what an answer that is a refusal means to the circuit and the governor; a failure is reported by `ask`."""
+        """Apply the effects of a refusal to the circuit and the governor; `ask` reports failures."""
         if isinstance(refusal, WorkersBusy):  # the node is busy, not the source
             permit.abandon()
         elif isinstance(refusal, UpstreamThrottled):
@@ -344,11 +343,11 @@ class Source:
                 turn.answered()
 
     def _hold(self, call: HttpCall, account_id: str, for_s: float, name: Hashable = _WHOLE) -> None:
-        """Leave a source alone, as an answer to this account asked.
+        """Pause calls to a source, as requested by an answer to this account.
 
-        At a host that callers name the answer speaks for its page only, since others may own the host's other pages. A
-        second page that asks holds the account back, and one that another account read, every account, for a bounded
-        time: then one call tries again.
+        On a caller-named host, the answer counts only for its page, because other pages may have other owners. A second
+        page that requests a pause also pauses the account. A page that another account read also pauses all accounts,
+        for a limited time, after which one call tries again.
         """
         if not (self._by_page and account_id):
             self._governor.hold(name, for_s)

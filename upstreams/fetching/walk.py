@@ -1,7 +1,7 @@
-"""Walks an endpoint's pages until as many items are collected as `limit` asks for (spec 4.3, rule 7).
+"""Walks over the pages of an endpoint until `limit` items are collected (spec 4.3, rule 7).
 
-All pages of a walk are asked for with the same size, at most `Collect.per_page`: page- and offset-style upstreams count
-by it. What the last page holds beyond the limit is not lost: the cursor names that page and how far it was used.
+All pages of a walk have the same size, at most `Collect.per_page`, because upstreams with pages or offsets count in
+that size. Items of the last page beyond the limit are not lost: the cursor names that page and how much of it was used.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from upstreams.model.steps import Fetched, Page
 from upstreams.transport.http import BODY_BYTES_MAX
 
 _UNSIZED = Collect(per_page=10_000, spare_pages=19)
-"""How a list is walked whose endpoint has no `limit`: nobody knows how large its pages come, perhaps one has it all."""
+"""The walk over a list whose endpoint has no `limit`: page sizes are unknown, and one page may have all items."""
 
 _SKIP = "skip"
-"""In a cursor's state: how many items of its page were answered already."""
+"""The key in a cursor's state with the number of items of its page that were already returned."""
 
 
 class Walk(NamedTuple):
-    """A walk over pages, as `Planned`."""
+    """A walk over pages, as a `Planned`."""
 
     first: Plan
     limit: int
@@ -46,30 +46,30 @@ class Walk(NamedTuple):
         parts: PartReader | None = None,  # noqa: ARG002 - a list's pages have no parts
         on_leg: OnLeg | None = None,  # noqa: ARG002 - as above
     ) -> Awaitable[Fetched]:
-        """As `walk`."""
+        """See `walk`."""
         return walk(self, pages_max, deadline_at, go_on, stopping=stopping)
 
     @property
     def refusal(self) -> UpstreamError | LimitError | None:
-        """That of its first page."""
+        """The refusal of the first page."""
         return self.first.refusal
 
     def dismiss(self) -> None:
-        """End it without a call."""
+        """Close the walk without a call."""
         self.first.dismiss()
 
 
 def begin(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> Planned:
-    """Run an endpoint's read up to its first call; `keeps` as for `plan`.
+    """Run an endpoint's read up to its first call; `keeps` as in `plan`.
 
     Raises:
-        InvalidArgument, InvalidCursor: no call could answer it; free, since nothing was charged.
+        InvalidArgument, InvalidCursor: No call could serve the values. The request is free.
     """
     return (plan if endpoint.collect is None else plan_walk)(site, endpoint, args, keeps=keeps)
 
 
 def as_collecting(endpoint: Endpoint) -> Endpoint:
-    """The endpoint of a list as one that collects: by pages as large as it gives them."""
+    """Return a list endpoint as one that collects, with the largest pages that it offers."""
     if endpoint.collect is not None:
         return endpoint
     largest = next((param.maximum for param in endpoint.params if param.name == "limit"), None)
@@ -77,17 +77,17 @@ def as_collecting(endpoint: Endpoint) -> Endpoint:
 
 
 def plan_walk(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> Walk:
-    """Run the first page's read up to its first call; `keeps` as for `plan`.
+    """Run the first page's read up to its first call; `keeps` as in `plan`.
 
     Raises:
-        InvalidArgument, InvalidCursor: no call could answer it; free, since nothing was charged.
+        InvalidArgument, InvalidCursor: No call could serve the values. The request is free.
     """
     collect = endpoint.collect
     assert collect is not None, "only a collect-until-N endpoint is walked"
     limit, per_page = args.number("limit"), min(args.number("limit"), collect.per_page)
     skip = args.position(_SKIP, 0)
     state = {name: value for name, value in (args.cursor or {}).items() if name != _SKIP}
-    # An empty state of a cursor is no beginning: it leads back to the first page of the source that had it.
+    # A cursor with an empty state is not a fresh start: it leads back to the first page of the source that issued it.
     cursor = None if args.cursor is None else state
     sized = replace(args, values={**args.values, "limit": per_page}, cursor=cursor)
     planned = plan(site, endpoint, sized, keeps=keeps)
@@ -103,13 +103,13 @@ async def walk(
     *,
     stopping: Callable[[], bool] = never,
 ) -> Fetched:
-    """Collect until there are enough items, no more pages, `pages_max` were walked, `go_on` says no or all is stopping.
+    """Collect items until `limit` or the last page is reached, `pages_max` were read, or `go_on` or `stopping` ends it.
 
-    A page that fails ends the walk too: what was collected before it is the answer, which says so, and the cursor goes
-    on with that page.
+    A page that fails ends the walk too. The items collected before are the answer, with a note about the failure, and
+    the cursor continues with that page.
 
     Raises:
-        What `fetch` raises, as long as nothing was collected.
+        The errors of `fetch`, if nothing was collected yet.
     """
     basket, planned = _Basket(begun.limit, begun.skip), begun.first
     while True:
@@ -126,9 +126,9 @@ async def walk(
         if following is None or len(basket.records) >= begun.limit:
             return basket.answer(following)
         if not may_go_on:
-            return basket.answer(following, "it was ended early", whole=False)
+            return basket.answer(following, "the walk was stopped early", whole=False)
         if basket.body_bytes > BODY_BYTES_MAX:
-            return basket.answer(following, "its pages are too long for one answer")
+            return basket.answer(following, "the pages are too long for one answer")
         if basket.pages >= pages_max:
             return _at_the_end(basket, following, begun, pages_max)
         args, keeps = replace(planned.args, cursor=following), planned.kept is not None
@@ -136,15 +136,15 @@ async def walk(
 
 
 def _at_the_end(basket: _Basket, following: State, begun: Walk, pages_max: int) -> Fetched:
-    """The answer of a walk that used every page it may; fewer than usual when the credits were few."""
+    """Return the answer of a walk that used all its pages, possibly limited by the available credits."""
     if pages_max >= begun.reach.pages_max:
         return basket.answer(following)
-    return basket.answer(following, f"there were credits for {pages_max} pages", whole=False)
+    return basket.answer(following, f"there were only credits for {pages_max} pages", whole=False)
 
 
 @dataclass(slots=True)
 class _Basket:
-    """The rows that a walk has collected so far; changed by `take` only."""
+    """The rows that a walk has collected so far; modified only by `take`."""
 
     limit: int
     skip: int
@@ -155,7 +155,8 @@ class _Basket:
     _pages_used: int = 0
 
     def take(self, fetched: Fetched, state: State) -> State | None:
-        """Take what is new of a page, up to the limit; the state to go on with, None when nothing is left."""
+        """Add the new rows of a page up to the limit; return the state to continue from, or None at the end of the
+        list."""
         page = fetched.result
         assert isinstance(page, Page), "a collect-until-N endpoint answers with pages"
         before = len(self.records)
@@ -169,7 +170,8 @@ class _Basket:
         return page.next if place == len(page.records) else {**state, _SKIP: place}
 
     def _take(self, record: Record) -> bool:
-        """Keep a record, or pass over one that came before: lists move while they are read. False: there is no room."""
+        """Add a record, or skip one that was already collected, because lists shift while they are read. Return False
+        if full."""
         id_ = record.get("id")
         if id_ is not None and id_ in self._seen:
             return True
@@ -181,7 +183,7 @@ class _Basket:
 
     @property
     def body_bytes(self) -> int:
-        """How long the pages were so far."""
+        """The total length of the pages so far, in bytes."""
         return sum(fetched.body_bytes for fetched in self._fetched)
 
     def answer(
@@ -192,7 +194,7 @@ class _Basket:
         whole: bool = True,
         failure: UpstreamError | LimitError | None = None,
     ) -> Fetched:
-        """The walk as one page; `ended` says why there is less of it than was asked for."""
+        """Return the walk as one page; `ended` is the reason for fewer items than requested."""
         pages = [fetched.result for fetched in self._fetched if isinstance(fetched.result, Page)]
         warnings = [warning for page in pages for warning in page.warnings]
         first = self._fetched[0]

@@ -1,1 +1,1 @@
-"""Targets that a caller names: no request leads to an address which is not public."""
+"""Guards for targets that callers name: no request goes to an address that is not public."""

@@ -1,8 +1,8 @@
-"""The guard before a target that a user names: only plainly public hosts are called, whatever the URL looks like.
+"""The guard for targets that a user names: only clearly public hosts are called, whatever the URL looks like.
 
-A URL is read in one narrow way; what two readers could understand differently is refused, not repaired. Whoever calls a
-target asks twice: `check_url` for what is written, then `check_addresses` for all that the name resolves to, and
-connects to one of these very addresses. A name that is resolved again could lead elsewhere by then.
+URLs are parsed strictly: a URL that two parsers could interpret differently is refused, not repaired. Code that calls a
+target must check twice, with `check_url` for the URL and then with `check_addresses` for all addresses of the name, and
+must connect to one of exactly these addresses. If it resolved the name again, it could get another address.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _BEHIND_AUTHORITY = re.compile(r"[!-~]*")
 _AUTHORITY = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
 _NAME = re.compile(r"(?!.{254})(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NUMBER_AT_END = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
-"""Matches an IPv4 address as `inet_aton` and browsers read it: decimal, octal, hexadecimal, with one to four parts."""
+"""Matches an IPv4 address as `inet_aton` and browsers parse it: decimal, octal, hexadecimal, with one to four parts."""
 
 
 class TargetRules(NamedTuple):
-    """The schemes and ports that a kind of target may have."""
+    """The allowed schemes and ports of a kind of target."""
 
     schemes: tuple[str, ...]
     ports: tuple[int, ...]
     free_above: int
-    """The ports above this one are good too."""
+    """Ports above this one are also allowed."""
 
     @property
     def said(self) -> str:
-        """The ports in words."""
+        """The allowed ports as text."""
         *others, last = (*map(str, self.ports), *(f"above {port}" for port in (self.free_above,) if port < _PORTS_END))
         return f"{', '.join(others)} or {last}"
 
@@ -48,11 +48,11 @@ _PORTS_END = 65_536
 HTTPS: Final = TargetRules(("https",), (443, 8443), 1_024)
 """The rules of the specification (6.1)."""
 OPEN_WEB: Final = TargetRules(("https", "http"), (80, 443, 8080, 8443), _PORTS_END)
-"""The rules of pages (decisions 21)."""
+"""The rules for web pages (decisions 21)."""
 
 
 class Target(NamedTuple):
-    """A URL that may be called, once its addresses are checked. `path` has the query and begins with `/`."""
+    """A URL that may be called after its addresses are checked. `path` includes the query and starts with `/`."""
 
     scheme: str
     host: str
@@ -60,20 +60,20 @@ class Target(NamedTuple):
     port: int
     path: str
     is_address: bool
-    """The host is an address, which was checked: there is nothing to resolve."""
+    """Whether the host is an address, which was checked and need not be resolved."""
 
     def origin_at(self, address: str) -> Origin:
-        """Return the origin to connect to: this host, at a checked address of its."""
+        """Return the origin to connect to: this host, at one of its checked addresses."""
         return Origin(self.scheme, self.host, self.port, address)
 
 
 def check_url(url: str, *, rules: TargetRules = HTTPS, allow_insecure: bool = False) -> Target:
-    """Read a URL that a user wants called, and refuse what is not plainly a public host by these rules (spec 6.1).
+    """Parse a URL that a user wants to call, and refuse it if these rules do not allow its host (spec 6.1).
 
-    `allow_insecure`, for tests only, lets http, any port, private addresses and private names pass.
+    `allow_insecure`, for tests only, allows http, any port, private addresses and private names.
 
     Raises:
-        TargetRefused: why, in words for the user.
+        TargetRefused: The message contains the reason, for the user.
     """
     scheme, authority, path = _parts(url)
     if scheme not in rules.schemes and not (allow_insecure and scheme == "http"):
@@ -95,11 +95,11 @@ def check_url(url: str, *, rules: TargetRules = HTTPS, allow_insecure: bool = Fa
 
 
 def check_addresses(addresses: Iterable[str], *, allow_insecure: bool = False) -> tuple[str, ...]:
-    """All that a name resolved to, each once, in the same order; refused as a whole if ANY is not plainly public.
+    """Return the addresses of a name without duplicates, in order; all are refused if ANY is not clearly public.
 
     Raises:
-        TargetRefused: there is none, one is not public, or one is no address. It does not tell which: what a name
-            means inside of a network is nobody's business.
+        TargetRefused: There are none, one is not public, or one is invalid. The message does not contain the address,
+            so that it reveals nothing about names inside a network.
     """
     checked = tuple(dict.fromkeys(addresses))
     if not checked:
@@ -115,7 +115,7 @@ def check_addresses(addresses: Iterable[str], *, allow_insecure: bool = False) -
 
 
 def _parts(url: str) -> tuple[str, str, str]:
-    """Scheme in lower case, authority, path with query."""
+    """Return scheme in lower case, authority, and path with query."""
     if len(url) > URL_CHARACTERS_MAX:
         raise TargetRefused("too_long", f"the URL is longer than {URL_CHARACTERS_MAX} characters")
     if "\\" in url or not url.isprintable() or any(map(str.isspace, url)):
@@ -125,19 +125,19 @@ def _parts(url: str) -> tuple[str, str, str]:
         raise TargetRefused("malformed", "the URL must be a whole one, such as https://example.com/hook")
     path = found["target"]
     if not _BEHIND_AUTHORITY.fullmatch(path):
-        raise TargetRefused("malformed", "what follows the URL's host must be percent-encoded")
+        raise TargetRefused("malformed", "the URL after its host must be percent-encoded")
     return found["scheme"].lower(), found["authority"], path if path.startswith("/") else f"/{path}"
 
 
 def _host(text: str) -> tuple[str, bool]:
-    """A host as it is resolved and named to the receiver, and whether it is an address."""
+    """Return a host as it is resolved and sent to the receiver, and whether it is an address."""
     if "%" in text:
         raise TargetRefused("host", "the URL's host must not have a percent sign or a zone")
     if text.startswith("["):
         try:
             return str(IPv6Address(text[1:-1])), True
         except AddressValueError as exc:
-            raise TargetRefused("host", "the URL's host is no IPv6 address") from exc
+            raise TargetRefused("host", "the URL's host is not a valid IPv6 address") from exc
     name = _in_ascii(text).lower()
     if _NUMBER_AT_END.fullmatch(name):
         try:
@@ -145,12 +145,13 @@ def _host(text: str) -> tuple[str, bool]:
         except AddressValueError as exc:
             raise TargetRefused("host", "an IPv4 address must be four decimal numbers from 0 to 255") from exc
     if not _NAME.fullmatch(name):
-        raise TargetRefused("host", "the URL's host is no host name; it has no dot at its end")
+        raise TargetRefused("host", "the URL's host is not a valid host name; it must not end with a dot")
     return name, False
 
 
 def _in_ascii(name: str) -> str:
-    """An international name in its ASCII form. Only plain letters: full-width or circled ones would become others."""
+    """Return an international name in ASCII. Full-width or circled letters are refused, because they would become
+    others."""
     if name.isascii():
         return name
     try:
@@ -158,4 +159,4 @@ def _in_ascii(name: str) -> str:
             return idna.encode(name.lower(), strict=True).decode("ascii")
     except (idna.IDNAError, UnicodeError) as exc:
         raise TargetRefused("host", "the URL's host has characters that no host name has") from exc
-    raise TargetRefused("host", "the URL's host has letters that stand for others")
+    raise TargetRefused("host", "the URL's host has letters that are equivalent to other letters")

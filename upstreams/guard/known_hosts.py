@@ -1,7 +1,7 @@
-"""Hosts of known platforms, which are not servers of software that runs at many hosts, such as Mastodon or GitLab.
+"""Hosts of known platforms, which do not run software with many instances, such as Mastodon or GitLab.
 
-Without this table their addresses would be tried as such: `x.com/@a` looks like an account of a Mastodon server. A host
-that a platform of this program declares as its own is found before this table.
+Without this table, their URLs would be tried as instances: `x.com/@a` looks like an account on a Mastodon server. Hosts
+that a platform of this program declares are looked up before this table.
 """
 
 from __future__ import annotations
@@ -175,16 +175,16 @@ KNOWN_HOSTS: Final[Mapping[str, str]] = MappingProxyType(
         for host in hosts.split()
     }
 )
-"""The platform's name by the host; subdomains belong to it too."""
+"""Platform names by host; subdomains are included."""
 
 _SERVERS: Final = frozenset(
     ("devtalk.kakao.com", "discuss.dev.twitch.tv", "discuss.huggingface.co", "forum.figma.com", "support.last.fm")
 )
-"""Forums below these hosts that are servers of such software all the same."""
+"""Hosts below a known one that do run forum software."""
 
 
 def owner_of(host: str) -> str | None:
-    """Return the platform that a host in lower case belongs to; None if it is not in the table."""
+    """Return the platform of a host in lower case; None if it is not in the table."""
     if host in _SERVERS:
         return None
     while host:

@@ -1,7 +1,7 @@
-"""The way to a host that somebody else named: its addresses are checked, and the connection goes to one of these.
+"""The transport to a host that a caller named: its addresses are checked, and the connection goes to one of these.
 
-Each call is checked anew, and so is each redirect, since it is a call of its own. Addresses are remembered for some
-seconds; what was checked is what is connected to, so a name that leads elsewhere by then changes nothing.
+Each call is checked separately, and so is each redirect, because it is a call of its own. Addresses are cached for some
+seconds. Connections only go to checked addresses, so a later change of the name has no effect.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NO_SUCH_NAME = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", sock
 
 
 class NameUnknown(httpx.ConnectError):
-    """No address was found for a host's name.
+    """No address was found for a host name.
 
-    `is_certain`: the name servers say that there is none. `is_late`: the time for the lookup ran out, which may be the
-    fault of this node, if it has too many lookups to make.
+    `is_certain`: the name servers report that there is none. `is_late`: the lookup timed out, possibly because this
+    node has too many lookups in progress.
     """
 
     def __init__(self, problem: str, *, is_certain: bool = False, is_late: bool = False) -> None:
@@ -39,10 +39,10 @@ class NameUnknown(httpx.ConnectError):
 
 
 class PinnedExchange:
-    """An exchange with hosts that are checked first; a target goes on as it is where `resolve` is None: behind an
-    egress, which finds the addresses.
+    """An exchange that checks hosts before it connects.
 
-    `allow_insecure`, for tests only, lets http and private addresses pass.
+    With `resolve` None, the target is passed on unchanged to an egress, which resolves the addresses. `allow_insecure`,
+    for tests only, allows http and private addresses.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class PinnedExchange:
         self._known: dict[tuple[str, int], tuple[float, Sequence[str]]] = {}
 
     async def __call__(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
-        """As `Exchange`.
+        """See `Exchange`.
 
         Raises:
-            TargetRefused: the host is not plainly public.
-            NameUnknown: it has no address.
+            TargetRefused: The host is not clearly public.
+            NameUnknown: The host has no address.
         """
         origin = call.origin
         url = f"{origin.scheme}://{origin.authority}/"
@@ -78,7 +78,7 @@ class PinnedExchange:
         return await self.ask(target, call, deadline_at)
 
     async def ask(self, target: Target, call: HttpCall, deadline_at: float) -> HttpAnswer:
-        """The same for a target that `check_url` has read."""
+        """Like calling the exchange, for a target that `check_url` has parsed."""
         if self._resolve is None:
             return await self._exchange(call, deadline_at)
         addresses = await self._addresses(target, self._resolve, deadline_at)
@@ -92,7 +92,7 @@ class PinnedExchange:
         return await self._exchange(call._replace(origin=target.origin_at(last)), deadline_at)
 
     async def _addresses(self, target: Target, resolve: Resolve, deadline_at: float) -> Sequence[str]:
-        """The target's addresses, all of them checked."""
+        """Return the target's addresses, all of them checked."""
         if target.is_address:
             return (target.host,)
         name = target.host, target.port
@@ -106,10 +106,10 @@ class PinnedExchange:
                 is_certain = isinstance(exc, socket.gaierror) and exc.errno in _NO_SUCH_NAME
                 problem = f"{target.host} has no address: {exc.strerror or exc}"
                 raise NameUnknown(problem, is_certain=is_certain) from exc
-            # All are checked, and those that are tried are kept: a name may have thousands.
+            # All are checked, but only the ones that are tried are kept, because a name may have thousands.
             addresses = check_addresses(found, allow_insecure=self._allow_insecure)[:ADDRESSES_TRIED]
             if len(self._known) >= REMEMBERED_MAX:
                 self._known.clear()
             self._known[name] = self._now() + self._remembered_s, addresses
             return addresses
-        raise NameUnknown(f"the addresses of {target.host} could not be had in time", is_late=True)
+        raise NameUnknown(f"the lookup of {target.host} timed out", is_late=True)

@@ -1,4 +1,4 @@
-"""The addresses of a host, by the system's resolver."""
+"""The addresses of a host, from the system's resolver."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import trio
 
 _THREADS_PER_HOST = 2
 _THREADS = 1_000
-"""The most lookups of all hosts at a time.
+"""Maximum concurrent lookups of all hosts.
 
-A lookup that nobody waits for any more lasts for half a minute: an account that names ever new hosts, whose name
-servers are silent, has some hundreds under way.
+An abandoned lookup lasts up to half a minute. An account that keeps naming new hosts with silent name servers has some
+hundreds in progress.
 """
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Every address of a host in ASCII, for a port; raises OSError when there is none to be had."""
+"""Returns every address of an ASCII host, for a port; raises OSError if there is none."""
 Found = Sequence[tuple[Any, Any, Any, Any, Sequence[Any]]]
-"""As `socket.getaddrinfo` gives it."""
+"""The result of `socket.getaddrinfo`."""
 
 
 class SystemResolver:
-    """Asks `getaddrinfo`, in threads. One that nobody waits for any more ends only when the system gives up.
+    """Calls `getaddrinfo` in threads. An abandoned call ends only when the system gives up.
 
-    A host whose name servers are silent must not use up the threads that others need, storage among them: so Trio's
-    shared limit is left alone and each host has one of its own, kept for as long as a thread of its runs.
+    A host with silent name servers must not use up the threads that others need, including storage. Therefore each host
+    has its own limiter instead of Trio's shared one, which is kept while a thread for the host runs.
     """
 
     def __init__(self, *, threads: int = _THREADS, lookup: Callable[..., Found] = socket.getaddrinfo) -> None:
-        """`threads` bounds those of all hosts together; who comes when they are used up waits."""
+        """`threads` limits the threads for all hosts together; further calls wait."""
         self._all = trio.CapacityLimiter(threads)
         self._lookup = lookup
         self._limiters: WeakValueDictionary[str, trio.CapacityLimiter] = WeakValueDictionary()
@@ -40,7 +40,7 @@ class SystemResolver:
     async def __call__(self, host: str, port: int) -> Sequence[str]:
         """See `Resolve`."""
         limiter = self._limiters.setdefault(host, trio.CapacityLimiter(_THREADS_PER_HOST))
-        # As bytes, since Python reads a text's international labels in a way of its own.
+        # As bytes, because Python converts international labels of a text in its own way.
         ask = partial(self._lookup, host.encode("ascii"), port, type=socket.SOCK_STREAM)
         both = cast("trio.CapacityLimiter", _Both(limiter, self._all))
         found = await trio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=both)
@@ -48,7 +48,7 @@ class SystemResolver:
 
 
 class _Both:
-    """Two limiters as one, taken in this order: who waits for the first takes nothing of the second."""
+    """Two limiters as one, acquired in this order: a task that waits for the first holds nothing of the second."""
 
     def __init__(self, first: trio.CapacityLimiter, second: trio.CapacityLimiter) -> None:
         self._first = first

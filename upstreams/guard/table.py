@@ -1,7 +1,7 @@
-"""Tables of what is not public: networks by the IANA special-purpose registries, and names that no public host has.
+"""Tables of non-public networks, from the IANA special-purpose registries, and of names that no public host has.
 
-The networks are a table of our own, because `ipaddress.is_global` lets tunnels, translations and anycast relays pass,
-each of which can carry a packet to a private address.
+The networks are our own table, because `ipaddress.is_global` accepts tunnels, translations and anycast relays, each of
+which can carry a packet to a private address.
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ _V6 = tuple(
     )
 )
 _V6_IN_USE = IPv6Network("2000::/3")
-"""The only part of IPv6 out of which public addresses are given (RFC 4291, 2.4)."""
+"""The only part of IPv6 from which public addresses are allocated (RFC 4291, 2.4)."""
 
 _RESERVED_NAMES = frozenset({"alt", "arpa", "example", "internal", "invalid", "local", "localhost", "onion", "test"})
 """Last labels that no public host has (RFC 6761, RFC 6762, RFC 7686, RFC 9476, ICANN)."""
 _NETWORKS_NAMES = frozenset({"corp", "home", "intranet", "lan", "localdomain", "private"})
-"""Last labels that nobody gives out, and that private networks use."""
+"""Last labels that are not delegated, and that private networks use."""
 
 
 def why_not_public(address: str) -> str | None:
-    """Return what is special about an address, in words for the user; None when it is plainly public.
+    """Return why an address is not public, in words for the user; None if it is clearly public.
 
     Raises:
-        ValueError: the text is no address in the one way to write it.
+        ValueError: The text is not an address in its canonical notation.
     """
     found = ip_address(address)
     if isinstance(found, IPv4Address):
@@ -88,5 +88,5 @@ def _why_not_public_v6(address: IPv6Address) -> str | None:
 
 
 def is_private_name(host: str) -> bool:
-    """Whether a host name in lower case is one of those that no public host has; a lone label is a local name."""
+    """Return whether a host name in lower case is one that no public host has; a single label is a local name."""
     return "." not in host or host.rpartition(".")[2] in _RESERVED_NAMES | _NETWORKS_NAMES

@@ -1,4 +1,4 @@
-"""Calls as values, and the endpoints that are one call: a platform's declaration reads like its documentation.
+"""Calls as values, and endpoints that make one call, so that a platform's declaration reads like its documentation.
 
     LOOKUP = Get("/v1/accounts/lookup", acct=HANDLE)
     POST_OF_ID = Get("/v1/statuses/{id}", id=POST_ID)
@@ -6,9 +6,9 @@
     single("profile", "One account.", AUTHOR, LOOKUP, author_of)
     listing("hashtag", "Posts with a hashtag.", POST_LIST, Get("/v1/timelines/tag/{tag}", tag=TAG), post_of, OLDER)
 
-The members of a call are parameters, constants, or values `made` of parameters. One whose name stands in the path
-fills it there, as one segment; `{+name}` takes a value with slashes in it. All others are query members, or the body of
-a `Post`. What was not sent, None, is left out.
+The members of a call are parameters, constants, or values `made` from parameters. A member whose name occurs in the
+path is inserted there as one segment; `{+name}` allows a value with slashes. All other members go into the query, or
+into the body of a `Post`. A member with the value None is left out.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _Make = Callable[[Args, Accepts, Mapping[str, Any], Mapping[str, Any]], Call]
 
 
 class Made(NamedTuple):
-    """A member of a call that a function makes of parameters' values; one that was not sent is None."""
+    """A member of a call that a function computes from parameter values; a parameter that was not sent is None."""
 
     function: Callable[..., Value | None]
     params: tuple[Param, ...]
 
 
 class Secret(NamedTuple):
-    """A member of a call that is a credential, where it is configured."""
+    """A member of a call that is a credential, if the credential is configured."""
 
     name: str
 
@@ -51,12 +51,12 @@ Member = Param | Made | Secret | Value | tuple[str, ...] | None
 
 
 def made(function: Callable[..., Value | None], *params: Param) -> Made:
-    """Return a member that `function` makes of the values of these parameters; it may raise InvalidArgument."""
+    """Return a member that `function` computes from the values of these parameters; it may raise InvalidArgument."""
     return Made(function, params)
 
 
 class Get:
-    """A GET request as a value: `at` gives the call of a request's arguments."""
+    """A GET request as a value: `at` builds the call for a request's arguments."""
 
     method: Literal["GET", "POST"] = "GET"
     _body = ""
@@ -75,7 +75,7 @@ class Get:
         accepts: Accepts = "json",
         headers: tuple[tuple[str, str], ...] = (),
     ) -> Get:
-        """The same call to another source, one that may fail, one with a session, or one of another body than JSON."""
+        """Return the same call with another source, as optional, with a session, or with a body that is not JSON."""
         other = type(self)(self.path, **self._members)
         other._via = {
             "source": source, "optional": optional, "needs_session": signed, "accepts": accepts, "headers": headers,
@@ -84,17 +84,17 @@ class Get:
 
     @property
     def accepts(self) -> Accepts:
-        """The form of the answer's body, where no map reads it."""
+        """The form of the response body, if no map reads it."""
         accepts: Accepts = self._via.get("accepts", "json")
         return accepts
 
     def form(self, usual: Accepts) -> Accepts:
-        """The form of body that it names where that is not JSON; else `usual`."""
+        """Return the call's own form of body if that is not JSON, else `usual`."""
         return self.accepts if isinstance(self.accepts, Form) else usual
 
     @property
     def params(self) -> tuple[Param, ...]:
-        """The parameters that it takes, in their order."""
+        """The parameters of the call, in order."""
         found: dict[str, Param] = {}
         for member in self._members.values():
             for param in (member,) if isinstance(member, Param) else member.params if isinstance(member, Made) else ():
@@ -102,18 +102,18 @@ class Get:
         return tuple(found.values())
 
     def at(self, args: Args, pages: Pages | None = None, **given: Value | tuple[str, ...] | None) -> Call:
-        """The call of these arguments, for a page of a list where `pages` read it; `given` fills more members."""
+        """Build the call for these arguments; with `pages`, for one page of a list. `given` adds further members."""
         if pages is None:
             return self.make(args, self.accepts, _NOTHING, given)
         return self.make(args, self.form(pages.accepts), pages.paging.query(args), given)
 
     @cached_property
     def make(self) -> _Make:
-        """The function that makes the call of arguments, a body's form, a page's query members and further members."""
+        """The function that builds the call from arguments, a body form, a page's query members and further members."""
         return _compiled(self)
 
     def _display(self, written: Mapping[str, str]) -> str:
-        """The code of the arguments of `Call` behind its path."""
+        """Return the code of the arguments of `Call` that follow the path."""
         return f"{{{_members(written)}**more, **page}}, {self._rest('None')}"
 
     def _rest(self, body: str) -> str:
@@ -125,7 +125,7 @@ class Get:
 
 
 class Post(Get):
-    """A POST request that only reads, with its members as a JSON object; it is tried again as a GET is."""
+    """A POST request that only reads, with its members as a JSON object; it is retried like a GET."""
 
     method = "POST"
 
@@ -134,7 +134,7 @@ class Post(Get):
 
 
 class PostForm(Get):
-    """A POST request that only reads, with its members as a form; it is tried again as a GET is."""
+    """A POST request that only reads, with its members as a form; it is retried like a GET."""
 
     method = "POST"
 
@@ -151,7 +151,7 @@ def _sent(members: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _compiled(get: Get) -> _Make:
-    """Write the function without loops: most requests make one call, and this is most of what that takes."""
+    """Generate the function without loops: most requests make one call, and this function is most of its cost."""
     names: dict[str, Any] = {"Call": Call, "segment": segment, "several": _several, "sent": _sent}
     codes = {name: _code(member, names) for name, member in get._members.items()}
     in_path = {found[2] for found in _PLACE.finditer(get.path)}
@@ -201,9 +201,10 @@ def single(
     at: str = "",
     **options: Unpack[Options],
 ) -> Endpoint:
-    """An endpoint of one record from one call.
+    """Return an endpoint for one record from one call.
 
-    `at` leads to its object in the body; where that ends with `[0]`, it is the first of a list, which may be empty.
+    `at` is the path of the record's object in the body. If it ends with `[0]`, the object is the first entry of a list,
+    which may be empty.
     """
     is_first = at.endswith("[0]")
     rows = Rows(record if not isinstance(record, RecordMap) or is_first or not at else record.inside(at), at[:-3])
@@ -248,7 +249,8 @@ def listing(
     collect: int = 0,
     **options: Unpack[Options],
 ) -> Endpoint:
-    """An endpoint of a list, of which each page is one call; `collect` is the most rows that a walk collects."""
+    """Return an endpoint for a list with one call per page; `collect` is the maximum number of rows that a walk
+    collects."""
     read = partial(_read_page, call, pages, call.form(pages.accepts))
     return listing_by(resource, summary, archetype, read, pages, collect=collect, **_with_params(options, call.params))
 
@@ -263,7 +265,8 @@ def listing_by(
     collect: int = 0,
     **options: Unpack[Options],
 ) -> Endpoint:
-    """An endpoint of a list whose `read` makes further calls and ends with `pages.page`; `params` are its calls'."""
+    """Return an endpoint for a list whose `read` makes further calls and returns `pages.page`; `params` belong to its
+    calls."""
     params = (*options.get("params", ()), *pages.paging.params(collect))
     fields = _completed({**options, "params": ()}, params, pages.record, archetype)
     if not pages.paging.total:
@@ -282,7 +285,7 @@ def _read_page(call: Get, pages: Pages, accepts: Accepts, args: Args) -> Steps:
 
 
 def _completed(options: Options, params: tuple[Param, ...], record: MakeRecord, archetype: Archetype) -> dict[str, Any]:
-    """The fields of an endpoint with what its call and its map say of it."""
+    """Return the fields of an endpoint, completed from its call and its map."""
     more = tuple(param for param in options.pop("params", ()) if param not in params)
     is_map = isinstance(record, RecordMap) and record.make is archetype.make
     return {**options, "params": (*params, *more), "record": record if is_map else None}

@@ -1,4 +1,4 @@
-"""Cursor tokens: where a next page begins, signed and bound to one endpoint and its parameters (decisions 10)."""
+"""Cursor tokens: the start of the next page, signed and bound to one endpoint and its parameters (decisions 10)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAYLOAD_MAX = (_TOKEN_MAX - len(PREFIX)) * 3 // 4 - _MAC_BYTES
 
 
 class CursorSigner:
-    """Makes and reads tokens: `cur_` + base64url(12 bytes of MAC + the state as JSON)."""
+    """Creates and reads tokens: `cur_` + base64url(12 bytes of MAC + the state as JSON)."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -30,40 +30,42 @@ class CursorSigner:
         return digest.digest()
 
     def seal(self, binding: bytes, state: State) -> str:
-        """A token for `state`; `binding` names the endpoint and the parameters it may be used with.
+        """Return a token for `state`; `binding` identifies the endpoint and parameters that the token is valid for.
 
         Raises:
-            UpstreamFailed: it would be longer than what can be sent back.
+            UpstreamFailed: The token would be too long to be sent back.
         """
         payload = orjson.dumps(dict(state))
         if len(payload) > _PAYLOAD_MAX:
-            raise UpstreamFailed("the next page", f"the upstream's own cursor to it has over {_PAYLOAD_MAX} bytes")
+            raise UpstreamFailed(
+                "the next page", (f"the upstream's cursor for the next page is longer than {_PAYLOAD_MAX} bytes")
+            )
         return PREFIX + urlsafe_b64encode(self._mac(binding, payload) + payload).rstrip(b"=").decode()
 
     def open(self, binding: bytes, token: str) -> State:
-        """The state inside a token.
+        """Return the state in a token.
 
         Raises:
-            InvalidCursor: it is malformed, was changed, or belongs to another request.
+            InvalidCursor: The token is malformed, was changed, or belongs to another request.
         """
         raw = _decoded(token)
         mac, payload = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
         if not hmac.compare_digest(mac, self._mac(binding, payload)):
-            raise InvalidCursor("was made for another request, or was changed on the way")
+            raise InvalidCursor("belongs to another request, or was changed")
         state: State = orjson.loads(payload)
         return state
 
 
 def _decoded(token: str) -> bytes:
     if not token.startswith(PREFIX) or len(token) > _TOKEN_MAX:
-        raise InvalidCursor(f"must be a next_cursor of an earlier answer; those begin with {PREFIX}")
+        raise InvalidCursor(f"must be a next_cursor from an earlier response, which starts with {PREFIX}")
     body = token.removeprefix(PREFIX)
     try:
         raw = urlsafe_b64decode(body + "=" * (-len(body) % 4))
     except (Base64Error, ValueError) as exc:
-        raise InvalidCursor("is malformed: it is not base64url") from exc
+        raise InvalidCursor("is malformed: not valid base64url") from exc
     if urlsafe_b64encode(raw).rstrip(b"=").decode() != body:
-        raise InvalidCursor("is malformed: it is not the text that was given out")
+        raise InvalidCursor("is malformed: not the token that was issued")
     if len(raw) <= _MAC_BYTES:
-        raise InvalidCursor("is malformed: it is too short")
+        raise InvalidCursor("is malformed: too short")
     return raw

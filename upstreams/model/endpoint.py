@@ -1,21 +1,23 @@
-"""Declares a platform: data and pure functions, from which routing, validation, prices, catalog and tests read.
+"""Declaration of a platform as data and pure functions, used for routing, validation, prices, the catalog and tests.
 
-A platform file says `PLATFORM = Platform(...)` with one `Endpoint` a resource. An endpoint's `read` is a generator
-without I/O: it yields the calls it needs, is sent their answers, and returns a `Page` or a `Single`:
+A platform module defines `PLATFORM = Platform(...)` with one `Endpoint` for each resource. An endpoint's `read` is a
+generator without I/O: it yields the calls that it needs, receives their answers, and returns a `Page` or a `Single`:
 
     def _profile(args: Args) -> Steps:
         answer = yield Call(f"/users/{segment(args.text('handle'))}")
         return Single(_author(obj(answer.body)))
 
-Yielding a tuple of calls runs them side by side and sends back a tuple of answers. A call marked `optional` is
-answered with a `Missing`, which is false, when it fails. A `Part` in place of a call runs another endpoint's read,
-with the fallbacks that it has, and is answered with a `Fetched`. What the generator returns holds records made by
-`upstreams.model.archetypes`. A generator runs up to its first call before anything is charged: there it refuses values
-that no call could answer, with `InvalidArgument`, for free. A path that leads elsewhere, since a value in it is `..` or
-empty, is refused there for all platforms alike (`upstreams.model.paths`).
+A yielded tuple of calls runs concurrently, and the generator receives a tuple of answers. A failed call that is marked
+`optional` is answered with a `Missing`, which is falsy. A `Part` instead of a call runs the read of another endpoint,
+including its fallbacks, and is answered with a `Fetched`. The records in the result are made by
+`upstreams.model.archetypes`.
 
-Beside its `read` an endpoint may name `fallbacks`, other sources that have the answer too, and `collect`, by which it
-walks page after page until it has as many items as `limit` asks for.
+A generator runs up to its first call before anything is charged, so it can reject unusable values with
+`InvalidArgument` for free. Paths that would lead elsewhere, because a value in them is `..` or empty, are rejected at
+this point for all platforms (`upstreams.model.paths`).
+
+In addition to `read`, an endpoint may have `fallbacks`, which are other sources of the same data, and `collect`, which
+reads page after page until it has `limit` items.
 """
 
 from __future__ import annotations
@@ -37,65 +39,66 @@ from upstreams.model.steps import Answer, Call, Many, SessionSteps, Steps
 Tier = Literal["standard", "advanced", "premium"]
 Kind = Literal["profile", "post", "comments", "search", "analytics"]
 TTL_S: Final[Mapping[Kind, int]] = {"profile": 900, "post": 600, "comments": 300, "search": 120, "analytics": 1800}
-"""Seconds for which answers of a kind are cached (decisions 8)."""
+"""The cache TTL of each kind of response, in seconds (decisions 8)."""
 Read = Callable[[Args], Steps]
 _HOST_NAME = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """Another source of an endpoint's answer when its own read fails (decisions 9).
+    """Another source for an endpoint, used when the endpoint's own read fails (decisions 9).
 
-    With a `read` of its own the fallback may request another form that its source has; the pages that follow stay with
-    it, since a cursor means nothing elsewhere. Without one it is a mirror: the endpoint's own read, with every call to
-    the platform's first source sent to `source` instead, and cursors that are good for both.
+    A fallback with its own `read` can handle a source with another format. The following pages stay with that source,
+    because its cursors are not valid elsewhere. A fallback without `read` is a mirror: it runs the endpoint's own read,
+    but sends every call for the platform's first source to `source`. Its cursors are valid for both.
     """
 
     source: str
     read: Read | None = None
     needs: tuple[str, ...] = ()
-    """Credentials without which it is passed over."""
+    """Credentials that this fallback requires. Without them it is skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """The walk of an endpoint to `limit` items (spec 4.3, rule 7): page by page, each of which is billed."""
+    """How an endpoint collects `limit` items page by page; each page is billed (spec 4.3, rule 7)."""
 
     per_page: int
-    """The most items that a read is asked for at once; it finds that number as its `limit`."""
+    """The maximum number of items per read; the read receives it as its `limit`."""
     spare_pages: int = 4
-    """Pages that a walk may take beyond those that `limit` needs when every page comes full."""
+    """Additional pages that a walk may read, because pages are not always full."""
 
 
 class PriceRange(NamedTuple):
     """The price of an endpoint, from `least` to `most` credits.
 
-    A call is begun with the least that its values need, holds the most that they may take, and uses what its result
-    names (`Single.credits_used`, `Page.credits_used`), else the least.
+    A call starts if the account has the least that its values need, and reserves the most that they may cost. It is
+    charged the amount in its result (`Single.credits_used`, `Page.credits_used`), or else the least.
     """
 
     least: int
     most: int
     note: str
-    """One sentence on how it is counted."""
+    """One sentence that explains how the price is computed."""
     of_values: Callable[[Mapping[str, Value]], tuple[int, int]] | None = None
-    """The least and the most that the values of a request need; without it they are the same for all."""
+    """The least and the most credits for the values of a request; None if they are the same for all requests."""
     is_most_usual: bool = True
-    """Whether a call usually costs the most: whatever is priced comes. Otherwise it usually costs the least."""
+    """Whether a call usually costs the most, because all its priced parts usually arrive. Otherwise it usually costs
+    the least."""
 
     def span(self, values: Mapping[str, Value]) -> tuple[int, int]:
-        """The least and the most that a request costs."""
+        """Return the least and the most that a request costs."""
         return (self.least, self.most) if self.of_values is None else self.of_values(values)
 
 
 def fixed(credits_: int) -> PriceRange:
-    """A price that all requests have."""
-    return PriceRange(credits_, credits_, "One charge for each answer; less where most of its legs are lost.")
+    """Return a price that is the same for all requests."""
+    return PriceRange(credits_, credits_, "One charge per response; less if most of its legs fail.")
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One resource of a platform: `GET /v1/{platform}/{resource}` (spec 4.1)."""
+    """A resource of a platform: `GET /v1/{platform}/{resource}` (spec 4.1)."""
 
     resource: str
     summary: str
@@ -104,35 +107,37 @@ class Endpoint:
     params: tuple[Param, ...] = ()
     tier: Tier = "standard"
     price: PriceRange | None = None
-    """Its price where that is no tier's."""
+    """The price, if it differs from the price of the tier."""
     one_of: tuple[tuple[str, ...], ...] = ()
     """Groups of parameters of which exactly one must be sent."""
     lacks: Mapping[str, str] = field(default_factory=dict)
-    """Parameters that callers may know and no node has the means for: each with the reason, which follows its name."""
+    """Known parameters that no node can support, each with a reason that completes the sentence after its name."""
     located: Located | Within | None = None
-    """Its subject, where an address may name that with its place."""
+    """The subject of the endpoint, if a URL can name both the subject and its location."""
     kind: Kind | None = None
-    """How long its answers are good for; by its archetype and its resource's name where it is not given."""
+    """The kind, which determines how long responses are cached. By default it follows from the archetype and the
+    resource."""
     description: str = ""
     needs: tuple[str, ...] = ()
-    """Credentials without which the endpoint is hidden and answers 503 without Retry-After."""
+    """Credentials that the endpoint requires. Without them it is hidden and answers 503 without Retry-After."""
     fallbacks: tuple[Fallback, ...] = ()
     collect: Collect | None = None
     never: tuple[str, ...] = ()
-    """Fields of its records that it never fills, with dots: `engagement.views`. A map's own are known without it."""
+    """Fields that the records never fill, with dots: `engagement.views`. A map knows its own unfilled fields."""
     record: RecordMap | None = None
-    """The map of its records, where one reads them."""
+    """The map of the records, if a map reads them."""
     role: Role | None = None
-    """The role that it plays, where its archetype and its resource do not say it (`upstreams.model.roles`)."""
+    """The endpoint's role, if it does not follow from archetype and resource (`upstreams.model.roles`)."""
     newest: Mapping[str, Value] | None = None
-    """The values with which it lists the newest first; None: it cannot."""
+    """The parameter values that list the newest items first; None if the endpoint cannot do that."""
     many: Many | None = None
-    """The upstream's own way to give many of its records with one call."""
+    """The upstream's way to return many records with one call."""
     preview: Callable[[Mapping[str, Value]], Record] | None = None
-    """Makes what a dry run tells beside the price, of the values alone. Raises InvalidArgument."""
+    """Builds the additional fields of a dry run from the parameter values alone. Raises InvalidArgument."""
     by_workers: bool = False
-    """Whether worker processes read its answers, which may have too much to do; such a call is not charged."""
-    cache_ttl_s: int = 0  # that of its kind, where it is not given
+    """Whether worker processes read the answers, because they may need much CPU time; a call without a worker is not
+    charged."""
+    cache_ttl_s: int = 0  # by default, the TTL of the kind
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cache_ttl_s", self.cache_ttl_s or TTL_S[self.kind or _kind_of(self)])
@@ -143,48 +148,48 @@ class Endpoint:
 
     @property
     def streams(self) -> bool:
-        """Whether its answers come as server-sent events too: page by page, or leg by leg."""
+        """Whether responses are also available as server-sent events: page by page, or leg by leg."""
         return self.collect is not None or self.archetype.has_legs
 
     @property
     def named_by(self) -> tuple[str, ...]:
-        """The parameters of which one names what it is about."""
+        """The parameters that identify the subject; one of them is sent."""
         return self.one_of[0] if self.one_of else next(((one.name,) for one in self.params if one.required), ())
 
     def placed(self, args: Args) -> Args:
-        """The arguments for its reads, with what an address among them names and where, as `Located.placed`."""
+        """Return the arguments for the reads, after `Located.placed` resolved any URL among them."""
         return args if self.located is None else self.located.placed(args)
 
     def settled(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
-        """The values that were sent, as `Within.settled`."""
+        """Return the values as normalized by `Within.settled`."""
         return values if self.located is None else self.located.settled(values)
 
     @property
     def unfilled(self) -> frozenset[str]:
-        """The fields of its records that it never fills, with dots; `total` where a list does not tell its length."""
+        """The fields that the records never fill, with dots; includes `total` if a list does not report its length."""
         return frozenset(self.never) | (frozenset() if self.record is None else self.record.unfilled)
 
     def canonical(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """The values of a request in their one form, over the parameters' defaults.
+        """Return the values of a request in canonical form, with the parameters' defaults added.
 
         Raises:
-            InvalidArgument: one cannot be read.
+            InvalidArgument: A value cannot be parsed.
         """
         sent = ((param, values.get(param.name)) for param in self.params)
         read = {param.name: param.canonical(value) for param, value in sent if isinstance(value, str)}
         return self.with_defaults(self.settled({**values, **read}))
 
     def with_defaults(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """`values` over the parameters' defaults."""
+        """Return `values` with the parameters' defaults added."""
         defaults = {param.name: param.default for param in self.params if param.default is not None}
         return {**defaults, **values}
 
 
 class Options(TypedDict, total=False):
-    """The fields of an endpoint that its declaration may add."""
+    """The optional fields of an endpoint that its declaration may set."""
 
     params: tuple[Param, ...]
-    """Parameters beside those that its call takes."""
+    """Further parameters; the ones of the call are added automatically."""
     tier: Tier
     one_of: tuple[tuple[str, ...], ...]
     located: Located | Within
@@ -199,7 +204,7 @@ class Options(TypedDict, total=False):
 
 
 def _kind_of(endpoint: Endpoint) -> Kind:
-    """The kind of an endpoint that names none."""
+    """Return the kind of an endpoint that does not set one."""
     if endpoint.archetype.name == "Author":
         return "profile"
     if endpoint.archetype.name == "CommentList":
@@ -209,42 +214,46 @@ def _kind_of(endpoint: Endpoint) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """One upstream platform; `sources` maps a name to the base address of each host it is read from."""
+    """An upstream platform; `sources` maps names to base addresses of the hosts that it is read from."""
 
     slug: str
     title: str
     sources: Mapping[str, str]
-    """An address may hold the name of a `Host` parameter, `https://{instance}/api`: each call goes to the host that its
-    request names there, or to the one that the call itself has (`Call.host`). Composites of parts alone have none."""
+    """Base addresses by source name.
+
+    An address may contain the name of a `Host` parameter, as in `https://{instance}/api`. Each call then goes to the
+    host in the request, or to the call's own host (`Call.host`). Empty for composites that consist only of parts.
+    """
     endpoints: tuple[Endpoint, ...]
     docs_url: str
     social: bool = False
     common: tuple[Param, ...] = ()
-    """Parameters that every endpoint takes."""
+    """Parameters that every endpoint accepts."""
     credentials: tuple[str, ...] = ()
-    """Those that it can use; the ones that an endpoint or a fallback needs are added."""
+    """Credentials that the platform can use. Those required by endpoints and fallbacks are added automatically."""
     headers: Callable[[Credentials], tuple[tuple[str, str], ...]] = lambda _credentials: ()
     refusals: Judge = by_status
-    """Judges a status of 400 or above; None leaves it to the fetch: throttled, or a failure."""
+    """Classifies a status of 400 or above. If it returns None, the fetch treats the answer as throttled or failed."""
     rest: Callable[[Answer], Backoff | None] = lambda _answer: None
-    """Reads the pause that a successful answer demands: a quota that is used up, Stack Exchange's `backoff`."""
+    """Reads the pause that a successful answer requires: an exhausted quota, or the `backoff` of Stack Exchange."""
     pace: Pace | None = None
-    """The calls that each of its sources takes in some time."""
+    """The rate of calls that each source accepts."""
     method_of: Callable[[str], str] = lambda _path: ""
-    """The name of the upstream's method that a path calls, where the upstream counts methods apart; "" where not."""
+    """Returns the name of the upstream method for a path if the upstream counts methods separately, else ""."""
     open_session: Callable[[Credentials], SessionSteps] | None = None
     shares_session: bool = False
-    """True: it limits how often one may sign in, so that all nodes share one session."""
+    """Whether the upstream limits sign-ins, so that all nodes share one session."""
     revalidates: tuple[str, ...] | None = None
-    """The credentials with which an answer that is unchanged (304) costs nothing of a quota; None: it always does."""
+    """Credentials with which an unchanged answer (304) does not count against the quota; None if it always counts."""
     source_needs: Mapping[str, str] = field(default_factory=dict)
-    """The credential of each source that nothing calls without one."""
+    """The credential of each source that requires one for every call."""
     open_web: bool = False
-    """Whether its callers name pages of the web: under http too, at ports 80, 443, 8080 and 8443, with up to 10 MB."""
+    """Whether callers pass URLs of web pages: http is allowed, as are ports 80, 443, 8080 and 8443, and bodies up to 10
+    MB."""
     hosts: tuple[str, ...] = ()
-    """The hosts that its addresses are at, with all below them. Those that callers name need not be told."""
+    """The hosts of the platform's URLs, including subdomains. Hosts that callers name need not be listed."""
     address_forms: tuple[AddressForm, ...] = ()
-    """Addresses that its parameters' `forms` cannot say, since they hold several values."""
+    """URL forms that hold several values, which the `forms` of a parameter cannot express."""
     _cast: Mapping[Role, Endpoint] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -256,29 +265,29 @@ class Platform:
         object.__setattr__(self, "_cast", casting(self.endpoints))
 
     def playing(self, role: Role) -> Endpoint | None:
-        """The endpoint that plays a role here."""
+        """Return the endpoint that has a role on this platform."""
         return self._cast.get(role)
 
     def host_of(self, source: str) -> str | None:
-        """The name of the parameter that stands in a source's address; None where its host is fixed."""
+        """Return the name of the parameter in a source's address; None if the host is fixed."""
         found = _HOST_NAME.search(self.sources[source])
         return found and found[1]
 
     def address(self, call: Call, values: Mapping[str, Value]) -> str:
-        """The base address that a call of a request goes to, with the host that one of them names."""
+        """Return the base address for a call, with the host from the call or from the request."""
         base_url = self.sources[call.source] if call.source else next(iter(self.sources.values()))
         return _HOST_NAME.sub(lambda found: call.host or str(values[found[1]]), base_url)
 
     @property
     def hidden_error(self) -> bytes:
-        """The part of a body with a good status that makes it an error; empty where errors tell by status."""
+        """The JSON member that marks an error in a body with status 200; empty if errors have an error status."""
         refusals = self.refusals
         if not isinstance(refusals, Refusals) or not refusals.hidden:
             return b""
         return f'"{refusals.code.partition(".")[0]}"'.encode()
 
     def judge(self, answer: Answer) -> UpstreamError | None:
-        """The refusal in an error answer, with the wait that its headers ask for; None leaves it to the fetch."""
+        """Return the refusal in an error answer, with the wait from its headers; None leaves it to the fetch."""
         refusal = self.refusals(answer)
         if refusal is None and answer.status == 429:
             refusal = UpstreamThrottled(answer.source)
@@ -287,7 +296,7 @@ class Platform:
         return refusal
 
     def _until_reset_s(self, answer: Answer) -> float | None:
-        """Return the seconds until a quota is whole again; that means nothing while some of it is left."""
+        """Return the seconds until a quota resets; None while some of the quota is left."""
         rest = self.rest
         return rest.wait_s(answer.headers) if isinstance(rest, Remaining) and not rest.left_of(answer.headers) else None
 

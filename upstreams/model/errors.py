@@ -1,4 +1,4 @@
-"""The failures of an upstream, one class each (no HTTP of ours in here)."""
+"""Failures of an upstream, one class each. Nothing here depends on our own HTTP responses."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import Literal
 from limits.errors import CircuitOpen, LimitError, Throttled
 
 Blame = Literal["source", "request", "node"]
-"""The cause of a failure: the source cannot be reached, it failed on this request, or this node or the caller left
-too little time for it.
-"""
+"""The cause of a failure: the source is unreachable, the source failed on this request, or this node or the caller left
+too little time."""
 
 HELD_MAX_S = 86_400.0
-"""Quotas come back within a day; what an upstream says beyond that is a slip of its own and is told to nobody."""
+"""The longest accepted wait. Quotas reset within a day, so a longer value from an upstream is an error and is ignored.
+"""
 
 THROTTLED_S = 30.0
-"""The seconds that a throttling source is left alone when it names none itself (spec 7.2)."""
+"""Seconds to pause a throttled source that does not name a wait (spec 7.2)."""
 
 BUSY_MAX_S = 60.0
-"""The most seconds after which who was refused by `WorkersBusy` is to ask again."""
+"""The maximum Retry-After of `WorkersBusy`, in seconds."""
 
-PAGE_TOO_COSTLY = "The page takes more time or memory than a page may."
+PAGE_TOO_COSTLY = "The page needs more time or memory than a page may use."
 _TEXT_MAX = 500
 
 
 def _quoted(text: str) -> str:
-    """As much of a text as a reader needs: it may quote an upstream, who may send megabytes, and NUL."""
+    """Return a text shortened to a readable length, without NUL. An upstream may send megabytes."""
     return text[:_TEXT_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 class UpstreamError(Exception):
-    """The base of all refusals of this package."""
+    """The base class of all refusals in this package."""
 
 
 class NotFound(UpstreamError):
-    """The upstream says that there is no such thing, or answered without usable data (spec 7.2, 7.3).
+    """The upstream reports that the item does not exist, or answered without usable data (spec 7.2, 7.3).
 
-    `reason` is one of the specification's: `account_private`, `account_gone`, ... or None. `by_status` is true where
-    nothing but the status said so, which is also how a server answers that does not know the path.
+    `reason` is one of the specification's reasons (`account_private`, `account_gone`, ...) or None. `by_status` is true
+    if only the status says so. A server also answers with that status if it does not know the path.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class NotFound(UpstreamError):
         self.reason = reason
         self.by_status = by_status
         self.spoke_json = True
-        """False: the answer had no JSON in it; only whoever read it may say so."""
+        """Set to False by the reader of an answer that contained no JSON."""
 
 
 class PageTooCostly(NotFound):
-    """A page used up the time or the memory that a page may take, so its work was ended; the caller pays for it.
+    """A page exceeded the time or memory limit of a page, so its work was stopped. The caller pays for it.
 
-    Raise it only where the page itself caused the cost, never for what this node or another page did. All other
+    Raise this only if the page itself caused the cost, never for work of this node or of another page. All other
     failures are refunded (`billing.charges.refunds`).
     """
 
@@ -66,10 +66,10 @@ class PageTooCostly(NotFound):
 
 
 class UpstreamFailed(UpstreamError):
-    """The upstream did not answer, answered with an error, or answered with what cannot be read.
+    """The upstream did not answer, answered with an error, or sent an unreadable answer.
 
-    `passing` is true if another attempt may succeed: lost connections, time-outs, 5xx. `blame` decides what the failure
-    means to the source's circuit.
+    `passing` is true if another attempt may succeed: lost connections, timeouts, 5xx. `blame` determines how the
+    failure affects the circuit breaker of the source.
     """
 
     def __init__(self, source: str, problem: str, *, passing: bool = False, blame: Blame = "request") -> None:
@@ -81,11 +81,11 @@ class UpstreamFailed(UpstreamError):
 
 
 class PartUnavailable(UpstreamFailed):
-    """A part of a composite is of a platform that this node does not serve, or lacks a credential for."""
+    """A part of a composite belongs to a platform that this node does not serve, or has no credential for."""
 
 
 class SourceUnusable(UpstreamError):
-    """A source cannot be used until the operator changes how it is set up; another attempt does not help."""
+    """A source is unusable until the operator changes its configuration. Retrying does not help."""
 
     def __init__(self, source: str, problem: str) -> None:
         super().__init__(f"{source}: {problem}")
@@ -93,13 +93,14 @@ class SourceUnusable(UpstreamError):
 
 
 class NoJson(UpstreamFailed):
-    """JSON was due, and something else came with a good status: a proxy's page, or other software's."""
+    """The upstream sent something other than JSON with a success status, such as a proxy's page."""
 
 
 class UpstreamThrottled(UpstreamError):
-    """The upstream asks us to slow down; `retry_after_s` is what it said, a day at most, or None where it said nothing.
+    """The upstream asks us to slow down.
 
-    A 0 counts as nothing: a source that throttles is not asked again at once.
+    `retry_after_s` is the wait that the upstream named, at most a day, or None if it named none. A wait of 0 counts as
+    none, so that a throttling source is not called again immediately.
     """
 
     def __init__(self, source: str, retry_after_s: float | None = None) -> None:
@@ -109,16 +110,17 @@ class UpstreamThrottled(UpstreamError):
 
 
 class WorkersBusy(UpstreamThrottled):
-    """This node has more to read already than can be read in time; `retry_after_s` is when there may be room."""
+    """This node has more queued worker tasks than it can finish in time; `retry_after_s` estimates when it has
+    capacity."""
 
     def __init__(self, ahead_s: float) -> None:
         super().__init__("node", min(max(ahead_s, 1.0), BUSY_MAX_S))
 
 
 class InvalidArgument(UpstreamError):
-    """A parameter has the right type but a value that this endpoint cannot use, seen before any call.
+    """A parameter has the right type but a value that this endpoint cannot use, detected before any call.
 
-    `reason` is `capability_missing` where the value is good, and this node lacks the means for it.
+    `reason` is `capability_missing` if the value is valid but this node cannot support it.
     """
 
     def __init__(self, param: str, problem: str, *, reason: str = "invalid_param") -> None:
@@ -129,11 +131,11 @@ class InvalidArgument(UpstreamError):
 
 
 class OtherSoftware(InvalidArgument):
-    """The host that a caller names has shown by its own answer that it does not run the software of its source."""
+    """The host that a caller named runs software other than its source requires, as its own answer shows."""
 
 
 class InvalidCursor(UpstreamError):
-    """A cursor token that is malformed, tampered with, or made for another request (decisions 10)."""
+    """A cursor token that is malformed, was changed, or belongs to another request (decisions 10)."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"cursor {problem}")
@@ -141,14 +143,14 @@ class InvalidCursor(UpstreamError):
 
 
 class StaleCursor(UpstreamError):
-    """A cursor of ours that was good, but that the upstream no longer takes (decisions 10)."""
+    """A valid cursor of ours that the upstream no longer accepts (decisions 10)."""
 
 
 class TargetRefused(UpstreamError):
-    """A URL that a user named leads, or may lead, to what is not plainly public. The text is for the user.
+    """A user's URL leads, or may lead, to an address that is not clearly public. The text is for the user.
 
-    `reason` is one of: too_long, malformed, scheme, userinfo, port, host, address; or software, where it is a host's
-    own answer that tells what it does not run.
+    `reason` is one of: too_long, malformed, scheme, userinfo, port, host, address; or software, if the host's answer
+    shows that it does not run the expected software.
     """
 
     def __init__(self, reason: str, problem: str) -> None:
@@ -157,27 +159,25 @@ class TargetRefused(UpstreamError):
 
 
 class UnexpectedBody(UpstreamError):
-    """A body without the shape that the platform documents; the fetch turns it into `UpstreamFailed`."""
+    """A body without the documented structure; the fetch turns it into `UpstreamFailed`."""
 
 
 class TooLarge(UnexpectedBody):
-    """A body in which there is more than in any page of a platform."""
+    """A body with more entries than any page of a platform has."""
 
 
 UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""The exceptions that a platform's reader raises on a body that it was not written for."""
+"""The exceptions that a platform's reader raises for a body with an unexpected structure."""
 
 
 def unreadable(source: str, exc: Exception) -> UpstreamFailed:
-    """The failure that stands for one of `UNREADABLE`."""
-    told = f": {exc}" if isinstance(exc, UnexpectedBody) else ""  # of the others only the log has more
-    return UpstreamFailed(source, f"the body has another shape than documented{told}")
+    """Return the failure for one of the `UNREADABLE` exceptions."""
+    told = f": {exc}" if isinstance(exc, UnexpectedBody) else ""  # for other exceptions, only the log has details
+    return UpstreamFailed(source, f"the body does not have the documented structure{told}")
 
 
 def most_useful(refusals: list[UpstreamError | LimitError]) -> UpstreamError | LimitError:
-    """The failure to answer with: the endpoint's own; where that only asks for patience, of those that do the one that
-    is back first.
-    """
+    """Return the failure to report: the endpoint's own, or the one with the shortest wait if that only asks to wait."""
     return refusals[0] if isinstance(refusals[0], UpstreamFailed) else min(refusals, key=_wait_s)
 
 

@@ -1,7 +1,7 @@
-"""Reading JSON that somebody else wrote: every getter gives the plain value or None, and never invents one.
+"""Getters for JSON from upstreams: each returns the plain value or None, and never guesses.
 
-A getter tries its names in turn. It is called some twenty times a record, mostly with one name: that one is tried
-without a loop, which costs a third less.
+A getter tries its names in order. There are about twenty calls per record, mostly with one name, so the first name is
+tried without a loop, which saves a third of the time.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ from upstreams.model.errors import TooLarge, UnexpectedBody
 Json = dict[str, Any]
 T = TypeVar("T")
 ROWS_MAX = 1_000
-"""Rows of a page, at most: no platform is asked for more than 100."""
+"""Maximum number of rows on a page. No request to a platform asks for more than 100."""
 WHOLE_MAX = 20_000
-"""Rows of a list that comes as a whole, of which a page is a part."""
+"""Maximum number of rows in a list that is sent as a whole and of which a page is a part."""
 HTML_MAX = 1024 * 1024
-"""Characters of one text with markup: reading more at once would hold up everybody else."""
+"""Maximum characters of a text with markup. Reading more in one piece would block other requests."""
 
 
 def obj(value: Any) -> Json:
-    """`value` as an object.
+    """Return `value` as an object.
 
     Raises:
-        UnexpectedBody: it is something else.
+        UnexpectedBody: The value is not an object.
     """
     if not isinstance(value, dict):
-        raise UnexpectedBody(f"an object was due, {type(value).__name__} came")
+        raise UnexpectedBody(f"expected an object, got {type(value).__name__}")
     return value
 
 
 def rows(value: Any, most: int = ROWS_MAX) -> list[Json]:
-    """`value` as a list of objects; entries of another kind are left out.
+    """Return `value` as a list of objects; other entries are skipped.
 
     Raises:
-        UnexpectedBody: it is not a list, or one of more than `most` entries.
+        UnexpectedBody: The value is not a list, or has more than `most` entries.
     """
     if not isinstance(value, list):
-        raise UnexpectedBody(f"a list was due, {type(value).__name__} came")
+        raise UnexpectedBody(f"expected a list, got {type(value).__name__}")
     if len(value) > most:
-        raise TooLarge(f"a list of at most {most} was due, {len(value)} came")
+        raise TooLarge(f"expected a list of at most {most} entries, got {len(value)}")
     return [entry for entry in value if isinstance(entry, dict)]
 
 
 def part(value: Json, name: str) -> Json:
-    """The object under `name`, or an empty one: what is read from it is then None."""
+    """Return the object under `name`, or an empty object, whose members all read as None."""
     inner = value.get(name)
     return inner if isinstance(inner, dict) else {}
 
 
 def parts(value: Json, name: str) -> list[Json]:
-    """The objects of the list under `name`, or none."""
+    """Return the objects in the list under `name`, or an empty list."""
     inner = value.get(name)
     return [entry for entry in inner if isinstance(entry, dict)] if isinstance(inner, list) else []
 
@@ -71,7 +71,7 @@ def _first(getter: Callable[[Json, str], T | None], value: Json, names: tuple[st
 
 
 def text(value: Json, name: str, *others: str) -> str | None:
-    """The first non-empty string under one of the names; an empty one counts as not sent."""
+    """Return the first non-empty string under one of the names; an empty string counts as missing."""
     found = value.get(name)
     if isinstance(found, str) and found:
         return found
@@ -79,19 +79,19 @@ def text(value: Json, name: str, *others: str) -> str | None:
 
 
 def number(value: Json, name: str, *others: str) -> int | None:
-    """The first whole number under one of the names, also one sent as text or as 3.0; beyond 64 bits it is none."""
+    """Return the first whole number under one of the names, also from text or 3.0; None if it exceeds 64 bits."""
     found = values.number(value.get(name))
     return _first(number, value, others) if found is None and others else found
 
 
 def count(value: Json, name: str, *others: str) -> int | None:
-    """The first number under one of the names that can say how many there are; below zero is a placeholder."""
+    """Return the first number under one of the names that can be a count; negative numbers are placeholders."""
     found = values.count(value.get(name))
     return _first(count, value, others) if found is None and others else found
 
 
 def total_of(counts: Iterable[int | None]) -> int | None:
-    """The sum of counts, those that are None left out; None when none is told, or beyond 64 bits."""
+    """Return the sum of the counts that are not None; None if all are None or the sum exceeds 64 bits."""
     total: int | None = None
     for one in counts:
         if one is not None:
@@ -100,7 +100,7 @@ def total_of(counts: Iterable[int | None]) -> int | None:
 
 
 def flag(value: Json, name: str, *others: str) -> bool | None:
-    """True when one of the names is true, False when one is false, None when none was sent."""
+    """Return True if a name is true, False if one is false, None if none was sent."""
     found = value.get(name)
     truth = found if isinstance(found, bool) else None
     if truth or not others:
@@ -110,18 +110,18 @@ def flag(value: Json, name: str, *others: str) -> bool | None:
 
 
 def ident(value: Json, name: str, *others: str) -> str | None:
-    """The first id under one of the names as a string, whether it came as a number or as text (decisions 3)."""
+    """Return the first id under one of the names as a string, from a number or a text (decisions 3)."""
     found = values.ident(value.get(name))
     return _first(ident, value, others) if found is None and others else found
 
 
 def texts(value: Json, name: str) -> list[str] | None:
-    """The non-empty strings of the list under `name`, or None when it was not sent."""
+    """Return the non-empty strings in the list under `name`, or None if it was not sent."""
     return values.texts(value.get(name))
 
 
 def instant(value: Json, name: str, *others: str) -> str | None:
-    """The first time under one of the names as ISO 8601 UTC with `Z`: from Unix seconds or from ISO text."""
+    """Return the first time under one of the names as ISO 8601 UTC with `Z`, from Unix seconds or ISO text."""
     found = values.instant(value.get(name))
     return _first(instant, value, others) if found is None and others else found
 
@@ -129,55 +129,55 @@ def instant(value: Json, name: str, *others: str) -> str | None:
 _ATTRIBUTES = r"""(?:>|(?:[^>=]++|=\s*+(?:"[^"]*+"?|'[^']*+'?)?)*+>?)"""
 _MARKUP = re.compile(
     rf"""<(?:
-      [sS](?P<hidden>(?i:cript|tyle))\b{_ATTRIBUTES}.*?(?=</(?i:s(?P=hidden))|\Z)  # what is no text, up to its end tag
+      [sS](?P<hidden>(?i:cript|tyle))\b{_ATTRIBUTES}.*?(?=</(?i:s(?P=hidden))|\Z)  # hidden text, to its end tag
     | (?P<tag>/?[a-zA-Z][a-zA-Z0-9]*+){_ATTRIBUTES}
     | !--(?:-?>|.*?(?:-->|\Z))
     | [!?][^>]*+>?
     )""",
     re.VERBOSE | re.DOTALL,
 )
-"""A tag or a comment. Every branch also matches where the text ends before it is closed (what browsers do with it), so
-no start is tried in vain and the time is linear in the length, whatever is sent."""
+"""A tag or a comment. Every branch also matches at the end of the text if the markup is not closed, as browsers do. No
+start is tried in vain, so the time is linear in the length for any input."""
 _BLOCKS = """
     address article aside blockquote dd details div dl dt figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr li
     main nav ol p pre section summary table tr ul
 """
 _IN_PLACE_OF = {"br": "\n", "td": " ", "th": " "}
 _IN_PLACE_OF |= {mark: "\n" for block in _BLOCKS.split() for mark in (block, f"/{block}")}
-"""The text in place of a tag, or of an end tag; all others are dropped."""
+"""The text that replaces a tag or an end tag. All other tags are removed."""
 _INLINE = "a abbr b code em i img kbd small span strong sub sup u"
 _USUAL_TAGS = _IN_PLACE_OF | {"br /": "\n", "br/": "\n", "hr /": "\n"}
 _USUAL_TAGS |= {mark: "" for tag in _INLINE.split() for mark in (tag, f"/{tag}")}
 _USUAL_ATTRIBUTES = re.compile(r"""([a-z]+[1-6]?)(?: [a-z-]+="[^"]*")++ ?/?""").fullmatch
-"""A tag with attributes, each in its quotes: the bracket behind it is its end."""
+"""A tag whose attributes are all quoted: the next bracket closes it."""
 _REMEMBERED_MAX = 2_000
-"""Characters of the longest text whose plain form is remembered."""
+"""Maximum length of a text whose plain form is cached, in characters."""
 _FREQUENT_REFERENCES = (
     ("&quot;", '"'), ("&#x27;", "'"), ("&#39;", "'"), ("&#x2F;", "/"), ("&lt;", "<"), ("&gt;", ">"), ("&nbsp;", "\xa0"),
 )  # fmt: skip
-"""Read ahead of the others, at a tenth of what `unescape` takes for each. None of them can complete another reference:
-that would be an ampersand, a letter, a digit or a semicolon."""
+"""Replaced before all other references, at a tenth of the cost of `unescape`. None of these characters can complete
+another reference, which would need an ampersand, a letter, a digit or a semicolon."""
 _ENDLESS_REFERENCE = re.compile(r"&#\d{20,};?")
-"""A character reference that no character has; int() refuses the longest of them."""
+"""A numeric reference beyond any character; int() rejects the longest ones."""
 
 _SURROGATES = re.compile(
     r"&#(?:x(d[89ab][0-9a-f]{2})|(5[56]\d{3}));&#(?:x(d[c-f][0-9a-f]{2})|(5[67]\d{3}));", re.IGNORECASE | re.ASCII
 )
-"""References to the two surrogates of a character, which programs in JavaScript write."""
+"""References to the two surrogates of one character, as JavaScript programs write them."""
 
 
 def plain(html: str | None) -> str | None:
-    """HTML as plain text: tags gone, entities read, blocks on lines of their own (decisions 3).
+    """Return HTML as plain text: without tags, with references decoded, and blocks on separate lines (decisions 3).
 
     Raises:
-        UnexpectedBody: it is longer than any text of a platform.
+        UnexpectedBody: The text is longer than any text of a platform.
     """
     if html is None or ("<" not in html and "&" not in html):
         return html
     if len(html) <= _REMEMBERED_MAX:
         return _remembered(html)
     if len(html) > HTML_MAX:
-        raise UnexpectedBody(f"a text of at most {HTML_MAX} characters was due, {len(html)} came")
+        raise UnexpectedBody(f"expected a text of at most {HTML_MAX} characters, got {len(html)}")
     return _plain(html)
 
 
@@ -196,7 +196,7 @@ def _plain(html: str) -> str | None:
 
 
 _remembered = lru_cache(maxsize=2_048)(_plain)
-"""The same bios and posts come again with every refresh."""
+"""Cached, because the same bios and posts return with every refresh."""
 
 
 def _with_references_read(text_left: str) -> str:
@@ -218,7 +218,7 @@ def _paired(found: re.Match[str]) -> str:
 
 
 def _without_usual_tags(html: str) -> str:
-    """As `_without_markup` at a third of the cost; "" where there are other tags than usual, or other attributes."""
+    """Like `_without_markup` at a third of the cost; return "" if there are unusual tags or attributes."""
     first, *others = html.split("<")
     pieces = [first]
     for other in others:
@@ -236,25 +236,25 @@ def _without_usual_tags(html: str) -> str:
 
 
 def _without_markup(html: str) -> str:
-    """The pieces between tags, and in place of each tag what it stands for."""
+    """Return the text between tags, with each tag replaced by its text."""
     pieces = _MARKUP.split(html)
-    del pieces[1::3]  # now text and tag take turns
+    del pieces[1::3]  # now text and tag alternate
     pieces[1::2] = [_IN_PLACE_OF.get(tag.lower(), "") if tag else "" for tag in pieces[1::2]]
     return "".join(pieces)
 
 
 def decoded(raw: bytes) -> str:
-    """Bytes as text: UTF-8, or UTF-16 where a byte order mark tells so; the mark itself is no text."""
+    """Decode bytes as UTF-8, or as UTF-16 if they start with its byte order mark; the mark is removed."""
     encoding = "utf-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
     return raw.decode(encoding, errors="replace")
 
 
 def any_true(*marks: object) -> bool | None:
-    """Whether one of them is true; None where none was told."""
+    """Return whether one of the marks is true; None if all are None."""
     told = [mark for mark in marks if mark is not None]
     return any(told) if told else None
 
 
 def joined(*pieces: str | None) -> str | None:
-    """A title and a body as one text, a blank line between them; None when neither was sent."""
+    """Return a title and a body as one text with a blank line between them; None if neither was sent."""
     return "\n\n".join(filter(None, pieces)) or None

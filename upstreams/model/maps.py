@@ -1,4 +1,4 @@
-"""Records as field maps: a table of our fields and where each is read from, compiled at first use.
+"""Records as field maps: a table of our fields and where each one is read from, compiled at first use.
 
     byline_of = record_map(byline, id=ident("id"), username=text("login"), url=text("html_url"))
     post_of = record_map(
@@ -10,10 +10,12 @@
         ext={"state": text("state")},
     )
 
-A reader names members of the upstream's object; a dot leads into an object below: `count("reactions.total_count")`. Of
-several names the first that tells something counts. A map is compiled to one function without loops over readers, and
-to a decoder that makes nothing but the members that are read. A body that the decoder refuses, since something in it
-is of another kind than usual, is read from its whole JSON instead, by the same readers: what comes out is the same.
+A reader names members of the upstream's object; a dot leads into a nested object: `count("reactions.total_count")`. If
+a reader has several names, the first one with a value is used.
+
+A map is compiled to one function without loops over readers, and to a decoder that creates only the members that are
+read. If the decoder rejects a body, because a member has an unexpected type, the same readers read the body from its
+full JSON. The result is the same.
 """
 
 from __future__ import annotations
@@ -33,12 +35,12 @@ from upstreams.model.readers import NEVER, Reader
 
 _NONE_GIVEN: Final[Mapping[str, Any]] = {}
 UNDECODED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Raised by a decoder for a body that is to be read from its whole JSON."""
+"""Raised by a decoder for a body that must be read from its full JSON."""
 
 
 @dataclass(frozen=True)
 class _Below(Reader):
-    """A record inside a record."""
+    """A record inside another record."""
 
     map: RecordMap
     path: str
@@ -55,44 +57,44 @@ class _Below(Reader):
 
 @dataclass(frozen=True, eq=False)
 class RecordMap:
-    """A record as a table: for each argument of its constructor the reader of what the upstream has for it."""
+    """A record as a table: for each argument of its constructor, the reader of the upstream's value."""
 
     make: Make
     readers: Mapping[str, Reader]
     ext: Mapping[str, Reader]
 
     def __call__(self, value: fields.Json, given: Mapping[str, Any] = _NONE_GIVEN) -> Record:
-        """Return the record of an object that was read whole; `given` are the request's values."""
+        """Return the record of a fully parsed object; `given` are the values of the request."""
         build, takes_given = self._from_json
         record: Record = build(value, given) if takes_given else build(value)
         return record
 
     def at(self, path: str, *, unless: Reader | None = None) -> Reader:
-        """Read such a record from the object under a name; None where it tells nothing, or `unless` reads what is true.
+        """Return a reader for such a record in the object under `path`.
 
-        `unless` reads the object that holds the name.
+        The reader returns None if the object has no values, or if `unless`, which reads the containing object, is true.
         """
         return _Below(self, path, unless)
 
     def here(self, *, unless: Reader | None = None) -> Reader:
-        """Read such a record from the members of the same object; None as of `at`."""
+        """Return a reader for such a record from members of the same object; None in the same cases as for `at`."""
         return _Below(self, "", unless)
 
     def inside(self, path: str) -> RecordMap:
-        """The map for objects that hold its own under a name."""
+        """Return the map for objects that contain this map's object under a name."""
         readers = {name: reader.inside(path) for name, reader in self.readers.items()}
         return replace(self, readers=readers, ext={name: reader.inside(path) for name, reader in self.ext.items()})
 
     def with_fields(
         self, make: Make | None = None, *, ext: Mapping[str, Reader] | None = None, **readers: Reader
     ) -> RecordMap:
-        """The map with more fields, or with other readers for some; of another record where `make` constructs one."""
+        """Return the map with additional or replaced fields; `make` changes the constructor of the record."""
         ext = {**self.ext, **(ext or {})}
         return record_map(make or self.make, ext=ext, **{**self.readers, **readers})
 
     @cached_property
     def unfilled(self) -> frozenset[str]:
-        """The fields of its records that it never fills, with dots; of what lists and `ext` hold it says nothing."""
+        """The fields that the records never fill, with dots; it does not cover members of lists and of `ext`."""
         return frozenset(_unfilled(self.make(**{name: _Filled(name) for name in self.readers}), self.readers))
 
     def emit(self, to: Emitter) -> str:
@@ -100,13 +102,13 @@ class RecordMap:
         return self._display({name: to.once(reader) for name, reader in self.readers.items()}, to)
 
     def emit_or_none(self, to: Emitter) -> str:
-        """Return the expression of the record, or of None where no field was told."""
+        """Return the expression of the record, or of None if all fields are None."""
         found = {name: to.once(reader) for name, reader in self.readers.items()}
         nothing = " and ".join(f"{one} is None" for one in found.values())
         return f"(None if {nothing} else {self._display(found, to)})"
 
     def _display(self, found: Mapping[str, str], to: Emitter) -> str:
-        """Write the record as the constructor makes it of these expressions."""
+        """Write the record as the constructor builds it from these expressions."""
         ext = {name: _Expression(to.once(reader)) for name, reader in self.ext.items()}
         written = {name: _Expression(expression) for name, expression in found.items()}
         blank = self.make(**dict.fromkeys(found))
@@ -117,7 +119,7 @@ class RecordMap:
         return self._compiled[0](raw)
 
     def read(self, body: Any, given: Mapping[str, Any] = _NONE_GIVEN) -> Record:
-        """Return the record of a decoded body, or of one that is plain JSON. Raises UnexpectedBody: it is no object."""
+        """Return the record of a decoded body or of plain JSON. Raises UnexpectedBody if the body is not an object."""
         if isinstance(body, msgspec.Struct):
             _, build, takes_given = self._compiled
             record: Record = build(body, given) if takes_given else build(body)
@@ -137,7 +139,7 @@ class RecordMap:
 
 
 class _Filled(str):
-    """Stands in a record's place that the argument of this name fills."""
+    """A placeholder in a record for the argument of this name."""
 
     __slots__ = ()
 
@@ -154,13 +156,13 @@ def _unfilled(record: Record, readers: Mapping[str, Reader]) -> Iterator[str]:
 
 
 class _Expression(str):
-    """Code, in a record's place of a value."""
+    """Code in place of a value in a record."""
 
     __slots__ = ()
 
 
 def _literal(value: Any, blank: Any) -> str:
-    """The display of a record whose values are code; `blank` is the record without any."""
+    """Return the source code of a record whose values are code; `blank` is the record without values."""
     if isinstance(value, _Expression):
         return f"({value} or [])" if blank == [] else str(value)
     if isinstance(value, dict):
@@ -170,10 +172,10 @@ def _literal(value: Any, blank: Any) -> str:
 
 
 class Rows:
-    """Decodes a body that holds a list of objects `at` a name, or that is one, to their records.
+    """Decodes the list of objects at the path `at` of a body, or a body that is the list, to records.
 
-    `also` names further members of it: a cursor, a total. The names may have dots. A row that is no map is a function
-    of a whole object; then a body is plain JSON.
+    `also` names further members of the body to decode, such as a cursor or a total. Names may contain dots. If the row
+    is a function instead of a map, it receives whole objects, and the body is plain JSON.
     """
 
     def __init__(
@@ -201,10 +203,10 @@ class Rows:
     def records(
         self, body: Any, start: int = 0, stop: int | None = None, given: Mapping[str, Any] = _NONE_GIVEN
     ) -> list[Record]:
-        """Return the records of a decoded body, or of one that is plain JSON; of a part of a long list.
+        """Return the records of a decoded body or of plain JSON; with `start` and `stop`, of a slice of a long list.
 
         Raises:
-            UnexpectedBody: there is no such list, or one that is longer than any page.
+            UnexpectedBody: The list is missing, or is longer than any page.
         """
         found = _below(body, self._at)
         most = fields.ROWS_MAX if stop is None else fields.WHOLE_MAX
@@ -213,7 +215,7 @@ class Rows:
             row = self._row
             return [row(one, given) for one in objects] if isinstance(row, RecordMap) else [row(one) for one in objects]
         if len(found) > most:
-            raise UnexpectedBody(f"a list of at most {most} was due, {len(found)} came")
+            raise UnexpectedBody(f"expected a list of at most {most} entries, got {len(found)}")
         _, build, takes_given = self._compiled
         part = found if stop is None else found[start:stop]
         return [build(row, given) for row in part] if takes_given else [build(row) for row in part]
@@ -232,7 +234,7 @@ def _down(shape: Shape, path: Sequence[str], kind: Kind) -> Shape:
 
 
 def _below(body: Any, path: Sequence[str]) -> Any:
-    """Return the value at a path of a decoded body or of plain JSON; None where nothing stands there."""
+    """Return the value at a path of a decoded body or of plain JSON; None if the path does not exist."""
     found = body if path == () or isinstance(body, msgspec.Struct) else fields.obj(body)
     for name in path:
         if isinstance(found, msgspec.Struct):
@@ -243,10 +245,10 @@ def _below(body: Any, path: Sequence[str]) -> Any:
 
 
 def record_map(make: Make, *, ext: Mapping[str, Reader] | None = None, **readers: Reader) -> RecordMap:
-    """The map of a record that `make` constructs, from its arguments by name.
+    """Return the map of a record that `make` constructs, from its arguments by name.
 
     Raises:
-        TypeError: it has no such argument, or needs one that is not given.
+        TypeError: The constructor does not have such an argument, or a required argument is missing.
     """
     make(**dict.fromkeys(readers))
     return RecordMap(make, readers, ext or {})

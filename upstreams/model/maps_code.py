@@ -1,4 +1,4 @@
-"""Writes the functions that a field map is compiled to, and the types that its decoder makes."""
+"""Generates the function that a field map is compiled to, and the types that its decoder creates."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ Only = Literal["", "text", "texts"]
 
 @dataclass(slots=True)
 class Shape:
-    """The members of an object that are read, and how."""
+    """The members of an object that are read, and how they are read."""
 
     kind: Kind = "object"
     members: dict[str, Shape] = field(default_factory=dict)
     only: Only = ""
-    """The one form in which a value is read, if there is one: then a decoder makes that of it, and refuses the rest."""
+    """The only form in which a value is read, if there is just one. The decoder then creates that form and rejects
+    others."""
     takes_given: bool = False
-    """Whether the function of it takes the request's values too."""
+    """Whether the function also takes the values of the request."""
     inner: dict[str, Shape] = field(default_factory=dict)
-    """Members that are objects with the same members, and take its place."""
+    """Members that are objects with the same members and replace this object."""
     type: type[msgspec.Struct] | None = None
-    """The type that a decoder makes of it, once there is one."""
+    """The type that a decoder creates for this shape, once it is defined."""
 
     def member(self, name: str, kind: Kind, only: Only = "") -> Shape:
-        """The member of this name, which is read as this kind.
+        """Return the member of this name, read as this kind.
 
         Raises:
-            TypeError: it is read as another kind too.
+            TypeError: The member is also read as another kind.
         """
         found = self.members.setdefault(name, Shape(kind, only=only))
         if found.kind != kind:
@@ -40,12 +41,12 @@ class Shape:
         return found
 
     def in_place(self, name: str) -> Shape:
-        """The member of this name that takes the object's place where it is there: it is read as the object is."""
+        """Return the member of this name that replaces the object if present, and is read in the same way."""
         return self.inner.setdefault(name, Shape(members=self.members))
 
 
 OR_SELF = "?"
-"""Ends a name in a path: the object under it, or where there is none the one that would hold it."""
+"""The suffix of a name in a path that stands for the object under the name, or else for its parent object."""
 _PLACE = "<value {}>"
 _READ: dict[tuple[Only, bool], str] = {
     ("text", True): "({x} or None)",
@@ -53,27 +54,27 @@ _READ: dict[tuple[Only, bool], str] = {
     ("texts", True): '(v if (v := {x}) is None or "" not in v else [e for e in v if e])',
     ("texts", False): "([e for e in v if e.__class__ is str and e] if (v := {x}).__class__ is list else None)",
 }
-"""Reads a value in a form, where a decoder has made that form of it, and where it may be anything."""
+"""The code that reads a value in a form: if a decoder already created that form, and if the value may be anything."""
 _EMPTY: dict[str, Any] = {}
 
 
 class Emits(Protocol):
-    """Writes the code that reads one value."""
+    """Generates the code that reads one value."""
 
     def emit(self, to: Emitter) -> str:
-        """Return the expression of the value; `to` takes the lines before it."""
+        """Return the expression of the value; lines that it needs before it are added to `to`."""
 
 
 @dataclass(slots=True)
 class _Program:
-    """The function of one map while it is written, and the objects that it names."""
+    """The function of one map while it is generated, and the objects that it refers to."""
 
     from_json: bool
     names: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, Shape] = field(default_factory=dict)
-    """The names that stand for an object of this shape that is not there."""
+    """The names for a missing object of each shape."""
     typed: list[tuple[Shape, str, Only]] = field(default_factory=list)
-    """The values that are read in one form, by the number of their place in the code."""
+    """The values that are read in one form; the index is the number of their placeholder in the code."""
     variables: int = 0
     takes_given: bool = False
 
@@ -89,12 +90,12 @@ class _Program:
         return name
 
     def variable(self) -> str:
-        """Return a name that nothing else has."""
+        """Return an unused name."""
         self.variables += 1
         return f"v{self.variables}"
 
     def nothing(self, shape: Shape) -> str:
-        """Return the name of an object of which every member is None."""
+        """Return the name of an object whose members are all None."""
         if self.from_json:
             return self.bind(_EMPTY)
         name = f"n{len(self.absent)}"
@@ -102,7 +103,8 @@ class _Program:
         return name
 
     def only(self, shape: Shape, found: str, form: Only) -> str:
-        """Return a place in the code for a value: whether its member has this form alone is known when all are read."""
+        """Return a placeholder for a value. Whether the member is read only in this form is known once all readers are
+        done."""
         self.typed.append((shape, found, form))
         return _PLACE.format(len(self.typed) - 1)
 
@@ -117,7 +119,7 @@ class _Program:
 
 
 class Emitter:
-    """Writes the lines that read one object, each value once, however many fields it goes into."""
+    """Generates the lines that read one object. Each value is read once, even if several fields use it."""
 
     def __init__(self, program: _Program, variable: str, shape: Shape) -> None:
         self._program = program
@@ -130,13 +132,13 @@ class Emitter:
         return self._program.bind(value)
 
     def once(self, reader: Emits) -> str:
-        """Return the variable of what `reader` reads."""
+        """Return the variable that holds the result of `reader`."""
         if reader not in self._known:
             self._known[reader] = self.put(reader.emit(self))
         return self._known[reader]
 
     def put(self, expression: str) -> str:
-        """Return a new variable of this value."""
+        """Return a new variable that holds this value."""
         variable = self._program.variable()
         self.body.append(f"{variable} = {expression}")
         return variable
@@ -149,7 +151,7 @@ class Emitter:
         return self._get(holder, last)
 
     def only(self, name: str, form: Only) -> str:
-        """Return the expression of the text, or the list of texts, under a name, without empty ones."""
+        """Return the expression of the non-empty text, or of the non-empty texts in the list, under a name."""
         *path, last = name.split(".")
         holder, shape = self._holder(tuple(path))
         own = shape.members.get(last) or shape.member(last, "value", form)
@@ -163,9 +165,10 @@ class Emitter:
         return f"given.get({name!r})"
 
     def each(self, name: str, reader: Emits, *, first: bool = False, into: str = "") -> str:
-        """Return the variable of what `reader` reads in each object of a list: all that is told, or the first of it.
+        """Return the variable with the results of `reader` for the objects of a list: all that are not None, or the
+        first.
 
-        All is put into a list that is there already, where a name of one is given.
+        If `into` is the name of an existing list, the results are appended to it.
         """
         *path, last = name.split(".")
         holder, shape = self._holder(tuple(path))
@@ -183,7 +186,7 @@ class Emitter:
         return into
 
     def _holder(self, path: tuple[str, ...]) -> tuple[str, Shape]:
-        """The variable of the object at a path, which has only Nones where there is none, and its shape."""
+        """Return the variable and the shape of the object at a path; a missing object has only None members."""
         if path not in self._objects:
             holder, shape = self._holder(path[:-1])
             name = path[-1].removesuffix(OR_SELF)
@@ -206,15 +209,15 @@ def _objects(found: Any) -> list[Any]:
 
 
 def attribute(name: str) -> str:
-    """The attribute that holds a member: its own name where that can be one."""
+    """Return the attribute for a member: the member's name if that is a valid attribute."""
     is_plain = name.isidentifier() and name.isascii() and not keyword.iskeyword(name) and not name.startswith("_")
     return name if is_plain else f"x_{name.encode().hex()}"
 
 
 def compiled(reader: Emits, shape: Shape, *, from_json: bool = False) -> Callable[..., Any]:
-    """Compile a function of one object, decoded as `struct_of(shape)` or plain JSON; `shape` gets what it reads.
+    """Compile a function of one object, decoded as `struct_of(shape)` or plain JSON, and record its members in `shape`.
 
-    Where `shape.takes_given`, its second argument are the request's values.
+    If `shape.takes_given` is set, the second argument of the function is the values of the request.
     """
     program = _Program(from_json)
     to = Emitter(program, "o", shape)
@@ -230,7 +233,7 @@ _TYPES: dict[Only, Any] = {"": Any, "text": str | None, "texts": list[str] | Non
 
 
 def struct_of(shape: Shape) -> type[msgspec.Struct]:
-    """The type of an object of which only these members are made; made once, when all of them are known."""
+    """Return the type with these members of an object. It is created once, when all members are known."""
     if shape.type is None:
         members: dict[str, Any] = {}
         for name, one in (shape.members | shape.inner).items():

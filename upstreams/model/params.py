@@ -1,4 +1,4 @@
-"""An endpoint's parameters: how they are declared, and how a read gets their values."""
+"""Parameters of endpoints: their declaration, and the access to their values in a read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from upstreams.model.errors import InvalidArgument
 
 Value = str | int | bool
 State = Mapping[str, str | int]
-"""The beginning of a next page, in the upstream's own terms: `{"p": 2}`, `{"o": 30}`, `{"c": "..."}` (decisions 10)."""
+"""The start of the next page, in the upstream's own terms: `{"p": 2}`, `{"o": 30}`, `{"c": "..."}` (decisions 10)."""
 Credentials = Mapping[str, str]
 _DROPPED = re.compile(r"[\t\r\n]")
 _QUERY = re.compile(r"[?#]")
@@ -21,10 +21,10 @@ _QUERY = re.compile(r"[?#]")
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One query parameter of an endpoint, as the guide shows it (spec 2.4), and the one form that its values have.
+    """One query parameter of an endpoint, as shown in the guide (spec 2.4), and the canonical form of its values.
 
-    Every spelling of a value becomes the same canonical text before anything is done with it: that text is sent
-    upstream, and answers, cursors and charges are known by it (decisions 8).
+    Every spelling of a value is first converted to the same canonical text. That text is sent upstream, and identifies
+    responses, cursors and charges (decisions 8).
     """
 
     name: str
@@ -38,44 +38,44 @@ class Param:
     maximum: int | None = None
     length_max: int = 500
     strip: str = ""
-    """The characters that may stand before a value and are no part of it: an at sign."""
+    """Characters that may precede a value without being part of it, such as an at sign."""
     fold: bool = False
-    """Whether the platform takes capital letters for small ones."""
+    """Whether the platform ignores case, so that values are converted to lower case."""
     blanks: str = ""
-    """The text that the platform writes in place of blanks, however many there are."""
+    """The text with which the platform replaces each run of spaces."""
     pattern: str = ""
-    """The regular expression of a whole canonical value."""
+    """The regular expression that a whole canonical value matches."""
     forms: tuple[str, ...] = ()
-    """The regular expressions of further spellings, such as addresses: the groups that matched, with slashes between,
-    are the value. An address is matched without its scheme, `www.` and user, with a small host; first without its query
+    """Regular expressions of other spellings, such as URLs. The value consists of the matched groups, joined by
+    slashes. A URL is matched without its scheme, `www.` and user, with the host in lower case; first without its query
     and fragment, then with them."""
     problem: str = ""
-    """Says what a value must be, where the pattern would say it badly."""
+    """A description of valid values, for patterns that the example does not explain."""
     is_host: bool = False
     is_address: bool = False
-    """Whether it is a whole address, which is called as it is written: host, path and query, without its scheme."""
+    """Whether the value is a whole URL, which is called as given: host, path and query, without its scheme."""
     platform: str = ""
-    """The slug of the platform that its values are of, where a composite has parts of several."""
+    """The slug of the platform that the values belong to, for composites with parts from several platforms."""
 
     @property
     def example_value(self) -> Value:
-        """The example as a request's value."""
+        """The example as a value of a request."""
         return self.example if self.type in ("integer", "boolean") else self.canonical(self.example)
 
     def asks_for(self, value: Value, slug: str) -> bool:  # noqa: ARG002 - of names it depends on the value
-        """Whether a value of it asks for a platform that a composite has parts of: an address leads to all of them."""
+        """Return whether a value selects a platform of a composite; a URL selects all of them."""
         return self.type == "url" or slug == self.platform
 
     def canonical(self, text: str) -> str:
-        """The one form of a value in any spelling.
+        """Return the canonical form of a value in any spelling.
 
         Raises:
-            InvalidArgument: it cannot be one.
+            InvalidArgument: The text is not a valid value.
         """
         value = text.strip()
         if self.is_address:
             return self._whole(value)
-        if self.forms and not value.isalnum():  # no address is
+        if self.forms and not value.isalnum():  # a URL never is
             value = self._read(value)
         if self.strip:
             while value.startswith(self.strip):
@@ -87,25 +87,26 @@ class Param:
         if self.blanks:
             value = self.blanks.join(value.replace(self.blanks, " ").split())
         if self.pattern and _compiled(self.pattern).fullmatch(value) is None:
-            raise InvalidArgument(self.name, self.problem or f"must be such as {self.example}")
+            raise InvalidArgument(self.name, self.problem or f"must have the form of {self.example}")
         return value
 
     def _whole(self, value: str) -> str:
-        """The address without its scheme and fragment, its codes in one form; path and query are as they are else."""
+        """Return the URL without scheme and fragment, its percent-encoding normalized; path and query are otherwise
+        unchanged."""
         found = _ADDRESS.fullmatch(value)
         if found is None:
-            raise InvalidArgument(self.name, f"must be a whole address, such as {self.example}")
+            raise InvalidArgument(self.name, f"must be a complete URL, such as {self.example}")
         return found[1].lower() + _coded(found[2] or "/") + _coded(found[3] or "")
 
     def at_address(self, address: str) -> str | None:
-        """The canonical value that an address holds; None where it has none of the parameter's forms."""
+        """Return the canonical value in a URL; None if the URL has none of the parameter's forms."""
         try:
             return None if match_form(self.forms, address) is None else self.canonical(address)
         except InvalidArgument:
             return None
 
     def _read(self, value: str) -> str:
-        """The value that an address holds, which may be one again: a canonical value is its own canonical form."""
+        """Return the value in a URL. It may again be a URL: a canonical value must be its own canonical form."""
         while (found := _read_as(self.forms, value)) is not None and found != value:
             value = found.strip()
         return value
@@ -117,7 +118,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 _UNRESERVED = re.compile(r"%(2[dDeE]|3\d|4[1-9a-fA-F]|5[\daAfF]|6[1-9a-fA-F]|7[\daAeE])")
-"""Codes of letters, digits, hyphen, dot, underscore and tilde, which mean the same as these (RFC 3986, 2.3)."""
+"""Percent-codes of letters, digits, hyphen, dot, underscore and tilde, which equal these characters (RFC 3986, 2.3)."""
 _SCHEME = re.compile(
     r"(?:(?:https?|ssh|git)://)?(?:www\.)?(?:git@)?([^/?#:]+)(?::(?:443|80|22)(?=/|$))?", re.IGNORECASE
 )
@@ -131,7 +132,7 @@ _AS_THEY_ARE = "/?%:@!$&'()*+,;=[]~"
 
 
 def _coded(piece: str) -> str:
-    """A path or a query with codes where it needs some, in capitals, and none of letters and digits."""
+    """Normalize the percent-encoding of a path or query: codes in capitals and only where needed."""
 
     def one(code: re.Match[str]) -> str:
         letter = chr(int(code[1], 16)) if code[1] else ""
@@ -141,13 +142,13 @@ def _coded(piece: str) -> str:
 
 
 def _read_as(forms: tuple[str, ...], value: str) -> str | None:
-    """The value in one of these spellings; None where it has none of them."""
+    """Return the value in one of these spellings; None if it has none of them."""
     matched = match_form(forms, value)
     return matched and "/".join(unquote(group) for group in matched.groups() if group is not None)
 
 
 def match_form(forms: tuple[str, ...], value: str) -> re.Match[str] | None:
-    """The match of the first of these spellings that a value has, its groups percent-encoded as they came."""
+    """Return the match of the first of these spellings that fits a value; its groups remain percent-encoded."""
     found = _SCHEME.match(value)
     if found is None or _DROPPED.search(value):
         return None
@@ -164,24 +165,25 @@ def match_form(forms: tuple[str, ...], value: str) -> re.Match[str] | None:
 
 
 class AddressForm(NamedTuple):
-    """A form of addresses that leads to an endpoint; its named groups are the values of parameters."""
+    """A form of URLs that leads to an endpoint; its named groups are the values of parameters."""
 
     resource: str
     form: str
 
 
 _HOST = r"(?=.{4,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]"
-"""A host, whose labels may have underscores, as in `my_show.example.org`, except the last one."""
+"""A host name. All labels except the last may contain underscores, as in `my_show.example.org`."""
 
 
 def Host(name: str, *, default: str | None = None, example: str = "", description: str = "") -> Param:  # noqa: N802 - reads as a declaration
-    """A host that the caller names, in any spelling of its address: it stands in the platform's sources.
+    """Return a parameter for a host that the caller names, in any spelling of its URL; it is part of the platform's
+    sources.
 
-    No credential is ever sent to it, and it is called only where it is plainly public (`upstreams.guard`).
+    Credentials are never sent to this host, and it is called only if its address is clearly public (`upstreams.guard`).
     """
     return Param(
         name,
-        description or f"The host to read from{f'; {default} when absent' if default else ''}.",
+        description or f"The host to read from{f'; default {default}' if default else ''}.",
         example or default or "example.org",
         required=default is None,
         default=default,
@@ -196,14 +198,15 @@ def Host(name: str, *, default: str | None = None, example: str = "", descriptio
 
 
 def Address(name: str, description: str, example: str) -> Param:  # noqa: N802 - reads as a declaration
-    """A whole address that the caller names, on whichever host; `upstreams.model.paths` makes the call of it."""
+    """Return a parameter for a whole URL on any host; `upstreams.model.paths` turns it into a call."""
     return Param(name, description, example, type="url", length_max=2_000, is_address=True)
 
 
 def forms_at_host(mark: str) -> tuple[str, ...]:
-    """The spellings of a name that may be one of another host: its address, with `mark` before it, or `name@host`.
+    """Return the spellings of a name that may be on another host: its URL, with `mark` before the name, or `name@host`.
 
-    The canonical form is the name and, behind a slash, its host; of its address on a third host those of its own.
+    The canonical form is the name, a slash and its host. The URL of a profile shown on a third host gives the account's
+    own host.
     """
     return (
         rf"(?=[^/]+/{mark}([^/@]+)(?:/|$))([^/@]+)/.*",
@@ -213,19 +216,19 @@ def forms_at_host(mark: str) -> tuple[str, ...]:
 
 
 AT_HOST = r"(?:/[\w-]+(?:\.[\w-]+)+)?"
-"""The part of such a name's pattern behind the name itself."""
+"""The part of the name's pattern that follows the name itself."""
 
 
 def at_host(name: str | None) -> str | None:
-    """Such a name as `name@host`."""
+    """Return such a name as `name@host`."""
     return name and name.replace("/", "@")
 
 
 def limit(maximum: int, default: int = 20) -> Param:
-    """The page-size control of a list endpoint (spec 4.3, rule 7)."""
+    """Return the page size parameter of a list endpoint (spec 4.3, rule 7)."""
     return Param(
         "limit",
-        f"Items on a page, 1 to {maximum}.",
+        f"Number of items per page, 1 to {maximum}.",
         str(default),
         type="integer",
         default=default,
@@ -235,10 +238,10 @@ def limit(maximum: int, default: int = 20) -> Param:
 
 
 def collected(maximum: int, default: int) -> Param:
-    """The number of items that a collect-until-N endpoint walks its pages for (spec 4.3, rule 7)."""
+    """Return the parameter for the number of items that an endpoint collects over several pages (spec 4.3, rule 7)."""
     return Param(
         "limit",
-        f"Items to collect, 1 to {maximum}, from as many pages as it takes; each page used is billed.",
+        f"Number of items to collect, 1 to {maximum}, over as many pages as needed. Each page is billed.",
         str(default),
         type="integer",
         default=default,
@@ -249,9 +252,10 @@ def collected(maximum: int, default: int) -> Param:
 
 @dataclass(slots=True)
 class Args:
-    """The arguments of a `read`: validated parameters, the cursor's state, this platform's credentials and the instant.
+    """The arguments of a `read`: validated parameters, the state of the cursor, the platform's credentials and the
+    time.
 
-    Nothing changes them. They are not frozen, because every request makes them.
+    Never modify an instance. The class is not frozen only because every request creates one.
     """
 
     values: Mapping[str, Value]
@@ -259,30 +263,31 @@ class Args:
     credentials: Credentials = field(default_factory=dict)
     now_at: float = 0.0
     account_id: str = ""
-    """The account that the work is for, used only for fair turns: no part of a key, a cursor or an answer."""
+    """The account of the request. It is used only to share capacity fairly, and is not part of a key, a cursor or a
+    response."""
 
     def text(self, name: str) -> str:
-        """A string parameter that is known to be there: required, or with a default."""
+        """Return a string parameter that is always set: required, or with a default."""
         value = self.values[name]
         assert isinstance(value, str)
         return value
 
     def text_or_none(self, name: str) -> str | None:
-        """A string parameter, or None when it was not sent."""
+        """Return a string parameter, or None if it was not sent."""
         return self.text(name) if name in self.values else None
 
     def number(self, name: str) -> int:
-        """An integer parameter that is known to be there."""
+        """Return an integer parameter that is always set."""
         value = self.values[name]
         assert isinstance(value, int)
         return value
 
     def position(self, key: str, first: int) -> int:
-        """The page number or offset that the cursor holds under `key`, or `first` without a cursor."""
+        """Return the page number or offset under `key` in the cursor, or `first` without a cursor."""
         value = self.cursor.get(key, first) if self.cursor else first
         return value if isinstance(value, int) else first
 
     def token(self, key: str = "c") -> str | None:
-        """The upstream's own cursor that ours carries, or None on the first page."""
+        """Return the upstream's cursor inside our cursor, or None on the first page."""
         value = self.cursor.get(key) if self.cursor else None
         return None if value is None else str(value)

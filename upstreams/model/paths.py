@@ -1,9 +1,8 @@
-"""Whether a path leads where its adapter meant it to: no value of a caller's is a way to another one.
+"""Checks that a path leads where its adapter intended, so that a caller's value cannot redirect it to another path.
 
-Calls to whole addresses, which callers or answers name, have hosts, paths and queries as they are written.
-
-Servers resolve `.` and `..` also where they are percent-encoded, once or twice, or stand beside an encoded slash; some
-read compatibility forms of these characters as the characters themselves.
+Calls to whole URLs, named by callers or answers, use the host, path and query as given. Servers resolve `.` and `..`
+even if they are percent-encoded once or twice, or next to an encoded slash. Some treat Unicode compatibility forms of
+these characters as the characters themselves.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ _DECODED_TIMES = 3
 _DOTS = re.compile(r"(?:^|[/\\])[\s\0-\x20]*\.\.?[\s\0-\x20]*(?:[/\\;?#]|$)")
 
 _HOST: Final = replace(Host("host"), forms=())
-"""A host as it is written, also its `www.`."""
-_TOLD: Final = Address("url", "An address in an answer.", "https://example.org/x")
+"""A host exactly as given, including `www.`."""
+_TOLD: Final = Address("url", "A URL in an answer.", "https://example.org/x")
 
 
 class Located:
-    """The subject of endpoints, named by its address, which says the host too, or by a name on the `host`.
+    """The subject of endpoints, identified by its URL, which includes the host, or by a name on the `host`.
 
-    The canonical form of such an address is its host and, behind a slash, what it names there.
+    The canonical form of such a URL is its host, a slash and the name.
     """
 
     __slots__ = ("_address", "_host", "groups", "name", "params")
@@ -40,19 +39,19 @@ class Located:
         self.groups = (tuple(one.name for one in params),)
         """The parameters of which exactly one must be sent."""
         self.name = next(one for one in params if one.type != "url")
-        """The parameter that a call takes, whichever was sent."""
+        """The parameter that a call receives, whichever one was sent."""
         self._host = host
         self._address = next(one.name for one in params if one.type == "url")
 
     def settled(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
-        """Return the values as they are: the address is a parameter of its own."""
+        """Return the values unchanged, because the URL has its own parameter."""
         return values
 
     def placed(self, args: Args) -> Args:
-        """The arguments with what the address names, and its host; the same ones where none was sent.
+        """Return the arguments with the name and the host from the URL; unchanged if no URL was sent.
 
         Raises:
-            InvalidArgument: the host is not plainly public.
+            InvalidArgument: The host is not clearly public.
         """
         found = args.text_or_none(self._address)
         if found is None:
@@ -63,40 +62,40 @@ class Located:
 
 
 class Within:
-    """The subject of endpoints, named by its number, or in the same parameter by an address that says the place too.
+    """The subject of endpoints, identified by its number, or in the same parameter by a URL that includes the place.
 
-    The canonical form of such an address is the place and, behind a slash, the number. The place is another parameter
-    of the platform's own, such as a site, a country or a host; names go by as numbers do.
+    The canonical form of such a URL is the place, a slash and the number. The place is another parameter of the
+    platform, such as a site, a country or a host. A name may be used instead of a number.
     """
 
     __slots__ = ("_name", "groups", "params", "place")
 
     def __init__(self, place: Param, subject: Param) -> None:
         self.place = place
-        """The parameter of the place."""
+        """The parameter for the place."""
         self.params = (subject,)
         self.groups: tuple[tuple[str, ...], ...] = ()
         self._name = subject.name
 
     def settled(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
-        """The values that were sent, with the number and the place that an address among them names.
+        """Return the values, with the number and the place extracted from a URL among them.
 
         Raises:
-            InvalidArgument: another place was sent beside it, or it is none that there is.
+            InvalidArgument: A different place was also sent, or the place does not exist.
         """
         place, mark, number = str(values.get(self._name, "")).partition("/")
         if not mark:
             return values
         place = replace(self.place, name=self._name).canonical(place)
         if values.get(self.place.name, place) != place:
-            raise InvalidArgument(self.place.name, f"must be {place}, as the address says, or be left out")
+            raise InvalidArgument(self.place.name, f"must be {place}, as in the URL, or be left out")
         return {**values, self._name: number, self.place.name: place}
 
     def placed(self, args: Args) -> Args:
-        """The arguments with these; a place that is the default counts as not sent.
+        """Return the arguments with number and place extracted; a place equal to the default counts as not sent.
 
         Raises:
-            InvalidArgument: as above.
+            InvalidArgument: In the same cases as `settled`.
         """
         if "/" not in str(args.values.get(self._name, "")):
             return args
@@ -107,21 +106,21 @@ class Within:
 
 @dataclass(slots=True)
 class AddressCall(Call):
-    """A call to a whole address that somebody named: an empty segment in its path is as good as another."""
+    """A call to a whole URL that a caller or an answer named; empty segments in its path are allowed."""
 
     written: str = ""
-    """The query as it was written, which stands for the members."""
+    """The query as given, which replaces the members."""
 
     def target(self, base_path: str) -> str:
-        """As `Call`."""
+        """See `Call`."""
         return f"{base_path}{self.path}{self.written}"
 
 
 def address_call(name: str, address: str, *, source: str, accepts: Accepts, optional: bool = False) -> AddressCall:
-    """Return the call to an address in its canonical form, which the parameter of this name has.
+    """Return the call to a URL in canonical form, from the parameter of this name.
 
     Raises:
-        InvalidArgument: its host is not plainly public.
+        InvalidArgument: The host is not clearly public.
     """
     place, _, target = address.partition("/")
     host = replace(_HOST, name=name).canonical(place)
@@ -131,7 +130,7 @@ def address_call(name: str, address: str, *, source: str, accepts: Accepts, opti
 
 
 def told_call(address: str | None, *, source: str, accepts: Accepts, optional: bool = False) -> AddressCall | None:
-    """Return the call to an address that an answer tells; None where it tells none that can be called."""
+    """Return the call to a URL in an answer; None if it is not a callable URL."""
     try:
         written = _TOLD.canonical(address or "")
         return address_call("url", written, source=source, accepts=accepts, optional=optional)
@@ -140,22 +139,22 @@ def told_call(address: str | None, *, source: str, accepts: Accepts, optional: b
 
 
 def leads_straight(wanted: Wanted) -> bool:
-    """Whether no call among these has a path with an empty segment, or one that is `.` or `..` in any writing.
+    """Return whether no call has a path with an empty segment, or with one that is `.` or `..` in any encoding.
 
-    An empty segment of an address that was named whole leads nowhere else.
+    An empty segment is allowed in a URL that was given as a whole.
     """
     if not isinstance(wanted, Call):
         return not isinstance(wanted, tuple) or all(map(leads_straight, wanted))
     path = wanted.path
     if ("//" in path or path[-1:] == "/") and not isinstance(wanted, AddressCall):
         return False
-    # Nearly all paths have none of these, and then nothing is decoded.
+    # Nearly all paths have none of these characters, so nothing needs to be decoded.
     is_plain = "%" not in path and "/." not in path and "\\" not in path and path.isascii()
     return is_plain or not has_dots(path)
 
 
 def detours(wanted: Wanted) -> int:
-    """Return the number of segments in these calls' paths that are empty, or `.` or `..` in any writing."""
+    """Return the number of segments in the paths of these calls that are empty, or `.` or `..` in any encoding."""
     if isinstance(wanted, tuple):
         return sum(map(detours, wanted))
     segments = wanted.path.split("/")[1:] if isinstance(wanted, Call) else []
@@ -164,14 +163,14 @@ def detours(wanted: Wanted) -> int:
 
 
 def climbs(wanted: Wanted) -> bool:
-    """Whether a call among these has a path with a segment that is `.` or `..` in any writing."""
+    """Return whether a call has a path with a segment that is `.` or `..` in any encoding."""
     if isinstance(wanted, tuple):
         return any(map(climbs, wanted))
     return isinstance(wanted, Call) and has_dots(wanted.path)
 
 
 def has_dots(path: str) -> bool:
-    """Whether a segment of a path is `.` or `..` for anybody who decodes it."""
+    """Return whether a segment of a path decodes to `.` or `..`."""
     plain = path
     for _ in range(_DECODED_TIMES):
         plain = unquote(plain)

@@ -1,7 +1,7 @@
-"""Readers of one field each: from the members that a field map names to the plain value, or None (decisions 3).
+"""Readers, each for one field: from the members that a field map names to the plain value, or None (decisions 3).
 
-A dot in a name leads into an object below: `count("reactions.total_count")`. Of several names the first that tells
-something counts.
+A dot in a name leads into a nested object: `count("reactions.total_count")`. If a reader has several names, the first
+one with a value is used.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ class Reader:
     """Reads one field of a record."""
 
     def emit(self, to: Emitter) -> str:
-        """Return the expression of its value."""
+        """Return the expression of the value."""
         raise NotImplementedError
 
     def inside(self, path: str) -> Reader:
-        """The same reader for an object that holds its own under `path`."""
+        """Return the same reader for an object that contains this reader's object under `path`."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class _Value(Reader):
-    """The first of the values under `names` that `template` makes something of."""
+    """The first value under `names` that `template` does not turn into None."""
 
     names: tuple[str, ...]
     template: str
     function: Callable[[Any], Any]
     usual: Callable[[Any], Any] | None = None
-    """The function of a value as it usually comes."""
+    """A faster function for values in the usual form."""
 
     def emit(self, to: Emitter) -> str:
         function, usual = to.bind(self.function), to.bind(self.usual)
@@ -62,7 +62,7 @@ _INSTANT = (
 )
 _HTML = "({f}(v) if (v := {x}) and v.__class__ is str else None)"
 _OTHER = "(None if (v := {x}) is None else {f}(v))"
-"""Each reads what usually comes without calling a function; all are the same as their function of `values`."""
+"""Each reads the usual form of a value without a function call, with the same result as its function in `values`."""
 
 
 @dataclass(frozen=True)
@@ -91,47 +91,47 @@ class _Texts(Reader):
 
 
 def text(*names: str) -> Reader:
-    """A non-empty string."""
+    """Return a reader for a non-empty string."""
     return _Text(names)
 
 
 def html(*names: str) -> Reader:
-    """The text of HTML (decisions 3)."""
+    """Return a reader for the text of HTML (decisions 3)."""
     return _Value(names, _HTML, fields.plain)
 
 
 def ident(*names: str) -> Reader:
-    """An id as a string, whether it comes as a number or as text."""
+    """Return a reader for an id as a string, from a number or a text."""
     return _Value(names, _IDENT, values.ident)
 
 
 def number(*names: str) -> Reader:
-    """A whole number."""
+    """Return a reader for a whole number."""
     return _Value(names, _WITHIN % -values.INTEGER_MAX, values.number)
 
 
 def count(*names: str) -> Reader:
-    """A number that can say how many there are."""
+    """Return a reader for a number that can be a count."""
     return _Value(names, _WITHIN % 0, values.count)
 
 
 def fraction(*names: str) -> Reader:
-    """A number that may have a fraction."""
+    """Return a reader for a number that may have a fraction."""
     return _Value(names, _OTHER, values.fraction)
 
 
 def flag(*names: str) -> Reader:
-    """True or False as it comes."""
+    """Return a reader for True or False."""
     return _Value(names, _FLAG, values.flag)
 
 
 def instant(*names: str) -> Reader:
-    """A time as ISO 8601 UTC, from Unix seconds or from ISO text."""
+    """Return a reader for a time as ISO 8601 UTC, from Unix seconds or ISO text."""
     return _Value(names, _INSTANT, values.instant, values.instant_of_text)
 
 
 def texts(name: str) -> Reader:
-    """The non-empty strings of a list."""
+    """Return a reader for the non-empty strings of a list."""
     return _Texts(name)
 
 
@@ -150,7 +150,7 @@ class _Of(Reader):
 
 
 def of(function: Callable[..., Any], *arguments: Reader | str) -> Reader:
-    """The result of a function of what readers read, or of the plain JSON under a name."""
+    """Return a reader for the result of a function of other readers, or of the plain JSON under a name."""
     return _Of(function, arguments)
 
 
@@ -173,12 +173,12 @@ class _Gathered(Reader):
 
 
 def gathered(*readers: Reader) -> Reader:
-    """A list of what all readers tell: the entries of lists, and texts."""
+    """Return a reader for a list with the results of all readers: entries of lists, and texts."""
     return _Gathered(readers)
 
 
 def choice(name: str, choices: Mapping[str, Any]) -> Reader:
-    """The value that a text stands for; one that is not among the choices tells nothing."""
+    """Return a reader for the value that a text maps to; None if the text is not among the choices."""
     return of(dict(choices).get, text(name))
 
 
@@ -196,13 +196,13 @@ class _Each(Reader):
 
 
 def each(name: str, reader: Reader) -> Reader:
-    """A list of what `reader` reads in each object of a list; where it reads nothing, there is no entry."""
+    """Return a reader for a list with the result of `reader` for each object of a list, without Nones."""
     return _Each(name, reader)
 
 
 @dataclass(frozen=True)
 class _Made(Reader):
-    """An expression of what readers read."""
+    """An expression of the results of readers."""
 
     expression: str
     readers: tuple[Reader, ...]
@@ -215,28 +215,29 @@ class _Made(Reader):
 
 
 def written(expression: str, *readers: Reader) -> Reader:
-    """An expression of what readers read, `{0}` and so on: what a function of them would take longer for."""
+    """Return a reader for an expression of other readers, `{0}` and so on, which is faster than a function of them."""
     return _Made(expression, readers)
 
 
 def first(name: str, reader: Reader | None = None) -> Reader:
-    """The value of `reader` in the first object of a list in which it reads something; without it, the first string."""
+    """Return a reader for the first result of `reader` in the objects of a list; without `reader`, for its first
+    string."""
     return _Made("{0}[0] if {0} else None", (texts(name),)) if reader is None else _Each(name, reader, first=True)
 
 
 def either(*readers: Reader) -> Reader:
-    """The value of the first of the readers that tells something."""
+    """Return a reader for the result of the first reader that does not return None."""
     *before, last = (f"{{{place}}}" for place in range(len(readers)))
     return _Made(" ".join((*(f"{one} if {one} is not None else" for one in before), last)), readers)
 
 
 def unless(mark: Reader, reader: Reader) -> Reader:
-    """The value of `reader`; None where `mark` reads what is true."""
+    """Return a reader for the result of `reader`; None if `mark` is true."""
     return _Made("None if {0} else {1}", (mark, reader))
 
 
 def address(template: str, *readers: Reader) -> Reader:
-    """A text with what readers read in the places of its `{}`; None where one of them reads nothing."""
+    """Return a reader for a text with results of readers in place of its `{}`; None if one of them is None."""
     told = [f"{{{place}}}" for place in range(len(readers))]
     nothing = " or ".join(f"{one} is None" for one in told)
     written = repr(template.format(*("{{" + one + "}}" for one in told)))
@@ -244,7 +245,7 @@ def address(template: str, *readers: Reader) -> Reader:
 
 
 def total(one: Reader, other: Reader) -> Reader:
-    """The sum of two counts, or the one that was told; None beyond 64 bits."""
+    """Return a reader for the sum of two counts, or for the one that is set; None beyond 64 bits."""
     both = f"{{0}} + {{1}} if {{0}} + {{1}} <= {values.INTEGER_MAX} else None"
     return _Made(f"{{1}} if {{0}} is None else {{0}} if {{1}} is None else {both}", (one, other))
 
@@ -265,7 +266,7 @@ NEVER: Final = _Constant(None)
 
 
 def always(value: Any) -> Reader:
-    """The same value in every record, which nobody changes."""
+    """Return a reader for the same value in every record. It must not be modified."""
     return NEVER if value is None else _Constant(value)
 
 
@@ -281,5 +282,5 @@ class _Given(Reader):
 
 
 def given(name: str) -> Reader:
-    """A value of the request that the record is for, such as the host that it names; None where it was not sent."""
+    """Return a reader for a value of the record's request, such as the host that it names; None if it was not sent."""
     return _Given(name)

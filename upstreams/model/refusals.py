@@ -1,8 +1,7 @@
-"""The manners of an upstream: the meaning of its errors, how much of a quota is left, how fast it may be called.
+"""The behaviour of an upstream: the meaning of its errors, the remaining quota, and its rate limit.
 
-Refusals(gone=(410,), private={401: "authenticated user"}, bad={422: "query"})
-Remaining("x-ratelimit-remaining", reset="x-ratelimit-reset")
-Pace(300, per_s=300)
+Refusals(gone=(410,), private={401: "authenticated user"}, bad={422: "query"}) Remaining("x-ratelimit-remaining",
+reset="x-ratelimit-reset") Pace(300, per_s=300)
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from upstreams.model.steps import Answer
 Headers = Mapping[str, str]
 Judge = Callable[[Answer], UpstreamError | None]
 Cases = Mapping[int | str, str | tuple[str, ...]] | tuple[int | str, ...]
-"""Statuses, or codes in the body, each with a word or one of several that the message must have; an empty word is in
-every message."""
+"""Statuses, or codes in the body, each with one or several words of which the message must contain one. An empty word
+matches every message."""
 ABSENT: Final = (404, 410, 451)
 _UNIX_FROM_S = 1e9
 """Smaller numbers in a reset header are seconds from now."""
@@ -38,50 +37,52 @@ _LISTED = re.compile(r";\s*(r|t)=(\d{1,12})")
 
 
 class Backoff(NamedTuple):
-    """A wish to be left alone for `for_s` seconds: by the answered method (`Platform.method_of`), or by all calls."""
+    """A request to pause for `for_s` seconds, for the answered method (`Platform.method_of`) or for all calls."""
 
     for_s: float
     scope: Literal["method", "source"]
 
 
 def by_status(answer: Answer) -> UpstreamError | None:
-    """The reading of an error status that most platforms share: 404, 410 and 451 mean that there is nothing."""
+    """Return NotFound for 404, 410 and 451, the statuses that mean the same on most platforms."""
     return NotFound(by_status=True) if answer.status in ABSENT else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusals:
-    """Judges an error answer: by its status, by the code that its body has, and by words of its message.
+    """Classifies an error answer by its status, by the code in its body, and by words in its message.
 
-    Words are looked for in JSON alone: a proxy's page has the usual ones too. A plain text is quoted, a page is not.
-    What none of these says is left to the fetch: throttled by 429, or a failure. Codes are looked for first.
+    Words are matched only in JSON, because a proxy's page may contain them too. Plain text is quoted in the error, but
+    a page is not. Any other error is left to the fetch: throttled for 429, otherwise a failure. Codes are checked
+    first.
     """
 
     absent: Cases = ABSENT
-    """There is no such thing."""
+    """The item does not exist."""
     gone: Cases = ()
-    """An account that was deleted or suspended."""
+    """The account was deleted or suspended."""
     private: Cases = ()
-    """Only some may see it."""
+    """Only some users may see the item."""
     throttled: Cases = ()
-    """It asks to slow down."""
+    """The upstream asks to slow down."""
     stale: Cases = ()
-    """A cursor that it no longer takes."""
+    """The upstream no longer accepts the cursor."""
     passing: Cases = ()
-    """A failure that another attempt may mend."""
+    """A failure that may not occur on another attempt."""
     bad: Mapping[int | str, str | Mapping[str, str]] = field(default_factory=dict)
-    """A value that it refuses: our parameter's name, or by a word of the message the name of each."""
+    """A value that the upstream rejects: the name of our parameter, or a map from words of the message to names."""
     code: str = ""
-    """The member of the body that names an error."""
+    """The member of the body with the error code."""
     message: str = ""
-    """The member of the body that says it as a sentence; of several with bars between, the first that is there."""
+    """The member of the body with the error message; of several names separated by bars, the first one present."""
     hidden: bool = False
-    """True: an error comes with a good status too; then `code` stands in its body."""
+    """Whether errors also occur with a success status; `code` is then in the body."""
     other: Judge | None = None
-    """Asked first, for what does not fit a table; also of a good status without a body, or with null for one."""
+    """A function for cases that do not fit a table. It is called first, also for a success status with an empty or null
+    body."""
 
     def __call__(self, answer: Answer) -> UpstreamError | None:
-        """Return the refusal that an error answer stands for; None where none is declared."""
+        """Return the refusal that an error answer means; None if no case matches."""
         if self.other is not None and (refusal := self.other(answer)) is not None:
             return refusal
         code, message = self._said(answer)
@@ -124,7 +125,7 @@ class Refusals:
 
 
 def _member(body: Mapping[str, Any], name: str) -> Any:
-    """The member at a dotted name; of a list, its first entry."""
+    """Return the member at a dotted name; for a list, its first entry."""
     found: Any = body if name else None
     for step in name.split("."):
         found = found.get(step) if isinstance(found, dict) else None
@@ -134,27 +135,27 @@ def _member(body: Mapping[str, Any], name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """Reads how much of a quota is left: from headers, or from members of the body.
+    """Reads how much of a quota is left, from headers or from members of the body.
 
-    A reset is told in seconds from now, as Unix seconds or as an ISO time. The structured form, `"api";r=0;t=57`, has
-    both in the one header `left`.
+    A reset is given in seconds from now, as Unix seconds or as an ISO time. The structured form, `"api";r=0;t=57`, has
+    both values in the one header `left`.
     """
 
     left: str = ""
-    """The header of the calls that are left."""
+    """The header with the number of calls left."""
     reset: str = ""
-    """The header of the time when they are counted anew."""
+    """The header with the time at which the quota resets."""
     window_s: float = HELD_MAX_S
-    """The time that the quota is for: a reset that is told to be later is a slip."""
+    """The period of the quota: a later reset is an error of the upstream."""
     member: str = field(default="", kw_only=True)
-    """The member of the body that tells the calls that are left."""
+    """The member of the body with the number of calls left."""
     daily: bool = field(default=False, kw_only=True)
-    """True: calls are counted anew at midnight of UTC, which no answer tells."""
+    """Whether the quota resets at midnight UTC without the answers saying so."""
     pause: str = field(default="", kw_only=True)
-    """The member of the body that asks to leave this method alone for so many seconds."""
+    """The member of the body with the number of seconds to pause calls of this method."""
 
     def __call__(self, answer: Answer) -> Backoff | None:
-        """Return the pause that a good answer demands."""
+        """Return the pause that a successful answer requires."""
         if self.left and self.left_of(answer.headers) == 0 and (wait_s := self.wait_s(answer.headers)) is not None:
             return Backoff(wait_s, "source")
         if self.member and answer.number(self.member) == 0:
@@ -165,13 +166,13 @@ class Remaining:
         return None
 
     def left_of(self, headers: Headers) -> int | None:
-        """The calls that are left; None where it is not said."""
+        """Return the number of calls left; None if unknown."""
         text = headers.get(self.left, "")
         found = dict(_LISTED.findall(text)).get("r", text)
         return int(found) if found.isdecimal() else None
 
     def wait_s(self, headers: Headers) -> float | None:
-        """Seconds until calls are counted anew; None where it is not said."""
+        """Return the seconds until the quota resets; None if unknown."""
         listed = dict(_LISTED.findall(headers.get(self.left, ""))) if self.left else {}
         wait_s = float(listed["t"]) if "t" in listed else until_reset_s(headers, self.reset)
         return None if wait_s is None else min(wait_s, self.window_s)
@@ -179,10 +180,10 @@ class Remaining:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The calls that a platform takes in `per_s` seconds, kept before it complains; each node keeps its own.
+    """The number of calls that a platform accepts in `per_s` seconds, enforced by each node separately.
 
-    `costs` are those of methods that count for more, by the begin of their path below the source's address. `sources`
-    are the names of those that it is of, where it is not of all.
+    `costs` are the costs of methods that count as more than one call, by the start of their path below the source's
+    address. `sources` are the names of the sources that the pace applies to; empty for all.
     """
 
     calls: float
@@ -191,17 +192,17 @@ class Pace:
     sources: tuple[str, ...] = ()
 
     def of(self, source: str) -> Pace | None:
-        """The pace of a source; None where it has none."""
+        """Return the pace of a source; None if it does not have one."""
         return self if source in self.sources or not self.sources else None
 
     def cost(self, path: str) -> float:
-        """The number that a call of a path counts for; the longest begin that is declared holds."""
+        """Return the cost of a call of a path; the longest matching start of a path applies."""
         begins = [begin for begin in self.costs if path.startswith(begin)]
         return self.costs[max(begins, key=len)] if begins else 1.0
 
 
 class Bucket:
-    """A source's account of its pace: full at first, filled evenly. Its source alone changes it."""
+    """The remaining calls of a source under its pace: full at first, refilled evenly. Only its source modifies it."""
 
     __slots__ = ("_at", "_left", "pace")
 
@@ -211,11 +212,11 @@ class Bucket:
         self._at = now
 
     def left(self, now: float) -> float:
-        """The calls that may go at once."""
+        """Return the number of calls that may be made immediately."""
         return min(self.pace.calls, self._left + (now - self._at) * self.pace.calls / self.pace.per_s)
 
     def wait_s(self, path: str, now: float) -> float:
-        """Seconds until a call of this path may go; 0 takes what it counts for."""
+        """Return the seconds until a call of this path may be made; 0 also deducts its cost."""
         pace, cost = self.pace, self.pace.cost(path)
         rate = pace.calls / pace.per_s
         self._left, self._at = self.left(now), now
@@ -226,7 +227,7 @@ class Bucket:
 
 
 def retry_after_s(headers: Headers) -> float | None:
-    """Seconds that `Retry-After` asks for, as a number or as a date; None when it cannot be read, or is over."""
+    """Return the seconds in `Retry-After`, from a number or a date; None if unreadable or in the past."""
     text = headers.get("retry-after", "")
     if text.isdecimal():
         return float(text) or None
@@ -234,7 +235,8 @@ def retry_after_s(headers: Headers) -> float | None:
 
 
 def until_reset_s(headers: Headers, name: str) -> float | None:
-    """Seconds until the time in the header `name`, told in seconds, as Unix time or as ISO text; None as above."""
+    """Return the seconds until the time in the header `name`, given in seconds, as Unix time or as ISO text; None as
+    above."""
     text = headers.get(name, "")
     if text.isdecimal():
         told = float(text)
@@ -253,15 +255,15 @@ def _until_midnight_s(headers: Headers) -> float | None:
 
 
 def _until_s(at: float | None, headers: Headers) -> float | None:
-    """The answer's own `Date` is the clock for the instants that it names."""
+    """Return the seconds until `at`, measured from the answer's own `Date`."""
     sent_at = _http_date(headers.get("date", ""))
     return at - sent_at if at is not None and sent_at is not None and at > sent_at else None
 
 
 def _http_date(date: str) -> float | None:
-    """An HTTP date as Unix seconds."""
+    """Return an HTTP date as Unix seconds."""
     try:
         parts = parsedate_tz(date)
         return None if parts is None else float(mktime_tz(parts))
-    except (ValueError, OverflowError):  # a day or a year that no calendar has
+    except (ValueError, OverflowError):  # an invalid day or year
         return None

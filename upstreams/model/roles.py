@@ -1,11 +1,12 @@
-"""The roles that endpoints play, so that a composite says what it needs and not who has it (decisions 18).
+"""The roles of endpoints, so that a composite names what it needs instead of a particular endpoint (decisions 18).
 
-Most roles follow from an endpoint's archetype and its resource's name. One of another name declares its role:
+Most roles follow from the archetype and the resource name of an endpoint. An endpoint with another name declares its
+role:
 
     _videos("channel/videos", "A channel's videos.", ..., role="profile_posts")
 
-`Platform.playing(role)` is the endpoint that plays it there. The values that name a thing in one role name it in those
-that are `of` it too: a post's address also leads to its comments.
+`Platform.playing(role)` returns the endpoint with a role. Values that identify an item in one role also identify it in
+the roles that are `of` that role: the URL of a post also leads to its comments.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ Role = Literal[
 
 
 class Contract(NamedTuple):
-    """The promise of every endpoint that plays a role."""
+    """The guarantees of every endpoint with a role."""
 
     archetype: str
-    """The name of its archetype."""
+    """The name of the archetype."""
     resource: str = ""
-    """The resource that plays it unless another declares it; `{post}` stands for the one in that role. "": any."""
+    """The resource with this role if no endpoint declares it; `{post}` is the resource of that role. "" for any."""
     of: Role | None = None
-    """It takes the parameters by which the endpoint in this role is called."""
+    """The role whose parameters the endpoint also accepts."""
     takes: tuple[str, ...] = ()
-    """Further parameters that it takes."""
+    """Further parameters that the endpoint accepts."""
 
 
 CONTRACTS: Final[Mapping[Role, Contract]] = {
@@ -67,25 +68,25 @@ CONTRACTS: Final[Mapping[Role, Contract]] = {
     "app_search": Contract("AppList", "search", takes=("query",)),
     "transcript": Contract("Transcript", of="post"),
 }
-"""All roles; one stands behind the one that it is of."""
+"""All roles, each after the role that it is `of`."""
 
 
 class Player(Protocol):
-    """The part of an endpoint that its role follows from."""
+    """The part of an endpoint that determines its role."""
 
     @property
     def resource(self) -> str:
-        """As of `Endpoint`."""
+        """See `Endpoint`."""
         ...
 
     @property
     def archetype(self) -> Archetype:
-        """As of `Endpoint`."""
+        """See `Endpoint`."""
         ...
 
     @property
     def role(self) -> Role | None:
-        """As of `Endpoint`."""
+        """See `Endpoint`."""
         ...
 
 
@@ -93,7 +94,7 @@ P = TypeVar("P", bound=Player)
 
 
 def casting(endpoints: Iterable[P]) -> dict[Role, P]:
-    """The endpoint that plays each role among these; the first one where several could."""
+    """Return the endpoint with each role; if several qualify, the first one."""
     listed, parts = tuple(endpoints), dict[Role, P]()
     for role, contract in CONTRACTS.items():
         declared = [one for one in listed if one.role == role]

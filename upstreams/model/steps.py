@@ -1,4 +1,4 @@
-"""The values that a read yields, is sent back, and returns (see `upstreams.model.endpoint`)."""
+"""The values that a read yields, receives and returns (see `upstreams.model.endpoint`)."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ _PLAIN_SEGMENT = re.compile(r"[\w.~-]*", re.ASCII).fullmatch
 
 
 class Form(NamedTuple):
-    """A form of body that is not JSON, as `upstreams.content` reads it."""
+    """A form of body other than JSON, read by `upstreams.content`."""
 
     media_types: str
     """The value of the Accept header."""
     read: Callable[[bytes, str], Any]
-    """Makes values of a body and its Content-Type. Raises one of `UNREADABLE`."""
-    follows: bool = True  # False: a redirect is an answer too, which the read follows itself
+    """Builds values from a body and its Content-Type. Raises one of `UNREADABLE`."""
+    follows: bool = True  # False: the read itself handles redirects, so a redirect is an answer
 
 
 Accepts = Literal["json", "json or text"] | RecordMap | Rows | Form
-"""The form of an answer's body. A map or its rows decode no more than they read, where the body is as usual."""
+"""The form of a response body. A map or its rows decode only the members they read, if the body has the usual form."""
 
 
 @dataclass(slots=True)
 class Call:
-    """One upstream request that a `read` asks for; `path` is percent-encoded by the reader (`segment`).
+    """One upstream request of a `read`; the reader percent-encodes `path` (`segment`).
 
-    Nobody changes it. It is not frozen, nor are `Single` and `Page`: every request makes one, and that costs half so.
+    Never modify an instance. `Call`, `Single` and `Page` are not frozen only because every request creates them, and
+    creation is twice as fast this way.
     """
 
     path: str
     query: Mapping[str, Value | Sequence[Value] | None] = field(default_factory=dict)
-    """Members that are None are left out; one that is a sequence is sent once for each of its values."""
+    """Members with the value None are left out; a sequence is sent once for each of its values."""
     source: str = ""
     """A name in `Platform.sources`; empty means the first one."""
     headers: tuple[tuple[str, str], ...] = ()
@@ -51,18 +52,18 @@ class Call:
     method: Literal["GET", "POST"] = "GET"
     json: Any = None
     optional: bool = False
-    """True: a failure of this call is answered with a `Missing`, and the reader goes on without it."""
+    """Whether a failed call is answered with a `Missing`, so that the reader continues without it."""
     needs_session: bool = False
     form: Mapping[str, Value | Sequence[Value] | None] | None = None
-    """The members of a form, in place of `json`."""
+    """The members of a form, instead of `json`."""
     only_reads: bool = False
-    """True: a POST that changes nothing, so that it is tried again as a GET is."""
+    """Whether a POST changes nothing, so that it is retried like a GET."""
     host: str = ""
-    """The host of a source whose address has a parameter's name in it; empty means the one that the request names."""
-    spacing_s: float = 0.0  # from its beginning on, until the next call to its source
+    """The host, for a source whose address contains a parameter; empty means the host from the request."""
+    spacing_s: float = 0.0  # seconds from the start of this call to the next call of its source
 
     def target(self, base_path: str) -> str:
-        """The path below the source's base and the query, without what is None."""
+        """Return the request target: the base path, the path and the query, without members that are None."""
         if self.query:
             pairs = pairs_of(self.query)
             if pairs:
@@ -71,7 +72,7 @@ class Call:
 
 
 def pairs_of(members: Mapping[str, Value | Sequence[Value] | None]) -> list[tuple[str, str]]:
-    """The members of a query or a form as they are sent, without what is None."""
+    """Return the members of a query or a form as they are sent, without those that are None."""
     pairs = []
     for name, value in members.items():
         if isinstance(value, list | tuple):
@@ -82,8 +83,8 @@ def pairs_of(members: Mapping[str, Value | Sequence[Value] | None]) -> list[tupl
 
 
 def segment(text: str) -> str:
-    """`text` as one segment of a path; of one that leads elsewhere, such as `..`, no call is made (`paths`)."""
-    if _PLAIN_SEGMENT(text):  # nothing to quote, as in most: a tenth of the cost
+    """Return `text` as one path segment. Calls with misleading segments, such as `..`, are rejected (`paths`)."""
+    if _PLAIN_SEGMENT(text):  # usually there is nothing to quote: a tenth of the cost
         return text
     return quote(text, safe="")
 
@@ -95,9 +96,9 @@ def _wire(value: object) -> str:
 
 
 class Answer(NamedTuple):
-    """The answer to a call: header names are lower-case.
+    """The answer to a call; header names are in lower case.
 
-    `body` is parsed JSON; text where the call accepts it, or what its map decoded.
+    `body` is parsed JSON, text if the call accepts it, or the object decoded by its map.
     """
 
     status: int
@@ -106,35 +107,35 @@ class Answer(NamedTuple):
     source: str = ""
     took_s: float = 0.0
     body_bytes: int = 0
-    """The length of the body."""
+    """The length of the body in bytes."""
     raw: bytes = b""
-    """The body as it came."""
+    """The body as received."""
 
     def number(self, name: str) -> int | None:
-        """The whole number under a name in the body, wherever it stands; also of a body that a map decoded."""
+        """Return the whole number under a name in the body, at any depth; also for a body decoded by a map."""
         if isinstance(self.body, dict):
             return values.number(self.body.get(name))
         found = re.search(rb'"%b"\s*:\s*(-?\d{1,40})\b' % re.escape(name.encode()), self.raw)
         return int(found[1]) if found else None
 
     def next_link(self, name: str) -> str | None:
-        """The query parameter `name` of the `Link` header's rel="next" address, or None on the last page."""
+        """Return the query parameter `name` of the rel="next" URL in the `Link` header, or None on the last page."""
         found = _NEXT_LINK.search(self.headers.get("link", ""))
         return dict(parse_qsl(found[1].partition("?")[2])).get(name) if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The answer to an optional call that failed; false, so that `if answer:` reads well."""
+    """The answer to an optional call that failed. It is falsy, so that `if answer:` works."""
 
     problem: str
     source: str = ""
     took_s: float = 0.0
     absent: bool = False
-    """True: the source said for certain that there is no such thing."""
+    """Whether the source confirmed that the item does not exist."""
     failure: UpstreamError | LimitError | None = field(default=None, compare=False)
     late: bool = False
-    """True: its time was over."""
+    """Whether the call ran out of time."""
     body_bytes: ClassVar[int] = 0
 
     def __bool__(self) -> bool:
@@ -143,38 +144,40 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Long work of a pure function, `module:function`, that a worker process does; its result is an answer's body."""
+    """CPU-intensive work of a pure function, `module:function`, for a worker process; its result becomes a response
+    body."""
 
     function: str
     args: tuple[Any, ...]
-    sample: Any  # such a result, for examples
+    sample: Any  # a result of this kind, for examples
     on_costly: Callable[[], None] | None = None
-    """Called when the task used up what a page may take."""
+    """Called when the task exceeded the limits of a page."""
 
     def remember(self) -> None:
-        """Note that the task was too costly, where that is noted."""
+        """Record that the task was too costly, if a callback is set."""
         if self.on_costly is not None:
             self.on_costly()
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Another endpoint as one part of a composite, with `values` over its defaults; spelled as in a request."""
+    """Another endpoint as one part of a composite, with `values` over its defaults, spelled as in a request."""
 
     resource: str
     values: Mapping[str, Value]
     optional: bool = False
     platform: str = ""
-    """The slug of its platform; empty means the composite's own."""
+    """The slug of the platform; empty means the composite's own."""
     cursor: State | None = None
-    """The page of a list, as the page before told it; None: the first."""
+    """The page of a list, from the previous page; None for the first page."""
     within_s: float = 0.0
-    """Its time in seconds, of what the request has left; 0: all of that."""
+    """Time limit in seconds, within the remaining time of the request; 0 for all of that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """How far a composite's walk has come. Yielded after some pages, it is answered with how many more may follow."""
+    """The progress of a composite's walk. Yielded after some pages, it is answered with the number of further pages
+    allowed."""
 
     pages: int
     items: int
@@ -183,7 +186,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One part of a composite answer (decisions 14): the endpoint it stands for and the answer it got."""
+    """One leg of a composite response (decisions 14): its endpoint and the answer it received."""
 
     endpoint: str
     answer: Answer | Missing | Fetched
@@ -197,14 +200,14 @@ class Single:
     warnings: tuple[str, ...] = ()
     legs: tuple[Leg, ...] = ()
     credits_used: int | None = None
-    """The part of a metered price that was used; None: the least of it (`PriceRange`)."""
+    """The amount of a variable price that was used; None for the least (`PriceRange`)."""
     next: State | None = None
-    """Where it goes on, of a composite whose archetype says where that is told (`Archetype.cursor_at`)."""
+    """The start of the next page, for a composite whose archetype has a field for it (`Archetype.cursor_at`)."""
 
 
 @dataclass(slots=True)
 class Page:
-    """One page of records; `next` is None on the last one, `total` the upstream's own count if it told one."""
+    """One page of records. `next` is None on the last page; `total` is the upstream's own count, if it sent one."""
 
     records: list[Record]
     next: State | None = None
@@ -212,9 +215,9 @@ class Page:
     warnings: tuple[str, ...] = ()
     legs: tuple[Leg, ...] = ()
     credits_used: int | None = None
-    """As of `Single`."""
+    """See `Single`."""
     beside: Record | None = None
-    """The fields that stand beside the rows, as `Archetype.beside` makes them."""
+    """The fields next to the rows, as built by `Archetype.beside`."""
 
 
 CACHE: Final = "cache"
@@ -223,31 +226,30 @@ CACHE: Final = "cache"
 
 @dataclass(slots=True)
 class Fetched:
-    """The result of a read, the seconds that it waited for the upstream, and the place of the source that answered.
+    """The result of a read, the seconds spent waiting for the upstream, and the position of the source that answered.
 
-    Only the ladder changes one, on its way up.
+    Only the ladder modifies an instance, while it returns it.
     """
 
     result: Page | Single
     took_s: float = 0.0
     source: str = ""
     rung_index: int = 0
-    """0 is the endpoint's own read; from 1 on its fallbacks in their order."""
+    """0 for the endpoint's own read, 1 and above for its fallbacks in order."""
     pages_used: int = 1
-    """The pages that brought something, which the call is billed for; credits, where the endpoint has its own price.
-
-    0 if nothing was found.
-    """
+    """The number of pages with results, which are billed; credits, if the endpoint has its own price. 0 if nothing was
+    found."""
     whole: bool = True
-    """False: a walk that ended before it had to."""
+    """Whether a walk read everything that it was asked for; False if it ended early."""
     shortfall: str = ""
-    """Says how many of the requested items a walk has, and why, where it ended before that and before the list did."""
+    """Says how many of the requested items a walk has, and why, if it ended before reaching them or the end of the
+    list."""
     failure: UpstreamError | LimitError | None = None
-    """The failure of a page of a walk; another walk would get no more at this moment."""
+    """The failure of a page in a walk; another walk would not get further now."""
     body_bytes: int = 0
-    """The length of all answers together that it was read from."""
+    """The total length of all responses that were read, in bytes."""
     bodies: tuple[tuple[str, bytes], ...] = ()
-    """The path and the body of each call, where its plan keeps them."""
+    """The path and body of each call, if the plan keeps them."""
 
 
 Wanted = Call | Part | Round | Task | tuple[Call | Part, ...]
@@ -255,22 +257,22 @@ Steps = Generator[Wanted, Any, Page | Single]
 
 
 class Many(NamedTuple):
-    """How several records of an endpoint are read at once: `read` takes the values that name them, as many as `size`.
+    """A way to read several records of an endpoint at once: `read` takes up to `size` values that identify them.
 
-    It returns a `Single` whose record has each record by its value; those that are not there are left out.
+    It returns a `Single` whose record maps each value to its record; missing records are left out.
     """
 
     param: str
-    """The parameter whose values they are; all others are the same for all of them."""
+    """The parameter that the values belong to; all other parameters are the same for all of them."""
     size: int
     read: Callable[[Sequence[str], Args], Steps]
     needs: tuple[str, ...] = ()
-    """Credentials without which they are read one by one."""
+    """Credentials that this requires. Without them, records are read one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A signed-in state with an upstream: headers to send and how long they hold."""
+    """A signed-in session with an upstream: the headers to send and how long they are valid."""
 
     headers: tuple[tuple[str, str], ...]
     ttl_s: float
@@ -282,16 +284,16 @@ _TOKEN_S = 3_600
 
 
 def basic(user: str, password: str) -> tuple[str, str]:
-    """The header of Basic authentication (RFC 7617)."""
+    """Return the header of Basic authentication (RFC 7617)."""
     return "authorization", f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
 def client_credentials(
     path: str, *, source: str = "", names: tuple[str, str] = ("identifier", "password"), in_form: bool = False
 ) -> Callable[[Credentials], SessionSteps]:
-    """How one signs in as an application (RFC 6749, 4.4): with a POST to `path` that gives a token.
+    """Return the sign-in of an application (RFC 6749, 4.4): a POST to `path` that returns a token.
 
-    `names` are those of the credentials that it takes; they go in the header of Basic authentication, or in the form.
+    `names` are the names of the two credentials. They are sent in the header of Basic authentication, or in the form.
     """
 
     def open_session(credentials: Credentials) -> SessionSteps:
@@ -304,7 +306,7 @@ def client_credentials(
         body = fields.obj(answer.body)
         token = fields.text(body, "access_token")
         if token is None or len(token) > _TOKEN_MAX:
-            raise UnexpectedBody("signing in gave no access token")
+            raise UnexpectedBody("sign-in returned no access token")
         return Session((("authorization", f"Bearer {token}"),), fields.count(body, "expires_in") or _TOKEN_S)
 
     return open_session

@@ -1,10 +1,10 @@
--- Ends a call: stores its answer, if there is one to share, and lets those go on who wait for it.
+-- Ends a call: stores its answer, if it is shared, and wakes the nodes that wait for it.
 --
--- KEYS  1 answer: string   2 lock: hash of the token of who makes the call, and whether somebody waits for it
--- ARGV  1 token of who made the call   2 answer   3 milliseconds it lasts, 0 when there is none
---       4 channel that those who wait listen to   5 what to say there
--- Result  1 ended, 0 the lock is another's by now or nobody's, and nothing was stored
--- Invariant  Only who holds the lock stores and ends it.
+-- KEYS  1 answer: string   2 lock: hash of the leader's token, and whether another node waits
+-- ARGV  1 token of the leader   2 answer   3 TTL in milliseconds, 0 without an answer
+--       4 channel of the waiting nodes   5 message
+-- Result  1 ended, 0 the lock was lost or taken by another node, and nothing was stored
+-- Invariant  Only the holder of the lock stores the answer and ends the lock.
 local held = redis.call('HMGET', KEYS[2], 'token', 'awaited')
 if held[1] ~= ARGV[1] then
   return 0

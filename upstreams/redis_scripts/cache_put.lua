@@ -1,10 +1,10 @@
--- Replaces an answer by one that was made to be fresh, and says so to those who hold the old one themselves.
+-- Replaces an answer with a fresh one, and notifies the nodes that have a copy of the old one.
 --
 -- KEYS  1 answer: string
--- ARGV  1 answer   2 milliseconds it lasts, 0 when it is not to be stored   3 channel that those listen to
---       4 what to say there
+-- ARGV  1 answer   2 TTL in milliseconds, 0 to store nothing   3 channel of the nodes
+--       4 message
 -- Result  1
--- Invariant  Who hears of it finds the new answer or none.
+-- Invariant  A node that receives the message finds the new answer or none.
 if tonumber(ARGV[2]) > 0 then
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 else

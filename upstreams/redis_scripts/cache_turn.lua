@@ -1,9 +1,9 @@
--- Says what to do about one answer: use the stored one, make the call, or wait for who makes it.
+-- Decides how to get one answer: use the stored one, make the call, or wait for the node that makes it.
 --
--- KEYS  1 answer: string   2 lock: hash of the token of who makes the call, and whether somebody waits for it
--- ARGV  1 token of who asks   2 how long its lock lasts in milliseconds
--- Result  {2, answer, milliseconds it lasts}, {1} make the call, or {0, milliseconds the lock lasts} wait
--- Invariant  At most one token holds the lock; it ends with its holder's word or by its time.
+-- KEYS  1 answer: string   2 lock: hash of the leader's token, and whether another node waits
+-- ARGV  1 token of the caller   2 TTL of its lock in milliseconds
+-- Result  {2, answer, TTL in milliseconds}, {1} make the call, or {0, TTL of the lock in milliseconds} wait
+-- Invariant  At most one token holds the lock; it ends when its holder ends it, or with its TTL.
 local answer = redis.call('GET', KEYS[1])
 if answer then
   return {2, answer, redis.call('PTTL', KEYS[1])}

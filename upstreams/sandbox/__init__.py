@@ -1,1 +1,1 @@
-"""The built-in upstream sandbox: answers as the platforms do, with invented data, over real HTTP on loopback."""
+"""The built-in sandbox: it answers like the upstream platforms, with invented data, over real HTTP on loopback."""

@@ -1,4 +1,4 @@
-"""The sandbox as an ASGI app: `/{host}/{path}` is answered by the stand-in of that host, as `egress` asks for it."""
+"""The sandbox as an ASGI app: `/{host}/{path}` is answered by the stand-in of that host, as `egress` requests it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _COUNTS = frozenset(
         "karma",
     }
 )
-"""Names under which the platforms whose stand-ins are written by hand count what people do."""
+"""The names of counters on the platforms with handwritten stand-ins."""
 _COUNTED = frozenset({"followers", "stargazers", "watchers"})
-"""Connections of GraphQL whose total is such a count."""
+"""GraphQL connections whose total is such a counter."""
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -39,17 +39,17 @@ Send = Callable[[Any], Awaitable[None]]
 
 @dataclass(slots=True)
 class Behaviour:
-    """The latency and the failures of the sandbox; whoever holds it may change it at any time."""
+    """The latency and failures of the sandbox. They can be changed at any time."""
 
     latency_s: float = 0.0
     failure_rate: float = 0.0
-    """The share of requests, 0 to 1, that are answered with a 503."""
+    """Share of requests, 0 to 1, that are answered with a 503."""
     drifts: bool = False
-    """Whether what is counted grows with time, so that deltas, alerts and charts have something to show."""
+    """Whether counters grow over time, so that deltas, alerts and charts have something to show."""
 
 
 class Sandbox:
-    """Answers as the platforms do. `rng` decides which requests fail."""
+    """Answers like the upstream platforms. `rng` decides which requests fail."""
 
     def __init__(self, behaviour: Behaviour, rng: Random) -> None:
         self.behaviour = behaviour
@@ -77,9 +77,9 @@ class Sandbox:
 
     def _reply(self, scope: Any, body: bytes) -> SandboxReply:
         if self.behaviour.failure_rate and self._rng.random() < self.behaviour.failure_rate:
-            return SandboxReply({"message": "The sandbox was told to fail."}, status=503)
+            return SandboxReply({"message": "The sandbox simulates a failure."}, status=503)
         steps = int((trio.current_time() - self._began) / DRIFT_STEP_S) if self.behaviour.drifts else 0
-        sent = scope["raw_path"].decode("ascii", errors="replace")  # not decoded: a segment may hold a slash
+        sent = scope["raw_path"].decode("ascii", errors="replace")  # not decoded, because a segment may contain a slash
         host, _, path = sent.removeprefix("/").partition("/")
         target = f"/{path}?{scope['query_string'].decode('latin-1')}"
         reply = answer(self._routes, request_of(scope.get("method", "GET"), host, target, body, steps=steps))
@@ -88,7 +88,7 @@ class Sandbox:
 
 
 def drifted(body: Any, steps: int, within: str = "") -> Any:
-    """The JSON value with every count in it grown by half a percent and one for each of so many steps."""
+    """Return the JSON value with every counter increased by half a percent plus one per step."""
     if isinstance(body, dict):
         return {name: _grown(name, value, steps, within) for name, value in body.items()}
     return [drifted(value, steps, within) for value in body] if isinstance(body, list) else body
@@ -102,7 +102,7 @@ def _grown(name: str, value: Any, steps: int, within: str) -> Any:
 
 
 async def _body_of(receive: Receive) -> bytes:
-    """The request's body; of one that is too long nothing."""
+    """Return the body of the request, or an empty body if it is too long."""
     body = b""
     while len(body) <= _BODY_BYTES_MAX:
         message = await receive()

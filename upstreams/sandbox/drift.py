@@ -1,4 +1,4 @@
-"""Compares what an upstream sends with what its stand-in sends: members that readers touch and that are gone."""
+"""Compares the bodies of an upstream with the bodies of its stand-in, to find removed members that readers use."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 
 def members_gone(invented: Sequence[Any], sent: Sequence[Any]) -> list[str]:
-    """The members of a read's bodies, with dots, that the stand-in's have and that the upstream's lack everywhere.
+    """Return the members, with dots, that occur in the stand-in's bodies but nowhere in the upstream's.
 
-    Below what the upstream leaves empty nothing can be told. Some platforms leave a member out where it says nothing.
+    Nothing can be compared below a member that the upstream leaves empty. Some platforms omit members without a value.
     """
     found = (name for ours, theirs in zip(invented, sent, strict=False) for name in _gone([ours], [theirs], ""))
     return list(dict.fromkeys(found))
 
 
 def _gone(ours: list[Any], theirs: list[Any], path: str) -> Iterator[str]:
-    """`ours` and `theirs` are all values at a path."""
+    """Yield the missing members; `ours` and `theirs` are all values at a path."""
     known, sent = _objects(_entries(ours)), _entries(theirs)
     come = _objects(sent)
     if not come:
@@ -33,7 +33,7 @@ def _gone(ours: list[Any], theirs: list[Any], path: str) -> Iterator[str]:
 
 
 def _entries(values: list[Any]) -> list[Any]:
-    """These values, those of lists in place of the lists."""
+    """Return these values, with each list replaced by its entries."""
     return [entry for value in values for entry in (value if isinstance(value, list) else [value])]
 
 

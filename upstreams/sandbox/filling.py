@@ -1,10 +1,10 @@
-"""Fills a template with invented values: the same for the same subject, in the place of each `$kind`.
+"""Fills a template with invented values in place of each `$kind`. The same subject always gets the same values.
 
-A text that is one placeholder becomes a value of that kind (`"$count"` a number, `"$flag"` true or false); in a longer
-text each placeholder is written out. `${name}` is a value of the request, `${name:int}` the same as a number, `$$` a
-dollar. The entries of a list take turns for one to three rounds, or stand as they are behind a first entry `"$all"`. A
-member whose name ends in `?` is left out of some objects. In rows `$place` is their number, `$serial` the same as text,
-`$tick` and `$tick_iso` an instant that names it.
+A text that consists of one placeholder becomes a value of that kind (`"$count"` a number, `"$flag"` true or false). In
+a longer text, each placeholder is written as text. `${name}` is a value of the request, `${name:int}` the same as a
+number, and `$$` a dollar sign. The entries of a list are repeated one to three times, or used once if the first entry
+is `"$all"`. A member whose name ends in `?` is omitted from some objects. In rows, `$place` is the row number,
+`$serial` the same as text, and `$tick` and `$tick_iso` are an instant that identifies the row.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from upstreams.sandbox.invent import EPOCH_S, paragraph, person, sentence
 
 _PLACEHOLDER = re.compile(r"\$(?:(?P<kind>\$|[a-z_]+)|\{(?P<name>[^{}:]+)(?::(?P<form>int))?\})")
 _NAMED = re.compile(r"\$digits|\$id|\$handle|.*\$\{.*")
-"""Names of members that are invented too; others may begin with a dollar of their own."""
+"""Member names that are invented too; other names may start with a literal dollar sign."""
 _ALL: Final = "$all"
 _IN_ADDRESS: Final = "/:@!$&'()*+,;=?%"
-"""Characters of values that stand in an address as they are."""
+"""Characters that are not percent-encoded in a URL."""
 _OPTIONAL_IN = 4
-"""One object in so many lacks an optional member; the first of a list never does."""
+"""One object in this many lacks an optional member; the first object of a list always has it."""
 _YEARS_S = 5 * 365 * 86_400
 _TICK_S = 3_600
 _SPREAD = 11_400_714_819_323_198_485
-"""An odd number: times it, no two numbers become one."""
+"""An odd number, so that multiplication by it maps different numbers to different numbers."""
 
 
 def number_of(*subject: object) -> int:
-    """A number of 32 bits that depends on the subject alone."""
+    """Return a 32-bit number that depends only on the subject."""
     return crc32("/".join(map(str, subject)).encode())
 
 
@@ -83,10 +83,10 @@ _KINDS: Mapping[str, Callable[[int], Any]] = {
     "flag": lambda number: number % 2 == 0,
     "language": lambda _number: "en",
 }
-"""By its name, the invented value of a kind: a pure function of a number of 32 bits."""
+"""The invented value of each kind, by name: a pure function of a 32-bit number."""
 KINDS: Final = frozenset(_KINDS)
 PAGE_KINDS: Final = frozenset(("place", "serial", "tick", "tick_iso", "rows"))
-"""Kinds that a row's place gives a value, and the rows of a text."""
+"""Kinds whose value depends on the position of a row, and the rows of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +94,18 @@ class Filling:
     """The source of a template's values for one request."""
 
     values: Mapping[str, str]
-    """The request's own, for `${name}`."""
+    """The values of the request, for `${name}`."""
     seed: str
     """The subject that invented values depend on."""
     steps: int = 0
-    """How often the counts have grown by half a percent and one."""
+    """The number of times that counters have grown by half a percent plus one."""
     page: Mapping[str, Any] = field(default_factory=dict)
-    """The values of `PAGE_KINDS` that there are."""
+    """The available values of `PAGE_KINDS`."""
     escape: Callable[[str], str] = str
-    """Writes a value into a text."""
+    """Escapes a value for insertion into a text."""
 
     def fill(self, template: Any, path: str = "") -> Any:
-        """The template with values that depend on the seed and on where they stand."""
+        """Return the template with its values, which depend on the seed and on their position."""
         if isinstance(template, dict):
             return dict(self._members(template, path))
         if isinstance(template, list):
@@ -113,7 +113,7 @@ class Filling:
         return self._text(template, path) if isinstance(template, str) else template
 
     def rows(self, templates: list[Any], places: range) -> list[Any]:
-        """The rows of a list at these places, the templates taking turns."""
+        """Return the rows of a list at these positions, cycling through the templates."""
         return [
             replace(self, page=_page_at(place)).fill(templates[place % len(templates)], f"/{place}") for place in places
         ]
@@ -168,7 +168,7 @@ def _page_at(place: int) -> dict[str, Any]:
 
 
 def place_of_tick(moment: str) -> int:
-    """The place that an instant names, in ISO text; those of later rows are earlier."""
+    """Return the position of the row that an ISO instant identifies; later rows have earlier instants."""
     return (EPOCH_S + _YEARS_S - int(datetime.fromisoformat(moment).timestamp())) // _TICK_S
 
 

@@ -1,4 +1,4 @@
-"""Invented facts that stay the same for the same subject: counts, names, sentences, instants."""
+"""Invented facts that are always the same for the same subject: counts, names, sentences, instants."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from random import Random
 from zlib import crc32
 
 EPOCH_S = 1_577_836_800
-"""The first instant of 2020: invented times lie in the five years after it."""
+"""The start of 2020. Invented times are in the five years after it."""
 
 _SUBJECTS = [
     "The maintainer",
@@ -31,25 +31,25 @@ _LAST = ["Marlow", "Quist", "Abara", "Lindgren", "Okafor", "Tanaka", "Novak", "S
 
 
 def seeded(*subject: object) -> Random:
-    """A source of random choices that depends on the subject alone."""
+    """Return a random generator that depends only on the subject."""
     return Random(crc32("/".join(map(str, subject)).encode()))
 
 
 def person(rng: Random) -> str:
-    """A person's name."""
+    """Return the name of a person."""
     return f"{rng.choice(_FIRST)} {rng.choice(_LAST)}"
 
 
 def sentence(rng: Random) -> str:
-    """One plain English sentence."""
+    """Return one plain English sentence."""
     return f"{rng.choice(_SUBJECTS)} {rng.choice(_VERBS)} {rng.choice(_OBJECTS)}."
 
 
 def paragraph(rng: Random, sentences: int = 3) -> str:
-    """A few sentences."""
+    """Return a few sentences."""
     return " ".join(sentence(rng) for _ in range(sentences))
 
 
 def unix_time(rng: Random) -> int:
-    """An instant of 2020 to 2024 in whole Unix seconds."""
+    """Return an instant from 2020 to 2024 in whole Unix seconds."""
     return EPOCH_S + rng.randrange(5 * 365 * 86_400)

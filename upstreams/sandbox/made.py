@@ -1,24 +1,24 @@
-"""Answers by a made stand-in: a template file a platform, which a tool writes from what its readers touch.
+"""Answers from generated stand-ins: one template file per platform, which a tool writes from what the readers use.
 
-`made/<slug>.json` holds `calls`, each with `call`, its method, host and path (`{name}` is one segment or a part of the
-host, `{name*}` the rest of a path), and `body`, a template (see `filling`). The further members are optional:
+`made/<slug>.json` contains `calls`. Each has `call`, its method, host and path (`{name}` is one segment or a part of
+the host, `{name*}` the rest of a path), and `body`, a template (see `filling`). Further members are optional:
 
-- `when`: values of the request that belong to this call, where others share its path; null for one that is not sent.
-- `rows`: the path of the list in the body that is paged, "" where the body is that list; of several lists that are
-  paged together the paths, with commas between. `of`, how many there are in all; and `paging`, the endpoint's own
+- `when`: values of the request that select this call, if several calls share its path; null for a value not sent.
+- `rows`: the path of the list in the body that is paged, "" if the body is that list; several paths, separated by
+  commas, for lists that are paged together. `of` is the total number of rows, and `paging` the endpoint's own
   paging object: `{"ByPage": {"name": "page", "size": "per_page"}}`.
-- `each`: a value of the request that holds several ids; the list has one row for each, which is `${each}` in it. Those
-  with `missing` or that are 404 are left out. `parts` is a pattern of such an id, whose groups are values too:
-  `at://{did}/{kind}/{key}`.
-- `text`: the lines of a body that is no JSON, `$rows` among them in the place of the rows, each of the lines `row`, and
-  what the paging object tells by the name of its member, `$next` of `ByToken("before", "next")`; its content type is
-  `type`.
-- `headers` of the answer, also a template.
-- `missing`, `throttled`, `broken`: the answer where a value of the request holds that word or is 404, 429 or 500, with
-  `status`, `body` and `headers`; or "empty". Those of the whole platform are in `failures`.
+- `each`: a value of the request that contains several ids. The list has one row for each id, `${each}` in the row.
+  Ids that contain `missing` or are 404 are left out. `parts` is a pattern of such an id, whose groups are also
+  values: `at://{did}/{kind}/{key}`.
+- `text`: the lines of a body that is not JSON. `$rows` among them is replaced by the rows, each of which has the lines
+  `row`. A value of the paging object is available by the name of its member, such as `$next` for
+  `ByToken("before", "next")`. The content type is `type`.
+- `headers`: the headers of the answer, also a template.
+- `missing`, `throttled`, `broken`: the answer if a value of the request contains that word or is 404, 429 or 500, with
+  `status`, `body` and `headers`; or "empty". `failures` has the answers for the whole platform.
 
-`aliases` of the file leads from further hosts to the one that its calls name. Where the calls take any host and share
-paths with another platform's, it leads from those hosts that are this platform's: `{"video.example": "{instance}"}`.
+`aliases` of the file maps further hosts to the host in its calls. If the calls accept any host and share paths with
+another platform, it maps the hosts that belong to this platform: `{"video.example": "{instance}"}`.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ _FAILURES: Mapping[str, tuple[str, dict[str, Any]]] = {
     "throttled": ("429", {"status": 429, "headers": {"retry-after": "30"}, "body": {}}),
     "broken": ("500", {"status": 500, "body": {}}),
 }
-"""By the word that asks for it: the number that does too, and the answer of a platform that has none of its own."""
+"""For each trigger word: the number with the same effect, and the answer for platforms that do not define their own."""
 _EMPTY = "empty"
 _PARTS = re.compile("[|;,]")
-"""Stands between several values of one member."""
+"""Separates several values of one member."""
 
 Template = Mapping[str, Any]
 
 
 def made_routes() -> Iterator[SandboxRoute]:
-    """The routes of every made stand-in."""
+    """Yield the routes of every generated stand-in."""
     for file in sorted(files(__package__).joinpath("made").iterdir(), key=lambda one: one.name):
         if file.name.endswith(".json"):
             yield from routes_of(file.name.removesuffix(".json"), orjson.loads(file.read_bytes()))
 
 
 def routes_of(slug: str, made: Template) -> Iterator[SandboxRoute]:
-    """The routes of one template file."""
+    """Yield the routes of one template file."""
     hosts: dict[str, list[str]] = {}
     for alias, host in made.get("aliases", {}).items():
         hosts.setdefault(host, []).append(alias)
@@ -83,13 +83,13 @@ def routes_of(slug: str, made: Template) -> Iterator[SandboxRoute]:
 
 
 def _answer_at(alias: str, host: str, call: _Call, request: SandboxRequest) -> SandboxReply:
-    """The answer at a further host, which stands in the place of the calls' own where that is a parameter."""
+    """Return the answer at an alias host, which replaces the host in the calls if that is a parameter."""
     named = {host[1:-1]: alias} if host.startswith("{") else {}
     return call.answer(replace(request, found={**named, **request.found}))
 
 
 def paging_of(template: Template) -> Paging:
-    """The paging object of a call; a list without one has a single page."""
+    """Return the paging object of a call; a list without one has a single page."""
     for name, members in template.get("paging", {}).items():
         found: Paging = getattr(paging, name)(**members)
         return found
@@ -97,7 +97,7 @@ def paging_of(template: Template) -> Paging:
 
 
 def _parted(template: Template) -> tuple[Template, list[list[Any]]]:
-    """The call without the rows of its body, and these, list by list."""
+    """Return the call without the rows of its body, and the rows of each list."""
     if "rows" not in template or "body" not in template:
         return template, []
     if not template["rows"]:
@@ -116,7 +116,7 @@ def _takes(method: str, when: Mapping[str, str | None], request: SandboxRequest)
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call of a platform, and the answers to it."""
+    """One call of a platform, and its answers."""
 
     seed: str
     template: Template
@@ -141,17 +141,17 @@ class _Call:
 
     @property
     def _fixed(self) -> Mapping[str, Any]:
-        """The values that only say which call it is."""
+        """The values that only identify the call."""
         found: Mapping[str, Any] = self.template.get("when", {})
         return found
 
     def _deciding(self, name: str, value: str) -> str:
-        """The part of a value that may ask for a failure of the whole call: of several ids those that are there."""
+        """Return the part of a value that can trigger a failure of the whole call; of several ids, those that exist."""
         ids = _ids_in(value) if name == self.template.get("each") else []
         return ",".join(_there(ids)) or value
 
     def _failure(self, subject: Iterable[str]) -> Any:
-        """The answer that a word of the request asks for."""
+        """Return the answer that a trigger word in the request selects."""
         told = tuple(subject)
         for word, (number, usual) in _FAILURES.items():
             if any(word in value or number in _PARTS.split(value) for value in told):
@@ -159,7 +159,7 @@ class _Call:
         return None
 
     def _requested(self, values: Mapping[str, str]) -> Mapping[str, str]:
-        """The request's values; the instant that names a row is its place."""
+        """Return the values of the request, with the instant of a row replaced by the row's position."""
         if not isinstance(self.pages, ByTime) or self.pages.name not in values:
             return values
         asked = values[self.pages.name]
@@ -167,7 +167,7 @@ class _Call:
         return {**values, self.pages.name: str(place_of_tick(moment))} if moment else values
 
     def _body(self, filling: Filling, served: StandInPage) -> SandboxReply:
-        """The filled template, with its rows where it has some."""
+        """Return the filled template, with its rows if it has any."""
         reply = _reply(self.template, filling)
         if "rows" not in self.template:
             return reply
@@ -201,7 +201,7 @@ def _ids_in(value: str) -> list[str]:
 
 
 def _there(ids: Iterable[str]) -> list[str]:
-    """The ids that are not asked for as missing."""
+    """Return the ids that are not marked as missing."""
     number = _FAILURES["missing"][0]
     return [one for one in ids if "missing" not in one and one != number]
 
@@ -211,12 +211,12 @@ _NO_SUBJECT = frozenset(("host", "path"))
 
 
 def _paths(template: Template) -> list[list[str]]:
-    """The paths of the lists that have rows."""
+    """Return the paths of the lists that contain rows."""
     return [path.split(".") for path in template["rows"].split(",")]
 
 
 def _at(body: Any, steps: list[str]) -> Any:
-    """The value at a path of objects, which are made where they are not there."""
+    """Return the value at a path of objects, creating missing objects."""
     for step in steps:
         body = body.setdefault(step, {})
     return body
@@ -228,7 +228,7 @@ def _reply(template: Template, filling: Filling) -> SandboxReply:
 
 
 def _document(template: Template, filling: Filling, served: StandInPage) -> SandboxReply:
-    """A body that is no JSON: its lines, with those of the rows in the place of `$rows`."""
+    """Return a body that is not JSON: its lines, with `$rows` replaced by the lines of the rows."""
     places = range(served.start, served.stop) if "row" in template else range(0)
     within = replace(filling, escape=escape)
     rows = [line for row in within.rows([["$all", *template.get("row", ())]], places) for line in row]

@@ -1,4 +1,4 @@
-"""Runs an endpoint's own read against the sandbox's stand-in, without a socket: the examples of the guide."""
+"""Runs an endpoint's own read against the stand-in of the sandbox, without a socket, for the examples of the guide."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_CREDENTIALS: Credentials = {}
 
 
 def example_values(endpoint: Endpoint) -> dict[str, Value]:
-    """The parameters of an example: each one's own example where it is required, defaults elsewhere."""
+    """Return the example parameters: the own example of each required parameter, and defaults for the others."""
     sent = {group[0] for group in endpoint.one_of} | {param.name for param in endpoint.params if param.required}
     examples: dict[str, Value] = {param.name: param.example_value for param in endpoint.params if param.name in sent}
     return endpoint.with_defaults(examples)
@@ -36,11 +36,11 @@ def rehearse(
 ) -> Page | Single:
     """Return the endpoint's result for its example parameters; `others` are the platforms that it may have parts of.
 
-    Some reads ask another source where there are `credentials`; which they are does not matter here. Those of pages of
-    any host are rehearsed without: of the search engines one has a stand-in.
+    Some reads call another source if there are `credentials`; their values do not matter here. Reads of web pages are
+    rehearsed without credentials, because only one of the search engines has a stand-in.
 
     Raises:
-        UpstreamError: the stand-in does not know the example.
+        UpstreamError: The stand-in does not know the example.
     """
     return rehearsed(platform, endpoint, now_at, others, credentials)[0]
 
@@ -52,18 +52,18 @@ def rehearsed(
     others: Mapping[str, Platform] = _NONE,
     credentials: Credentials = _NO_CREDENTIALS,
 ) -> tuple[Page | Single, list[Any]]:
-    """As `rehearse`, with the body of each call that was answered well."""
+    """Like `rehearse`, and also return the body of each successful call."""
     rehearsal = _Rehearsal(platform, now_at, others, _NO_CREDENTIALS if platform.open_web else credentials)
     return rehearsal.result(endpoint, example_values(endpoint)), rehearsal.bodies
 
 
 def sent_by(call: Call) -> Any:
-    """The body of a call as a stand-in reads it: its JSON, or the members of its form."""
+    """Return the body of a call as a stand-in reads it: its JSON, or the members of its form."""
     return query_of(urlencode(pairs_of(call.form))) if call.form is not None else call.json
 
 
 def _read(call: Call, reply: SandboxReply) -> Any:
-    """The values of a body in the form that the call accepts."""
+    """Return the parsed body in the form that the call accepts."""
     if not isinstance(call.accepts, Form):
         return reply.body
     raw = reply.body.encode() if isinstance(reply.body, str) else orjson.dumps(reply.body)
@@ -71,7 +71,7 @@ def _read(call: Call, reply: SandboxReply) -> Any:
 
 
 class _Rehearsal:
-    """Runs reads of one platform, each call answered by its stand-in at once."""
+    """Runs reads of one platform; each call is answered immediately by its stand-in."""
 
     def __init__(
         self, platform: Platform, now_at: float, others: Mapping[str, Platform], credentials: Credentials
@@ -90,7 +90,7 @@ class _Rehearsal:
         wanted = next(steps)
         try:
             while True:
-                if isinstance(wanted, Round):  # one round of pages is example enough
+                if isinstance(wanted, Round):  # one round of pages is enough for an example
                     wanted = steps.send(0)
                 else:
                     wanted = steps.send(tuple(map(ask, wanted)) if isinstance(wanted, tuple) else ask(wanted))
@@ -106,7 +106,7 @@ class _Rehearsal:
         platform = self._others.get(wanted.platform) if wanted.platform else self._platform
         try:
             if platform is None:
-                raise PartUnavailable(wanted.platform, "the platform is not served by this node")
+                raise PartUnavailable(wanted.platform, "this node does not serve the platform")
             return Fetched(self._part(platform, wanted), source=next(iter(platform.sources), platform.slug))
         except UpstreamError as refusal:
             if not wanted.optional:

@@ -1,4 +1,4 @@
-"""Finds every stand-in: the made ones, and the modules of this package that are written by hand."""
+"""Finds all stand-ins: the generated ones, and the handwritten modules of this package."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from upstreams.sandbox.site import Routes, SandboxRoute, by_host
 
 @cache
 def load_routes() -> Routes:
-    """The routes of every stand-in, by host."""
+    """Return the routes of every stand-in, by host."""
     return by_host((*written_routes(), *made_routes()))
 
 
 def written_routes() -> tuple[SandboxRoute, ...]:
-    """The routes of the stand-ins that are written by hand."""
+    """Return the routes of the handwritten stand-ins."""
     package = import_module(__name__.rpartition(".")[0])
     modules = (import_module(f"{package.__name__}.{module.name}") for module in iter_modules(package.__path__))
     return tuple(route for module in modules for route in getattr(module, "ROUTES", ()))

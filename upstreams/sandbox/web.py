@@ -1,6 +1,6 @@
-"""The stand-in for pages: a small site at example.com, with a robots file, a sitemap, articles and a wall.
+"""The stand-in for web pages: a small site at example.com, with a robots file, a sitemap, articles and a sign-in wall.
 
-Its paths fail as names do everywhere: `missing`, `throttled` and `broken`.
+Its paths fail in the same way as subjects elsewhere: `missing`, `throttled` and `broken`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ ARTICLES = 24
 _HTML = {"content-type": "text/html; charset=utf-8"}
 _ROBOTS = f"User-agent: *\nDisallow: /private/\n\nSitemap: https://{HOST}/sitemap.xml\n"
 LEAD = (
-    "This domain is for use in documentation examples without needing permission. Avoid use in operations, since "
-    "nobody answers here but the sandbox of this node."
+    "This domain is for use in documentation examples without needing permission. Avoid use in operations, since only "
+    "the sandbox of this node answers here."
 )
 
 
@@ -109,7 +109,7 @@ def _robots(_request: SandboxRequest) -> SandboxReply:
 
 
 def _results(request: SandboxRequest) -> SandboxReply:
-    """A page of Brave's results; the third is the last."""
+    """Return a page of Brave's results; the third page is the last."""
     query = request.query.get("q", "")
     if "missing" in query:
         return SandboxReply({"type": "search", "web": {"type": "search", "results": []}})

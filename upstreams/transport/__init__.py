@@ -1,1 +1,1 @@
-"""The way to an upstream: HTTP/1.1 on Trio with kept connections; what goes out and comes back is in `http`."""
+"""The transport to upstreams: HTTP/1.1 on Trio with kept-alive connections; its values are in `http`."""

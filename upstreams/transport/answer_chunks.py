@@ -1,4 +1,4 @@
-"""Reads a body that comes in chunks (RFC 9112, 7.1)."""
+"""Parses a chunked body (RFC 9112, 7.1)."""
 
 import re
 from typing import Final
@@ -19,10 +19,10 @@ _LINE_END: Final = b"\r\n"
 
 
 class AnswerChunks:
-    """The framing of one body, whose bytes it adds to `body`. Mutable, owned by its parser.
+    """The parser of one chunked body, whose bytes it appends to `body`. Mutable, owned by its answer parser.
 
-    Blanks behind a size, and lines that end in a line feed alone, are read, as common clients do. Like an odd trailer,
-    they set `is_doubtful`: another client may find a different end.
+    Like common clients, it accepts whitespace after a size, and lines that end in a line feed alone. These and unusual
+    trailers set `is_doubtful`, because another client may find a different end of the body.
     """
 
     __slots__ = ("_body", "_framing", "_is_first", "_is_last", "_left_bytes", "ended", "has_surplus", "is_doubtful")
@@ -30,17 +30,17 @@ class AnswerChunks:
     def __init__(self, body: bytearray) -> None:
         self._body = body
         self._framing = b""
-        """The beginning of a size line, or of the trailers, whose end has not come."""
+        """An incomplete size line, or incomplete trailers."""
         self._left_bytes = 0
-        """The bytes of the current chunk that have not come."""
+        """The missing bytes of the current chunk."""
         self._is_first = True
         self._is_last = self.ended = self.is_doubtful = self.has_surplus = False
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes. Trailers are dropped; `has_surplus` is set if anything follows the end.
+        """Process the next bytes. Trailers are dropped; `has_surplus` is set if anything follows the end.
 
         Raises:
-            MalformedAnswer: a size or the end of a chunk is malformed.
+            MalformedAnswer: A chunk size or the end of a chunk is malformed.
         """
         if self._framing:
             data, self._framing = self._framing + data, b""
@@ -67,14 +67,14 @@ class AnswerChunks:
         self._take_trailers(data[at:])
 
     def _odd_size(self, found: re.Match[bytes]) -> int:
-        """Return the size on a line that is not just a size, after noting whether every client reads it so."""
+        """Return the size on a line with other content, and note whether all clients parse it in the same way."""
         before, size, blanks, end = found.groups()
         if blanks or end != _LINE_END or not (self._is_first or before == _LINE_END):
             self.is_doubtful = True
         return int(size, 16)
 
     def _wait_for_size(self, framing: bytes) -> None:
-        """Keep the beginning of a size line."""
+        """Keep an incomplete size line."""
         if (_PARTIAL_FIRST if self._is_first else _PARTIAL_NEXT).fullmatch(framing) is None:
             raise MalformedAnswer("a chunk is malformed")
         self._framing = framing

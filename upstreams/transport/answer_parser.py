@@ -1,6 +1,6 @@
-"""From an upstream's bytes to its answer: HTTP/1.1 framing, under caps.
+"""Parses the bytes of an upstream into an answer: HTTP/1.1 framing, with size limits.
 
-An ordinary head that comes in one piece is read by `ordinary_head`, any other one by `careful_head`.
+An ordinary head that arrives in one piece is parsed by `ordinary_head`, any other head by `careful_head`.
 """
 
 import re
@@ -20,22 +20,22 @@ _HEAD_END = re.compile(rb"\n\r?\n")
 _STARTED = b"HTTP/"
 _LINE_BREAKS = b"\r\n"
 _LONG_BYTES = 128 * 1024
-"""A body that is longer, as it came or decoded, is decoded in a thread: 8 MB take up to 80 ms."""
+"""A longer body, encoded or decoded, is decoded in a thread: 8 MB take up to 80 ms."""
 
 
 class AnswerBrokenOff(httpx.RemoteProtocolError):
-    """The peer closed the connection before the answer was whole."""
+    """The peer closed the connection before the answer was complete."""
 
 
 class LongBody(Exception):
-    """A whole answer came whose body takes long to decode: `decode` returns the answer, or raises as `answer` does."""
+    """A complete answer whose body takes long to decode: `decode` returns the answer, or raises like `answer`."""
 
     def __init__(self, decode: Callable[[], HttpAnswer]) -> None:
         self.decode = decode
 
 
 class AnswerParser:
-    """Reads the answers that arrive on one connection, one at a time; `begin` announces each.
+    """Parses the answers on one connection, one at a time; `begin` must be called before each answer.
 
     Mutable, owned by its connection.
     """
@@ -64,27 +64,28 @@ class AnswerParser:
         self._body_bytes_max = body_bytes_max
         self._pieces: list[bytes] = []
         self._growing = bytearray()
-        """A body of unknown length. It may come a byte at a time: a list of pieces would be forty times as large."""
+        """A body of unknown length. It may arrive byte by byte, and a list of pieces would then be forty times as
+        large."""
         self.begin("")
 
     def begin(self, method: str) -> None:
-        """Expect the answer to a call of `method`."""
+        """Expect the answer to a call with `method`."""
         self._head_only = method == "HEAD"
         self.complete = self.persistent = self._spoiled = False
         self._silent_bytes = self._status = 0
         self._awaited_bytes = 0
-        """The bytes of a body of known length that have not come; `TO_THE_END` if its length is unknown."""
+        """The missing bytes of a body of known length; `TO_THE_END` if the length is unknown."""
         self._headers: dict[str, str] = {}
         self._head = b""
-        """The beginning of a head whose end has not come."""
+        """An incomplete head."""
         self._chunked: AnswerChunks | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take the bytes that arrived; `complete` is set once the answer is whole.
+        """Process the bytes that arrived; `complete` is set when the answer is complete.
 
         Raises:
-            MalformedAnswer: the bytes are not an HTTP/1.1 response that can be read safely.
-            ResponseTooLarge: its body is longer than the cap.
+            MalformedAnswer: The bytes are not an HTTP/1.1 response that can be parsed safely.
+            ResponseTooLarge: The body is longer than the limit.
         """
         if self._status:
             self._take_body(data)
@@ -96,10 +97,10 @@ class AnswerParser:
             self._take_head(data)
 
     def end(self) -> None:
-        """Take the end of the connection, which completes an answer that has no other end.
+        """Process the end of the connection, which completes an answer without another end.
 
         Raises:
-            AnswerBrokenOff: the answer is not whole.
+            AnswerBrokenOff: The answer is incomplete.
         """
         if self._awaited_bytes != TO_THE_END:
             raise AnswerBrokenOff("the peer closed the connection before the response was complete")
@@ -107,24 +108,26 @@ class AnswerParser:
 
     @property
     def reusable(self) -> bool:
-        """The answer is whole, its end is certain, nothing came after it, and the peer keeps the connection open."""
+        """Whether the answer is complete with a certain end, nothing followed it, and the peer keeps the connection
+        open."""
         return self.complete and self.persistent and not self._spoiled
 
     def answer(self) -> HttpAnswer:
-        """The whole answer, decoded.
+        """Return the complete answer, decoded.
 
         Raises:
-            httpx.DecodingError: its content coding cannot be undone.
-            ResponseTooLarge: it expands beyond the cap.
-            LongBody: it is to be decoded in a thread.
+            httpx.DecodingError: The content coding cannot be decoded.
+            ResponseTooLarge: The decoded body exceeds the limit.
+            LongBody: The body must be decoded in a thread.
         """
         body = self._taken()
         if (coding := self._headers.get("content-encoding")) is not None:
             body = self._decoded(body, coding)
-        return tuple.__new__(HttpAnswer, (self._status, self._headers, body))  # NamedTuple's own way costs twice this
+        # NamedTuple's own constructor costs twice as much
+        return tuple.__new__(HttpAnswer, (self._status, self._headers, body))
 
     def _decoded(self, body: bytes, coding: str) -> bytes:
-        """The decoded body, if that is short; nobody knows before how long it becomes."""
+        """Return the decoded body if it is short; its decoded length is not known in advance."""
         cap = self._body_bytes_max
         if cap <= _LONG_BYTES:
             return decode_body(body, coding, body_bytes_max=cap)
@@ -134,7 +137,7 @@ class AnswerParser:
         raise LongBody(partial(_decoded_answer, self._status, self._headers, body, coding=coding, body_bytes_max=cap))
 
     def _taken(self) -> bytes:
-        """The body as it came; a connection at rest holds on to none of it."""
+        """Return the body as received, and release it, so that an idle connection holds no body."""
         if self._growing:
             body, self._growing, self._chunked = bytes(self._growing), bytearray(), None
         else:
@@ -142,7 +145,8 @@ class AnswerParser:
         return body
 
     def _take_head(self, data: bytes) -> None:
-        """Take a piece of an unusual head, or of one that comes in pieces. Interim ones (100, 103) are dropped."""
+        """Process a piece of an unusual head, or of one that arrives in pieces. Interim responses (100, 103) are
+        dropped."""
         if not self._head:
             self._silent_bytes += len(data)
             data = data.lstrip(_LINE_BREAKS)
@@ -168,12 +172,12 @@ class AnswerParser:
         self._check_silence(len(self._head))
 
     def _check_silence(self, more_bytes: int = 0) -> None:
-        """Refuse too many bytes without a byte of a body."""
+        """Refuse a response with too many bytes before the first byte of its body."""
         if self._silent_bytes + more_bytes > self._header_bytes_max:
             raise MalformedAnswer(f"the response headers are longer than {self._header_bytes_max} bytes")
 
     def _begin_body(self, head: AnswerHead, data: bytes) -> None:
-        """Take a head, and the bytes of the body that came with it."""
+        """Process a head, and the bytes of the body after it."""
         self._status, self._headers, body_at, body_bytes, self.persistent = head
         if body_bytes == TO_THE_END:
             self.persistent = False
@@ -187,7 +191,7 @@ class AnswerParser:
         self._take_body(data[body_at:])
 
     def _take_body(self, data: bytes) -> None:
-        """Take a piece of the body; bytes that follow it, even an empty line, cost the connection."""
+        """Process a piece of the body. If anything follows the body, even an empty line, the connection is closed."""
         awaited_bytes = self._awaited_bytes
         if awaited_bytes < 0:
             self._take_growing(data)
@@ -201,7 +205,7 @@ class AnswerParser:
         self.complete = not left_bytes
 
     def _take_growing(self, data: bytes) -> None:
-        """Take a piece of a body of unknown length."""
+        """Process a piece of a body of unknown length."""
         before_bytes, chunked = len(self._growing), self._chunked
         if chunked is None:
             self._growing += data
@@ -218,10 +222,10 @@ class AnswerParser:
             self._check_silence()
 
     def _bytes_of_too_many(self) -> int:
-        """Return how many bytes of a body beyond the cap to read.
+        """Return how many bytes of a body beyond the limit to read.
 
         Raises:
-            ResponseTooLarge: none.
+            ResponseTooLarge: Always, in this class.
         """
         raise ResponseTooLarge(f"the response is longer than {self._body_bytes_max} bytes")
 

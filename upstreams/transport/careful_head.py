@@ -1,7 +1,7 @@
-"""Reads any response head that common clients read: folded or odd header lines, line feeds alone, repeated lengths.
+"""Parses any response head that common clients accept: folded or odd header lines, bare line feeds, repeated lengths.
 
-`ordinary_head` reads nearly all heads; this module reads the others. A head that breaks RFC 9112 but is read all the
-same ends its connection, because another client may find a different end of the body. A head whose body has no certain
+`ordinary_head` parses nearly all heads, and this module the others. A head that violates RFC 9112 but can be parsed
+ends its connection, because another client may find a different end of the body. A head whose body has no certain
 length is refused.
 """
 
@@ -24,11 +24,11 @@ _LENGTH = re.compile(r"[0-9]{1,19}")
 
 
 class MalformedAnswer(httpx.RemoteProtocolError):
-    """The peer's bytes are not a response that can be read safely; another try would get the same."""
+    """The bytes are not a response that can be parsed safely. A retry would get the same response."""
 
 
 class CarefulHead:
-    """One head, read line by line. `is_doubtful` is set if it breaks the format but its meaning is certain."""
+    """One head, parsed line by line. `is_doubtful` is set if it violates the format but its meaning is certain."""
 
     __slots__ = ("headers", "is_doubtful", "persistent", "status")
 
@@ -53,7 +53,7 @@ class CarefulHead:
         """Return the length of the body, `CHUNKED` or `TO_THE_END` (RFC 9112, 6.3).
 
         Raises:
-            MalformedAnswer: its length is uncertain.
+            MalformedAnswer: The length is uncertain.
         """
         length = self._length()
         is_chunked = self._is_chunked()
@@ -72,7 +72,7 @@ class CarefulHead:
             self.headers[key] = text if known is None else f"{known}, {text}"
 
     def _odd_field(self, line: bytes) -> tuple[bytes, bytes]:
-        """Split a line whose name is not a token, or whose value has control characters."""
+        """Split a line whose name is not a token, or whose value contains control characters."""
         name, colon, value = line.partition(b":")
         if not colon or _FORBIDDEN.search(line):
             raise MalformedAnswer("a header line is malformed")
@@ -82,7 +82,7 @@ class CarefulHead:
         return name.strip(b" \t"), value.strip(b" \t")
 
     def _length(self) -> int | None:
-        """Return the announced length, which may be repeated."""
+        """Return the Content-Length, which may be repeated."""
         announced = self.headers.get(_LENGTH_NAME)
         if announced is None:
             return None
@@ -113,10 +113,10 @@ class CarefulHead:
 
 
 def read_carefully(head: bytes) -> AnswerHead:
-    """Read a whole head, including the empty line at its end.
+    """Parse a complete head, including the empty line at its end.
 
     Raises:
-        MalformedAnswer: it cannot be read, or not safely.
+        MalformedAnswer: The head cannot be parsed, or not safely.
     """
     read = CarefulHead(head)
     body_bytes = read.body_bytes()

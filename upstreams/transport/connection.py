@@ -1,4 +1,4 @@
-"""One connection to an upstream: a call's bytes out, its answer in, one exchange at a time."""
+"""One connection to an upstream: it sends a call's bytes and receives the answer, one exchange at a time."""
 
 import ssl
 
@@ -13,7 +13,7 @@ from upstreams.transport.wire import UpstreamWire, open_wire
 
 
 class UpstreamConnection:
-    """A connection that carries one exchange after the other. Mutable, owned by whoever took it from the pool."""
+    """A connection for consecutive exchanges. Mutable, owned by the task that took it from the pool."""
 
     __slots__ = ("_expired", "_parser", "_wire", "answered", "is_quiet", "rested_at", "reusable", "spoke")
 
@@ -23,21 +23,21 @@ class UpstreamConnection:
         self.is_quiet = wire.is_quiet
         self._expired = False
         self.spoke = False
-        """Bytes of the latest call were sent."""
+        """Whether bytes of the latest call were sent."""
         self.answered = False
-        """Bytes of the latest answer were received."""
+        """Whether bytes of the latest answer were received."""
         self.reusable = False
-        """The latest exchange ended cleanly and in time, and the peer keeps the connection open."""
+        """Whether the latest exchange ended cleanly and in time, and the peer keeps the connection open."""
         self.rested_at = 0.0
 
     async def exchange(self, method: str, request: bytes, *, phases: PhaseDeadline | None) -> HttpAnswer:
-        """Send `request` and give its answer. Afterwards `reusable` tells whether another exchange may follow.
+        """Send `request` and return its answer. Afterwards, `reusable` is set if another exchange may follow.
 
         Raises:
-            httpx.WriteError, httpx.ReadError: the connection broke.
-            httpx.WriteTimeout, httpx.ReadTimeout: its deadline passed.
-            httpx.RemoteProtocolError, httpx.DecodingError, ResponseTooLarge: the answer is not usable.
-            LongBody: the answer is still to be decoded.
+            httpx.WriteError, httpx.ReadError: The connection broke.
+            httpx.WriteTimeout, httpx.ReadTimeout: The deadline passed.
+            httpx.RemoteProtocolError, httpx.DecodingError, ResponseTooLarge: The answer is unusable.
+            LongBody: The answer must still be decoded.
         """
         parser, wire = self._parser, self._wire
         parser.begin(method)
@@ -65,21 +65,21 @@ class UpstreamConnection:
                     parser.end()
         except (trio.ClosedResourceError, OSError) as exc:
             raise _failure_of(exc, is_sent=not request) from exc
-        self.reusable = parser.reusable and not self._expired  # it may have expired in the moment the answer came
+        self.reusable = parser.reusable and not self._expired  # it may have expired just when the answer arrived
         return parser.answer()
 
     def expire(self) -> None:
-        """The exchange's time is up: end its wait. The connection is of no further use."""
+        """End the wait of an exchange whose time is up. The connection cannot be used afterwards."""
         self._expired = True
         self._wire.wake()
 
     def close(self) -> None:
-        """Close at once."""
+        """Close immediately."""
         self._wire.close()
 
 
 def _failure_of(exc: Exception, *, is_sent: bool) -> httpx.TransportError:
-    """The failure that a broken connection means, or one that was woken because its time is up."""
+    """Return the failure for a broken connection, or for one that was woken because its time is up."""
     if isinstance(exc, trio.ClosedResourceError):
         if is_sent:
             return httpx.ReadTimeout("the answer did not come in time")
@@ -88,9 +88,9 @@ def _failure_of(exc: Exception, *, is_sent: bool) -> httpx.TransportError:
 
 
 async def open_connection(origin: Origin, tls: ssl.SSLContext | None, parser: AnswerParser) -> UpstreamConnection:
-    """Connect to `origin`, under TLS when a context is given.
+    """Connect to `origin`, under TLS if a context is given.
 
     Raises:
-        httpx.ConnectError: there is no way to it.
+        httpx.ConnectError: The connection cannot be established.
     """
     return UpstreamConnection(await open_wire(origin, tls), parser)

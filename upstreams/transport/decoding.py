@@ -1,4 +1,4 @@
-"""Content decoding of a whole body, under a cap that holds while it expands."""
+"""Content decoding of a complete body, with a size limit that is enforced during expansion."""
 
 import zlib
 
@@ -16,25 +16,25 @@ _UNREADABLE = frozenset(
     zlib zstandard zstd
     """.split()  # noqa: SIM905 - a list would take a line for each
 )
-"""Content codings that are not supported. Any other unknown name, such as `UTF-8` or `none`, is not a coding."""
+"""Unsupported content codings. Any other unknown name, such as `UTF-8` or `none`, is not a coding and is ignored."""
 
 
 class ResponseTooLarge(httpx.TransportError):
-    """The answer's body is longer than the cap, before or after decoding."""
+    """The body of the answer is longer than the limit, before or after decoding."""
 
 
 def decode_body(body: bytes, content_encoding: str, *, body_bytes_max: int) -> bytes:
-    """Undo `content_encoding`, a Content-Encoding header's value, last coding first.
+    """Decode a body according to `content_encoding`, the value of a Content-Encoding header, last coding first.
 
     Raises:
-        httpx.DecodingError: the body is damaged or cut short, or its coding is not supported or stacked too high.
-        ResponseTooLarge: it expands beyond `body_bytes_max`; no more than that was ever held.
+        httpx.DecodingError: The body is damaged or truncated, or has unsupported or too many codings.
+        ResponseTooLarge: The body expands beyond `body_bytes_max`; never more than that was held in memory.
     """
     codings = [name for part in content_encoding.lower().split(",") if (name := part.strip())]
     if len(codings) > _STACKED_MAX:
-        raise httpx.DecodingError(f"{len(codings)} content codings are stacked; {_STACKED_MAX} are understood")
+        raise httpx.DecodingError(f"{len(codings)} content codings are stacked; at most {_STACKED_MAX} are supported")
     for left, coding in reversed(list(enumerate(codings))):
-        # What is still encoded hardly became shorter by another coding: where it did, the answer is made to expand.
+        # Compressing encoded data again hardly shortens it. If it did, the answer was built to expand.
         cap = min(body_bytes_max, 2 * len(body) + _INNER_BYTES) if left else body_bytes_max
         body = _decode_one(body, coding, cap)
     return body
@@ -70,7 +70,7 @@ def _gunzip(body: bytes, body_bytes_max: int) -> bytes:
 
 
 def _inflate(body: bytes, body_bytes_max: int) -> bytes:
-    """`deflate` means zlib's format, but some servers send the raw stream."""
+    """Decode `deflate`, which means zlib's format, although some servers send the raw stream."""
     try:
         return _unzip(body, zlib.MAX_WBITS, body_bytes_max)[0]
     except zlib.error:
@@ -78,7 +78,7 @@ def _inflate(body: bytes, body_bytes_max: int) -> bytes:
 
 
 def _unzip(body: bytes, wbits: int, body_bytes_max: int) -> tuple[bytes, bytes]:
-    """Give what `body`'s first stream expands to, and the bytes behind that stream."""
+    """Return the decoded first stream of `body`, and the bytes after it."""
     stream = zlib.decompressobj(wbits)
     piece = stream.decompress(body, body_bytes_max + 1)
     if len(piece) > body_bytes_max:

@@ -1,4 +1,4 @@
-"""The two values that cross to an upstream, and how httpx's transports can stand in for ours."""
+"""The two values that the transport exchanges, and an adapter for httpx's transports."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -14,14 +14,14 @@ __all__ = ["Exchange", "HttpAnswer", "HttpCall", "Origin", "ResponseTooLarge", "
 
 ACCEPT_ENCODING = "gzip, deflate, br"
 BODY_BYTES_MAX = 8 * 1024 * 1024
-"""The most bytes of an answer, before and after decoding. A page of a hundred issues at their longest has 6.5 MB."""
+"""Maximum bytes of an answer, before and after decoding. A page of a hundred issues of maximum length has 6.5 MB."""
 _CLOSE_S = 1.0
 
 
 class HttpCall(NamedTuple):
-    """One request. `target` is path and query, percent-encoded ASCII, beginning with `/`.
+    """One request. `target` is path and query, percent-encoded ASCII, starting with `/`.
 
-    Host, Content-Length and Transfer-Encoding are the transport's and must not be among `headers`.
+    The transport sets Host, Content-Length and Transfer-Encoding; `headers` must not contain them.
     """
 
     method: str
@@ -32,9 +32,9 @@ class HttpCall(NamedTuple):
 
 
 class HttpAnswer(NamedTuple):
-    """One response. `headers` has lower-case names, repeated ones joined with `, `; `body` is whole and decoded.
+    """One response. Header names are in lower case, repeated headers joined with `, `; `body` is complete and decoded.
 
-    The headers are as they were sent: Content-Encoding and Content-Length tell of the body before it was decoded.
+    The headers are as received: Content-Encoding and Content-Length describe the body before it was decoded.
     """
 
     status: int
@@ -43,26 +43,27 @@ class HttpAnswer(NamedTuple):
 
 
 Exchange = Callable[[HttpCall, float], Awaitable[HttpAnswer]]
-"""Asks an upstream once, by a deadline on Trio's clock; failures are `httpx.TransportError`s, a late one a timeout."""
+"""Calls an upstream once, by a deadline on Trio's clock. Failures are `httpx.TransportError`s; a missed deadline is a
+timeout."""
 
 
 def origin_of(url: str | httpx.URL) -> tuple[Origin, str]:
     """Split an absolute URL into its origin and its target.
 
     Raises:
-        httpx.UnsupportedProtocol: it is neither http nor https, or names no host.
-        httpx.InvalidURL: it is no URL.
+        httpx.UnsupportedProtocol: The URL is neither http nor https, or does not name a host.
+        httpx.InvalidURL: The text is not a URL.
     """
     parts = httpx.URL(url)
     host = parts.raw_host.decode("ascii")
     if parts.scheme not in DEFAULT_PORTS or not host:
-        raise httpx.UnsupportedProtocol(f"an absolute http or https URL is needed, not {str(url)[:200]!r}")
+        raise httpx.UnsupportedProtocol(f"expected an absolute http or https URL, got {str(url)[:200]!r}")
     origin = Origin(parts.scheme, host, parts.port or DEFAULT_PORTS[parts.scheme])
     return origin, parts.raw_path.decode("ascii")
 
 
 def via_httpx(transport: httpx.AsyncBaseTransport, *, body_bytes_max: int = BODY_BYTES_MAX) -> Exchange:
-    """An `Exchange` over any of httpx's transports: MockTransport in tests, its own for HTTP/2 and proxies."""
+    """Return an `Exchange` over any httpx transport: MockTransport in tests, httpx's own for HTTP/2 and proxies."""
 
     async def exchange(call: HttpCall, deadline_at: float = math.inf) -> HttpAnswer:
         with trio.move_on_at(deadline_at):

@@ -1,8 +1,7 @@
-"""Reads the response head that nearly all upstreams send, and nothing else.
+"""Parses the form of response head that nearly all upstreams send, and nothing else.
 
-Upstreams send 20 to 40 header lines. Most of these lines are the same in every
-answer of an upstream, so each line's reading is kept. Anything unusual is left to `careful_head`: the two never
-read one head differently, which a test proves.
+Upstreams send 20 to 40 header lines, most of which are the same in every answer, so the parsed form of each line is
+cached. Anything unusual is left to `careful_head`. A test proves that the two never parse a head differently.
 """
 
 import re
@@ -21,15 +20,15 @@ _LENGTH_DIGITS_MAX = 10
 _UNUSUAL = ""
 
 AnswerHead = tuple[int, dict[str, str], int, int, bool]
-"""Status, headers, where in the bytes the body begins, how long it is, and whether the connection stays open."""
+"""Status, headers, start of the body in the bytes, its length, and whether the connection stays open."""
 CHUNKED = -1
-"""As a body's length: it comes in chunks."""
+"""As a body length: the body is chunked."""
 TO_THE_END = -2
-"""As a body's length: the end of the connection ends it."""
+"""As a body length: the body ends with the connection."""
 
 
 class _Statuses(dict[bytes, int]):
-    """The status that a status line tells; 0 where it is unusual, or that of an answer without a body."""
+    """A cache of the status in a status line; 0 if it is unusual, or if the answer has no body."""
 
     def __missing__(self, line: bytes) -> int:
         found = _STATUS.fullmatch(line)
@@ -38,7 +37,8 @@ class _Statuses(dict[bytes, int]):
 
 
 class _Fields(dict[bytes, tuple[str, str]]):
-    """Name, in lower case, and value of a header line; no name where it is unusual or changes the framing."""
+    """A cache of the name, in lower case, and value of a header line; without a name if it is unusual or affects
+    framing."""
 
     def __missing__(self, line: bytes) -> tuple[str, str]:
         found = _FIELD.fullmatch(line)
@@ -49,7 +49,7 @@ class _Fields(dict[bytes, tuple[str, str]]):
 
 
 class AnswerHeadReader:
-    """Reads ordinary heads; one for all connections of a transport, since the lines it keeps are of use to all."""
+    """Parses ordinary heads. All connections of a transport share one reader, because they share its cached lines."""
 
     __slots__ = ("_fields", "_statuses")
 
@@ -58,7 +58,7 @@ class AnswerHeadReader:
         self._statuses = _Statuses()
 
     def read(self, data: bytes) -> AnswerHead | None:
-        """The head at the beginning of an answer; None when it is not all there, or unusual."""
+        """Return the head at the start of an answer; None if it is incomplete or unusual."""
         end = data.find(b"\r\n\r\n", 0, _HEAD_BYTES_MAX)
         if end < 0:
             return None
@@ -95,7 +95,7 @@ def _body_bytes(headers: dict[str, str]) -> int | None:
 
 
 def _keep(kept: dict[bytes, T], line: bytes, reading: T) -> T:
-    """Remember the reading of a line for the next answer; when there are too many, begin anew."""
+    """Cache the parsed form of a line; clear the cache when it is full."""
     if len(line) <= _LINE_BYTES_KEPT:
         if len(kept) >= _LINES_KEPT:
             kept.clear()

@@ -1,4 +1,4 @@
-"""The end of a connection to an upstream, apart from what connects: who only names hosts loads no more."""
+"""The peer of a connection to an upstream, in a module without the transport, for code that only names hosts."""
 
 from typing import NamedTuple
 
@@ -6,9 +6,9 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Origin(NamedTuple):
-    """The end of a connection: scheme (`http` or `https`), host in lower case, port.
+    """The peer of a connection: scheme (`http` or `https`), host in lower case, port.
 
-    With an `address` the connection goes there and nowhere else, and the host is only named to the peer: that is for
+    With an `address`, the connection goes only to that address, and the host is just sent to the peer. This is for
     hosts whose addresses were checked.
     """
 
@@ -19,6 +19,6 @@ class Origin(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """The host as the Host header names it: with brackets for IPv6, with the port when it is not the default."""
+        """The host as in the Host header: in brackets for IPv6, with the port if it is not the default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"

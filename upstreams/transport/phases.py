@@ -1,4 +1,4 @@
-"""httpx's four timeouts, kept by one cancel scope whose deadline moves on with each phase of a call."""
+"""httpx's four timeouts, implemented by one cancel scope whose deadline moves with each phase of a call."""
 
 import math
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ _TIMEOUTS: dict[Phase, type[httpx.TimeoutException]] = {
 
 
 class PhaseDeadline:
-    """Bounds each phase on its own; a phase without a number in `timeouts_s` is left to the caller's deadline.
+    """Limits each phase separately; a phase without a value in `timeouts_s` is limited only by the caller's deadline.
 
-    Mutable: moved by the transport while a call runs inside `scope`.
+    Mutable: the transport moves it while a call runs inside `scope`.
     """
 
     __slots__ = ("_phase", "_timeouts_s", "scope")
@@ -31,12 +31,12 @@ class PhaseDeadline:
         self.scope = trio.CancelScope()
 
     def enter(self, phase: Phase) -> None:
-        """Begin a phase, or begin it again: each wait for bytes counts alone."""
+        """Start a phase, or restart it: each wait for bytes has the full timeout."""
         self._phase = phase
         timeout_s = self._timeouts_s.get(phase)
         self.scope.deadline = trio.current_time() + (math.inf if timeout_s is None else timeout_s)
 
     def raise_if_over(self) -> None:
-        """After the scope: raise the httpx timeout of the phase that took too long, if one did."""
+        """After the scope, raise the httpx timeout of the phase that took too long, if any."""
         if self.scope.cancelled_caught:
             raise _TIMEOUTS[self._phase](f"the {self._phase} phase took too long")

@@ -1,7 +1,8 @@
-"""Places and resting connections, by origin. Nothing here does I/O but close.
+"""Slots and idle connections, by origin. The only I/O here is closing connections.
 
-Invariants, at every checkpoint: an origin's `busy` counts the places held; its connections, busy and idle, are at most
-`max_connections`; someone waits only while all places are held; an origin without connections and waiters is forgotten.
+Invariants at every checkpoint: an origin's `busy` is the number of slots in use; its connections, busy and idle, are at
+most `max_connections`; a task waits only while all slots are in use; origins without connections and waiters are
+removed.
 """
 
 import math
@@ -15,12 +16,12 @@ from upstreams.transport.connection import UpstreamConnection
 from upstreams.transport.origin import Origin
 
 _IDLE_ORIGINS_WORTH = 4
-"""All idle connections together are at most so many times `max_connections`, unless they are told their own bound."""
+"""The default limit of all idle connections together, as a multiple of `max_connections`."""
 
 
 @dataclass(frozen=True, slots=True)
 class OriginStatistics:
-    """The connections of one origin, and the totals since it was last without any."""
+    """The connections of one origin, and totals since it last had none."""
 
     idle: int
     busy: int
@@ -30,7 +31,7 @@ class OriginStatistics:
 
 
 class Lane:
-    """One origin's places and idle connections; the most recently used one is at the right. Changed by `Pool` only."""
+    """The slots and idle connections of one origin, most recently used on the right. Modified only by `Pool`."""
 
     __slots__ = ("busy", "idle", "opened", "origin", "reused", "waiters")
 
@@ -42,7 +43,7 @@ class Lane:
 
 
 class Pool:
-    """Hands out places and keeps connections for the next call; the longest idle ones are dropped for newer ones."""
+    """Assigns slots and keeps connections for the next call; the longest idle connections make room for newer ones."""
 
     def __init__(
         self, *, max_connections: int, idle_s: float, now: Callable[[], float], max_idle: int | None = None
@@ -53,12 +54,12 @@ class Pool:
         self._idle_s = idle_s
         self._now = now
         self._lanes: dict[Origin, Lane] = {}
-        self._idle = 0  # connections in all lanes
+        self._idle = 0  # idle connections in all lanes
         self._none_is_old_until = -math.inf
         self.closed = False
 
     def enter_nowait(self, origin: Origin) -> Lane | None:
-        """Take a place; None while all are held. Who entered must `leave`."""
+        """Take a slot; return None if all are in use. The caller must call `leave`."""
         lane = self._lanes.get(origin)
         if lane is None:
             lane = self._lanes[origin] = Lane(origin)
@@ -68,14 +69,14 @@ class Pool:
         return lane
 
     async def enter(self, origin: Origin) -> Lane:
-        """Wait for a place where `enter_nowait` found none, first come first served. Who entered must `leave`."""
+        """Wait for a slot in order of arrival, after `enter_nowait` found none. The caller must call `leave`."""
         lane = self._lanes[origin]
-        await lane.waiters.park()  # `leave` hands its place on: who is woken holds it already
+        await lane.waiters.park()  # `leave` passes its slot on, so the woken task already has it
         return lane
 
     def leave(self, lane: Lane) -> None:
-        """Give the place to who waited longest, or free it."""
-        if lane.busy == self._max_connections and lane.waiters:  # the first is the cheaper question
+        """Pass the slot to the longest waiting task, or free it."""
+        if lane.busy == self._max_connections and lane.waiters:  # the first condition is cheaper to check
             lane.waiters.unpark()
         else:
             lane.busy -= 1
@@ -83,7 +84,7 @@ class Pool:
                 self._forget_if_empty(lane)
 
     def take(self, lane: Lane) -> UpstreamConnection | None:
-        """The most recently used idle connection that still lives, to who holds a place."""
+        """Return the most recently used idle connection that is still alive; the caller must hold a slot."""
         oldest_at = self._now() - self._idle_s
         while lane.idle:
             connection = lane.idle.pop()
@@ -95,7 +96,7 @@ class Pool:
         return None
 
     def rest(self, lane: Lane, connection: UpstreamConnection) -> None:
-        """Keep a connection whose exchange is over for the next one, or close it when it cannot carry another."""
+        """Keep a connection after its exchange for the next one, or close it if it cannot be reused."""
         if self.closed or not connection.reusable:
             connection.close()
             return
@@ -106,20 +107,20 @@ class Pool:
             self._drop_oldest(now)
 
     def close(self) -> None:
-        """Close what is idle now, and from now on each connection after its exchange."""
+        """Close all idle connections, and from now on each connection after its exchange."""
         self.closed = True
         while self._idle:
             self._drop_from(self._longest_idle())
 
     def statistics(self) -> dict[Origin, OriginStatistics]:
-        """The figures of every origin that has connections or waiters."""
+        """Return the statistics of every origin with connections or waiters."""
         return {
             lane.origin: OriginStatistics(len(lane.idle), lane.busy, len(lane.waiters), lane.opened, lane.reused)
             for lane in self._lanes.values()
         }
 
     def _drop_oldest(self, now: float) -> None:
-        """Drop what is too many or too old, and look again when the oldest that is left will be."""
+        """Drop excess and expired connections, and set the time when the oldest remaining one expires."""
         while self._idle > self._max_idle:
             self._drop_from(self._longest_idle())
         while (lane := self._longest_idle()).idle[0].rested_at < now - self._idle_s:  # ends at the one just added
@@ -127,7 +128,7 @@ class Pool:
         self._none_is_old_until = lane.idle[0].rested_at + self._idle_s
 
     def _longest_idle(self) -> Lane:
-        """The lane of the connection that is idle for longest, among those that have any."""
+        """Return the lane with the longest idle connection."""
         return min((lane for lane in self._lanes.values() if lane.idle), key=lambda lane: lane.idle[0].rested_at)
 
     def _drop_from(self, lane: Lane) -> None:

@@ -1,7 +1,7 @@
-"""The way to an upstream: HTTP/1.1 with kept connections, on Trio and httptools.
+"""The transport to upstreams: HTTP/1.1 with kept-alive connections, on Trio.
 
-`exchange` is the hot path and knows httpx only by its exceptions; `handle_async_request` makes it a transport of httpx.
-A call that could smuggle a second request is refused (`request_bytes`, `header_lines`).
+`exchange` is the hot path and uses only httpx's exceptions; `handle_async_request` makes it an httpx transport. A call
+that could smuggle a second request is refused (`request_bytes`, `header_lines`).
 """
 
 import math
@@ -37,13 +37,13 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]*")
 _OF_THE_ENCODED_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
 _WAYS_KEPT = 256
-"""A platform's calls mostly share their headers; writing them anew costs 6 us a call."""
+"""Most calls of a platform have the same headers; writing them again would cost 6 us per call."""
 
 Headers = tuple[tuple[str, str], ...]
 
 
 class TransportOptions(TypedDict, total=False):
-    """`Transport`'s arguments, for who passes them on."""
+    """The arguments of `Transport`, for code that passes them on."""
 
     max_connections: int
     max_idle: int | None
@@ -59,20 +59,21 @@ class TransportOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class TransportStatistics:
-    """The record that `Transport.statistics` returns: the figures of every origin that has connections or waiters."""
+    """The result of `Transport.statistics`: the statistics of every origin with connections or waiters."""
 
     origins: Mapping[Origin, OriginStatistics]
 
 
 class Transport(httpx.AsyncBaseTransport):
-    """Asks upstreams over connections that are kept for the next call.
+    """Calls upstreams over connections that are kept for the next call.
 
-    `max_connections` are open to one origin at most, further calls wait in order. A connection unused for `idle_s` is
-    dropped; of those of all origins the `max_idle` used last are kept (None: four origins' worth). `body_bytes_max`
-    counts an answer's body before and after decoding; its head may be `header_bytes_max` long (and one read more). With
-    an `egress`, a call for https://HOST/PATH goes to {egress}/HOST/PATH. With `starts_only` an answer's body is cut off
-    at `body_bytes_max` and stays encoded. Calls of the methods in `repeats` may have an effect twice: a kept connection
-    that breaks before it answers is replaced.
+    - `max_connections` per origin are open at most; further calls wait in order.
+    - A connection unused for `idle_s` is dropped. Over all origins, the `max_idle` most recently used are kept (None:
+      four times `max_connections`).
+    - `body_bytes_max` limits an answer's body before and after decoding, `header_bytes_max` its head (plus one read).
+    - With an `egress`, a call for https://HOST/PATH goes to {egress}/HOST/PATH.
+    - With `starts_only`, the body of an answer is truncated at `body_bytes_max` and not decoded.
+    - Calls with a method in `repeats` may be sent twice: a kept connection that breaks before it answers is replaced.
     """
 
     def __init__(
@@ -106,16 +107,15 @@ class Transport(httpx.AsyncBaseTransport):
     async def exchange(
         self, call: HttpCall, deadline_at: float = math.inf, *, phases: PhaseDeadline | None = None
     ) -> HttpAnswer:
-        """Ask once and give the whole answer, whatever its status; redirects are the caller's.
+        """Make one call and return the complete answer, whatever its status; redirects are left to the caller.
 
-        It ends at `deadline_at` on Trio's clock, in a transport that `open_transport` opened; the connecting has a
-        bound of its own. A kept connection that the peer had closed is replaced once, where that cannot repeat an
-        effect.
+        The call ends at `deadline_at` on Trio's clock, if `open_transport` opened the transport; connecting has its own
+        limit. A kept connection that the peer had closed is replaced once, if that cannot repeat an effect.
 
         Raises:
             httpx.TransportError: ConnectError, ReadError, WriteError, RemoteProtocolError, LocalProtocolError,
                 UnsupportedProtocol, ResponseTooLarge, PoolTimeout, ConnectTimeout, WriteTimeout, ReadTimeout.
-            httpx.DecodingError: the body's content coding cannot be undone.
+            httpx.DecodingError: The content coding of the body cannot be decoded.
         """
         if self._pool.closed:
             raise RuntimeError("the transport is closed")
@@ -140,13 +140,13 @@ class Transport(httpx.AsyncBaseTransport):
                     break
                 finally:
                     self._deadlines.clear(connection)
-                    self._pool.rest(lane, connection)  # which closes it unless the exchange ended cleanly
+                    self._pool.rest(lane, connection)  # closes it unless the exchange ended cleanly
         finally:
             self._pool.leave(lane)
         return await self._decode(decode, deadline_at)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """The same for httpx, with its timeouts for each phase."""
+        """See `exchange`; for httpx, with its timeouts for each phase."""
         origin, target = origin_of(request.url)
         headers = tuple(item for item in request.headers.multi_items() if item[0] not in _RESENT_AS_OURS)
         call = HttpCall(request.method, origin, target, headers, await request.aread())
@@ -162,21 +162,21 @@ class Transport(httpx.AsyncBaseTransport):
         )
 
     async def keep_deadlines(self, scope: trio.CancelScope, keep: Keep) -> None:
-        """End exchanges at their deadlines, until `scope` is cancelled; `open_transport` runs this."""
+        """End exchanges at their deadlines until `scope` is cancelled; run by `open_transport`."""
         with scope:
             await keep("upstream_deadlines", self._deadlines.run)
 
     async def aclose(self) -> None:
-        """Close every idle connection; what is under way may finish and is closed then."""
+        """Close all idle connections; exchanges in flight may finish, and their connections are closed afterwards."""
         self._pool.close()
         await trio.lowlevel.checkpoint()
 
     def statistics(self) -> TransportStatistics:
-        """How many connections each origin has, and what for."""
+        """Return the statistics of the connections by origin."""
         return TransportStatistics(self._pool.statistics())
 
     def _way(self, origin: Origin, headers: Headers) -> tuple[Origin, str, str]:
-        """Where calls to `origin` with these headers go, what stands there before their target, and their lines."""
+        """Return the origin for calls with these headers, the prefix of their target, and their header lines."""
         if self._egress is None:
             return origin, "", header_lines(origin.authority, headers)
         egress, prefix = self._egress
@@ -190,7 +190,7 @@ class Transport(httpx.AsyncBaseTransport):
     async def _decode(self, decode: Callable[[], HttpAnswer], deadline_at: float) -> HttpAnswer:
         with trio.move_on_at(deadline_at):
             return await run_in_thread(decode, self._decoding)
-        raise httpx.PoolTimeout("there was no time left to decode the answer")
+        raise httpx.PoolTimeout("no time left to decode the answer")
 
     async def _connect(self, lane: Lane, deadline_at: float, phases: PhaseDeadline | None) -> UpstreamConnection:
         if phases is not None:
@@ -209,11 +209,11 @@ class Transport(httpx.AsyncBaseTransport):
 
 @asynccontextmanager
 async def open_transport(*, keep: Keep = unsupervised, **options: Unpack[TransportOptions]) -> AsyncIterator[Transport]:
-    """A transport with the given `Transport` arguments, closed at the end of the block; `keep` runs its one loop."""
-    # The run's own clock: a read through Trio's function takes three times as long.
+    """Open a `Transport` with these arguments for the duration of the block; `keep` runs its one loop."""
+    # The run's own clock, because reading it through Trio's function takes three times as long.
     transport = Transport(**options, now=trio.lowlevel.current_clock().current_time)
     watching = trio.CancelScope()
-    # A system task, not a nursery: that would wrap whatever the block raises in a group.
+    # A system task instead of a nursery, which would wrap exceptions of the block in a group.
     trio.lowlevel.spawn_system_task(transport.keep_deadlines, watching, keep)
     try:
         yield transport
@@ -223,55 +223,56 @@ async def open_transport(*, keep: Keep = unsupervised, **options: Unpack[Transpo
 
 
 def _default_context() -> ssl.SSLContext:
-    """Trusts the known authorities. Reading them takes 40 ms, and a thread."""
+    """Return a context that trusts the known authorities. Loading them takes 40 ms, so it runs in a thread."""
     context = ssl.create_default_context(cafile=certifi.where())
-    context.load_default_certs()  # the system's own too: a company's authority, or SSL_CERT_FILE
+    context.load_default_certs()  # also the system's own, such as a company's authority or SSL_CERT_FILE
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
 def _headers_of_decoded(answer: HttpAnswer) -> list[tuple[str, str]]:
-    """The headers without those that would make httpx decode the body again; an answer to HEAD keeps its length."""
+    """Return the headers without those that would make httpx decode the body again; a HEAD answer keeps its length."""
     if not answer.body:
         return [item for item in answer.headers.items() if item[0] != "content-encoding"]
     return [item for item in answer.headers.items() if item[0] not in _OF_THE_ENCODED_BODY]
 
 
 def request_bytes(call: HttpCall, *, target: str, headers: str) -> bytes:
-    """The whole request for `call`, addressed to `target` (behind an egress that is not the call's own).
+    """Return the whole request for `call` with the request target `target`, which differs from the call's behind an
+    egress.
 
     `headers` come from `header_lines`.
 
     Raises:
-        httpx.LocalProtocolError: the call cannot be written as one well-formed request.
+        httpx.LocalProtocolError: The call cannot be written as one well-formed request.
     """
     method = call.method
     if method != "GET" and not (method.isascii() and method.isalpha()):
-        raise httpx.LocalProtocolError("the method is no word")
+        raise httpx.LocalProtocolError("the method must consist of letters")
     if not (target[:1] == "/" and target.isascii() and target.isprintable() and " " not in target):
-        raise httpx.LocalProtocolError("the target is no percent-encoded path")
+        raise httpx.LocalProtocolError("the target must be a percent-encoded path")
     if call.body or method in _LENGTH_ALWAYS:
         headers = f"{headers}Content-Length: {len(call.body)}\r\n"
     return f"{method} {target} HTTP/1.1\r\n{headers}\r\n".encode("latin-1") + call.body
 
 
 def header_lines(host: str, headers: tuple[tuple[str, str], ...]) -> str:
-    """The header lines of every call with these headers, so that they are checked and written once.
+    """Return the header lines for every call with these headers, which are thus checked and written only once.
 
     Raises:
-        httpx.LocalProtocolError: a header is malformed, or one that the transport writes itself.
+        httpx.LocalProtocolError: A header is malformed, or is one that the transport sets.
     """
     names = {name.lower() for name, _ in headers}
     if not names.isdisjoint(_OURS) or not _TOKEN.fullmatch("".join(names)):
-        raise httpx.LocalProtocolError("a header's name is malformed or the transport's own")
+        raise httpx.LocalProtocolError("a header name is malformed, or is set by the transport")
     lines = [f"Host: {host}\r\n", *(f"{name}: {value}\r\n" for name, value in headers)]
     if "accept-encoding" not in names:
         lines.append(f"Accept-Encoding: {ACCEPT_ENCODING}\r\n")
     text = "".join(lines)
     if not (text.count("\n") == text.count("\r") == len(lines)) or "\0" in text:
-        raise httpx.LocalProtocolError("a header has a CR, LF or NUL")
+        raise httpx.LocalProtocolError("a header contains CR, LF or NUL")
     try:
         text.encode("latin-1")
     except UnicodeEncodeError as exc:
-        raise httpx.LocalProtocolError("a header has a character beyond Latin-1") from exc
+        raise httpx.LocalProtocolError("a header contains a character outside Latin-1") from exc
     return text

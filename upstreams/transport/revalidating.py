@@ -1,4 +1,4 @@
-"""Conditional requests (RFC 9110, 13): what came with an entity tag is asked for by it, and may come back unchanged."""
+"""Conditional requests (RFC 9110, 13): an answer with an entity tag is revalidated, and reused if it is unchanged."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from upstreams.transport.origin import Origin
 BYTES_MAX: Final = 16 * 1024 * 1024
 ANSWER_BYTES_MAX: Final = 512 * 1024
 ANSWER_COSTS_BYTES: Final = 2_048
-"""The memory that an answer takes beside its body and the texts of its headers and its call."""
+"""The memory of an answer in addition to its body and the texts of its headers and call."""
 _HEADER_BYTES: Final = 250
-"""The memory that a header takes beside its text."""
+"""The memory of a header in addition to its text."""
 
 
 class _Asked(NamedTuple):
-    """The parts of a call that make it the same as another."""
+    """The parts of a call that identify it."""
 
     origin: Origin
     target: str
@@ -25,7 +25,7 @@ class _Asked(NamedTuple):
 
 
 class Revalidating:
-    """An exchange that keeps the answers which have an entity tag; those used last stay, up to `bytes_max`."""
+    """An exchange that caches answers with an entity tag: the most recently used ones, up to `bytes_max`."""
 
     def __init__(self, exchange: Exchange, *, bytes_max: int = BYTES_MAX) -> None:
         self._exchange = exchange
@@ -34,7 +34,7 @@ class Revalidating:
         self._bytes = 0
 
     async def __call__(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
-        """As `Exchange`; an answer that is unchanged has its own status and body, and the headers that came now."""
+        """See `Exchange`. An unchanged answer has the cached status and body, and the new headers."""
         if call.method != "GET":
             return await self._exchange(call, deadline_at)
         key = _Asked(call.origin, call.target, call.headers)
@@ -61,11 +61,11 @@ class Revalidating:
 
 
 def _bytes_of(key: _Asked, answer: HttpAnswer) -> int:
-    """The memory of a kept answer; who runs an upstream decides how many headers it has."""
+    """Return the memory of a cached answer; the upstream decides how many headers it has."""
     headers = sum(_HEADER_BYTES + len(name) + len(value) for name, value in answer.headers.items())
     return ANSWER_COSTS_BYTES + len(key.target) + headers + len(answer.body)
 
 
 def _of_now(headers: dict[str, str]) -> dict[str, str]:
-    """The headers of a 304 that tell of now, and nothing of the body that did not come."""
+    """Return the current headers of a 304, without headers that describe a body."""
     return {name: value for name, value in headers.items() if not name.startswith("content-")}

@@ -1,4 +1,4 @@
-"""Work in a thread that leaves nothing behind when it fails."""
+"""Runs work in a thread without leaving reference cycles when it fails."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 async def run_in_thread(work: Callable[[], T], limiter: trio.CapacityLimiter) -> T:
-    """Return the result of `work`, once the limiter lets it run; raise what it raises.
+    """Return the result of `work`, or raise its exception, after waiting for the limiter.
 
-    Trio's own way leaves a failure in a variable of a frame that its traceback leads to. Such a cycle, and with it all
-    bodies and values that its other frames hold, lives until the garbage collector looks through everything.
+    Trio's own function leaves a failure in a variable of a frame in its traceback. Such a cycle, with all bodies and
+    values in its other frames, lives until the garbage collector examines all objects.
     """
     results: list[T] = []
     failures: list[Exception] = []
@@ -25,7 +25,7 @@ async def run_in_thread(work: Callable[[], T], limiter: trio.CapacityLimiter) ->
 
 
 def _keep(work: Callable[[], T], results: list[T], failures: list[Exception]) -> None:
-    """Append the result of `work`, or its failure, to its list: frames hold these, which are empty in the end."""
+    """Append the result of `work`, or its failure, to a list. Frames only hold these lists, which end up empty."""
     try:
         results.append(work())
     except Exception as exc:  # noqa: BLE001 - it is raised again for the one who wants the result

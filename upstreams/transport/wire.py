@@ -1,7 +1,7 @@
-"""Bytes to and from one peer: a non-blocking socket, in the clear or under TLS.
+"""Bytes to and from one peer: a non-blocking socket, in plain text or under TLS.
 
-Both kinds call the socket directly and wait only when it has to be waited for. TLS is OpenSSL on the socket itself, not
-on memory buffers: what the peer sent behind an answer then stays in the kernel, where a look at the socket finds it.
+Both kinds call the socket directly and wait only if necessary. TLS is OpenSSL on the socket itself instead of memory
+buffers, so that bytes sent after an answer stay in the kernel, where a check of the socket finds them.
 """
 
 import select
@@ -21,10 +21,10 @@ _RECEIVE_BYTES = 65_536
 
 
 class _Room(threading.local):
-    """The buffer that a thread's wires receive into; its content is copied out at once.
+    """The buffer that the wires of a thread receive into; its content is copied out immediately.
 
-    `recv` would make room for each piece and give most of it back: what is kept of an answer then lies in the middle of
-    that, and the heap grows by 70 bytes with each answer that is cached.
+    `recv` would allocate a buffer for each piece and return most of it. The remaining pieces of an answer would
+    fragment the heap, which would grow by 70 bytes with each cached answer.
     """
 
     def __init__(self) -> None:
@@ -38,22 +38,22 @@ class UpstreamWire(Protocol):
     """A connected byte stream. Both directions raise OSError when it breaks."""
 
     def send_nowait(self, data: bytes) -> int:
-        """Hand over a first part of `data`; gives how many bytes were taken, 0 when it has to be waited for."""
+        """Send the start of `data`; return the number of bytes sent, 0 if the caller must wait."""
 
     async def wait_to_send(self) -> None:
-        """Wait until `send_nowait`, which has just taken nothing, is worth another try."""
+        """Wait until `send_nowait`, which has just returned 0, should be called again."""
 
     async def receive_some(self) -> bytes:
-        """Wait for bytes; empty at the end of the stream. Always a checkpoint."""
+        """Wait for bytes; return none at the end of the stream. Always a checkpoint."""
 
     def is_quiet(self) -> bool:
-        """Between two exchanges: the peer neither closed the connection nor sent anything that nobody asked for."""
+        """Return whether the peer has neither closed the connection nor sent bytes since the last exchange."""
 
     def wake(self) -> None:
-        """Make whoever waits for this stream raise `trio.ClosedResourceError`."""
+        """Make the task that waits for this stream raise `trio.ClosedResourceError`."""
 
     def close(self) -> None:
-        """Close at once, without a farewell."""
+        """Close immediately, without a TLS shutdown."""
 
 
 def _received(connected: socket.socket) -> bytes:
@@ -62,7 +62,7 @@ def _received(connected: socket.socket) -> bytes:
 
 
 class PlainWire:
-    """A TCP socket in the clear."""
+    """A plain TCP socket."""
 
     __slots__ = ("_descriptor", "_poll", "_socket", "close")
 
@@ -88,7 +88,7 @@ class PlainWire:
         await wait_writable(self._descriptor)
 
     async def receive_some(self) -> bytes:
-        """See `UpstreamWire`. An answer is hardly ever there at once, so this waits first."""
+        """See `UpstreamWire`. This waits first, because an answer is rarely available immediately."""
         while True:
             await wait_readable(self._descriptor)
             try:
@@ -118,7 +118,7 @@ class TlsWire:
         trio.lowlevel.notify_closing(self._descriptor)
 
     async def shake_hands(self) -> None:
-        """Agree on keys and check the peer's certificate and name."""
+        """Perform the handshake, which checks the peer's certificate and name."""
         while True:
             try:
                 self._socket.do_handshake()
@@ -142,7 +142,7 @@ class TlsWire:
         await self._wait_to_send(self._descriptor)
 
     async def receive_some(self) -> bytes:
-        """See `UpstreamWire`. OpenSSL may hold bytes that the kernel no longer shows, so this tries first."""
+        """See `UpstreamWire`. This tries first, because OpenSSL may hold bytes that the kernel no longer has."""
         waited = False
         while True:
             try:
@@ -156,7 +156,7 @@ class TlsWire:
                 return data
 
     def is_quiet(self) -> bool:
-        """See `UpstreamWire`. Records of TLS itself, such as a late session ticket, are taken in and do not count."""
+        """See `UpstreamWire`. TLS records without data, such as a late session ticket, are processed and ignored."""
         if not self._poll.poll(0):
             return True
         try:
@@ -175,17 +175,17 @@ class TlsWire:
 
 
 async def open_wire(origin: Origin, tls: ssl.SSLContext | None) -> UpstreamWire:
-    """Connect to `origin`, under TLS when a context is given.
+    """Connect to `origin`, under TLS if a context is given.
 
     Raises:
-        httpx.ConnectError: the name is unknown, nobody listens, or the peer cannot prove who it is.
+        httpx.ConnectError: The name is unknown, the connection is refused, or the peer's certificate is invalid.
     """
     try:
         stream = await trio.open_tcp_stream(origin.address or origin.host, origin.port)
         connected = socket.socket(fileno=stream.socket.detach())
         connected.settimeout(0)
         return PlainWire(connected) if tls is None else await _start_tls(connected, tls, origin.host)
-    except (OSError, ValueError) as exc:  # ValueError: a name that is no host name
+    except (OSError, ValueError) as exc:  # ValueError: the name is not a valid host name
         raise httpx.ConnectError(f"cannot connect to {origin.authority}: {reason_of(exc)}") from exc
 
 

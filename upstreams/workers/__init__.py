@@ -1,1 +1,1 @@
-"""Worker processes of a node: long work of pure functions, which holds up nobody and can be ended."""
+"""Worker processes of a node: CPU-intensive work of pure functions, which blocks no other work and can be killed."""

@@ -1,8 +1,8 @@
-"""The queue of tasks before the worker processes: fair turns by account, and no task begun that would end too late.
+"""The queue of tasks for the worker processes: accounts take turns, and tasks that would end too late do not start.
 
-A task that cannot end in time is refused at once. Its expected time is that of a byte, as learned from the last tasks
-of its account, times its bytes: so an account whose pages are slow waits longer itself, and no other one does.
-`limits.fair_turns` says who is next.
+A task that cannot end in time is refused immediately. Its expected time is its size in bytes times the time per byte,
+learned from the last tasks of its account. Therefore an account with slow pages waits longer itself, without delaying
+others. `limits.fair_turns` decides who is next.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from limits.fair_turns import FairTurn, FairTurns, TurnStatistics
 from upstreams.model.errors import WorkersBusy
 
 SPARE: Final = 1
-"""Tasks beyond `at_once` of accounts that have none under way: with this an account need not wait for long tasks of
-another one that was alone before."""
+"""Additional tasks beyond `at_once`, for accounts without a running task. Such an account need not wait for long tasks
+of another account that was alone before."""
 BYTE_S: Final = 1e-6
-"""The expected seconds of a byte, until some are known."""
+"""The expected seconds per byte, until measured."""
 BYTE_S_LEAST: Final = 1e-7
 BYTE_S_MOST: Final = 2e-5
 TASK_S: Final = 0.02
-"""The expected seconds of a task beside its bytes."""
+"""The expected seconds of a task in addition to its bytes."""
 LEARNED: Final = 0.2
-"""The share that the last task has in what is expected."""
+"""The weight of the last task in the expected time."""
 LEARNED_BYTES_MIN: Final = 32 * 1024
-"""The cost of shorter ones says little about that of a byte."""
+"""The cost of shorter tasks says little about the cost per byte."""
 LEARNED_ACCOUNTS_MAX: Final = 1_000
-"""Accounts whose cost of a byte is known; the one that had no task for longest is forgotten."""
+"""Maximum accounts with a known cost per byte; the least recently active account is dropped."""
 FULL_S: Final = 20.0
-"""The expected wait in seconds from which on work is refused."""
+"""The expected wait in seconds above which work is refused."""
 
 
 class TaskLine:
-    """Gives turns to at most `at_once` tasks, and to `SPARE` more."""
+    """Assigns turns to at most `at_once` tasks, and to `SPARE` more."""
 
     def __init__(self, at_once: int) -> None:
         self._turns = FairTurns(at_once, spare=SPARE)
         self._byte_s = OrderedDict[str, float]()
 
     def check_room(self, account_id: str) -> None:
-        """Refuse work of an account that would wait for too long.
+        """Refuse work of an account that would wait too long.
 
         Raises:
-            WorkersBusy: it would.
+            WorkersBusy: The expected wait exceeds `FULL_S`.
         """
         wait_s = self._turns.expected_wait_s(account_id)
         if wait_s > FULL_S:
@@ -55,10 +55,10 @@ class TaskLine:
 
     @asynccontextmanager
     async def turn(self, account_id: str, size_bytes: int, deadline_at: float) -> AsyncIterator[FairTurn]:
-        """A turn for a task of so many bytes, which has to end by `deadline_at` on Trio's clock.
+        """Wait for a turn for a task of this size, which must end by `deadline_at` on Trio's clock.
 
         Raises:
-            WorkersBusy: its turn would not come in time, or did not.
+            WorkersBusy: The turn would not come in time, or did not.
         """
         cost_s = TASK_S + size_bytes * self._byte_s.get(account_id, BYTE_S)
         turn = self._turns.take_nowait(account_id, cost_s, over_at=deadline_at)
@@ -70,12 +70,12 @@ class TaskLine:
             is_done = True
         finally:
             took_s = trio.current_time() - turn.began_at
-            if is_done or took_s > cost_s:  # one whose caller left early says nothing
+            if is_done or took_s > cost_s:  # a task whose caller left early says nothing
                 self._learn(account_id, size_bytes, took_s)
             self._turns.end(turn)
 
     def statistics(self) -> TurnStatistics:
-        """Return the record of this moment."""
+        """Return the current statistics."""
         return self._turns.statistics()
 
     async def _wait(self, account_id: str, cost_s: float, deadline_at: float) -> FairTurn:

@@ -1,8 +1,9 @@
-"""Worker processes for work that takes long: reading a page of megabytes holds up nobody else, and can be ended.
+"""Worker processes for CPU-intensive work: parsing a page of megabytes does not block others, and can be killed.
 
-Processes rather than threads, measured (docs/web-pages.md): this work is mostly Python, so that a thread takes the
-loop's own time, and nobody can end a thread, nor bound its memory, when a page was made to take for ever. A process is
-started when it is first needed, works with low priority, and is replaced after some hundred tasks.
+Processes are used instead of threads because of measurements (docs/web-pages.md): this work is mostly Python, so a
+thread takes time from the event loop. A thread cannot be killed either, nor its memory limited, if a page was made to
+take forever. A process is started when it is first needed, runs with low priority, and is replaced after some hundred
+tasks.
 """
 
 from __future__ import annotations
@@ -36,24 +37,24 @@ RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
 _ENDED_BY_MAX: Final = 1_000
 CHARGED_CPU_S: Final = 2.0
-"""Seconds of CPU time from which on a task is charged that its deadline ended: few honest pages take as much."""
+"""CPU seconds above which a task is charged although its deadline ended it. Few honest pages take this long."""
 REMEMBERED_CPU_S: Final = 4.0
-"""Seconds of CPU time from which on its page is remembered too; on a busy node the deadline may come earlier."""
+"""CPU seconds above which the page is also remembered; on a busy node, the deadline may come earlier."""
 _CPU_CLOCK: Final = 2
-"""With a process's id it makes the id of the clock of its CPU time, as glibc's `clock_getcpuclockid` does on Linux."""
+"""With a process id, this gives the id of its CPU clock, like glibc's `clock_getcpuclockid` on Linux."""
 _BY_PAGE: Final = frozenset((signal.SIGPROF, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS))
-"""Signals by which a page ends the process that reads it: its CPU time is up, or a library gives up or crashes."""
+"""Signals with which a page kills its process: the CPU limit, or a library that aborts or crashes."""
 _Buffer = TypeVar("_Buffer", bytearray, mmap)
 _COMMAND: Final = (sys.executable, "-c", "from upstreams.workers.process import main; main()")
 
 
 class ResultTooLong(Exception):
-    """A process has more to say than any result has."""
+    """The result of a process is longer than allowed."""
 
 
 @dataclass(slots=True)
 class _Worker:
-    """One process; whoever has it may write to it."""
+    """One process; only the task that holds it may write to it."""
 
     process: subprocess.Popen[bytes]
     into: trio.lowlevel.FdStream
@@ -63,7 +64,7 @@ class _Worker:
     """The account that used it last."""
 
     def cpu_s(self) -> float | None:
-        """Return the CPU time that the process has used; None where it ended or the system does not say."""
+        """Return the CPU time of the process; None if it has ended or the system does not report it."""
         if self.process.returncode is not None:
             return None
         try:
@@ -72,16 +73,16 @@ class _Worker:
             return None
 
     def kill(self) -> None:
-        """Send it no more, and end it."""
+        """Kill the process and close its pipes."""
         self.process.kill()
         for end in (self.into, self.out_of):
             end.close()
 
 
 class ProcessPool:
-    """The worker processes of a node: `processes_max`, and one more for accounts that have no task under way.
+    """The worker processes of a node: `processes_max`, and one more for accounts without a running task.
 
-    Other tasks wait; accounts have fair turns by the CPU time that their tasks use.
+    Other tasks wait; accounts take fair turns by the CPU time of their tasks.
     """
 
     def __init__(self, processes_max: int = PROCESSES_MAX) -> None:
@@ -92,17 +93,18 @@ class ProcessPool:
         self.statistics = self._line.statistics
         self._idle: list[_Worker] = []
         self._ended_by: dict[str, int] = {}
-        """The processes that an account's tasks ended, and that it has not started again."""
+        """For each account, the processes that its tasks killed and that it has not restarted yet."""
         self.started_total = 0
 
     async def run(self, task: Task, deadline_at: float, *, source: str, account_id: str) -> Answer:
-        """The result of an account's task, as an answer's body, by `deadline_at` on Trio's clock; then it is ended.
+        """Return the result of an account's task as the body of an answer; the task is killed at `deadline_at` on
+        Trio's clock.
 
         Raises:
-            NotFound: the task found nothing.
-            PageTooCostly: it used more CPU time or memory than a task may, or much of it before its deadline.
-            WorkersBusy: others are before it for so long that it was not begun.
-            UpstreamFailed: it cannot be read, there was no time for it, or its process ended.
+            NotFound: The task found nothing.
+            PageTooCostly: The task exceeded its CPU time or memory, or used much CPU time before its deadline.
+            WorkersBusy: The task was not started, because too much work is queued before it.
+            UpstreamFailed: The body cannot be parsed, time ran out, or the process ended.
         """
         size_bytes = sum(len(one) for one in task.args if isinstance(one, bytes))
         turn: FairTurn | None = None
@@ -117,11 +119,11 @@ class ProcessPool:
         if used_s >= REMEMBERED_CPU_S:
             task.remember()
         if used_s >= CHARGED_CPU_S:
-            raise PageTooCostly("The time of the request was over before the page was read.")
-        raise UpstreamFailed(source, "there was no time left to read its answer", passing=True)
+            raise PageTooCostly("The time of the request ran out before the page was parsed.")
+        raise UpstreamFailed(source, "no time left to parse the answer", passing=True)
 
     def close(self) -> None:
-        """End every process that has nothing to do."""
+        """Kill all idle processes."""
         while self._idle:
             worker = self._idle.pop()
             worker.kill()
@@ -137,7 +139,7 @@ class ProcessPool:
             except (trio.BrokenResourceError, trio.ClosedResourceError, EOFError) as exc:
                 if await _exit_signal(worker) in _BY_PAGE:  # noqa: ASYNC120 - who is cancelled needs no reason
                     raise PageTooCostly from exc
-                raise UpstreamFailed(source, "the process that read its answer has ended") from exc
+                raise UpstreamFailed(source, "the process that parsed the answer has ended") from exc
         with reply:
             kind, *told = msgspec.msgpack.decode(reply)
         if kind == "done":
@@ -149,11 +151,11 @@ class ProcessPool:
         raise unreadable(source, (UnexpectedBody if kind == "unexpected" else ValueError)(told[0]))
 
     async def _worker(self, account_id: str) -> _Worker:
-        """Return an idle process, or a new one while there is room for one.
+        """Return an idle process, or a new one if there is capacity.
 
-        Starting takes ten times as long as reading a short page. So an account does not take the process of another
-        one until all have started; and one that ended processes starts as many itself, or it would take those of all
-        others.
+        Starting a process takes ten times as long as parsing a short page. Therefore an account does not take the
+        process of another account until all have started. An account that killed processes starts as many itself,
+        instead of taking the processes of others.
         """
         ended = self._ended_by.pop(account_id, 0)
         if ended > 1:
@@ -170,7 +172,7 @@ class ProcessPool:
 
     @contextmanager
     def _ended_unless_answered(self, worker: _Worker, account_id: str) -> Iterator[None]:
-        """Take the process back when the block ends well and it is not worn out; else end it."""
+        """Take the process back if the block succeeds and it is not worn out; otherwise kill it."""
         try:
             yield
         except BaseException:
@@ -198,9 +200,9 @@ class ProcessPool:
 
 @contextmanager
 def _counted(worker: _Worker, turn: FairTurn) -> Iterator[None]:
-    """Count the CPU time that the process uses in the block, however it ends; where it is unknown, time counts.
+    """Measure the CPU time of the process in the block, however it ends; the elapsed time if it is unknown.
 
-    The first task pays for the start.
+    The first task includes the start of the process.
     """
     began_s = worker.cpu_s() if worker.tasks else 0.0
     try:
@@ -219,11 +221,11 @@ def _started() -> subprocess.Popen[bytes]:
 async def _exchange(worker: _Worker, request: bytes) -> mmap:
     """Send one request, and return its reply.
 
-    Both may be long, so neither is copied: the pages of a copy that come all at once hold up the loop.
+    Both may be long, so they are not copied: touching all pages of a copy at once would block the event loop.
 
     Raises:
-        EOFError: the process ended.
-        ResultTooLong: its result is longer than `RESULT_BYTES_MAX`.
+        EOFError: The process ended.
+        ResultTooLong: The result is longer than `RESULT_BYTES_MAX`.
     """
     await worker.into.send_all(LENGTH.pack(len(request)))
     await worker.into.send_all(request)
@@ -237,7 +239,7 @@ async def _read(stream: trio.lowlevel.FdStream, into: _Buffer) -> _Buffer:
     """Fill a buffer.
 
     Raises:
-        EOFError: there is no more.
+        EOFError: The stream ended.
     """
     at = 0
     while at < len(into):
@@ -250,13 +252,13 @@ async def _read(stream: trio.lowlevel.FdStream, into: _Buffer) -> _Buffer:
 
 
 async def _exit_signal(worker: _Worker) -> int:
-    """Return the signal that ended a process, 0 for none; one that only closed its pipe is killed."""
+    """Return the signal that ended a process, or 0; a process that only closed its pipe is killed."""
     worker.kill()
     return -await trio.to_thread.run_sync(worker.process.wait)
 
 
 def _end(worker: _Worker) -> None:
-    """End a process for certain; a thread waits until nothing of it is left, which takes long where that was much."""
+    """Kill a process; a thread waits for its end, which takes long if the process used much memory."""
     worker.kill()
     trio.lowlevel.spawn_system_task(_reap, worker.process)
 

@@ -1,10 +1,10 @@
-"""The worker process: reads tasks from its input, and answers each on its output, until its input ends.
+"""The worker process: reads tasks from its input, and writes each reply to its output, until its input ends.
 
-A message is its length in four bytes and MessagePack behind it: `(function, args)` comes; `("done", value)`,
-`("not_found", message, reason)`, `("costly", message)`, `("unexpected", message)` or `("failed", message)` goes.
-Nothing of a page is pickled, because a process that reads hostile pages is not trusted.
+A message is its length in four bytes, followed by MessagePack. The input is `(function, args)`; the output is `("done",
+value)`, `("not_found", message, reason)`, `("costly", message)`, `("unexpected", message)` or `("failed", message)`.
+Pickle is not used, because a process that parses hostile pages is not trusted.
 
-A task has `CPU_S` seconds of the processor. A timer of the kernel ends the process after that, whatever code it runs.
+A task has `CPU_S` seconds of CPU time. After that, a kernel timer kills the process, whatever code it runs.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from upstreams.model.errors import PAGE_TOO_COSTLY, NotFound, PageTooCostly, Une
 
 LENGTH: Final = Struct(">I")
 MEMORY_BYTES_MAX: Final = 3 * 1024**3
-"""The most of its addresses: a page that needs more ends its process."""
+"""Maximum address space: a page that needs more ends its process."""
 CPU_S: Final = 8.0
-"""Seconds of CPU that a task may use, far below the time of a request; the longest honest pages take about 3."""
+"""CPU seconds that a task may use, far below the time of a request; the longest honest pages take about 3."""
 _NICE: Final = 10
 
 
 def main() -> None:
-    """Work until nobody has anything more to do."""
+    """Process tasks until the input ends."""
     _live_modestly()
     sink, source = os.fdopen(os.dup(1), "wb"), sys.stdin.buffer
-    os.dup2(2, 1)  # whatever a library prints is no reply
+    os.dup2(2, 1)  # a library's output must not become part of a reply
     while (request := _read(source)) is not None:
         signal.setitimer(signal.ITIMER_PROF, CPU_S)
         reply = msgspec.msgpack.encode(answer(request))
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def answer(request: bytes) -> tuple[Any, ...]:
-    """The reply to a request, whatever comes of it."""
+    """Return the reply to a request, whatever its result."""
     function, args = msgspec.msgpack.decode(request)
     module, _, name = function.partition(":")
     work = getattr(import_module(module), name)
@@ -68,13 +68,13 @@ def answer(request: bytes) -> tuple[Any, ...]:
 
 
 def _live_modestly() -> None:
-    """Let everybody else go first, and bound the memory."""
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process; a handler of Python's would wait for C code
+    """Lower the priority, and limit the memory."""
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # kills the process; a Python handler would wait for C code
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     with suppress(OSError):
         os.nice(_NICE)
-    with suppress(OSError, ValueError):  # macOS bounds no addresses
+    with suppress(OSError, ValueError):  # macOS has no limit of the address space
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
 
 

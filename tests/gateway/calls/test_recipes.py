@@ -294,7 +294,7 @@ async def test_a_walk_goes_as_far_as_the_credits_that_are_held_for_it(autojump_c
     recipes = Upstream().recipes()
     gathered = await recipes.gather(recipes.read("odd/rows", {}, rows=50), 14, timeout_s=5.0)
     assert (len(gathered.data["items"]), gathered.used_credits, gathered.whole) == (20, 10, False)
-    assert gathered.warnings == ("20 of 50 items were collected: there were credits for 2 pages",)
+    assert gathered.warnings == ("20 of 50 items were collected: there were only credits for 2 pages",)
 
 
 async def test_a_walk_ends_at_its_next_page_while_the_node_stops(autojump_clock: MockClock) -> None:

@@ -109,7 +109,7 @@ def test_new_says_what_it_wrote_and_needs_a_checkout(place: Place, tmp_path: Pat
     (tmp_path / "upstreams" / "platforms").mkdir(parents=True)
     written = place.run("platforms", "new", "my_forum", "--folder", str(tmp_path)).out
     assert f"written={tmp_path}/upstreams/platforms/my_forum/__init__.py" in written
-    assert "is no checkout" in place.run("platforms", "new", "other", "--folder", "/").refused(2)
+    assert "is not a checkout" in place.run("platforms", "new", "other", "--folder", "/").refused(2)
 
 
 def test_the_sandbox_runs_alone_and_fails_as_often_as_it_is_told(place: Place) -> None:

@@ -197,7 +197,7 @@ async def test_a_walk_goes_as_far_as_there_are_credits_for(
         node.upstream.script = questions = Questions(page_max=80)
         record = await ran(node, (await make(node, wanting(200)))["monitor"]["id"])
         assert (record["status"], record["rows"], record["credits_used"]) == (status, rows, cost)
-        reason = ["160 of 200 items were collected: there were credits for 2 pages"] if status == "partial" else []
+        reason = ["160 of 200 items were collected: there were only credits for 2 pages"] if status == "partial" else []
         assert record["warnings"] == reason
         assert len(questions.asked) == (cost - 1 if cost else 0)
         assert await node.money() == (credits_left - cost, 0)

@@ -1,1 +1,1 @@
-"""Stack Exchange."""
+"""The App Store."""

@@ -1,4 +1,5 @@
-"""The App Store's traps: feeds without lists, empty pages, depths, lookups whose first row is the developer."""
+"""Peculiarities of the App Store: feeds without lists, empty pages, depth limits, lookups that start with the
+developer."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def reviews(upstream: Upstream, **more: Any) -> Page:
     return result
 
 
-def test_a_single_review_comes_without_a_list() -> None:
+def test_single_review_is_not_in_a_list() -> None:
     page = reviews(always({"feed": {"entry": REVIEW}}))
     assert ([one["id"] for one in page.records], page.next) == (["9001"], None)
 
@@ -39,7 +40,7 @@ NO_LAST = {"attributes": {"rel": "last", "href": ""}}
         ({"feed": {"link": [NO_LAST]}}, {"p": 3, "l": 3}, None),
     ],
 )
-def test_a_page_without_reviews_says_that_there_may_be_some_and_is_the_last_only_behind_all_others(
+def test_empty_review_page_has_a_warning_and_may_not_be_the_last(
     body: Any, cursor: dict[str, int], following: Any
 ) -> None:
     page = reviews(always(body), cursor=cursor)
@@ -47,18 +48,18 @@ def test_a_page_without_reviews_says_that_there_may_be_some_and_is_the_last_only
     assert "Try again" in page.warnings[0]
 
 
-def test_the_app_itself_is_no_review() -> None:
+def test_app_row_is_not_a_review() -> None:
     assert [one["id"] for one in reviews(always(feed({"im:name": {"label": "Parsers"}}, REVIEW))).records] == ["9001"]
 
 
 @pytest.mark.parametrize(("page", "last", "following"), [(1, 3, 2), (3, 3, None), (9, 40, 10), (10, 40, None)])
-def test_reviews_end_with_the_last_page_or_the_tenth(page: int, last: int, following: int | None) -> None:
+def test_reviews_end_at_the_last_page_or_the_tenth(page: int, last: int, following: int | None) -> None:
     link = {"attributes": {"rel": "last", "href": f"https://itunes.apple.com/us/rss/page={last}/id=4711/xml"}}
     found = reviews(always({"feed": {"entry": [REVIEW], "link": [link]}}), cursor={"p": page})
     assert found.next == (following and {"p": following, "l": min(last, 10)})
 
 
-def test_only_later_pages_are_asked_for_by_number() -> None:
+def test_page_number_is_sent_only_for_later_pages() -> None:
     asked: list[str] = []
 
     def upstream(host_and_path: str, _call: Call) -> Answer:
@@ -70,7 +71,7 @@ def test_only_later_pages_are_asked_for_by_number() -> None:
     assert ["page=" in one for one in asked] == [False, True]
 
 
-def test_a_developers_number_is_no_app_and_one_without_apps_has_none() -> None:
+def test_developer_number_is_not_an_app_and_may_have_no_apps() -> None:
     lookup = always({"resultCount": 1, "results": [DEVELOPER]})
     with pytest.raises(NotFound):
         drive(PLATFORM, "app-info", {"app_id": "815"}, lookup)
@@ -80,7 +81,7 @@ def test_a_developers_number_is_no_app_and_one_without_apps_has_none() -> None:
 
 
 @pytest.mark.parametrize("status", [200, 400])
-def test_a_refusal_names_the_parameter_whatever_its_status(status: int) -> None:
+def test_refusal_names_the_parameter_for_any_status(status: int) -> None:
     body = {"errorMessage": "Invalid value(s) for key(s): [country]", "queryParameters": {}}
     with pytest.raises(InvalidArgument) as refusal:
         drive(PLATFORM, "app-search", {"query": "parsers", "country": "zz"}, always(body, status))
@@ -88,13 +89,13 @@ def test_a_refusal_names_the_parameter_whatever_its_status(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 429, 503])
-def test_too_many_calls_are_told_in_three_ways(status: int) -> None:
+def test_throttling_has_three_forms(status: int) -> None:
     with pytest.raises(UpstreamThrottled):
         drive(PLATFORM, "app-search", {"query": "parsers"}, always("Forbidden", status))
 
 
 @pytest.mark.parametrize(("price", "told_as"), [(-1, (None, None)), (0, (0, True)), (2.99, (2.99, False))])
-def test_a_price_below_zero_is_none(price: float, told_as: tuple[float | None, bool | None]) -> None:
+def test_negative_price_is_null(price: float, told_as: tuple[float | None, bool | None]) -> None:
     page = drive(PLATFORM, "app-search", {"query": "x"}, always({"results": [{**SOLD, "price": price}]}))
     assert isinstance(page, Page)
     found = page.records[0]["price"]
@@ -112,7 +113,7 @@ def test_a_price_below_zero_is_none(price: float, told_as: tuple[float | None, b
         ("developer-apps", "https://apps.apple.com/de/developer/ada/id815", "de/815"),
     ],
 )
-def test_ids_are_read_in_any_spelling(resource: str, spelled: str, canonical: str) -> None:
+def test_app_id_spellings_are_normalized(resource: str, spelled: str, canonical: str) -> None:
     assert endpoint(PLATFORM, resource).params[0].canonical(spelled) == canonical
 
 
@@ -126,7 +127,7 @@ def test_ids_are_read_in_any_spelling(resource: str, spelled: str, canonical: st
         ("developer-apps", {"developer_id": "https://apps.apple.com/de/developer/id815"}, "/lookup?id=815&country=de&"),
     ],
 )
-def test_an_address_says_the_country_too(resource: str, params: dict[str, str], target: str) -> None:
+def test_url_includes_the_country(resource: str, params: dict[str, str], target: str) -> None:
     asked: list[str] = []
 
     def upstream(_host_and_path: str, call: Call) -> Answer:

@@ -1,4 +1,4 @@
-"""Bluesky: what its answers become, what its refusals mean, and how its lists end."""
+"""Bluesky: the records from its answers, the meaning of its refusals, and the ends of its lists."""
 
 from __future__ import annotations
 
@@ -62,23 +62,23 @@ def _calls_of(resource: str, *answers: Answer, **params: str | int) -> list[Call
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_recorded_answer_becomes_the_records_of_the_table(case: Case) -> None:
+def test_recorded_answer_matches_its_table(case: Case) -> None:
     check(PLATFORM, case)
 
 
 @pytest.mark.parametrize("place", range(6))
-def test_every_profile_of_a_recorded_batch_is_read_alike(place: int) -> None:
+def test_recorded_profiles_of_a_batch_match_the_table(place: int) -> None:
     actor = recorded("bluesky", "getProfiles__six.json").body["profiles"][place]
     assert _record("profile", always(actor), handle="alice.test") == cases.author(actor)
 
 
 @pytest.mark.parametrize("place", range(6))
-def test_every_kind_of_recorded_post_is_read_alike(place: int) -> None:
+def test_recorded_posts_of_every_kind_match_the_table(place: int) -> None:
     view = recorded("bluesky", "getPosts.json").body["posts"][place]
     assert _post(view) == cases.post(view)
 
 
-def test_a_recorded_video_has_its_playlist_and_its_thumbnail() -> None:
+def test_recorded_video_has_playlist_and_thumbnail() -> None:
     view = recorded("bluesky", "post_view_video.json").body
     found = _post(view)
     assert found == cases.post(view)
@@ -86,15 +86,15 @@ def test_a_recorded_video_has_its_playlist_and_its_thumbnail() -> None:
     assert found["content"]["thumbnail_url"] == "https://bsky.public.url/vid/user(1)/cids(3)/thumbnail.jpg"
 
 
-def test_a_recorded_quote_with_images_has_the_images() -> None:
+def test_recorded_quote_with_images_has_the_images() -> None:
     view = recorded("bluesky", "getPostThread__embed_media_2023.json").body["thread"]["post"]
     found = _post(view)
     assert found == cases.post(view)
     assert len(found["content"]["media_urls"]) == 1
 
 
-def test_a_recorded_link_card_gives_the_link_and_its_picture() -> None:
-    """The recording is a supplier's wrapper around a thread's node: what is inside is Bluesky's."""
+def test_recorded_link_card_has_link_and_image() -> None:
+    """The recording wraps a thread node in a supplier's format; the content is Bluesky's."""
     node = recorded("bluesky", "public_post_thread__2025.json").body
     found = _post(node["post"])
     assert found == cases.post(node["post"])
@@ -103,8 +103,8 @@ def test_a_recorded_link_card_gives_the_link_and_its_picture() -> None:
     assert _page("post/comments", always({"thread": node}), url=_DID_URL).records == cases.comments(node)
 
 
-def test_recorded_quotes_are_read_as_search_results() -> None:
-    """Searching needs an account, so none of it is recorded; its rows are those of getQuotes."""
+def test_recorded_quotes_are_read_like_search_results() -> None:
+    """Search needs an account, so it is not recorded; its rows are the same as in getQuotes."""
     body = recorded("bluesky", "getQuotes.json").body
 
     def answer(host_and_path: str, _call: Call) -> Answer:
@@ -115,7 +115,7 @@ def test_recorded_quotes_are_read_as_search_results() -> None:
     assert (page.total, page.next) == (2, None)
 
 
-def test_a_repost_tells_who_reposted_it_and_when() -> None:
+def test_repost_has_reposter_and_time() -> None:
     reason = {
         "$type": "app.bsky.feed.defs#reasonRepost",
         "by": {"did": "did:plc:bob", "handle": "bob.test"},
@@ -127,7 +127,7 @@ def test_a_repost_tells_who_reposted_it_and_when() -> None:
     assert row["flags"]["pinned"] is None
 
 
-def test_a_pinned_post_is_flagged() -> None:
+def test_pinned_post_is_flagged() -> None:
     row = {"post": {"uri": "at://x/app.bsky.feed.post/3l"}, "reason": {"$type": "app.bsky.feed.defs#reasonPin"}}
     page = _page("user/posts", always({"feed": [row]}), handle="bob.test")
     assert page.records[0]["flags"]["pinned"] is True
@@ -145,7 +145,7 @@ def test_a_pinned_post_is_flagged() -> None:
         (None, None),
     ],
 )
-def test_only_labels_for_adults_that_still_hold_make_a_post_nsfw(labels: list[Json] | None, nsfw: bool | None) -> None:
+def test_current_adult_labels_make_a_post_nsfw(labels: list[Json] | None, nsfw: bool | None) -> None:
     view: Json = {"uri": "at://x/app.bsky.feed.post/3l"}
     assert _post(view if labels is None else {**view, "labels": labels})["flags"]["nsfw"] is nsfw
 
@@ -159,11 +159,11 @@ def test_only_labels_for_adults_that_still_hold_make_a_post_nsfw(labels: list[Js
         ({}, None),
     ],
 )
-def test_shares_are_reposts_and_quotes_as_far_as_they_are_told(counts: Json, shares: int | None) -> None:
+def test_shares_sum_known_reposts_and_quotes(counts: Json, shares: int | None) -> None:
     assert _post({"uri": "at://x/app.bsky.feed.post/3l", **counts})["engagement"]["shares"] == shares
 
 
-def test_a_gallery_gives_its_pictures_and_the_first_preview() -> None:
+def test_gallery_has_images_and_the_first_preview() -> None:
     items = [{"fullsize": f"https://cdn/{n}", "thumbnail": f"https://cdn/{n}-small"} for n in (1, 2)]
     content = _post({"uri": "at://x/y/3l", "embed": {"$type": "app.bsky.embed.gallery#view", "items": items}})[
         "content"
@@ -172,12 +172,12 @@ def test_a_gallery_gives_its_pictures_and_the_first_preview() -> None:
     assert content["thumbnail_url"] == "https://cdn/1-small"
 
 
-def test_the_posts_own_first_language_is_its_language() -> None:
+def test_first_language_of_a_post_is_its_language() -> None:
     found = _post({"uri": "at://x/y/3l", "record": {"langs": ["pt-BR", "en"]}})
     assert (found["ext"]["language"], found["ext"]["langs"]) == ("pt-BR", ["pt-BR", "en"])
 
 
-def test_what_a_post_does_not_say_is_null() -> None:
+def test_missing_post_values_are_null() -> None:
     found = _post({"uri": "at://did:plc:ada/app.bsky.feed.post/3l"})
     assert found["author"] is None
     assert found["url"] is None
@@ -186,7 +186,7 @@ def test_what_a_post_does_not_say_is_null() -> None:
     assert {name for name, value in found["ext"].items() if value is not None} == {"uri"}
 
 
-def test_what_a_profile_does_not_say_is_null() -> None:
+def test_missing_profile_values_are_null() -> None:
     found = _record("profile", always({"did": "did:plc:ada", "handle": "ada.test"}), handle="ada.test")
     told_fields = {"id", "username", "url", "ext"}
     assert {name for name, value in found.items() if value is not None} == told_fields
@@ -204,17 +204,17 @@ def test_what_a_profile_does_not_say_is_null() -> None:
         ([], None),
     ],
 )
-def test_an_account_is_verified_as_far_as_its_status_is_known(status: Any, verified: bool | None) -> None:
+def test_verified_follows_from_the_known_status(status: Any, verified: bool | None) -> None:
     actor = {"did": "did:plc:ada", "verification": {"verifiedStatus": status}}
     assert _record("profile", always(actor), handle="ada.test")["verified"] is verified
 
 
-def test_an_account_whose_handle_no_longer_holds_is_addressed_by_its_did() -> None:
+def test_account_with_invalid_handle_is_addressed_by_did() -> None:
     found = _record("profile", always({"did": "did:plc:ada", "handle": "handle.invalid"}), user_id="plc:ada")
     assert found["url"] == "https://bsky.app/profile/did:plc:ada"
 
 
-def test_replies_that_are_gone_or_blocked_stay_as_tombstones_in_the_tree() -> None:
+def test_deleted_or_blocked_replies_are_tombstones() -> None:
     gone = {"$type": "app.bsky.feed.defs#notFoundPost", "uri": "at://x/app.bsky.feed.post/gone", "notFound": True}
     blocked = {
         "$type": "app.bsky.feed.defs#blockedPost",
@@ -232,8 +232,8 @@ def test_replies_that_are_gone_or_blocked_stay_as_tombstones_in_the_tree() -> No
     assert (below["flags"]["deleted"], below["author"]) == (True, None)
 
 
-def test_a_reply_that_tells_of_nothing_is_no_tombstone() -> None:
-    """A post that is not even named cannot be said to be deleted."""
+def test_unnamed_reply_is_not_a_tombstone() -> None:
+    """A post that is not even named cannot be reported as deleted."""
     kept = {"$type": "app.bsky.feed.defs#somethingNew", "uri": "at://x/app.bsky.feed.post/new"}
     replies = [{}, {"post": None}, {"post": {}, "uri": 5}, None, "gone", kept]
     thread = {"post": {"uri": "at://x/app.bsky.feed.post/root"}, "replies": replies}
@@ -253,7 +253,7 @@ def test_a_reply_that_tells_of_nothing_is_no_tombstone() -> None:
         "gone",
     ],
 )
-def test_whatever_became_of_the_quoted_post_the_media_beside_it_are_there(record_view: Any) -> None:
+def test_media_next_to_any_quoted_post_are_kept(record_view: Any) -> None:
     media = {
         "$type": "app.bsky.embed.images#view",
         "images": [{"thumb": "https://cdn/t", "fullsize": "https://cdn/f", "alt": ""}, None, {"fullsize": None}],
@@ -266,8 +266,8 @@ def test_whatever_became_of_the_quoted_post_the_media_beside_it_are_there(record
 
 
 @given(st.integers(1, 30), st.integers(1, 12))
-def test_a_tree_is_never_deeper_than_was_asked_for(levels: int, depth: int) -> None:
-    """Goal: the answer stays within what JSON can nest. Method: threads that go on below the depth."""
+def test_reply_tree_is_limited_to_the_requested_depth(levels: int, depth: int) -> None:
+    """Goal: the answer stays within the nesting limit of JSON. Method: threads that continue below the depth."""
     node: Json = {"post": {"uri": "at://x/y/leaf"}}
     for level in range(levels):
         node = {"post": {"uri": f"at://x/y/{level}"}, "replies": [node]}
@@ -279,7 +279,7 @@ def test_a_tree_is_never_deeper_than_was_asked_for(levels: int, depth: int) -> N
 
 
 @pytest.mark.parametrize("replies", ["none", {"0": {}}, 3, True])
-def test_replies_that_cannot_be_told_are_not_an_empty_list(replies: Any) -> None:
+def test_unreadable_replies_are_not_an_empty_list(replies: Any) -> None:
     thread = {"post": {"uri": "at://x/app.bsky.feed.post/root"}, "replies": replies}
     with pytest.raises(UpstreamFailed):
         _page("post/comments", always({"thread": thread}), url=_DID_URL)
@@ -287,24 +287,24 @@ def test_replies_that_cannot_be_told_are_not_an_empty_list(replies: Any) -> None
     assert _page("post/comments", always({"thread": below}), url=_DID_URL).records[0]["replies"] == []
 
 
-def test_a_post_with_more_than_a_thousand_replies_has_all_of_them() -> None:
+def test_all_of_over_a_thousand_replies_are_returned() -> None:
     replies = [{"post": {"uri": f"at://x/app.bsky.feed.post/{number}"}} for number in range(1_500)]
     thread = {"post": {"uri": "at://x/app.bsky.feed.post/root"}, "replies": replies}
     assert len(_page("post/comments", always({"thread": thread}), url=_DID_URL).records) == 1_500
 
 
-def test_a_thread_whose_root_is_gone_is_not_found() -> None:
+def test_thread_without_its_root_is_not_found() -> None:
     gone = {"$type": "app.bsky.feed.defs#notFoundPost", "uri": "at://x/y/3l", "notFound": True}
     with pytest.raises(NotFound):
         _page("post/comments", always({"thread": gone}), url=_DID_URL)
 
 
-def test_a_post_that_is_left_out_of_the_answer_is_not_found() -> None:
+def test_post_missing_in_the_answer_is_not_found() -> None:
     with pytest.raises(NotFound):
         _record("post", always({"posts": []}), url=_DID_URL)
 
 
-def test_a_handle_in_an_address_is_resolved_first() -> None:
+def test_handle_in_a_url_is_resolved_first() -> None:
     resolve, posts = _calls_of(
         "post",
         told({"did": "did:plc:ada"}),
@@ -324,7 +324,7 @@ def test_a_handle_in_an_address_is_resolved_first() -> None:
         "at://did:plc:ada/app.bsky.feed.post/3lada",
     ],
 )
-def test_an_address_with_a_did_needs_no_lookup(url: str) -> None:
+def test_url_with_a_did_needs_no_lookup(url: str) -> None:
     calls = _calls_of("post/likes", told({"likes": []}), url=url)
     assert [call.query["uri"] for call in calls] == ["at://did:plc:ada/app.bsky.feed.post/3lada"]
 
@@ -338,25 +338,25 @@ def test_an_address_with_a_did_needs_no_lookup(url: str) -> None:
         "at://did:plc:ada/app.bsky.feed.like/3l",
     ],
 )
-def test_an_address_that_names_no_post_is_refused_before_any_call(url: str) -> None:
+def test_url_without_a_post_is_refused_before_any_call(url: str) -> None:
     with pytest.raises(InvalidArgument):
         _calls_of("post", url=url)
 
 
 @pytest.mark.parametrize("user_id", ["plc:ada", "did:plc:ada"])
-def test_an_account_is_named_by_its_id_with_or_without_the_prefix(user_id: str) -> None:
+def test_account_id_prefix_is_optional(user_id: str) -> None:
     (call,) = _calls_of("profile", told({"did": "did:plc:ada"}), user_id=user_id)
     assert call.query == {"actor": "did:plc:ada"}
 
 
-def test_searching_signs_in_at_the_pds_and_searches_there() -> None:
+def test_search_signs_in_and_runs_at_the_pds() -> None:
     sign_in, search = _calls_of("search", told({"accessJwt": "token"}), told({"posts": []}), query="parsers")
     assert (sign_in.source, sign_in.method, sign_in.json) == ("sign_in", "POST", _SIGNED_IN)
     assert PLATFORM.sources["sign_in"] == PLATFORM.sources["pds"]
     assert (search.source, search.needs_session) == ("pds", True)
 
 
-def test_a_sign_in_gives_the_header_that_later_calls_carry() -> None:
+def test_sign_in_sets_the_header_of_later_calls() -> None:
     assert PLATFORM.open_session is not None
     steps = PLATFORM.open_session(_SIGNED_IN)
     next(steps)
@@ -366,26 +366,26 @@ def test_a_sign_in_gives_the_header_that_later_calls_carry() -> None:
 
 
 @pytest.mark.parametrize("signed_in", [{"did": "did:plc:ada"}, {"accessJwt": "t" * 1_000_000}])
-def test_a_sign_in_without_a_usable_token_is_a_failure(signed_in: dict[str, str]) -> None:
+def test_sign_in_without_a_usable_token_fails(signed_in: dict[str, str]) -> None:
     with pytest.raises(UpstreamFailed):
         _page("search", always(signed_in), query="parsers")
 
 
-def test_an_empty_page_with_a_cursor_is_not_the_last_one() -> None:
+def test_empty_page_with_a_cursor_is_not_the_last() -> None:
     page = _page("user/posts", always({"feed": [], "cursor": "2025-01-01T00:00:00Z"}), handle="ada.test")
     assert (page.records, page.next) == ([], {"c": "2025-01-01T00:00:00Z"})
 
 
 @pytest.mark.parametrize("resource", _LISTS)
-def test_a_page_without_a_cursor_is_the_last_one(resource: str) -> None:
+def test_page_without_a_cursor_is_the_last(resource: str) -> None:
     names = ("feed", "followers", "follows", "likes", "actors", "posts")
     body = {"accessJwt": "token", "did": "did:plc:ada", **{name: [] for name in names}}
     page = _page(resource, always(body), **_LISTS[resource])
     assert (page.records, page.next) == ([], None)
 
 
-def test_a_cursor_that_leads_back_to_its_own_page_is_the_end() -> None:
-    """Bluesky gives the last cursor again where a page holds none that may be shown."""
+def test_repeated_cursor_ends_the_list() -> None:
+    """Bluesky repeats the last cursor if a page has no visible items."""
     upstream = always({"followers": [{"did": "did:plc:ada"}], "cursor": "3l"})
     page = drive(PLATFORM, "followers", {"handle": "ada.test"}, upstream, cursor={"c": "3l"})
     assert isinstance(page, Page)
@@ -393,11 +393,11 @@ def test_a_cursor_that_leads_back_to_its_own_page_is_the_end() -> None:
     assert _page("followers", upstream, handle="ada.test").next == {"c": "3l"}
 
 
-def test_a_cursor_that_is_a_number_leads_on_as_well() -> None:
+def test_numeric_cursor_is_accepted() -> None:
     assert _page("followers", always({"followers": [], "cursor": 1735689600}), handle="a.b").next == {"c": "1735689600"}
 
 
-def test_a_later_page_sends_the_cursor_back() -> None:
+def test_later_page_sends_the_cursor() -> None:
     asked: list[Call] = []
 
     def answer(_host_and_path: str, call: Call) -> Answer:
@@ -423,7 +423,7 @@ def test_a_later_page_sends_the_cursor_back() -> None:
         ("BlockedByActor", "Requester is blocked by actor: did:plc:ada", "account_private"),
     ],
 )
-def test_an_error_about_who_was_asked_for_means_not_found(error: str, message: str, reason: str | None) -> None:
+def test_actor_error_is_not_found(error: str, message: str, reason: str | None) -> None:
     with pytest.raises(NotFound) as refusal:
         _record("profile", always({"error": error, "message": message}, 400), handle="ada.test")
     assert refusal.value.reason == reason
@@ -437,13 +437,13 @@ def test_an_error_about_who_was_asked_for_means_not_found(error: str, message: s
         ("BadQueryString", "unbalanced quotes", "query"),
     ],
 )
-def test_an_error_about_a_parameter_names_ours(error: str, message: str, param: str) -> None:
+def test_parameter_error_names_our_parameter(error: str, message: str, param: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         _page("user/posts", always({"error": error, "message": message}, 400), handle="ada.test")
     assert refusal.value.param == param
 
 
-def test_a_cursor_that_is_no_longer_taken_is_no_fault_of_the_caller() -> None:
+def test_rejected_cursor_is_a_stale_cursor() -> None:
     with pytest.raises(StaleCursor, match="Malformed cursor"):
         _page("user/posts", always({"error": "InvalidRequest", "message": "Malformed cursor"}, 400), handle="ada.test")
 
@@ -460,7 +460,7 @@ def test_a_cursor_that_is_no_longer_taken_is_no_fault_of_the_caller() -> None:
         ({"ratelimit_reset": "soon", "date": "Wed, 01 Jan 2025 00:00:00 GMT"}, None),
     ],
 )
-def test_throttling_waits_for_the_reset_that_the_answer_names(headers: dict[str, str], wait_s: float | None) -> None:
+def test_throttling_waits_for_the_reset(headers: dict[str, str], wait_s: float | None) -> None:
     answer = always({"error": "RateLimitExceeded", "message": "Rate Limit Exceeded"}, 429, **headers)
     with pytest.raises(UpstreamThrottled) as refusal:
         _record("profile", answer, handle="ada.test")
@@ -479,7 +479,7 @@ def test_throttling_waits_for_the_reset_that_the_answer_names(headers: dict[str,
         ({"ratelimit_remaining": "0", "ratelimit_reset": "soon", "date": _NEW_YEAR}, None),
     ],
 )
-def test_a_good_answer_that_used_up_the_quota_asks_for_rest(headers: dict[str, str], backoff: Backoff | None) -> None:
+def test_exhausted_quota_in_a_good_answer_pauses_the_source(headers: dict[str, str], backoff: Backoff | None) -> None:
     assert PLATFORM.rest(told({"did": "did:plc:ada"}, **headers)) == backoff
 
 
@@ -498,18 +498,18 @@ def test_a_good_answer_that_used_up_the_quota_asks_for_rest(headers: dict[str, s
         ("<html>maintenance</html>", 200),
     ],
 )
-def test_what_cannot_be_read_is_a_failure_of_the_upstream(body: Any, status: int) -> None:
+def test_unreadable_answer_is_an_upstream_failure(body: Any, status: int) -> None:
     with pytest.raises(UpstreamFailed):
         _page("user/posts", always(body, status), handle="ada.test")
 
 
 @pytest.mark.parametrize("resource", _LISTS)
-def test_a_list_of_the_stand_in_has_several_pages_and_an_end(resource: str) -> None:
+def test_sandbox_list_has_several_pages_and_an_end(resource: str) -> None:
     pages = walk(PLATFORM, resource, _LISTS[resource], credentials=_SIGNED_IN)
     assert [len(page.records) for page in pages] == [20, 20, 5]
 
 
-def test_the_stand_ins_thread_nests_and_has_a_tombstone() -> None:
+def test_sandbox_thread_is_nested_and_has_a_tombstone() -> None:
     page = _page("post/comments", from_sandbox(), url="https://bsky.app/profile/ada.bsky.social/post/3lada")
     assert page.next is None
     assert any(record["flags"]["deleted"] for record in page.records)
@@ -523,7 +523,7 @@ def test_the_stand_ins_thread_nests_and_has_a_tombstone() -> None:
 @pytest.mark.parametrize(
     "resource", ["profile", "user/posts", "followers", "following", "post", "post/comments", "post/likes"]
 )
-def test_the_stand_in_refuses_as_bluesky_does(resource: str, subject: str, refusal: type[Exception]) -> None:
+def test_sandbox_refuses_like_bluesky(resource: str, subject: str, refusal: type[Exception]) -> None:
     handle = f"{subject}.bsky.social"
     url = f"https://bsky.app/profile/{handle}/post/3lada"
     params = {"url": url} if resource.startswith("post") else {"handle": handle}
@@ -532,7 +532,7 @@ def test_the_stand_in_refuses_as_bluesky_does(resource: str, subject: str, refus
 
 
 @pytest.mark.parametrize("resource", ["search", "search/users"])
-def test_a_search_of_the_stand_in_that_finds_nothing_is_empty(resource: str) -> None:
+def test_sandbox_search_without_results_is_empty(resource: str) -> None:
     page = _page(resource, from_sandbox(), query="missing")
     assert (page.records, page.next) == ([], None)
     with pytest.raises(UpstreamThrottled):

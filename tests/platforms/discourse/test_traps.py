@@ -1,4 +1,4 @@
-"""Discourse: what is odd about it."""
+"""Peculiarities of Discourse."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from upstreams.platforms.discourse.reads import POST_URL
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_an_answer_becomes_the_records_of_the_table(case: Any) -> None:
+def test_answer_matches_its_table(case: Any) -> None:
     check(PLATFORM, case)
 
 
@@ -27,7 +27,7 @@ def page_of(resource: str, upstream: Any, *, cursor: Any = None, **params: Any) 
 
 
 @pytest.mark.parametrize("file", ["topic_posts__2144", "topic_posts__2144_pn21", "topic_posts__2108_pn5"])
-def test_recorded_portions_are_read_in_the_order_of_their_topic(file: str) -> None:
+def test_recorded_portions_are_in_topic_order(file: str) -> None:
     portion = recorded("discourse", f"{file}.json").body
     numbers = sorted(one["id"] for one in portion["post_stream"]["posts"])
     topic: Any = {"post_stream": {"posts": [], "stream": [1, *numbers]}}
@@ -41,18 +41,18 @@ def test_recorded_portions_are_read_in_the_order_of_their_topic(file: str) -> No
     assert asked == [None, [str(number) for number in numbers]]
 
 
-def test_recorded_posts_that_come_with_their_topic_are_read_without_a_second_call() -> None:
+def test_posts_sent_with_their_topic_need_no_second_call() -> None:
     topic = recorded("discourse", "topic__1148.json").body
     topic["post_stream"]["stream"] = [one["id"] for one in topic["post_stream"]["posts"]]
     assert page_of("post/comments", always(topic), id="1148").records == replies(19)(topic)
 
 
-def test_a_recorded_post_by_itself_is_read_alike() -> None:
+def test_recorded_single_post_matches_the_table() -> None:
     row = recorded("discourse", "post.json").body
     assert page_of("comments", always({"latest_posts": [row]})).records == [REPLY(row)]
 
 
-def test_a_later_page_of_posts_asks_for_those_alone() -> None:
+def test_later_page_requests_only_its_posts() -> None:
     stream = list(range(100, 200))
     asked: list[Any] = []
 
@@ -66,7 +66,7 @@ def test_a_later_page_of_posts_asks_for_those_alone() -> None:
     assert (asked[1], page.next, page.total) == (["121", "122"], {"o": 22}, 99)
 
 
-def test_a_topic_too_long_to_name_its_posts_gives_those_that_came() -> None:
+def test_topic_too_long_to_list_its_posts_returns_the_sent_ones() -> None:
     body = {"post_stream": {"posts": [{"id": 1}, {"id": 2}]}}
     page = page_of("post/comments", always(body), id="9")
     assert [record["id"] for record in page.records] == ["2"]
@@ -82,11 +82,11 @@ def test_a_topic_too_long_to_name_its_posts_gives_those_that_came() -> None:
         ("https://forum.example.org/t/7-ways/12/3?u=ada", "forum.example.org/12"),
     ],
 )
-def test_a_topic_has_one_name_in_every_spelling_of_its_address(address: str, value: str) -> None:
+def test_topic_url_spellings_are_normalized(address: str, value: str) -> None:
     assert POST_URL.canonical(address) == value
 
 
-def test_a_topic_at_an_address_is_read_from_its_own_forum() -> None:
+def test_topic_url_is_read_from_its_own_forum() -> None:
     places: list[str] = []
 
     def upstream(place: str, _call: Call) -> Answer:
@@ -98,7 +98,7 @@ def test_a_topic_at_an_address_is_read_from_its_own_forum() -> None:
     assert (places, result.record["url"]) == (["forum.example.net/t/12.json"], "https://forum.example.net/t/how-to/12")
 
 
-def test_pictures_are_addresses_of_the_forum_or_of_others() -> None:
+def test_image_urls_are_resolved_against_the_forum() -> None:
     templates = {
         "/user_avatar/x/{size}/1.png": f"https://{HOST}/user_avatar/x/240/1.png",
         "//cdn.example.com/x/{size}.png": "https://cdn.example.com/x/240.png",
@@ -121,13 +121,13 @@ def test_pictures_are_addresses_of_the_forum_or_of_others() -> None:
         (429, "rate_limit", UpstreamThrottled, None),
     ],
 )
-def test_a_forum_says_in_the_body_why_it_refuses(status: int, kind: str, refused: Any, reason: str | None) -> None:
+def test_refusal_reason_is_read_from_the_body(status: int, kind: str, refused: Any, reason: str | None) -> None:
     with pytest.raises(refused) as refusal:
         page_of("posts", always({"errors": ["No."], "error_type": kind}, status))
     assert getattr(refusal.value, "reason", None) == reason
 
 
-def test_a_topic_search_that_finds_nothing_is_an_empty_page() -> None:
+def test_topic_search_without_results_is_an_empty_page() -> None:
     page = page_of("search", always({"posts": [], "grouped_search_result": {}}), query="x")
     assert (page.records, page.next) == ([], None)
     with pytest.raises(UpstreamFailed):
@@ -135,7 +135,7 @@ def test_a_topic_search_that_finds_nothing_is_an_empty_page() -> None:
 
 
 @pytest.mark.parametrize("resource", ["search", "search/comments"])
-def test_a_search_ends_at_the_last_page_that_forums_serve(resource: str) -> None:
+def test_search_ends_at_the_last_served_page(resource: str) -> None:
     body = {"topics": [], "posts": [], "grouped_search_result": {"more_full_page_results": True}}
     pages = [page_of(resource, always(body), cursor={"p": number}, query="parsers").next for number in (9, 10)]
     assert pages == [{"p": 10}, None]

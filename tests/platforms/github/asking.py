@@ -1,4 +1,4 @@
-"""Ways of asking GitHub's endpoints in tests."""
+"""Helpers that call GitHub's endpoints in tests."""
 
 from __future__ import annotations
 

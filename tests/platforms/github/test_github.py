@@ -1,4 +1,4 @@
-"""GitHub: recorded exchanges field by field, and hand-made bodies at the edges."""
+"""GitHub: recorded exchanges field by field, and handmade bodies for edge cases."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from upstreams.platforms.github import PLATFORM
 
 NEXT = '<https://api.github.com/x?q=a,b&per_page=20&page=2>; rel="next", <https://api.github.com/x?page=9>; rel="last"'
 RESET = {"x_ratelimit_reset": "1735691400", "date": "Wed, 01 Jan 2025 00:00:00 GMT"}
-"""A quota that comes back half an hour after the answer."""
+"""A quota that resets half an hour after the answer."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_recorded_exchange_gives_what_the_field_tables_say(case: Case) -> None:
+def test_recorded_exchange_matches_its_field_table(case: Case) -> None:
     check(PLATFORM, case)
 
 
 # What is asked
 
 
-def test_a_list_is_asked_with_githubs_own_names_for_page_and_size() -> None:
+def test_list_uses_githubs_page_and_size_parameters() -> None:
     [(address, call)] = calls_of("repo/issues", {"url": REPO, "limit": 50, "state": "all"}, [], cursor={"p": 3})
     assert address == "api.github.com/repos/example/project/issues"
     assert call.target("") == "/repos/example/project/issues?state=all&page=3&per_page=50"
 
 
-def test_a_cursor_that_github_gave_is_sent_instead_of_a_page_number() -> None:
+def test_github_cursor_replaces_the_page_number() -> None:
     [(_, call)] = calls_of("repo/issues", {"url": REPO}, [], cursor={"c": "Y3Vyc29y=="})
     assert call.target("") == "/repos/example/project/issues?state=open&after=Y3Vyc29y%3D%3D&per_page=20"
 
@@ -52,7 +52,7 @@ def test_a_cursor_that_github_gave_is_sent_instead_of_a_page_number() -> None:
         "https://github.com/example/project/issues/7",
     ],
 )
-def test_a_repository_is_known_by_any_of_its_addresses(url: str) -> None:
+def test_repository_is_known_by_any_of_its_urls(url: str) -> None:
     [(address, _)] = calls_of("repo", {"url": url}, {"id": 1})
     assert address == "api.github.com/repos/example/project"
 
@@ -74,13 +74,13 @@ def test_a_repository_is_known_by_any_of_its_addresses(url: str) -> None:
         ("issue/comments", f"{REPO}/wiki/7"),
     ],
 )
-def test_an_address_that_names_nothing_here_is_refused_before_any_call(resource: str, url: str) -> None:
+def test_url_of_something_else_is_refused_before_any_call(resource: str, url: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         calls_of(resource, {"url": url}, {})
     assert refusal.value.param == "url"
 
 
-def test_a_pull_request_is_read_as_an_issue() -> None:
+def test_pull_request_is_read_as_an_issue() -> None:
     [(address, _)] = calls_of("issue", {"url": f"{REPO}/pull/7"}, {"number": 7})
     assert address == "api.github.com/repos/example/project/issues/7"
 
@@ -93,17 +93,17 @@ def test_a_pull_request_is_read_as_an_issue() -> None:
         ("a?b", "/users/a%3Fb"),
     ],
 )
-def test_a_handle_stays_one_segment_of_the_path(handle: str, path: str) -> None:
+def test_handle_stays_one_path_segment(handle: str, path: str) -> None:
     [(_, call)] = calls_of("profile", {"handle": handle}, {"id": 1})
     assert call.target("") == path
 
 
-def test_the_token_is_sent_only_when_there_is_one() -> None:
+def test_token_is_sent_only_if_configured() -> None:
     assert ("authorization", "Bearer t0ken") in PLATFORM.headers({"token": "t0ken"})
     assert "authorization" not in dict(PLATFORM.headers({}))
 
 
-def test_searches_are_asked_of_the_source_with_their_own_quota() -> None:
+def test_searches_use_the_source_with_their_own_quota() -> None:
     empty: dict[str, Any] = {"total_count": 0, "items": []}
     for resource in ("search", "search/repos", "search/users"):
         [(_, call)] = calls_of(resource, {"query": "trio"}, empty)
@@ -116,11 +116,11 @@ def test_searches_are_asked_of_the_source_with_their_own_quota() -> None:
 # What comes back
 
 
-def test_a_page_says_where_the_next_one_begins_also_behind_a_comma() -> None:
+def test_next_page_is_found_after_a_comma_in_the_link_header() -> None:
     assert page("repo/releases", {"url": REPO}, always([], link=NEXT)).next == {"p": 2}
 
 
-def test_a_page_whose_next_link_carries_a_cursor_goes_on_with_it() -> None:
+def test_next_link_with_a_cursor_is_followed() -> None:
     link = '<https://api.github.com/repositories/1/issues?per_page=20&after=Y3Vy%3D&page=2>; rel="next"'
     assert page("repo/issues", {"url": REPO}, always([], link=link)).next == {"c": "Y3Vy="}
 
@@ -136,29 +136,29 @@ def test_a_page_whose_next_link_carries_a_cursor_goes_on_with_it() -> None:
         f'<https://api.github.com/x?page={"9" * 30}>; rel="next"',
     ],
 )
-def test_a_page_without_a_next_page_is_the_last(link: str) -> None:
+def test_page_without_a_next_link_is_the_last(link: str) -> None:
     assert page("repo/releases", {"url": REPO}, always([], link=link)).next is None
 
 
-def test_a_search_ends_where_github_stops_serving_results() -> None:
+def test_search_ends_at_githubs_result_limit() -> None:
     body = {"total_count": 5_000, "incomplete_results": False, "items": []}
     params: Mapping[str, str | int] = {"query": "trio", "limit": 100}
     assert page("search", params, always(body, link=NEXT), cursor={"p": 9}).next == {"p": 10}
     assert page("search", params, always(body, link=NEXT), cursor={"p": 10}).next is None
 
 
-def test_an_incomplete_search_says_so() -> None:
+def test_incomplete_search_has_a_warning() -> None:
     body = {"total_count": 1, "incomplete_results": True, "items": []}
     assert page("search", {"query": "trio"}, always(body)).warnings == (
         "GitHub answered before its search was complete",
     )
 
 
-def test_an_empty_list_is_an_answer() -> None:
+def test_empty_list_is_returned() -> None:
     assert page("profile/repos", {"handle": "octocat"}, always([])) == Page([])
 
 
-def test_what_github_does_not_send_is_null_and_never_a_zero() -> None:
+def test_missing_values_are_null_and_not_zero() -> None:
     author = single("profile", {"handle": "ghost"}, always({"login": "ghost"}))
     assert {name for name, value in author.items() if value is not None} == {"username", "ext"}
     assert set(author["ext"].values()) == {None}
@@ -168,13 +168,13 @@ def test_what_github_does_not_send_is_null_and_never_a_zero() -> None:
     assert release["ext"] == {"downloads": None}
 
 
-def test_a_field_of_another_type_is_null() -> None:
+def test_field_of_another_type_is_null() -> None:
     body = {"id": True, "login": 5, "followers": "many", "created_at": "yesterday", "bio": ["a"], "public_repos": 1.5}
     author = single("profile", {"handle": "octocat"}, always(body))
     assert {name for name, value in author.items() if value is not None} == {"ext"}
 
 
-def test_the_author_of_a_deleted_account_is_null() -> None:
+def test_author_of_a_deleted_account_is_null() -> None:
     post = single("issue", {"url": ISSUE}, always({"number": 7, "title": "Lost", "user": None}))
     assert post["author"] is None
     [comment] = page("issue/comments", {"url": ISSUE}, always([{"id": 1, "user": None, "body": "gone"}])).records
@@ -182,35 +182,35 @@ def test_the_author_of_a_deleted_account_is_null() -> None:
     assert comment["post_id"] == "7"
 
 
-def test_an_issue_without_a_body_is_its_title() -> None:
+def test_issue_without_body_is_its_title() -> None:
     assert single("issue", {"url": ISSUE}, always({"title": "Only this", "body": ""}))["content"]["text"] == "Only this"
 
 
-def test_a_pull_request_is_told_from_an_issue() -> None:
+def test_pull_request_is_distinguished_from_an_issue() -> None:
     old_issue = {"number": 1, "pull_request": {"html_url": None, "diff_url": None}}
     pull = {"number": 2, "pull_request": {"html_url": f"{REPO}/pull/2"}}
     posts = page("repo/issues", {"url": REPO}, always([old_issue, pull, {"number": 3}])).records
     assert [post["ext"]["is_pr"] for post in posts] == [False, True, False]
 
 
-def test_a_label_may_be_a_bare_name() -> None:
+def test_label_can_be_a_plain_name() -> None:
     issue = {"number": 1, "labels": ["bug", {"name": "help wanted"}, {"name": None}, None, 5, ""]}
     assert single("issue", {"url": ISSUE}, always(issue))["ext"]["labels"] == ["bug", "help wanted"]
 
 
 @pytest.mark.parametrize("kind", ["User", "Organization", "Bot", "Mannequin", "SomethingNew"])
-def test_whoever_wrote_it_is_its_author(kind: str) -> None:
+def test_author_may_be_any_kind_of_account(kind: str) -> None:
     user = {"id": 41898282, "login": "github-actions[bot]", "type": kind, "html_url": "https://github.com/apps/x"}
     post = single("issue", {"url": ISSUE}, always({"number": 7, "user": user}))
     assert (post["author"]["id"], post["author"]["username"]) == ("41898282", "github-actions[bot]")
 
 
-def test_counts_that_no_sum_of_ours_can_hold_are_null() -> None:
+def test_counts_beyond_64_bits_are_null() -> None:
     release = {"id": 1, "assets": [{"download_count": 2**63 - 1}] * 3}
     assert page("repo/releases", {"url": REPO}, always([release])).records[0]["ext"] == {"downloads": None}
 
 
-def test_a_count_below_zero_is_null() -> None:
+def test_negative_count_is_null() -> None:
     body = {"id": 1, "followers": -1, "following": 0, "public_repos": "-2"}
     author = single("profile", {"handle": "octocat"}, always(body))
     assert (author["followers"], author["following"], author["posts_count"]) == (None, 0, None)
@@ -223,24 +223,24 @@ def test_downloads_are_summed_over_all_assets() -> None:
     assert [record["ext"]["downloads"] for record in records] == [7, 0, None]
 
 
-def test_a_readme_may_come_as_raw_text() -> None:
+def test_readme_may_be_raw_text() -> None:
     article = single("repo/readme", {"url": REPO}, always("# Project\n"))
     assert article["text"] == "# Project\n"
     assert article["url"] == "https://github.com/example/project#readme"
 
 
-def test_a_readme_with_bytes_that_are_no_text_is_read_as_far_as_it_goes() -> None:
+def test_invalid_bytes_in_a_readme_are_replaced() -> None:
     body = {"encoding": "base64", "content": b64encode(b"caf\xe9").decode()}
     assert single("repo/readme", {"url": REPO}, always(body))["text"] == "caf\ufffd"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
-def test_a_readme_with_a_byte_order_mark_is_read_as_it_says(encoding: str) -> None:
+def test_readme_is_decoded_by_its_byte_order_mark(encoding: str) -> None:
     body = {"encoding": "base64", "content": b64encode("# Título".encode(encoding)).decode()}
     assert single("repo/readme", {"url": REPO}, always(body))["text"] == "# Título"
 
 
-def test_a_readme_too_large_for_its_content_to_be_sent_has_no_text() -> None:
+def test_oversized_readme_has_no_text() -> None:
     body = {"name": "README.md", "encoding": "none", "content": "", "size": 2_000_000}
     assert single("repo/readme", {"url": REPO}, always(body))["text"] is None
 
@@ -256,9 +256,7 @@ def test_a_readme_too_large_for_its_content_to_be_sent_has_no_text() -> None:
         ("profile", {"handle": "octocat"}, "<html>Sorry</html>"),
     ],
 )
-def test_a_body_of_another_shape_is_a_failure_of_the_upstream(
-    resource: str, params: Mapping[str, str | int], body: Any
-) -> None:
+def test_unexpected_body_is_an_upstream_failure(resource: str, params: Mapping[str, str | int], body: Any) -> None:
     with pytest.raises(UpstreamFailed):
         drive(PLATFORM, resource, params, always(body))
 
@@ -282,7 +280,7 @@ def test_a_body_of_another_shape_is_a_failure_of_the_upstream(
         (429, "", {"retry_after": "5"}, 5.0),
     ],
 )
-def test_throttling_is_known_by_its_headers_or_its_words(
+def test_throttling_is_detected_by_headers_or_words(
     status: int, body: Any, headers: dict[str, str], retry_after_s: float | None
 ) -> None:
     with pytest.raises(UpstreamThrottled) as refusal:
@@ -301,11 +299,11 @@ def test_throttling_is_known_by_its_headers_or_its_words(
         ({"x_ratelimit_remaining": "0", **RESET, "x_ratelimit_reset": "soon"}, None),
     ],
 )
-def test_a_good_answer_that_used_up_the_quota_asks_for_rest(headers: dict[str, str], backoff: Backoff | None) -> None:
+def test_exhausted_quota_in_a_good_answer_pauses_the_source(headers: dict[str, str], backoff: Backoff | None) -> None:
     assert PLATFORM.rest(told({"login": "ada"}, **headers)) == backoff
 
 
-def test_a_403_that_is_no_throttling_is_a_failure() -> None:
+def test_other_403_is_a_failure() -> None:
     body = {"message": "Resource not accessible by personal access token"}
     with pytest.raises(UpstreamFailed):
         drive(PLATFORM, "repo", {"url": REPO}, always(body, 403, x_ratelimit_remaining="41"))
@@ -322,7 +320,7 @@ def test_a_403_that_is_no_throttling_is_a_failure() -> None:
         "access restrictions, meaning that data access to third-parties is limited.",
     ],
 )
-def test_what_an_organization_keeps_from_the_operators_token_is_private(message: str) -> None:
+def test_organization_that_restricts_the_token_is_private(message: str) -> None:
     with pytest.raises(NotFound) as refusal:
         drive(PLATFORM, "repo", {"url": REPO}, always({"message": message}, 403, x_ratelimit_remaining="41"))
     assert refusal.value.reason == "account_private"
@@ -338,7 +336,7 @@ def test_what_an_organization_keeps_from_the_operators_token_is_private(message:
         (409, {"message": "Git Repository is empty."}),
     ],
 )
-def test_what_is_gone_taken_down_or_never_was_is_not_found(status: int, body: Any) -> None:
+def test_deleted_blocked_or_missing_item_is_not_found(status: int, body: Any) -> None:
     with pytest.raises(NotFound):
         drive(PLATFORM, "repo", {"url": REPO}, always(body, status))
 
@@ -347,22 +345,22 @@ def unsearchable(message: str, resource: str = "Search") -> Upstream:
     return always({"message": "Validation Failed", "errors": [{"resource": resource, "message": message}]}, 422)
 
 
-def test_a_query_that_github_cannot_search_is_the_callers_mistake() -> None:
+def test_unsearchable_query_is_an_invalid_argument() -> None:
     with pytest.raises(InvalidArgument, match="longer than 256 characters") as refusal:
         drive(PLATFORM, "search", {"query": "x" * 300}, unsearchable("The search is longer than 256 characters."))
     assert refusal.value.param == "query"
 
 
-def test_a_search_in_a_repository_that_does_not_exist_finds_nothing() -> None:
+def test_search_in_a_missing_repository_is_empty() -> None:
     with pytest.raises(NotFound):
         drive(PLATFORM, "repo/top-issues", {"url": REPO}, unsearchable("the resources do not exist"))
 
 
-def test_a_stale_cursor_is_a_failure_of_the_upstream() -> None:
+def test_stale_cursor_is_an_upstream_failure() -> None:
     with pytest.raises(UpstreamFailed):
         drive(PLATFORM, "repo/issues", {"url": REPO}, unsearchable("bad cursor", "Issue"), cursor={"c": "old"})
 
 
-def test_an_answer_without_a_body_is_not_found() -> None:
+def test_answer_without_a_body_is_not_found() -> None:
     with pytest.raises(NotFound):
         drive(PLATFORM, "repo", {"url": REPO}, always(None))

@@ -38,7 +38,7 @@ def page(upstream: Upstream, **more: Any) -> Page:
 
 
 def files(**contents: Answer) -> Upstream:
-    """A repository with these files, by path; a `_` in a name stands for a dot."""
+    """A repository with these files, by path; a `_` in a name means a dot."""
 
     def answer(host_and_path: str, _call: Call) -> Answer:
         return contents.get(host_and_path.removeprefix(_RAW).replace(".", "_"), told("404: Not Found", 404))
@@ -46,7 +46,7 @@ def files(**contents: Answer) -> Upstream:
     return answer
 
 
-def test_a_readme_is_the_file_of_its_name() -> None:
+def test_readme_file_is_read_by_name() -> None:
     found = single("repo/readme", {"url": REPO}, files(README_md=told("# A project\n")))
     assert (found["title"], found["text"]) == ("README.md", "# A project\n")
     assert found["url"] == "https://github.com/example/project/blob/HEAD/README.md"
@@ -54,12 +54,12 @@ def test_a_readme_is_the_file_of_its_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["README.rst", "README", "readme.md", "docs/README.md"])
-def test_a_readme_may_have_one_of_several_names(name: str) -> None:
+def test_readme_may_have_one_of_several_names(name: str) -> None:
     found = single("repo/readme", {"url": REPO}, files(**{name.replace(".", "_"): told("A project\n")}))
     assert found["ext"]["path"] == name
 
 
-def test_the_readme_that_github_itself_shows_comes_first() -> None:
+def test_readme_preference_matches_github() -> None:
     upstream = files(**{"_github/README_md": told("# Shown\n"), "README_md": told("# Hidden\n")})
     assert single("repo/readme", {"url": REPO}, upstream)["text"] == "# Shown\n"
 
@@ -69,13 +69,13 @@ def test_the_readme_that_github_itself_shows_comes_first() -> None:
     [
         (files(), "no readme has one of the usual names"),
         (files(README_md=told("busy", 503), README_rst=told("A project\n")), "status 503"),
-        (files(README_md=told("packages/main/README.md")), "another shape"),
-        (files(README_md=told({"a": 1})), "another shape"),
+        (files(README_md=told("packages/main/README.md")), "documented structure"),
+        (files(README_md=told({"a": 1})), "documented structure"),
         (always("slow down", 429), "throttled"),
     ],
     ids=["none", "perhaps another", "a link", "a document", "throttled"],
 )
-def test_a_readme_that_is_not_there_for_certain_is_a_failure(upstream: Upstream, problem: str) -> None:
+def test_missing_readme_file_is_a_failure(upstream: Upstream, problem: str) -> None:
     with pytest.raises(UpstreamFailed, match=problem):
         single("repo/readme", {"url": REPO}, upstream)
 
@@ -100,7 +100,7 @@ ASKED: list[tuple[str, Mapping[str, str | int], str]] = [
 
 
 @pytest.mark.parametrize(("resource", "params", "root"), ASKED)
-def test_errors_of_graphql_come_with_a_good_status(resource: str, params: Mapping[str, str | int], root: str) -> None:
+def test_graphql_errors_have_a_success_status(resource: str, params: Mapping[str, str | int], root: str) -> None:
     for upstream, refusal in (
         (errors("NOT_FOUND", **{root: None}), NotFound),
         (errors("RATE_LIMITED"), UpstreamThrottled),
@@ -115,23 +115,23 @@ def test_errors_of_graphql_come_with_a_good_status(resource: str, params: Mappin
             drive(PLATFORM, resource, params, upstream, rung_index=1)
 
 
-def test_an_error_beside_the_data_leaves_only_its_field_out() -> None:
+def test_error_next_to_data_omits_only_its_field() -> None:
     upstream = errors("FORBIDDEN", user={"type": "User", "id": 1, "login": "ada", "followers": None})
     found = single("profile", {"handle": "ada"}, upstream)
     assert (found["id"], found["username"], found["followers"]) == ("1", "ada", None)
 
 
-def test_an_issue_that_may_have_moved_is_a_failure_and_not_missing() -> None:
+def test_possibly_moved_issue_is_a_failure_and_not_missing() -> None:
     with pytest.raises(UpstreamFailed, match="the issue is not here"):
         single("issue", {"url": ISSUE}, errors("NOT_FOUND", repository={"issue": None}))
 
 
-def test_an_apps_account_is_not_asked_of_graphql() -> None:
+def test_app_account_is_not_requested_from_graphql() -> None:
     with pytest.raises(InvalidArgument):
         next(graphql.profile(Args({"handle": "dependabot[bot]"})))
 
 
-def test_an_app_that_wrote_an_issue_has_the_name_that_rest_gives_it() -> None:
+def test_app_author_has_its_rest_name() -> None:
     author = {"login": "dependabot", "type": "Bot", "id": 5, "html_url": "https://github.com/apps/dependabot"}
     pull = {"type": "PullRequest", "number": 7, "title": "Bump", "pull_state": "MERGED", "user": author}
     found = single("issue", {"url": ISSUE}, data(repository={"issue": pull}))
@@ -139,20 +139,20 @@ def test_an_app_that_wrote_an_issue_has_the_name_that_rest_gives_it() -> None:
     assert (found["ext"]["state"], found["ext"]["is_pr"], found["ext"]["node"]) == ("closed", True, None)
 
 
-def test_an_app_without_a_name_gets_none() -> None:
+def test_app_without_a_name_stays_unnamed() -> None:
     found = {"issue": {"type": "Issue", "number": 7, "user": {"type": "Bot", "login": None, "id": 5}}}
     author = single("issue", {"url": ISSUE}, data(repository=found))["author"]
     assert (author["id"], author["username"]) == ("5", None)
 
 
-def test_what_graphql_does_not_send_is_null_and_never_a_zero() -> None:
+def test_values_missing_in_graphql_are_null_and_not_zero() -> None:
     found = single("repo", {"url": REPO}, data(repository={"id": 1}))
     assert {name for name, value in found.items() if value is not None} == {"id"}
     issue = single("issue", {"url": ISSUE}, data(repository={"issue": {"number": 7}}))
     assert {*issue["engagement"].values(), *issue["ext"].values()} <= {None, False}
 
 
-def test_downloads_are_told_only_when_all_assets_came() -> None:
+def test_downloads_need_all_assets() -> None:
     def released(total: int) -> Json:
         assets = {"totalCount": total, "nodes": [{"download_count": 2}, {"download_count": 3}]}
         return {"releases": {"nodes": [{"id": 1, "assets": assets}], "pageInfo": {"hasNextPage": False}}}
@@ -162,12 +162,12 @@ def test_downloads_are_told_only_when_all_assets_came() -> None:
 
 
 @pytest.mark.parametrize("releases", [{}, {"nodes": None}, {"nodes": {}}, None])
-def test_releases_that_do_not_come_are_not_an_empty_list(releases: Any) -> None:
+def test_unreadable_releases_are_not_an_empty_list(releases: Any) -> None:
     with pytest.raises(UpstreamFailed):
         page(data(repository={"releases": releases}))
 
 
-def test_releases_go_on_where_graphql_says() -> None:
+def test_releases_continue_at_the_graphql_cursor() -> None:
     place = {"hasNextPage": True, "endCursor": "Y3Vyc29y"}
     asked: list[Call] = []
 
@@ -188,7 +188,7 @@ def test_releases_go_on_where_graphql_says() -> None:
     ("word", "refusal"), [("missing", NotFound), ("throttled", UpstreamThrottled), ("broken", UpstreamFailed)]
 )
 @pytest.mark.parametrize(("resource", "params", "root"), ASKED)
-def test_the_stand_in_of_graphql_fails_as_its_subject_says(
+def test_graphql_sandbox_fails_by_trigger_words(
     resource: str, params: Mapping[str, str | int], root: str, word: str, refusal: type[Exception]
 ) -> None:
     named = {name: str(value).replace("octocat", word).replace("example", word) for name, value in params.items()}
@@ -197,7 +197,7 @@ def test_the_stand_in_of_graphql_fails_as_its_subject_says(
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"' + b"x" * 70_000 + b'"'])
-async def test_the_stand_in_of_graphql_refuses_what_is_no_query(body: bytes) -> None:
+async def test_graphql_sandbox_refuses_non_queries(body: bytes) -> None:
     sent: list[Any] = []
 
     async def receive() -> Any:

@@ -1,4 +1,4 @@
-"""GitHub's GraphQL for many accounts or issues at once, which batches use where the operator has a token."""
+"""GitHub's GraphQL for many accounts or issues at once, which batches use if the operator has a token."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ NOT_FOUND = {"type": "NOT_FOUND", "message": "Could not resolve."}
 
 
 def node_of(number: int) -> dict[str, Any]:
-    """An issue as GraphQL tells it."""
+    """An issue as GraphQL returns it."""
     counted = {"totalCount": number}
     return {"issue": {"type": "Issue", "number": number, "title": "One", "comments": counted, "reactions": counted}}
 
 
-async def test_many_issues_are_one_query_and_tell_the_same_as_one_by_one(tmp_path: Path) -> None:
+async def test_many_issues_use_one_query_with_the_same_records(tmp_path: Path) -> None:
     urls = [ISSUE.format(number) for number in range(1, 61)]
     async with open_test_node(tmp_path, upstreams=TOKEN, environ=ENVIRON) as node:
         data = await assert_billed(node, await post(node, STATS, {"urls": urls}))
@@ -37,7 +37,7 @@ async def test_many_issues_are_one_query_and_tell_the_same_as_one_by_one(tmp_pat
             assert row["record"]["id"] == single["id"]
 
 
-async def test_many_accounts_are_one_query_and_those_without_any_are_not_found(tmp_path: Path) -> None:
+async def test_many_accounts_use_one_query_and_missing_ones_are_not_found(tmp_path: Path) -> None:
     names = ["octocat", "missing-one", "torvalds", "dependabot[bot]"]
     items = [{"platform": "github", "handle": name} for name in names]
     async with open_test_node(tmp_path, upstreams=TOKEN, environ=ENVIRON) as node:
@@ -47,8 +47,8 @@ async def test_many_accounts_are_one_query_and_those_without_any_are_not_found(t
         assert data["results"][2]["record"] == single
 
 
-async def test_an_issue_that_moved_is_followed_by_the_other_api(tmp_path: Path) -> None:
-    """Goal: GraphQL says of a moved issue that it is not there; only REST leads to its new place."""
+async def test_moved_issue_is_read_from_rest(tmp_path: Path) -> None:
+    """Goal: GraphQL reports a moved issue as missing; only REST leads to its new place."""
 
     def script(asked: str) -> Told | None:
         if asked.endswith("/graphql"):
@@ -69,7 +69,7 @@ async def test_an_issue_that_moved_is_followed_by_the_other_api(tmp_path: Path) 
         ]
 
 
-async def test_a_quota_that_is_used_up_fails_its_rows_and_costs_nothing(tmp_path: Path) -> None:
+async def test_exhausted_quota_fails_its_rows_for_free(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, upstreams=TOKEN, environ=ENVIRON) as node:
         node.upstream.always(told({"data": None, "errors": [{"type": "RATE_LIMITED", "message": "no"}]}))
         answer = await post(node, STATS, {"urls": [ISSUE.format(1), ISSUE.format(2)]})
@@ -78,8 +78,8 @@ async def test_a_quota_that_is_used_up_fails_its_rows_and_costs_nothing(tmp_path
         assert answer.json["credits_used"] == 0
 
 
-def test_variables_carry_what_was_named() -> None:
-    """Goal: nothing that a caller names stands in a query."""
+def test_caller_values_are_sent_as_variables() -> None:
+    """Goal: values from a caller are never inserted into a query."""
 
     call = next(graphql.issues(["ada/tools/5", "bob/x/6"], Args({})))
     assert call.json["variables"] == {

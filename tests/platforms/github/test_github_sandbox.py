@@ -1,4 +1,4 @@
-"""GitHub's stand-in: composites with and without their legs, walks to the last page, failures by name."""
+"""GitHub's stand-in: composites with and without their legs, walks to the last page, failures by trigger word."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from upstreams.platforms.github import PLATFORM
 
 
 def partly(*working: str) -> Upstream:
-    """The stand-in, of which only the calls whose path ends like one of `working` succeed."""
+    """The stand-in, in which only calls whose path ends like one of `working` succeed."""
     sandbox = from_sandbox()
 
     def upstream(host_and_path: str, call: Call) -> Answer:
@@ -24,7 +24,7 @@ def partly(*working: str) -> Upstream:
     return upstream
 
 
-def test_a_dossier_names_its_legs_and_stands_without_the_optional_ones() -> None:
+def test_dossier_lists_its_legs_and_tolerates_missing_optional_ones() -> None:
     whole = drive(PLATFORM, "repo/dossier", {"url": REPO}, from_sandbox())
     assert isinstance(whole, Single)
     assert [leg.endpoint for leg in whole.legs] == [
@@ -41,12 +41,12 @@ def test_a_dossier_names_its_legs_and_stands_without_the_optional_ones() -> None
     assert [bool(leg.answer) for leg in half.legs] == [True, True, False, False]
 
 
-def test_a_dossier_without_its_repository_is_refused() -> None:
+def test_dossier_without_its_repository_is_refused() -> None:
     with pytest.raises(UpstreamFailed):
         drive(PLATFORM, "repo/dossier", {"url": REPO}, partly("/readme"))
 
 
-def test_velocity_counts_what_moved_before_now() -> None:
+def test_velocity_counts_past_activity() -> None:
     repos = [
         {"pushed_at": "2024-12-20T00:00:00Z", "created_at": "2024-06-01T00:00:00Z", "stargazers_count": 5},
         {"pushed_at": "2024-03-01T00:00:00Z", "created_at": "2020-01-01T00:00:00Z", "stargazers_count": 2},
@@ -69,7 +69,7 @@ def test_velocity_counts_what_moved_before_now() -> None:
     assert alone.record["velocity"] is None
 
 
-def test_velocity_without_a_list_of_repositories_stands_without_that_part() -> None:
+def test_velocity_without_repositories_keeps_the_profile() -> None:
     def upstream(host_and_path: str, _call: Call) -> Answer:
         return told({"message": "odd"} if host_and_path.endswith("/repos") else {"id": 1, "login": "octocat"})
 
@@ -79,7 +79,7 @@ def test_velocity_without_a_list_of_repositories_stands_without_that_part() -> N
     assert [bool(leg.answer) for leg in found.legs] == [True, False]
 
 
-def test_velocity_counts_no_movement_that_nobody_told() -> None:
+def test_velocity_of_unknown_activity_is_null() -> None:
     def upstream(host_and_path: str, _call: Call) -> Answer:
         return told([{"id": 5}, {"id": 6}] if host_and_path.endswith("/repos") else {"id": 1})
 
@@ -96,7 +96,7 @@ def test_velocity_counts_no_movement_that_nobody_told() -> None:
 @pytest.mark.parametrize(
     ("resource", "params"), [("repo/dossier", {"url": REPO}), ("user/profile-velocity", {"handle": "octocat"})]
 )
-def test_a_composite_about_nothing_is_not_found(resource: str, params: Mapping[str, str | int]) -> None:
+def test_composite_of_a_missing_subject_is_not_found(resource: str, params: Mapping[str, str | int]) -> None:
     with pytest.raises(NotFound):
         drive(PLATFORM, resource, params, always({}))
 
@@ -124,24 +124,24 @@ SINGLES: Mapping[str, Mapping[str, str | int]] = {
 }
 
 
-def test_every_endpoint_is_tried_against_the_stand_in() -> None:
+def test_every_endpoint_runs_against_the_sandbox() -> None:
     assert {endpoint.resource for endpoint in PLATFORM.endpoints} == LISTS.keys() | SINGLES.keys()
 
 
 @pytest.mark.parametrize("resource", LISTS)
-def test_a_list_of_the_stand_in_has_several_pages_and_a_last_one(resource: str) -> None:
+def test_sandbox_list_has_several_pages_and_an_end(resource: str) -> None:
     pages = walk(PLATFORM, resource, LISTS[resource])
     assert len(pages) > 1
     assert all(page.records for page in pages)
 
 
 @pytest.mark.parametrize("resource", SINGLES)
-def test_a_record_of_the_stand_in_stays_the_same(resource: str) -> None:
+def test_sandbox_record_is_deterministic(resource: str) -> None:
     first, second = (single(resource, SINGLES[resource], from_sandbox()) for _ in range(2))
     assert first == second
 
 
-def test_the_stand_in_tells_the_same_of_an_issue_in_every_call() -> None:
+def test_sandbox_issue_is_the_same_in_every_call() -> None:
     for post in page("repo/issues", {"url": REPO, "state": "closed"}, from_sandbox()).records:
         assert post == single("issue", {"url": post["url"]}, from_sandbox())
         assert post["ext"]["state"] == "closed"
@@ -151,7 +151,7 @@ def test_the_stand_in_tells_the_same_of_an_issue_in_every_call() -> None:
     ("word", "refusal"), [("missing", NotFound), ("throttled", UpstreamThrottled), ("broken", UpstreamFailed)]
 )
 @pytest.mark.parametrize("resource", [*LISTS, *SINGLES])
-def test_the_stand_in_fails_as_its_subject_says(resource: str, word: str, refusal: type[UpstreamError]) -> None:
+def test_sandbox_fails_by_trigger_words(resource: str, word: str, refusal: type[UpstreamError]) -> None:
     params = {
         name: str(value).replace("octocat", word).replace("example", word).replace("trio", word)
         for name, value in {**LISTS, **SINGLES}[resource].items()
@@ -163,7 +163,7 @@ def test_the_stand_in_fails_as_its_subject_says(resource: str, word: str, refusa
         drive(PLATFORM, resource, params, from_sandbox())
 
 
-def test_the_examples_of_the_parameters_work() -> None:
+def test_parameter_examples_work() -> None:
     for endpoint in PLATFORM.endpoints:
         params = {param.name: param.example for param in endpoint.params if param.required}
         assert drive(PLATFORM, endpoint.resource, params, from_sandbox())

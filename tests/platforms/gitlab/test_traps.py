@@ -1,4 +1,4 @@
-"""GitLab's traps: addresses that say the host, two ways of paging, notes of the system, accounts kept private."""
+"""Peculiarities of GitLab: URLs that name the host, two ways of paging, system notes, restricted accounts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def page(resource: str, params: dict[str, Any], upstream: Upstream, **more: Any)
         ("ssh://git@gitlab.com/ada/tools.js.git", "gitlab.com/ada/tools.js"),
     ],
 )
-def test_a_project_has_one_spelling(spelled: str, canonical: str) -> None:
+def test_project_spellings_are_normalized(spelled: str, canonical: str) -> None:
     assert REPO_URL.canonical(spelled) == canonical
 
 
@@ -54,7 +54,7 @@ def test_a_project_has_one_spelling(spelled: str, canonical: str) -> None:
         ("https://git.example.org/a/b/c/-/work_items/7?x=1", "git.example.org/a/b/c/7"),
     ],
 )
-def test_an_issue_has_one_spelling(spelled: str, canonical: str) -> None:
+def test_issue_spellings_are_normalized(spelled: str, canonical: str) -> None:
     assert ISSUE_URL.canonical(spelled) == canonical
 
 
@@ -68,34 +68,34 @@ def test_an_issue_has_one_spelling(spelled: str, canonical: str) -> None:
         ("issue", "gitlab.example.org:8443/a/b/-/issues/7"),
     ],
 )
-def test_an_address_with_a_port_is_refused_and_no_other_project_is_read(resource: str, url: str) -> None:
+def test_url_with_a_port_is_refused(resource: str, url: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         drive(PLATFORM, resource, {"url": url}, by_path([]))
     assert refusal.value.param == "url"
 
 
 @pytest.mark.parametrize("spelled", ["https://gitlab.com/ada", "gitlab.com/ada/tools/-/issues/x", "../x", "a"])
-def test_what_names_no_issue_is_refused(spelled: str) -> None:
+def test_url_without_an_issue_is_refused(spelled: str) -> None:
     with pytest.raises(InvalidArgument):
         ISSUE_URL.canonical(spelled)
 
 
-def test_an_address_says_the_host_to_read_from() -> None:
+def test_url_names_the_host() -> None:
     asked: list[str] = []
     url = "https://git.example.org/a/b/tools/-/issues/7"
     drive(PLATFORM, "issue", {"url": url}, by_path(asked, **{"7": told(TICKET)}))
     assert asked == ["git.example.org/api/v4/projects/a%2Fb%2Ftools/issues/7?"]
 
 
-def test_a_picture_without_a_host_is_on_the_one_that_was_read_from() -> None:
+def test_relative_image_url_uses_the_requested_host() -> None:
     listed = told([{**TICKET, "author": {**ADA, "avatar_url": "/uploads/a.png"}}])
     found = page("repo/issues", {"url": "git.example.org/a/b"}, by_path([], issues=listed))
     assert found.records[0]["author"]["avatar_url"] == "https://git.example.org/uploads/a.png"
 
 
 @pytest.mark.parametrize(("header", "following"), [("2", {"p": 2}), ("", None)])
-def test_a_header_tells_the_next_page_and_is_empty_on_the_last(header: str, following: Any) -> None:
-    """A page without the system's notes may be short, and the list goes on all the same."""
+def test_next_page_header_is_empty_on_the_last_page(header: str, following: Any) -> None:
+    """A page without system notes may be short although the list continues."""
     notes = told([SAID, {**SAID, "id": 91, "system": True}], x_next_page=header)
     found = page(*ISSUE, by_path([], notes=notes))
     assert ([one["id"] for one in found.records], found.next) == (["90"], following)
@@ -105,8 +105,8 @@ def test_a_header_tells_the_next_page_and_is_empty_on_the_last(header: str, foll
     ("number", "limit", "following"),
     [(499, 100, {"p": 500}), (500, 100, None), (1665, 30, {"p": 1666}), (1666, 30, None)],
 )
-def test_a_list_ends_where_gitlab_takes_no_larger_offset(number: int, limit: int, following: Any) -> None:
-    """It names a next page all the same, and refuses that one with a 405."""
+def test_list_ends_at_the_maximum_offset(number: int, limit: int, following: Any) -> None:
+    """GitLab still names a next page, and refuses it with a 405."""
     projects = told([TOOLS], x_next_page=str(number + 1))
     found = page("search", {"query": "x", "limit": limit}, by_path([], projects=projects), cursor={"p": number})
     assert found.next == following
@@ -119,9 +119,7 @@ def test_a_list_ends_where_gitlab_takes_no_larger_offset(number: int, limit: int
         ("page=2&per_page=20", {"p": 2}, "page=2"),
     ],
 )
-def test_an_accounts_projects_go_on_by_their_numbers_or_by_pages_on_older_servers(
-    link: str, following: Any, asks: str
-) -> None:
+def test_account_projects_use_keyset_or_page_paging(link: str, following: Any, asks: str) -> None:
     asked: list[str] = []
     projects = told([TOOLS], link=f'<https://gitlab.com/api/v4/users/22/projects?{link}>; rel="next"')
     upstream = by_path(asked, users=told([ADA]), projects=projects)
@@ -138,7 +136,7 @@ def profile(answer: Answer) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_an_account_that_is_kept_from_strangers_is_what_the_list_tells_of_it(status: int) -> None:
+def test_restricted_account_is_read_from_the_list(status: int) -> None:
     words = {401: "401 Unauthorized", 403: "403 Forbidden", 404: "404 User Not Found"}
     kept = profile(told({"message": words[status]}, status))
     assert (kept["username"], kept["bio"]) == ("ada", None)
@@ -146,13 +144,13 @@ def test_an_account_that_is_kept_from_strangers_is_what_the_list_tells_of_it(sta
 
 
 @pytest.mark.parametrize(("status", "refusal"), [(429, UpstreamThrottled), (500, UpstreamFailed)])
-def test_an_account_that_did_not_come_is_not_taken_for_a_lesser_one(status: int, refusal: type[UpstreamError]) -> None:
+def test_failed_account_read_does_not_use_the_list(status: int, refusal: type[UpstreamError]) -> None:
     with pytest.raises(refusal):
         profile(told({"message": "no"}, status))
 
 
 @pytest.mark.parametrize(("status", "message"), [(401, "401 Unauthorized"), (403, "403 Forbidden")])
-def test_what_only_some_may_see_is_private(status: int, message: str) -> None:
+def test_restricted_item_is_private(status: int, message: str) -> None:
     with pytest.raises(NotFound) as refusal:
         page("repo/issues", {"repo": "ada/tools"}, by_path([], issues=told({"message": message}, status)))
     assert refusal.value.reason == "account_private"
@@ -161,12 +159,12 @@ def test_what_only_some_may_see_is_private(status: int, message: str) -> None:
 @pytest.mark.parametrize(
     ("body", "kind"), [("Forbidden\n", "text/plain"), ("<html><title>403 Forbidden</title></html>", "text/html")]
 )
-def test_a_403_of_what_stands_before_gitlab_is_a_failure(body: str, kind: str) -> None:
+def test_proxy_403_is_a_failure(body: str, kind: str) -> None:
     with pytest.raises(UpstreamFailed):
         page("repo/issues", {"repo": "ada/tools"}, by_path([], issues=told(body, 403, content_type=kind)))
 
 
-def test_older_servers_call_topics_tags() -> None:
+def test_older_servers_send_topics_as_tags() -> None:
     old = {name: value for name, value in TOOLS.items() if name != "topics"} | {"tag_list": ["old"]}
     found = page("search", {"query": "x"}, by_path([], projects=told([TOOLS, old])))
     assert [one["topics"] for one in found.records] == [["parsers"], ["old"]]

@@ -1,4 +1,4 @@
-"""Hacker News from its other source: Firebase's items and threads, Algolia's newest."""
+"""Hacker News from its other sources: items and threads of Firebase, newest stories of Algolia."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ITEM = "hacker-news.firebaseio.com/v0/item/"
 
 
 def items(*entries: Json) -> Upstream:
-    """Firebase with these items; what it has no such item for it answers with `null`."""
+    """Firebase with these items; it answers `null` for any other item."""
     known = {str(entry["id"]): entry for entry in entries}
 
     def answer(host_and_path: str, _call: Call) -> Answer:
@@ -56,7 +56,7 @@ def record(resource: str, params: Mapping[str, str | int], upstream: Upstream) -
 @pytest.mark.parametrize(
     "file", ["firebase_item_8863_story.json", "firebase_item_126809_poll.json", "firebase_item_192327_job.json"]
 )
-def test_a_recorded_item_is_a_story(file: str) -> None:
+def test_recorded_item_is_a_story(file: str) -> None:
     body = recorded("hackernews", file).body
     found = record("story", {"id": str(body["id"])}, always(body))
     expected = cases.post(body)
@@ -64,14 +64,14 @@ def test_a_recorded_item_is_a_story(file: str) -> None:
     assert found == {name: value for name, value in expected.items() if name != "published_at"}
 
 
-def test_a_recorded_account_is_an_author() -> None:
+def test_recorded_account_is_an_author() -> None:
     body = recorded("hackernews", "firebase_user_jl.json").body
     found = record("profile", {"handle": "jl"}, always(body))
     assert (found["id"], found["likes_count"]) == (body["id"], body["karma"])
     assert found["joined_at"] is not None
 
 
-def test_a_recorded_comment_is_no_story() -> None:
+def test_recorded_comment_is_not_a_story() -> None:
     body = recorded("hackernews", "firebase_item_2921983_comment.json").body
     for resource in ("story", "story/comments"):
         with pytest.raises(NotFound):
@@ -79,14 +79,14 @@ def test_a_recorded_comment_is_no_story() -> None:
 
 
 @pytest.mark.parametrize("resource", ["story", "story/comments"])
-def test_what_is_null_does_not_exist_and_what_is_no_number_is_refused_before_any_call(resource: str) -> None:
+def test_null_is_not_found_and_non_number_is_refused(resource: str) -> None:
     with pytest.raises(NotFound):
         drive(PLATFORM, resource, {"id": "7"}, always(None), rung_index=1)
     with pytest.raises(InvalidArgument):
         drive(PLATFORM, resource, {"id": "seven"}, always(None), rung_index=1)
 
 
-def test_a_thread_is_put_together_from_its_items() -> None:
+def test_thread_is_assembled_from_its_items() -> None:
     upstream = items(story(1, 2), item(1, 11, 12), item(2), item(11, 111), item(12), item(111))
     page = threads(upstream)
     assert (page.next, page.warnings) == (None, ())
@@ -96,7 +96,7 @@ def test_a_thread_is_put_together_from_its_items() -> None:
     assert (second["text"], second["post_id"], second["replies"]) == ("Comment 2", "7", [])
 
 
-def test_a_page_is_a_part_of_the_comments_at_the_top() -> None:
+def test_page_is_a_slice_of_the_top_level_comments() -> None:
     upstream = items(story(1, 2, 3), item(1, 11), item(2), item(3), item(11))
     first = threads(upstream, limit=2)
     assert ([row["id"] for row in first.records], first.next) == (["1", "2"], {"o": 2})
@@ -106,7 +106,7 @@ def test_a_page_is_a_part_of_the_comments_at_the_top() -> None:
     assert threads(items(story())) == Page([])
 
 
-def test_a_deleted_comment_is_a_tombstone_that_keeps_its_replies() -> None:
+def test_deleted_comment_is_a_tombstone_with_replies() -> None:
     gone = {"id": 1, "deleted": True, "kids": [11], "type": "comment"}
     [found] = threads(items(story(1), gone, item(11))).records
     assert (found["text"], found["author"], found["flags"]["deleted"]) == (None, None, True)
@@ -114,25 +114,25 @@ def test_a_deleted_comment_is_a_tombstone_that_keeps_its_replies() -> None:
 
 
 @pytest.mark.parametrize("kids", ["12", {"0": 12}, 12, True, [None, "12", {"id": 12}, True, 1.0]])
-def test_replies_that_cannot_be_told_take_no_comment_with_them(kids: Any) -> None:
+def test_unreadable_replies_keep_their_comment(kids: Any) -> None:
     page = threads(items(story(1, 2), item(1) | {"kids": kids}, item(2, 21), item(21)))
     assert [row["id"] for row in page.records] == ["1", "2"]
     assert [len(row["replies"]) for row in page.records] == [0, 1]
 
 
 @pytest.mark.parametrize("body", [{}, {"error": "odd"}, story() | {"kids": "12"}, story() | {"kids": {"0": 12}}])
-def test_what_is_no_item_is_no_story_without_comments(body: Json) -> None:
+def test_non_item_is_not_an_empty_story(body: Json) -> None:
     with pytest.raises(UpstreamFailed):
         threads(always(body))
 
 
-def test_comments_that_do_not_come_are_left_out_and_said() -> None:
+def test_missing_comments_are_skipped_with_a_warning() -> None:
     page = threads(items(story(1, 2), item(1, 11)))
     assert ([row["id"] for row in page.records], page.records[0]["replies"]) == (["1"], [])
     assert page.warnings == ("2 of 3 items are left out: The upstream answered without data.",)
 
 
-def test_a_thread_of_which_nothing_comes_is_a_failure_and_no_empty_page() -> None:
+def test_thread_without_any_comment_is_a_failure() -> None:
     def answer(host_and_path: str, _call: Call) -> Answer:
         return told(story(1, 2)) if host_and_path.endswith("/7.json") else told("busy", 503)
 
@@ -140,7 +140,7 @@ def test_a_thread_of_which_nothing_comes_is_a_failure_and_no_empty_page() -> Non
         threads(answer)
 
 
-def test_a_front_page_of_which_nothing_comes_is_a_failure_too() -> None:
+def test_front_page_without_any_item_is_a_failure() -> None:
     def answer(host_and_path: str, _call: Call) -> Answer:
         return told([1, 2]) if host_and_path.endswith("topstories.json") else told("busy", 503)
 
@@ -148,7 +148,7 @@ def test_a_front_page_of_which_nothing_comes_is_a_failure_too() -> None:
         drive(PLATFORM, "top", {}, answer)
 
 
-def test_at_most_300_comments_are_asked_for_and_the_rest_is_said_to_be_missing() -> None:
+def test_at_most_300_comments_are_requested_with_a_warning() -> None:
     calls: list[str] = []
     upstream = items(story(1, 2), item(1, *range(100, 300)), item(2, *range(400, 600)), *map(item, range(100, 600)))
 
@@ -162,22 +162,22 @@ def test_at_most_300_comments_are_asked_for_and_the_rest_is_said_to_be_missing()
     assert page.warnings == ("replies beyond the first 300 comments are left out",)
 
 
-def test_a_thread_is_read_no_deeper_than_it_can_be_written() -> None:
+def test_thread_depth_is_limited_for_encoding() -> None:
     page = threads(items(story(1_000), *(item(number, number + 1) for number in range(1_000, 1_200))))
     assert page.warnings == ("replies below level 100 are left out",)
     assert orjson.dumps(page.records).count(b'"parent_id"') == 100
 
 
 @given(st.dictionaries(st.integers(1, 12), st.lists(st.integers(1, 12), max_size=4), max_size=12))
-def test_whatever_hangs_together_is_read_once_also_in_circles(kids: dict[int, list[int]]) -> None:
-    """Method: comments that name each other at random, themselves included."""
+def test_cyclic_threads_are_read_once(kids: dict[int, list[int]]) -> None:
+    """Method: comments that refer to each other at random, including themselves."""
     upstream = items(story(*range(1, 5)), *(item(number, *below) for number, below in kids.items() if number != 7))
     page = threads(upstream)
     ids = [part.split(b'"')[0] for part in orjson.dumps(page.records).split(b'{"id":"')[1:]]
     assert len(ids) - ids.count(b"ada") == len(set(ids) - {b"ada"})
 
 
-def test_the_newest_are_algolias_stories_or_jobs_by_date() -> None:
+def test_newest_stories_and_jobs_come_from_algolia_by_date() -> None:
     asked: list[str] = []
 
     def answer(host_and_path: str, call: Call) -> Answer:

@@ -1,4 +1,4 @@
-"""Hacker News: what its answers become, what its refusals mean, and how its lists end."""
+"""Hacker News: the records from its answers, the meaning of its refusals, and the ends of its lists."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def page(resource: str, params: Params, upstream: Upstream, **more: Any) -> Page
 
 
 def by_path(bodies: Mapping[str, Any]) -> Upstream:
-    """An upstream that answers a call by how its path ends; what is not told is a server's error."""
+    """An upstream that answers a call by the end of its path; other paths are a server error."""
 
     def answer(host_and_path: str, _call: Call) -> Answer:
         found = next((end for end in bodies if host_and_path.endswith(end)), None)
@@ -82,7 +82,7 @@ def searched(params: Params, **more: Any) -> tuple[str, Call]:
     return call
 
 
-def test_every_endpoint_of_the_plan_is_there() -> None:
+def test_planned_endpoints_exist() -> None:
     assert {endpoint.resource for endpoint in PLATFORM.endpoints} == LISTS.keys() | SINGLES.keys()
 
 
@@ -90,24 +90,24 @@ def test_every_endpoint_of_the_plan_is_there() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_recorded_answer_becomes_the_records_of_the_table(case: Case) -> None:
+def test_recorded_answer_matches_its_table(case: Case) -> None:
     check(PLATFORM, case)
 
 
 @pytest.mark.parametrize("file", ["126809_poll", "192327_job", "8863_story", "2921983_comment"])
-def test_a_recorded_item_of_firebase_becomes_the_post_of_the_table(file: str) -> None:
+def test_recorded_firebase_item_matches_its_table(file: str) -> None:
     item = recorded("hackernews", f"firebase_item_{file}.json").body
     upstream = by_path({"/topstories.json": [item["id"]], f"/item/{item['id']}.json": item})
     published_at = datetime.fromtimestamp(item["time"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     assert page("top", {}, upstream).records == [{**cases.post(item), "published_at": published_at}]
 
 
-def test_a_recorded_page_in_the_middle_leads_to_the_one_after_it() -> None:
+def test_recorded_middle_page_leads_to_the_next() -> None:
     body = recorded("hackernews", "algolia_search__tags_ask_hn__page_2__query_apple.json").body
     assert page("search", {"query": "apple"}, always(body), cursor={"p": 2}).next == {"p": 3}
 
 
-def test_a_profile_without_its_date_gets_it_from_firebase() -> None:
+def test_profile_date_comes_from_firebase() -> None:
     user = recorded("hackernews", "firebase_user_jl.json").body
     algolia = {"username": "jl", "about": user["about"], "karma": user["karma"]}
     found = record("profile", {"handle": "jl"}, by_path({"/users/jl": algolia, "/v0/user/jl.json": user}))
@@ -115,13 +115,13 @@ def test_a_profile_without_its_date_gets_it_from_firebase() -> None:
 
 
 @pytest.mark.parametrize("other", [None, "", [], {"id": "jl"}])
-def test_a_profile_stands_without_its_date(other: Any) -> None:
+def test_profile_without_a_date_is_returned(other: Any) -> None:
     bodies = {"/users/jl": {"username": "jl", "karma": 1}, "/v0/user/jl.json": other}
     assert record("profile", {"handle": "jl"}, by_path(bodies))["joined_at"] is None
     assert record("profile", {"handle": "jl"}, by_path({"/users/jl": bodies["/users/jl"]}))["joined_at"] is None
 
 
-def test_firebase_is_not_asked_when_algolia_told_the_date() -> None:
+def test_firebase_is_not_called_if_algolia_has_the_date() -> None:
     body = {"username": "pg", "created_at": "2006-10-09T18:21:32.000Z"}
     assert [path for path, _ in calls_of("profile", {"handle": "@pg"}, always(body))] == [
         "hn.algolia.com/api/v1/users/pg"
@@ -149,33 +149,33 @@ def test_firebase_is_not_asked_when_algolia_told_the_date() -> None:
         ),
     ],
 )
-def test_a_search_says_what_it_wants_in_algolias_words(params: Params, path: str, query: Params) -> None:
+def test_search_uses_algolias_parameters(params: Params, path: str, query: Params) -> None:
     host_and_path, call = searched(params)
     assert host_and_path == f"hn.algolia.com/api/v1/{path}"
     sent = {name: value for name, value in call.query.items() if value is not None}
     assert sent == {**query, "page": 0, "hitsPerPage": 20}
 
 
-def test_a_later_page_is_asked_for_by_its_number() -> None:
+def test_later_page_is_requested_by_number() -> None:
     assert searched({"query": "trio", "limit": 7}, cursor={"p": 4})[1].target("").endswith("page=4&hitsPerPage=7")
 
 
 @pytest.mark.parametrize(
     "tags", ["story", "(story,poll)", "comment,author_some-one_1", "(story,poll),(show_hn,ask_hn)"]
 )
-def test_tags_are_words_with_commas_and_parentheses(tags: str) -> None:
+def test_tags_allow_commas_and_parentheses(tags: str) -> None:
     assert searched({"query": "*", "tags": tags})[1].query["tags"] == tags
 
 
 @pytest.mark.parametrize("tags", ["(story", "story,", ",", "()", "a b", "((story))", "story)(", "écrit"])
-def test_tags_that_cannot_be_read_are_refused_before_any_call(tags: str) -> None:
+def test_invalid_tags_are_refused_before_any_call(tags: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         searched({"query": "*", "tags": tags})
     assert refusal.value.param == "tags"
 
 
 @pytest.mark.parametrize("name", ["since", "until"])
-def test_a_time_that_is_none_is_refused_before_any_call(name: str) -> None:
+def test_invalid_time_is_refused_before_any_call(name: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         searched({"query": "*", name: "last week"})
     assert refusal.value.param == name
@@ -192,7 +192,7 @@ def test_a_time_that_is_none_is_refused_before_any_call(name: str) -> None:
         (0, None, None, None),
     ],
 )
-def test_pages_count_from_zero_and_the_last_one_is_known_by_its_number(
+def test_pages_count_from_zero_up_to_the_page_count(
     asked: int, told_page: int | None, pages: int | None, following: Params | None
 ) -> None:
     body = {"hits": [], "nbHits": 3, "page": told_page, "nbPages": pages}
@@ -200,7 +200,7 @@ def test_pages_count_from_zero_and_the_last_one_is_known_by_its_number(
     assert (found.next, found.total) == (following, 3)
 
 
-def test_a_comment_that_a_search_finds_is_a_post_that_names_its_story() -> None:
+def test_found_comment_is_a_post_with_its_story() -> None:
     hit = {
         "_tags": ["comment", "author_ada", "story_7"],
         "author": "ada",
@@ -224,7 +224,7 @@ def test_a_comment_that_a_search_finds_is_a_post_that_names_its_story() -> None:
     }
 
 
-def test_a_title_is_text_and_keeps_what_looks_like_markup() -> None:
+def test_title_is_text_and_keeps_apparent_markup() -> None:
     hit = {"objectID": "1", "title": "Vec<T> &amp; friends", "story_text": "<b>Why?</b>"}
     [found] = page("search", {"query": "vec"}, always({"hits": [hit]})).records
     assert found["content"]["text"] == "Vec<T> & friends\n\nWhy?"
@@ -235,19 +235,19 @@ def test_a_title_is_text_and_keeps_what_looks_like_markup() -> None:
 
 @pytest.mark.parametrize("kind", ["comment", "pollopt"])
 @pytest.mark.parametrize("resource", ["story", "story/comments"])
-def test_a_number_that_is_no_storys_is_not_found(resource: str, kind: str) -> None:
+def test_number_that_is_not_a_story_is_not_found(resource: str, kind: str) -> None:
     with pytest.raises(NotFound):
         drive(PLATFORM, resource, {"id": "8863"}, always({"id": 8863, "type": kind, "children": []}))
 
 
 @pytest.mark.parametrize("resource", ["story", "story/comments"])
 @pytest.mark.parametrize("story_id", ["x", "-1", "8863/../1", "\u0661"])
-def test_what_is_no_number_is_refused_before_any_call(resource: str, story_id: str) -> None:
+def test_non_number_is_refused_before_any_call(resource: str, story_id: str) -> None:
     with pytest.raises(InvalidArgument):
         drive(PLATFORM, resource, {"id": story_id}, always({}))
 
 
-def test_a_story_is_read_from_an_item_with_its_thread() -> None:
+def test_story_is_read_from_an_item_with_its_thread() -> None:
     item = {
         "id": 8863,
         "created_at": "2007-04-04T19:16:40.000Z",
@@ -270,7 +270,7 @@ def _thread(comment_id: int, *children: Json, **more: Any) -> Json:
     return {"id": comment_id, "type": "comment", "story_id": 7, "children": list(children), **words, **more}
 
 
-def test_comments_come_with_the_replies_to_them() -> None:
+def test_comments_include_their_replies() -> None:
     story = {"id": 7, "type": "story", "children": [_thread(8, _thread(9, parent_id=8), parent_id=7)]}
     [found] = page("story/comments", {"id": "7"}, always(story)).records
     assert found == {
@@ -298,14 +298,14 @@ def test_comments_come_with_the_replies_to_them() -> None:
         {"deleted": True, "dead": False, "author": "ada"},
     ],
 )
-def test_a_deleted_comment_is_a_tombstone_that_keeps_its_replies(gone: Json) -> None:
+def test_deleted_comment_is_a_tombstone_with_replies(gone: Json) -> None:
     story = {"id": 7, "type": "story", "children": [_thread(8, _thread(9), **gone)]}
     [found] = page("story/comments", {"id": "7"}, always(story)).records
     assert (found["text"], found["author"], found["flags"]["deleted"]) == (None, None, True)
     assert [reply["flags"]["deleted"] for reply in found["replies"]] == [None]
 
 
-def test_comments_are_paged_by_offset_over_the_threads() -> None:
+def test_comments_are_paged_by_offset_over_threads() -> None:
     upstream = always({"id": 7, "type": "story", "children": [_thread(number) for number in range(5)]})
     pages = [page("story/comments", {"id": "7", "limit": 2}, upstream, cursor={"o": start}) for start in (0, 2, 4, 6)]
     assert [[found["id"] for found in part.records] for part in pages] == [["0", "1"], ["2", "3"], ["4"], []]
@@ -313,12 +313,12 @@ def test_comments_are_paged_by_offset_over_the_threads() -> None:
 
 
 @pytest.mark.parametrize("children", [[], None])
-def test_a_story_without_comments_has_an_empty_list(children: Any) -> None:
+def test_story_without_comments_has_an_empty_list(children: Any) -> None:
     assert page("story/comments", {"id": "7"}, always({"id": 7, "type": "story", "children": children})) == Page([])
 
 
 @pytest.mark.parametrize(("levels", "warned"), [(100, False), (101, True), (400, True)])
-def test_a_thread_is_read_a_hundred_levels_deep_and_says_so(levels: int, warned: bool) -> None:
+def test_thread_is_read_to_100_levels_with_a_warning(levels: int, warned: bool) -> None:
     node = _thread(levels)
     for number in range(levels - 1, 0, -1):
         node = _thread(number, node)
@@ -335,7 +335,7 @@ def _items(*numbers: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("resource", "name"), FRONT_PAGES.items())
-def test_a_front_page_asks_for_the_list_and_then_its_items(resource: str, name: str) -> None:
+def test_front_page_requests_the_list_and_its_items(resource: str, name: str) -> None:
     upstream = by_path({f"/{name}.json": [3, 1, 2], **_items(1, 2, 3)})
     made = calls_of(resource, {"limit": 2}, upstream)
     base = "hacker-news.firebaseio.com/v0"
@@ -346,20 +346,20 @@ def test_a_front_page_asks_for_the_list_and_then_its_items(resource: str, name: 
     assert ([post["id"] for post in last.records], last.next) == (["2"], None)
 
 
-def test_items_that_are_gone_are_left_out_and_counted() -> None:
+def test_deleted_items_are_skipped_and_counted() -> None:
     upstream = by_path({"/topstories.json": [1, 2, 3], **_items(1, 3), "/item/2.json": None})
     found = page("top", {}, upstream)
     assert [post["id"] for post in found.records] == ["1", "3"]
     assert found.warnings == ("1 of 3 items are left out: The upstream answered without data.",)
 
 
-def test_items_that_cannot_be_read_do_not_take_the_others_with_them() -> None:
+def test_unreadable_items_do_not_affect_others() -> None:
     found = page("top", {}, by_path({"/topstories.json": [1, 2, 3], **_items(2), "/item/3.json": "gone"}))
     assert [post["id"] for post in found.records] == ["2"]
     assert found.warnings[0].startswith("2 of 3 items are left out: ")
 
 
-def test_a_deleted_item_of_a_front_page_is_flagged() -> None:
+def test_deleted_front_page_item_is_flagged() -> None:
     bodies = {
         "/topstories.json": [1, 2],
         "/item/1.json": {"id": 1, "deleted": True},
@@ -368,7 +368,7 @@ def test_a_deleted_item_of_a_front_page_is_flagged() -> None:
     assert [post["flags"]["deleted"] for post in page("top", {}, by_path(bodies)).records] == [True, False]
 
 
-def test_a_list_that_became_shorter_ends_where_it_ends() -> None:
+def test_shortened_list_ends_early() -> None:
     assert page("top", {}, by_path({"/topstories.json": [1, 2]}), cursor={"o": 20}) == Page([])
     assert page("top", {}, by_path({"/topstories.json": []})) == Page([])
 
@@ -376,7 +376,7 @@ def test_a_list_that_became_shorter_ends_where_it_ends() -> None:
 # What is not told, and what cannot be read
 
 
-def test_what_is_not_sent_is_null_and_never_a_zero() -> None:
+def test_missing_values_are_null_and_not_zero() -> None:
     story = record("story", {"id": "1"}, always({"id": 1}))
     assert story["content"] == {"text": None, "media_urls": [], "thumbnail_url": None, "duration_seconds": None}
     assert {value for part in ("engagement", "flags", "ext") for value in story[part].values()} == {None}
@@ -385,12 +385,12 @@ def test_what_is_not_sent_is_null_and_never_a_zero() -> None:
     assert {name for name, value in author.items() if value is not None} == {"id", "username", "url", "ext"}
 
 
-def test_a_count_below_zero_is_null_and_points_may_be_below_it() -> None:
+def test_negative_count_is_null_but_points_may_be_negative() -> None:
     story = record("story", {"id": "1"}, always({"id": 1, "descendants": -1, "points": -3}))
     assert (story["engagement"]["comments"], story["engagement"]["likes"]) == (None, -3)
 
 
-def test_a_hit_that_is_null_or_has_nothing_in_it_takes_no_other_with_it() -> None:
+def test_empty_hit_does_not_affect_others() -> None:
     names = ("title", "url", "author", "points", "num_comments", "story_text", "created_at", "created_at_i", "_tags")
     empty = {"objectID": "2", **dict.fromkeys(names), "children": None}
     hits = [{"objectID": "1", "title": "One"}, None, empty, [], "gone", {"objectID": "3", "title": "Three"}]
@@ -416,7 +416,7 @@ def test_a_hit_that_is_null_or_has_nothing_in_it_takes_no_other_with_it() -> Non
         ("top", {}, "<html>Sorry</html>"),
     ],
 )
-def test_a_body_of_another_shape_is_a_failure_of_the_upstream(resource: str, params: Params, body: Any) -> None:
+def test_unexpected_body_is_an_upstream_failure(resource: str, params: Params, body: Any) -> None:
     with pytest.raises(UpstreamFailed):
         drive(PLATFORM, resource, params, always(body))
 
@@ -432,7 +432,7 @@ def test_a_body_of_another_shape_is_a_failure_of_the_upstream(resource: str, par
     ],
 )
 @pytest.mark.parametrize("resource", [*LISTS, *SINGLES])
-def test_a_refusal_means_the_same_everywhere(resource: str, upstream: Upstream, refusal: type[UpstreamError]) -> None:
+def test_refusal_means_the_same_at_both_apis(resource: str, upstream: Upstream, refusal: type[UpstreamError]) -> None:
     with pytest.raises(refusal):
         drive(PLATFORM, resource, {**LISTS, **SINGLES}[resource], upstream)
 
@@ -467,7 +467,7 @@ _JSON = st.recursive(
 
 
 @given(body=_JSON, resource=st.sampled_from([*LISTS, *SINGLES]))
-def test_whatever_comes_is_read_or_refused(body: Any, resource: str) -> None:
+def test_any_body_is_read_or_refused(body: Any, resource: str) -> None:
     with suppress(UpstreamError):
         drive(PLATFORM, resource, {**LISTS, **SINGLES}[resource], always(body))
 
@@ -476,13 +476,13 @@ def test_whatever_comes_is_read_or_refused(body: Any, resource: str) -> None:
 
 
 @pytest.mark.parametrize("resource", LISTS)
-def test_a_list_of_the_stand_in_has_several_pages_and_a_last_one(resource: str) -> None:
+def test_sandbox_list_has_several_pages_and_an_end(resource: str) -> None:
     pages = walk(PLATFORM, resource, LISTS[resource])
     assert len(pages) > 1
     assert all(found.records for found in pages)
 
 
-def test_the_stand_in_tells_the_same_of_a_story_in_every_call() -> None:
+def test_sandbox_story_is_the_same_in_every_call() -> None:
     for found in [*page("search", {"query": "x"}, from_sandbox()).records, *page("top", {}, from_sandbox()).records]:
         story = record("story", {"id": found["id"]}, from_sandbox())
         text = found["content"]["text"].replace("x: ", "", 1)  # what a search finds has the words of the query
@@ -493,7 +493,7 @@ def test_the_stand_in_tells_the_same_of_a_story_in_every_call() -> None:
         )
 
 
-def test_the_stand_in_finds_stories_of_the_days_that_are_asked_for() -> None:
+def test_sandbox_finds_stories_in_the_requested_days() -> None:
     asked = {"query": "trio", "since": "2026-01-30", "until": "2026-02-02", "sort": "recent"}
     found = page("search", asked, from_sandbox()).records
     assert found
@@ -502,7 +502,7 @@ def test_the_stand_in_finds_stories_of_the_days_that_are_asked_for() -> None:
     assert [one["published_at"] for one in found] == sorted((one["published_at"] for one in found), reverse=True)
 
 
-def test_the_stand_in_finds_comments_and_refuses_them_as_stories() -> None:
+def test_sandbox_comments_are_not_stories() -> None:
     found = page("search", {"query": "x", "tags": "comment"}, from_sandbox()).records[0]
     assert found["ext"]["type"] == "comment"
     thread = page("story/comments", {"id": found["ext"]["story_id"]}, from_sandbox()).records
@@ -511,17 +511,17 @@ def test_the_stand_in_finds_comments_and_refuses_them_as_stories() -> None:
         record("story", {"id": found["id"]}, from_sandbox())
 
 
-def test_the_stand_ins_thread_nests_and_has_a_tombstone() -> None:
+def test_sandbox_thread_is_nested_and_has_a_tombstone() -> None:
     threads = page("story/comments", LISTS["story/comments"], from_sandbox()).records
     assert any(found["flags"]["deleted"] for found in threads)
     assert any(found["replies"] for found in threads)
 
 
-def test_the_stand_ins_accounts_have_a_date() -> None:
+def test_sandbox_accounts_have_a_date() -> None:
     assert record("profile", {"handle": "ada"}, from_sandbox())["joined_at"]
 
 
-def test_an_item_of_the_stand_ins_lists_is_gone() -> None:
+def test_sandbox_list_has_a_deleted_item() -> None:
     assert any(found.warnings for found in walk(PLATFORM, "top", {}))
 
 
@@ -541,16 +541,16 @@ def test_an_item_of_the_stand_ins_lists_is_gone() -> None:
         ("search", {"query": "broken"}, UpstreamFailed),
     ],
 )
-def test_the_stand_in_fails_as_its_subject_says(resource: str, params: Params, refusal: type[UpstreamError]) -> None:
+def test_sandbox_fails_by_trigger_words(resource: str, params: Params, refusal: type[UpstreamError]) -> None:
     with pytest.raises(refusal):
         drive(PLATFORM, resource, params, from_sandbox())
 
 
-def test_a_search_of_the_stand_in_that_finds_nothing_is_empty() -> None:
+def test_sandbox_search_without_results_is_empty() -> None:
     assert page("search", {"query": "missing"}, from_sandbox()) == Page([], total=0)
 
 
-def test_the_examples_of_the_parameters_work() -> None:
+def test_parameter_examples_work() -> None:
     for endpoint in PLATFORM.endpoints:
         params = {param.name: param.example for param in endpoint.params}
         assert drive(PLATFORM, endpoint.resource, params, from_sandbox())

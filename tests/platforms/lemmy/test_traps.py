@@ -1,4 +1,4 @@
-"""Lemmy: what is odd about it."""
+"""Peculiarities of Lemmy."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from upstreams.platforms.lemmy import PLATFORM
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_an_answer_becomes_the_records_of_the_table(case: Any) -> None:
+def test_answer_matches_its_table(case: Any) -> None:
     check(PLATFORM, case)
 
 
-def test_a_recorded_community_is_read_alike() -> None:
+def test_recorded_community_matches_the_table() -> None:
     view = recorded("lemmy", "v3_real_post.json").body["community_view"]
     result = drive(PLATFORM, "community", {"name": "asklemmy"}, always({"community_view": view}))
     assert isinstance(result, Single)
@@ -27,7 +27,7 @@ def test_a_recorded_community_is_read_alike() -> None:
 
 
 def calls_of(resource: str, *answers: Answer, cursor: Any = None, **params: Any) -> tuple[list[str], Any]:
-    """The places and queries of a read's calls, answered in turn, and its result."""
+    """Return the places and queries of a read's calls, answered in turn, and its result."""
     calls: list[str] = []
     waiting = iter(answers)
 
@@ -38,7 +38,7 @@ def calls_of(resource: str, *answers: Answer, cursor: Any = None, **params: Any)
     return calls, drive(PLATFORM, resource, params, upstream, cursor=cursor)
 
 
-def test_a_server_that_no_longer_knows_version_three_is_asked_in_version_four() -> None:
+def test_server_without_version_3_is_called_with_version_4() -> None:
     calls, page = calls_of(
         "posts", told({}, 404), told({"items": [], "next_page": "P2"}), sort="top_week", scope="local"
     )
@@ -50,18 +50,18 @@ def test_a_server_that_no_longer_knows_version_three_is_asked_in_version_four() 
     assert page.next == {"c": "P2", "v": 4}
 
 
-def test_a_list_that_version_four_began_goes_on_there_without_a_detour() -> None:
+def test_version_4_list_continues_in_version_4() -> None:
     calls, _ = calls_of("post/comments", told({"items": []}), cursor={"c": "P2"}, id="70")
     assert calls == ["lemmy.world/api/v4/comment/list?post_id=70&sort=hot&limit=20&page_cursor=P2"]
 
 
-def test_what_a_server_says_is_missing_is_not_asked_for_twice() -> None:
-    """A 400 says so in 0.19; only a 404 may mean that the path is unknown."""
+def test_definite_not_found_is_not_retried_in_version_4() -> None:
+    """Version 0.19 reports a missing item with a 400; only a 404 may mean that the path is unknown."""
     with pytest.raises(NotFound):
         calls_of("profile", told({"error": "couldnt_find_person"}, 400), handle="nobody")
 
 
-def test_a_failure_of_version_three_is_no_reason_to_ask_version_four() -> None:
+def test_version_3_failure_does_not_try_version_4() -> None:
     with pytest.raises(UpstreamFailed):
         calls_of("profile", told({"error": "unknown"}, 500), handle="ada")
 
@@ -69,23 +69,23 @@ def test_a_failure_of_version_three_is_no_reason_to_ask_version_four() -> None:
 @pytest.mark.parametrize(
     "spelling", ["ada@Lemmy.ml", "@ada@lemmy.ml", "https://lemmy.ml/u/Ada", "lemmy.world/u/ada@lemmy.ml"]
 )
-def test_an_account_has_one_name_in_every_spelling(spelling: str) -> None:
+def test_account_spellings_are_normalized(spelling: str) -> None:
     calls, _ = calls_of("profile", told({"person_view": {"person": {"id": 1}}}), handle=spelling)
     assert calls == ["lemmy.world/api/v3/user?username=ada%40lemmy.ml&limit=1"]
 
 
 @pytest.mark.parametrize("spelling", ["!rust@lemmy.ml", "rust@lemmy.ml", "https://lemmy.ml/c/rust?x=1"])
-def test_a_community_has_one_name_in_every_spelling(spelling: str) -> None:
+def test_community_spellings_are_normalized(spelling: str) -> None:
     calls, _ = calls_of("community", told({"community_view": {"community": {"id": 1}}}), name=spelling)
     assert calls == ["lemmy.world/api/v3/community?name=rust%40lemmy.ml"]
 
 
-def test_a_post_at_an_address_is_read_from_its_own_host() -> None:
+def test_post_url_is_read_from_its_own_host() -> None:
     calls, _ = calls_of("post", told({"post_view": {"post": {"id": 9}}}), url="https://lemmy.ml/post/9?scroll=1")
     assert calls == ["lemmy.ml/api/v3/post?id=9"]
 
 
-def test_a_score_may_be_below_zero() -> None:
+def test_score_may_be_negative() -> None:
     _, result = calls_of("post", told({"post_view": {"counts": {"score": -4}}}), id="9")
     assert result.record["engagement"]["likes"] == -4
 
@@ -93,7 +93,7 @@ def test_a_score_may_be_below_zero() -> None:
 @pytest.mark.parametrize(
     ("resource", "view", "name"), [("profile", "person", "handle"), ("community", "community", "name")]
 )
-def test_what_was_deleted_is_gone_however_good_the_status_is(resource: str, view: str, name: str) -> None:
+def test_deleted_item_with_success_status_is_gone(resource: str, view: str, name: str) -> None:
     body = {f"{view}_view": {view: {"id": 1, "deleted": True}}}
     with pytest.raises(NotFound) as refusal:
         drive(PLATFORM, resource, {name: "ada"}, always(body))

@@ -1,4 +1,4 @@
-"""Mastodon: what is odd about it."""
+"""Peculiarities of Mastodon."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from upstreams.platforms.mastodon import PLATFORM
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_an_answer_becomes_the_records_of_the_table(case: Any) -> None:
+def test_answer_matches_its_table(case: Any) -> None:
     check(PLATFORM, case)
 
 
 @pytest.mark.parametrize(("file", "read"), ROWS, ids=[file for file, _ in ROWS])
-def test_rows_of_other_recorded_lists_are_read_alike(file: str, read: Any) -> None:
+def test_rows_of_recorded_lists_match_the_table(file: str, read: Any) -> None:
     body = recorded("mastodon", file).body
     resource = "followers" if "account" in file or "directory" in file else "profile/posts"
     page = drive(PLATFORM, resource, {"user_id": "1"}, always(body))
@@ -42,7 +42,7 @@ def test_rows_of_other_recorded_lists_are_read_alike(file: str, read: Any) -> No
         "https://fosstodon.org/deck/@Gargron@mastodon.social/media",
     ],
 )
-def test_an_account_has_one_name_in_every_spelling(spelling: str) -> None:
+def test_account_spellings_are_normalized(spelling: str) -> None:
     calls: list[Call] = []
 
     def upstream(place: str, call: Call) -> Answer:
@@ -54,7 +54,7 @@ def test_an_account_has_one_name_in_every_spelling(spelling: str) -> None:
     assert calls[0].query["acct"] == "gargron@mastodon.social"
 
 
-def test_lists_of_an_account_are_asked_for_by_its_number() -> None:
+def test_account_lists_are_requested_by_number() -> None:
     calls: list[str] = []
 
     def upstream(place: str, _call: Call) -> Answer:
@@ -66,8 +66,8 @@ def test_lists_of_an_account_are_asked_for_by_its_number() -> None:
     assert calls == ["lookup", "7/following", "8/following"]
 
 
-def test_replies_to_a_post_at_an_address_come_from_its_own_host() -> None:
-    """Numbers of posts are each host's own: on another one the same number is another post."""
+def test_replies_to_a_post_url_come_from_its_own_host() -> None:
+    """Post numbers belong to each host: on another host, the same number is another post."""
 
     def upstream(place: str, _call: Call) -> Answer:
         assert place == "fosstodon.org/api/v1/statuses/9/context"
@@ -79,7 +79,7 @@ def test_replies_to_a_post_at_an_address_come_from_its_own_host() -> None:
 
 
 @pytest.mark.parametrize("path", ["@ada", "web/@ada", "deck/@ada", "users/ada/statuses"])
-def test_a_post_at_an_address_is_read_from_its_own_host(path: str) -> None:
+def test_post_url_is_read_from_its_own_host(path: str) -> None:
     places: list[str] = []
 
     def upstream(place: str, _call: Call) -> Answer:
@@ -91,20 +91,20 @@ def test_a_post_at_an_address_is_read_from_its_own_host(path: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "x.y:8443", "[::1]", "2130706433"])
-def test_an_address_on_no_public_host_is_refused_before_any_call(host: str) -> None:
+def test_url_on_a_non_public_host_is_refused_before_any_call(host: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         drive(PLATFORM, "post", {"url": f"https://{host}/@ada/9"}, from_sandbox())
     assert refusal.value.param == "url"
 
 
-def test_a_suspended_account_is_gone_however_good_the_status_is() -> None:
+def test_suspended_account_with_success_status_is_gone() -> None:
     for status, body in ((200, {"id": "1", "suspended": True}), (410, {"error": "Gone"})):
         with pytest.raises(NotFound) as refusal:
             drive(PLATFORM, "profile", {"handle": "ada"}, always(body, status))
         assert refusal.value.reason == "account_gone"
 
 
-def test_a_link_header_that_only_leads_back_ends_the_list() -> None:
+def test_link_header_without_progress_ends_the_list() -> None:
     back = '<https://mastodon.social/api/v1/statuses/1/favourited_by?since_id=3>; rel="prev"'
     page = drive(PLATFORM, "post/likes", {"id": "1"}, always([{"id": "3"}], link=back))
     assert isinstance(page, Page)

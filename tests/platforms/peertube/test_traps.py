@@ -1,4 +1,4 @@
-"""PeerTube: what is odd about it."""
+"""Peculiarities of PeerTube."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMED = {"handle": "ada"}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_an_answer_becomes_the_records_of_the_table(case: Any) -> None:
+def test_answer_matches_its_table(case: Any) -> None:
     check(PLATFORM, case)
 
 
@@ -48,7 +48,7 @@ def place_of(resource: str, **params: Any) -> str:
         "https://tube.example.org/videos/embed/kkGMgK9ZtnKfYAgnEtQxbv/",
     ],
 )
-def test_a_video_at_an_address_is_read_from_its_own_host(address: str) -> None:
+def test_video_url_is_read_from_its_own_host(address: str) -> None:
     assert place_of("video", url=address) == "tube.example.org/api/v1/videos/kkGMgK9ZtnKfYAgnEtQxbv"
 
 
@@ -62,24 +62,24 @@ def test_a_video_at_an_address_is_read_from_its_own_host(address: str) -> None:
         ("channel", "framatube.org/c/ada@tube.example.org/videos"),
     ],
 )
-def test_accounts_and_channels_have_one_name_in_every_spelling(resource: str, spelling: str) -> None:
+def test_account_and_channel_spellings_are_normalized(resource: str, spelling: str) -> None:
     kind = "accounts" if resource == "profile" else "video-channels"
     assert place_of(resource, handle=spelling) == f"framatube.org/api/v1/{kind}/ada%40tube.example.org"
 
 
-def test_a_search_without_an_instance_is_one_over_many() -> None:
+def test_search_without_an_instance_covers_many() -> None:
     assert place_of("search", query="x") == "sepiasearch.org/api/v1/search/videos"
     assert place_of("search", query="x", instance="tube.example.org") == "tube.example.org/api/v1/search/videos"
 
 
-def test_newer_videos_have_no_files_but_playlists() -> None:
+def test_newer_videos_have_playlists_instead_of_files() -> None:
     playlists = [{"playlistUrl": "https://tube.example.org/1.m3u8"}]
     assert record_of({"files": [], "streamingPlaylists": playlists})["content"]["media_urls"] == [
         "https://tube.example.org/1.m3u8"
     ]
 
 
-def test_pictures_are_paths_of_the_instance_that_was_asked() -> None:
+def test_image_paths_are_resolved_against_the_instance() -> None:
     told_of = record_of({"previewPath": "/p/1.jpg"}, url="https://tube.example.org/w/7")
     assert told_of["content"]["thumbnail_url"] == "https://tube.example.org/p/1.jpg"
     assert (
@@ -88,8 +88,8 @@ def test_pictures_are_paths_of_the_instance_that_was_asked() -> None:
     )
 
 
-def test_a_picture_of_an_account_on_another_instance_is_there() -> None:
-    """Goal: rows of a search over many hosts; an older server tells one picture, and of it the path alone."""
+def test_account_image_on_another_instance_is_resolved() -> None:
+    """Goal: rows of a search over many hosts. An older server sends one image, and only its path."""
     told_of = {"path": "/a/1.png", "url": "https://tube.example.org/a/1.png"}
     body = {"total": 1, "data": [{"uuid": "u", "account": {"name": "ada", "avatars": [told_of]}}]}
     page = drive(PLATFORM, "search", {"query": "x"}, always(body))
@@ -99,13 +99,13 @@ def test_a_picture_of_an_account_on_another_instance_is_there() -> None:
     assert older["avatar_url"] == "https://framatube.org/a/1.png"
 
 
-def test_a_playlist_that_is_embedded_is_read_by_its_own_id() -> None:
+def test_embedded_playlist_is_read_by_its_own_id() -> None:
     number = "96b0ee2b-a5a7-4794-8769-58d8ccb79ab7"
     address = f"https://tube.example.org/video-playlists/embed/{number}"
     assert place_of("playlist", url=address) == f"tube.example.org/api/v1/video-playlists/{number}"
 
 
-def test_a_list_ends_where_the_total_is_reached() -> None:
+def test_list_ends_at_its_total() -> None:
     page = drive(PLATFORM, "trending", {"limit": 2}, always({"total": 4, "data": [{}, {}]}), cursor={"o": 2})
     assert isinstance(page, Page)
     assert (page.next, page.total) == (None, 4)
@@ -124,14 +124,14 @@ PRIVATE = "account_private"
         (403, {"detail": "Cannot get this video regarding follow constraints"}, None),
     ],
 )
-def test_a_video_that_is_not_for_everybody_is_not_found(status: int, body: Any, reason: str | None) -> None:
+def test_restricted_video_is_not_found(status: int, body: Any, reason: str | None) -> None:
     with pytest.raises(NotFound) as refusal:
         drive(PLATFORM, "video", {"id": "7"}, always(body, status))
     assert refusal.value.reason == reason
 
 
 @pytest.mark.parametrize("value", ["abc", "embed", "kkGMgK9ZtnKfYAgnEtQxb", "96b0ee2b-a5a7-4794-8769-58d8ccb79ab"])
-def test_an_id_of_no_known_form_is_refused_before_any_call(value: str) -> None:
+def test_id_in_an_unknown_format_is_refused_before_any_call(value: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         place_of("video", id=value)
     assert refusal.value.param == "id"
@@ -151,7 +151,7 @@ TRACKS = [
         ({"url": "https://tube.example.org/w/7", "language": "pt"}, "tube.example.org/lazy-static/pt.vtt"),
     ],
 )
-def test_captions_are_read_where_their_file_is(params: dict[str, str], place: str) -> None:
+def test_captions_are_read_from_their_file(params: dict[str, str], place: str) -> None:
     places: list[str] = []
 
     def upstream(asked: str, call: Call) -> Answer:
@@ -164,7 +164,7 @@ def test_captions_are_read_where_their_file_is(params: dict[str, str], place: st
     assert result.record["ext"]["languages"] == ["en", "pt-BR"]
 
 
-def test_a_language_that_no_track_has_is_not_found() -> None:
+def test_language_without_a_track_is_not_found() -> None:
     with pytest.raises(NotFound) as refusal:
         drive(PLATFORM, "video/transcript", {"id": "7", "language": "de"}, always({"data": TRACKS}))
     assert refusal.value.reason == "no_captions"

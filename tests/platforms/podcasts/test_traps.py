@@ -1,4 +1,4 @@
-"""Podcasts' traps: addresses count as they are written, answers lead to further hosts, and Apple alone is slow."""
+"""Peculiarities of podcasts: URLs count as written, answers lead to further hosts, and only Apple is slow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from upstreams.platforms.podcasts.reads import FEED_URL
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_an_answer_becomes_the_records_of_the_table(case: Any) -> None:
+def test_answer_matches_its_table(case: Any) -> None:
     check(PLATFORM, case)
 
 
@@ -72,7 +72,7 @@ LARGE = fed(*("<guid>g</guid>",) * 10_001)
         ("https://www.example.com", "www.example.com/"),
     ],
 )
-def test_a_feeds_address_is_asked_for_as_it_is_written(written: str, asked: str) -> None:
+def test_feed_url_is_called_as_written(written: str, asked: str) -> None:
     places, _ = places_of("show", {asked.partition("/")[0]: FEED_BY_HAND.decode()}, url=written)
     assert places == [asked]
     assert FEED_URL.canonical(asked) == asked
@@ -83,14 +83,14 @@ def test_a_feeds_address_is_asked_for_as_it_is_written(written: str, asked: str)
     ["https://a@feeds.example.com/x", "https://feeds.example.com:8080/x", "https://feeds.example.com/a b", "/feed.xml",
      "ftp://feeds.example.com/x", "feed", "https://10.0.0.1/feed", "https://feeds.example.com\\x/y"],
 )  # fmt: skip
-def test_what_is_no_address_of_a_public_host_is_refused_by_its_name(url: str) -> None:
+def test_non_public_url_is_refused_with_its_parameter(url: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         drive(PLATFORM, "episodes", {"url": url}, always({}))
     assert refusal.value.param == "url"
 
 
 @pytest.mark.parametrize("feed", [None, "", "itpc://feeds.example.com/x", "https://localhost/x"])
-def test_of_a_show_without_a_feed_the_directory_tells_the_episodes(feed: str | None) -> None:
+def test_show_without_a_feed_has_episodes_from_the_directory(feed: str | None) -> None:
     show = {**SHOW_BY_HAND, "feedUrl": feed}
     body = {"results": [show, EPISODE_BY_HAND, {**EPISODE_BY_HAND, "trackId": 2}]}
     places, page = places_of("episodes", {"itunes.apple.com": body}, id="4711", limit=1)
@@ -103,7 +103,7 @@ def test_of_a_show_without_a_feed_the_directory_tells_the_episodes(feed: str | N
 
 
 @pytest.mark.parametrize("resource", ["show", "episodes"])
-def test_an_address_in_the_directory_says_the_country_too(resource: str) -> None:
+def test_directory_url_includes_the_country(resource: str) -> None:
     address, answers = "https://podcasts.apple.com/de/podcast/x/id4711", {"itunes.apple.com": {"results": []}}
     for params, country in (({"id": address}, "country=de"), ({"id": "id4711"}, "country=us")):
         with pytest.raises(NotFound):
@@ -113,7 +113,7 @@ def test_an_address_in_the_directory_says_the_country_too(resource: str) -> None
         places_of(resource, answers, id=address, country="fr")
 
 
-def test_a_show_is_told_without_its_feed_where_that_cannot_be_had() -> None:
+def test_show_without_a_readable_feed_is_returned() -> None:
     places, found = places_of(
         "show", {"itunes.apple.com": {"results": [SHOW_BY_HAND]}, "feeds.npr.org": 500}, id="4711"
     )
@@ -122,8 +122,8 @@ def test_a_show_is_told_without_its_feed_where_that_cannot_be_had() -> None:
 
 
 @pytest.mark.parametrize("feed", [404, 500, 429, "<html>Sorry</html>", LARGE])
-def test_of_a_feed_that_cannot_be_had_the_directory_tells_the_episodes(feed: Any) -> None:
-    """A later page is of the list that the first was of, whatever becomes of the feed."""
+def test_unreadable_feed_has_episodes_from_the_directory(feed: Any) -> None:
+    """A later page belongs to the same list as the first, whatever happens to the feed."""
     body = {"results": [SHOW_BY_HAND, EPISODE_BY_HAND]}
     answers = {"itunes.apple.com": body, "feeds.npr.org": feed}
     places, page = places_of("episodes", answers, id="4711")
@@ -135,16 +135,16 @@ def test_of_a_feed_that_cannot_be_had_the_directory_tells_the_episodes(feed: Any
         places_of("episodes", {**answers, "itunes.apple.com": {"results": [SHOW_BY_HAND]}}, id="4711")
 
 
-def test_a_feed_that_is_too_large_is_no_missing_one() -> None:
+def test_oversized_feed_is_not_reported_as_missing() -> None:
     for resource in ("show", "episodes"):
-        with pytest.raises(UpstreamFailed, match="too large: a feed of at most 10000 items"):
+        with pytest.raises(UpstreamFailed, match="too large: expected a feed of at most 10000 items"):
             drive(PLATFORM, resource, {"url": URL}, always(LARGE))
     answers = {"itunes.apple.com": {"results": [SHOW_BY_HAND]}, "feeds.npr.org": LARGE}
     assert places_of("show", answers, id="4711")[1].record["description"] is None
 
 
-async def test_a_feed_that_is_too_large_is_not_held_against_the_others_of_its_host(tmp_path: Path) -> None:
-    """Goal: no circuit opens. Method: a whole node, as often as any host may fail."""
+async def test_oversized_feed_does_not_count_against_its_host(tmp_path: Path) -> None:
+    """Goal: no circuit opens. Method: a whole node, with as many failures as a host may have."""
 
     def script(asked: str) -> Told:
         body = LARGE if "large" in asked else fed("<guid>1</guid>")
@@ -159,7 +159,7 @@ async def test_a_feed_that_is_too_large_is_not_held_against_the_others_of_its_ho
 
 
 @pytest.mark.parametrize("params", [{"url": URL}, {"id": "4711"}])
-def test_a_feed_goes_on_with_the_next_document_that_it_names(params: dict[str, str]) -> None:
+def test_feed_continues_at_its_next_document(params: dict[str, str]) -> None:
     first = fed("<guid>1</guid>", "<guid>2</guid>", head=link("next", OLDER))
     answers = {"itunes.apple.com": {"results": [SHOW_BY_HAND]}, "feeds.npr.org": first,
                "older.example.com": fed("<guid>3</guid>", "<guid>4</guid>")}  # fmt: skip
@@ -182,23 +182,21 @@ def test_a_feed_goes_on_with_the_next_document_that_it_names(params: dict[str, s
         ((), OLDER, ""),
     ],
 )
-def test_a_next_document_that_leads_nowhere_else_ends_the_list(
-    items: tuple[str, ...], next_url: str, self_url: str
-) -> None:
+def test_next_document_without_progress_ends_the_list(items: tuple[str, ...], next_url: str, self_url: str) -> None:
     body = fed(*items, head=link("next", next_url) + (link("self", self_url) if self_url else ""))
     page = drive(PLATFORM, "episodes", {"url": URL}, always(body))
     assert isinstance(page, Page)
     assert page.next is None
 
 
-def test_an_episode_without_an_id_is_known_by_what_is_heard() -> None:
+def test_episode_without_an_id_is_identified_by_its_audio() -> None:
     page = drive(PLATFORM, "episodes", {"url": URL}, always(fed('<enclosure url="https://cdn.example.com/1.mp3"/>')))
     assert isinstance(page, Page)
     assert page.records[0]["id"] == "https://cdn.example.com/1.mp3"
 
 
-async def test_a_cursor_leads_to_no_host_inside_whatever_a_feed_tells(tmp_path: Path) -> None:
-    """Goal: the address in a cursor goes through the guard, and nobody else writes it. Method: a whole node."""
+async def test_cursor_from_a_feed_cannot_reach_private_hosts(tmp_path: Path) -> None:
+    """Goal: the URL in a cursor passes the guard, and cannot be forged. Method: a whole node."""
 
     def script(_asked: str) -> Told:
         body = fed("<guid>1</guid>", head=link("next", "https://printer.local/feed"))
@@ -215,25 +213,25 @@ async def test_a_cursor_leads_to_no_host_inside_whatever_a_feed_tells(tmp_path: 
         await node.assert_sound()
 
 
-def test_a_number_of_something_else_is_no_show() -> None:
+def test_number_of_another_item_is_not_a_show() -> None:
     with pytest.raises(NotFound):
         drive(PLATFORM, "show", {"id": "4711"}, always({"results": [{"wrapperType": "track", "kind": "song"}]}))
 
 
 @pytest.mark.parametrize("body", ["<html><body>Sorry</body></html>", '{"version": 1}', "hello", "\0"])
-def test_a_page_that_is_no_feed_is_not_found(body: Any) -> None:
+def test_page_that_is_not_a_feed_is_not_found(body: Any) -> None:
     with pytest.raises(NotFound, match="No feed stands"):
         drive(PLATFORM, "show", {"url": URL}, always(body))
 
 
-def test_an_owners_address_for_mail_is_told_nowhere() -> None:
+def test_owner_email_is_never_returned() -> None:
     found = drive(PLATFORM, "show", {"url": URL}, always(FEED_BY_HAND.decode()))
     assert isinstance(found, Single)
     assert b"@" in FEED_BY_HAND
     assert "@" not in str(found.record)
 
 
-def test_a_feed_of_another_form_is_a_show_too() -> None:
+def test_feed_in_another_format_is_a_show() -> None:
     item = {
         "id": "1",
         "title": "One",
@@ -247,7 +245,7 @@ def test_a_feed_of_another_form_is_a_show_too() -> None:
 
 
 @pytest.mark.parametrize("status", [403, 503])
-def test_apple_asks_to_slow_down_by_what_a_feeds_host_means_otherwise(status: int) -> None:
+def test_apple_403_is_throttling_but_not_for_feed_hosts(status: int) -> None:
     with pytest.raises(UpstreamThrottled):
         drive(PLATFORM, "search", {"query": "x"}, always({}, status))
     with pytest.raises(NotFound if status == 403 else UpstreamFailed) as refusal:
@@ -257,8 +255,8 @@ def test_apple_asks_to_slow_down_by_what_a_feeds_host_means_otherwise(status: in
     assert [name for name in PLATFORM.sources if PLATFORM.pace.of(name)] == ["directory"]
 
 
-async def test_a_feeds_host_goes_through_the_guard_whoever_names_it(tmp_path: Path) -> None:
-    """Goal: neither a caller nor an answer nor a redirect leads inside. Method: a whole node, refunded each time."""
+async def test_feed_host_always_passes_the_guard(tmp_path: Path) -> None:
+    """Goal: no caller, answer or redirect leads to private space. Method: a whole node, with a refund each time."""
     inside = "https://printer.local/latest"
 
     def script(asked: str) -> Told | None:

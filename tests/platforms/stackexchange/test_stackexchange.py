@@ -1,4 +1,4 @@
-"""Stack Exchange: what its answers become, what its errors mean, how its lists end, and when it wants rest."""
+"""Stack Exchange: its records, the meaning of its errors, the ends of its lists, and its requests to pause."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def failing(error_id: int, message: str, status: int = 400) -> Upstream:
     return always({"error_id": error_id, "error_message": message, "error_name": "an_error"}, status)
 
 
-def test_every_endpoint_of_the_plan_is_there() -> None:
+def test_planned_endpoints_exist() -> None:
     assert {endpoint.resource for endpoint in PLATFORM.endpoints} == ALL.keys()
 
 
@@ -74,19 +74,19 @@ def test_every_endpoint_of_the_plan_is_there() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_recorded_answer_becomes_the_records_of_the_table(case: Case) -> None:
+def test_recorded_answer_matches_its_table(case: Case) -> None:
     check(PLATFORM, case)
 
 
-def test_recorded_comments_of_a_question_are_read_like_its_answers() -> None:
-    """Goal: the rows of question/comments, of which no call is recorded. Method: those inside a recorded question."""
+def test_recorded_question_comments_are_read_like_answer_comments() -> None:
+    """Goal: the rows of question/comments, which has no recorded call. Method: the comments in a recorded question."""
     items = recorded("stackexchange", "questions__page1.json").body["items"]
     for kind, resource in (("comments", "question/comments"), ("answers", "question/answers")):
         rows = [row for item in items for row in item[kind]]
         assert page(resource, {"id": "1"}, always({"items": rows})).records == [cases.comment(row) for row in rows]
 
 
-def test_an_owner_that_does_not_exist_has_a_name_only() -> None:
+def test_missing_owner_has_only_a_name() -> None:
     items = recorded("stackexchange", "search__stackapi_merged.json").body["items"]
     [lost] = [item for item in items if item["owner"]["user_type"] == "does_not_exist"]
     [found] = page("search", {"query": "x"}, always({"items": [lost]})).records
@@ -114,7 +114,7 @@ def test_an_owner_that_does_not_exist_has_a_name_only() -> None:
         ("profile/posts", {"user_id": "7"}, "users/7/questions", "sort=creation&order=desc&page=1&pagesize=20"),
     ],
 )
-def test_a_read_asks_one_call_for_bodies_on_one_site(resource: str, params: Params, path: str, query: str) -> None:
+def test_read_makes_one_call_with_bodies_on_one_site(resource: str, params: Params, path: str, query: str) -> None:
     host_and_path, call = call_of(resource, params)
     assert host_and_path == f"api.stackexchange.com/2.3/{path}"
     assert sent(call) == set(f"{query}&site=stackoverflow&filter=withbody".lstrip("&").split("&"))
@@ -129,14 +129,14 @@ def sent(call: Call) -> set[str]:
 
 @pytest.mark.parametrize("number", ["x", "1;2", "-1", "7/answers", "\u0661"])
 @pytest.mark.parametrize("resource", ["question", "question/answers", "question/comments", "profile", "profile/posts"])
-def test_what_is_no_number_is_refused_before_any_call(resource: str, number: str) -> None:
+def test_non_number_is_refused_before_any_call(resource: str, number: str) -> None:
     (name,) = ALL[resource]
     with pytest.raises(InvalidArgument) as refusal:
         drive(PLATFORM, resource, {name: number}, always({}))
     assert refusal.value.param == name
 
 
-def test_a_later_page_is_asked_for_by_its_number() -> None:
+def test_later_page_is_requested_by_number() -> None:
     _, call = call_of("questions", {"limit": 5}, cursor={"p": 3})
     assert (call.query["page"], call.query["pagesize"]) == (3, 5)
 
@@ -154,7 +154,7 @@ def test_has_more_alone_ends_a_list(resource: str) -> None:
     ("number", "credentials", "following"),
     [(24, {}, {"p": 25}), (25, {}, None), (25, {"key": ""}, None), (25, {"key": "k"}, {"p": 26})],
 )
-def test_without_a_key_a_list_ends_where_stack_exchange_ends_it(
+def test_list_without_a_key_ends_at_the_page_limit(
     number: int, credentials: Mapping[str, str], following: Params | None
 ) -> None:
     body = {"items": [{}], "has_more": True}
@@ -180,13 +180,13 @@ def test_texts_are_unescaped_and_bodies_become_plain() -> None:
 
 
 @pytest.mark.parametrize(("accepted", "pinned"), [(True, True), (False, False), (None, None)])
-def test_the_accepted_answer_is_pinned(accepted: bool | None, pinned: bool | None) -> None:
+def test_accepted_answer_is_pinned(accepted: bool | None, pinned: bool | None) -> None:
     rows = [{"answer_id": 1, "is_accepted": accepted}]
     [found] = page("question/answers", {"id": "7"}, always({"items": rows})).records
     assert found["flags"]["pinned"] is pinned
 
 
-def test_an_account_is_read_as_the_table_says() -> None:
+def test_account_matches_its_table() -> None:
     user = {
         "user_id": 22656,
         "display_name": "Jon O&#39;Neil",
@@ -222,11 +222,11 @@ def test_an_account_is_read_as_the_table_says() -> None:
 
 
 @pytest.mark.parametrize("counts", [{}, {"question_count": 3}, {"answer_count": 3}])
-def test_posts_are_counted_only_when_both_counts_are_told(counts: Json) -> None:
+def test_posts_count_needs_both_counts(counts: Json) -> None:
     assert record("profile", {"user_id": "1"}, always({"items": [counts]}))["posts_count"] is None
 
 
-def test_what_is_not_sent_is_null_and_never_a_zero() -> None:
+def test_missing_values_are_null_and_not_zero() -> None:
     question = record("question", {"id": "1"}, always({"items": [{"question_id": 1}]}))
     assert {value for part in ("engagement", "flags", "ext") for value in question[part].values()} == {None}
     assert (question["content"]["text"], question["author"], question["published_at"]) == (None, None, None)
@@ -241,7 +241,7 @@ def test_what_is_not_sent_is_null_and_never_a_zero() -> None:
 
 
 @pytest.mark.parametrize("resource", SINGLES)
-def test_a_number_that_nothing_has_is_not_found(resource: str) -> None:
+def test_unknown_number_is_not_found(resource: str) -> None:
     with pytest.raises(NotFound):
         drive(PLATFORM, resource, SINGLES[resource], always({"items": [], "has_more": False}))
 
@@ -260,7 +260,7 @@ def test_a_number_that_nothing_has_is_not_found(resource: str) -> None:
     ],
 )
 @pytest.mark.parametrize("resource", ALL)
-def test_an_error_is_read_by_its_id(
+def test_error_is_classified_by_its_id(
     resource: str, error_id: int, message: str, status: int, refusal: type[UpstreamError]
 ) -> None:
     with pytest.raises(refusal):
@@ -280,14 +280,14 @@ def test_an_error_is_read_by_its_id(
     ],
 )
 @pytest.mark.parametrize("resource", ALL)
-def test_an_error_means_the_same_with_a_good_status(
+def test_error_with_success_status_means_the_same(
     resource: str, error_id: int, message: str, status: int, refusal: type[UpstreamError]
 ) -> None:
     with pytest.raises(refusal):
         drive(PLATFORM, resource, ALL[resource], failing(error_id, message, status))
 
 
-def test_an_internal_error_may_pass_though_it_comes_with_status_400() -> None:
+def test_internal_error_with_status_400_is_transient() -> None:
     with pytest.raises(UpstreamFailed, match="error 500: an unexpected error") as refusal:
         drive(PLATFORM, "questions", {}, failing(500, "an unexpected error"))
     assert refusal.value.passing
@@ -306,7 +306,7 @@ def test_an_internal_error_may_pass_though_it_comes_with_status_400() -> None:
         ("", "query"),
     ],
 )
-def test_a_bad_parameter_is_the_callers_and_named_as_ours(message: str, param: str) -> None:
+def test_parameter_error_names_our_parameter(message: str, param: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         drive(PLATFORM, "search", {"query": "trio"}, failing(400, message))
     assert refusal.value.param == param
@@ -323,7 +323,7 @@ def test_a_bad_parameter_is_the_callers_and_named_as_ours(message: str, param: s
         (always("<html>Too Many Requests</html>", 429, retry_after="9"), 9.0),
     ],
 )
-def test_throttling_tells_how_long_it_lasts_when_it_can(upstream: Upstream, wait_s: float | None) -> None:
+def test_throttling_reports_its_duration_if_known(upstream: Upstream, wait_s: float | None) -> None:
     with pytest.raises(UpstreamThrottled) as refusal:
         drive(PLATFORM, "questions", {}, upstream)
     assert refusal.value.retry_after_s == wait_s
@@ -346,7 +346,7 @@ def test_throttling_tells_how_long_it_lasts_when_it_can(upstream: Upstream, wait
         ("text", None),
     ],
 )
-def test_a_good_answer_may_ask_for_rest_of_its_method_or_of_everything(body: Any, backoff: Backoff | None) -> None:
+def test_good_answer_may_pause_its_method_or_source(body: Any, backoff: Backoff | None) -> None:
     assert PLATFORM.rest(told(body)) == backoff
 
 
@@ -354,7 +354,7 @@ def test_a_good_answer_may_ask_for_rest_of_its_method_or_of_everything(body: Any
     ("date", "for_s"),
     [("Tue, 06 Jan 2026 23:50:00 GMT", 600.0), ("Wed, 07 Jan 2026 00:00:00 GMT", 86_400.0), ("soon", 86_400.0)],
 )
-def test_a_spent_quota_is_counted_anew_at_midnight(date: str, for_s: float) -> None:
+def test_exhausted_quota_resets_at_midnight(date: str, for_s: float) -> None:
     assert PLATFORM.rest(told({"items": [], "quota_remaining": 0}, date=date)) == Backoff(for_s, "source")
 
 
@@ -369,13 +369,13 @@ def test_a_spent_quota_is_counted_anew_at_midnight(date: str, for_s: float) -> N
         ("/search/advanced", "/search/advanced"),
     ],
 )
-def test_calls_about_other_ids_are_of_the_same_method(path: str, method: str) -> None:
+def test_calls_with_other_ids_share_a_method(path: str, method: str) -> None:
     assert PLATFORM.method_of(path) == method
 
 
 @pytest.mark.parametrize("body", [{}, {"items": None}, {"items": {}}, [], "<html>Sorry</html>", 5])
 @pytest.mark.parametrize("resource", ALL)
-def test_a_body_of_another_shape_is_a_failure_of_the_upstream(resource: str, body: Any) -> None:
+def test_unexpected_body_is_an_upstream_failure(resource: str, body: Any) -> None:
     with pytest.raises(UpstreamFailed):
         drive(PLATFORM, resource, ALL[resource], always(body))
 
@@ -389,7 +389,7 @@ _JSON = st.recursive(
 
 
 @given(body=_JSON | st.builds(lambda items: {"items": items}, st.lists(_JSON)), resource=st.sampled_from([*ALL]))
-def test_whatever_comes_is_read_or_refused(body: Any, resource: str) -> None:
+def test_any_body_is_read_or_refused(body: Any, resource: str) -> None:
     with suppress(UpstreamError):
         drive(PLATFORM, resource, ALL[resource], always(body))
 
@@ -398,7 +398,7 @@ def test_whatever_comes_is_read_or_refused(body: Any, resource: str) -> None:
     body=_JSON | st.fixed_dictionaries({"error_id": st.integers(400, 600), "error_message": st.text()}),
     status=st.integers(400, 599),
 )
-def test_whatever_an_error_says_it_is_read_as_a_refusal(body: Any, status: int) -> None:
+def test_any_error_is_read_as_a_refusal(body: Any, status: int) -> None:
     with pytest.raises(UpstreamError):
         drive(PLATFORM, "questions", {}, always(body, status))
 
@@ -407,20 +407,20 @@ def test_whatever_an_error_says_it_is_read_as_a_refusal(body: Any, status: int) 
 
 
 @pytest.mark.parametrize("resource", LISTS)
-def test_a_list_of_the_stand_in_has_several_pages_and_a_last_one(resource: str) -> None:
+def test_sandbox_list_has_several_pages_and_an_end(resource: str) -> None:
     pages = walk(PLATFORM, resource, LISTS[resource])
     assert [len(found.records) for found in pages] == [20, 20, 5]
 
 
 @pytest.mark.parametrize("number", ["429", "500"])
 @pytest.mark.parametrize("resource", ["question", "question/comments", "profile"])
-def test_the_stand_in_fails_as_its_number_says(resource: str, number: str) -> None:
+def test_sandbox_fails_by_trigger_numbers(resource: str, number: str) -> None:
     (name,) = ALL[resource]
     with pytest.raises(UpstreamThrottled if number == "429" else UpstreamFailed):
         drive(PLATFORM, resource, {name: number}, from_sandbox())
 
 
-def test_the_examples_of_the_parameters_work() -> None:
+def test_parameter_examples_work() -> None:
     for endpoint in PLATFORM.endpoints:
         params = {param.name: param.example for param in endpoint.params}
         assert drive(PLATFORM, endpoint.resource, params, from_sandbox())

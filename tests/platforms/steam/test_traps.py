@@ -1,4 +1,4 @@
-"""Steam's traps: empty answers that mean haste, cursors that end nothing, prices in hundredths, days in words."""
+"""Peculiarities of Steam: empty answers under throttling, cursors that never end, prices in cents, dates in words."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def app(body: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("answer", [told(None), told(None, 429), told("", 403)])
-def test_who_calls_too_fast_gets_nothing_or_a_refusal(answer: Answer) -> None:
+def test_throttled_call_has_an_empty_answer_or_a_refusal(answer: Answer) -> None:
     with pytest.raises(UpstreamThrottled):
         drive(PLATFORM, "app", {"app_id": "892970"}, lambda _place, _call: answer)
 
 
-def test_another_apps_details_are_not_taken_for_this_one() -> None:
+def test_details_of_another_app_are_ignored() -> None:
     with pytest.raises(UpstreamFailed):
         drive(PLATFORM, "app", {"app_id": "4713"}, always({"4714": {"success": True, "data": DETAILS}}))
 
 
-def test_reviews_go_on_by_a_cursor_that_is_sent_encoded() -> None:
+def test_reviews_continue_with_an_encoded_cursor() -> None:
     asked: list[str] = []
 
     def upstream(_place: str, call: Call) -> Answer:
@@ -50,7 +50,7 @@ def test_reviews_go_on_by_a_cursor_that_is_sent_encoded() -> None:
 
 
 @pytest.mark.parametrize("cursor", [None, {"c": "AoJ4s"}])
-def test_a_short_page_is_not_the_last_and_an_empty_one_is(cursor: Any) -> None:
+def test_empty_page_ends_the_list_but_a_short_page_does_not(cursor: Any) -> None:
     short = drive(PLATFORM, *REVIEWS, always({"reviews": [REVIEW], "cursor": "other"}), cursor=cursor)
     empty = drive(PLATFORM, *REVIEWS, always({"reviews": [], "cursor": "other"}), cursor=cursor)
     assert isinstance(short, Page)
@@ -66,12 +66,12 @@ def test_a_short_page_is_not_the_last_and_an_empty_one_is(cursor: Any) -> None:
         ("31 Feb, 2024", None), ("4 Anf, 2024", None), ("24. Sep. 2024", None), ("", None), (7, None),
     ],
 )  # fmt: skip
-def test_only_a_day_is_read_as_one(written: Any, day: str | None) -> None:
+def test_date_needs_a_day(written: Any, day: str | None) -> None:
     found = app({**DETAILS, "release_date": {"date": written, "coming_soon": True}})
     assert (found["released_at"], found["ext"]["release_date"]) == (day, written if written and written != 7 else None)
 
 
-def test_what_is_free_has_no_price_and_what_has_no_price_may_be_free() -> None:
+def test_free_app_has_no_price_and_no_price_may_be_free() -> None:
     assert app(DETAILS)["price"] == {"current": None, "currency": None, "displayed": None, "is_free": True}
     page = drive(PLATFORM, "search", {"query": "x"}, always({"total": 1, "items": [UNPRICED]}))
     assert isinstance(page, Page)
@@ -80,12 +80,12 @@ def test_what_is_free_has_no_price_and_what_has_no_price_may_be_free() -> None:
 
 
 @pytest.mark.parametrize("spelled", ["892970", "https://store.steampowered.com/app/892970/Valheim/?l=german"])
-def test_an_app_is_named_by_its_number_or_its_address(spelled: str) -> None:
+def test_app_is_identified_by_number_or_url(spelled: str) -> None:
     assert APP_ID.canonical(spelled) == "892970"
 
 
 @pytest.mark.parametrize(("votes", "count"), [(4_294_967_295, None), (2_147_483_648, None), (0, 0), (12_345, 12_345)])
-def test_votes_that_went_below_zero_are_no_count(votes: int, count: int | None) -> None:
+def test_negative_votes_are_null(votes: int, count: int | None) -> None:
     page = drive(PLATFORM, *REVIEWS, always({"reviews": [{**REVIEW, "votes_up": votes, "votes_funny": votes}]}))
     assert isinstance(page, Page)
     assert (page.records[0]["helpful_votes"], page.records[0]["ext"]["votes_funny"]) == (count, count)

@@ -1,4 +1,4 @@
-"""Telegram's traps: everything comes with status 200, pages begin with the oldest, counts are written in three ways."""
+"""Peculiarities of Telegram: status 200 for everything, pages with the oldest post first, three formats of counts."""
 
 from __future__ import annotations
 
@@ -33,60 +33,60 @@ def posts(body: bytes, **more: Any) -> Page:
 
 
 @pytest.mark.parametrize(("resource", "params"), [*RESOURCES, POST])
-def test_a_card_without_a_title_is_nobodys(resource: str, params: dict[str, str]) -> None:
+def test_card_without_a_title_is_not_found(resource: str, params: dict[str, str]) -> None:
     with pytest.raises(NotFound) as refusal:
         drive(PLATFORM, resource, params, always(NOBODY))
     assert refusal.value.reason is None
 
 
 @pytest.mark.parametrize(("resource", "params"), [RESOURCES[1], POST])
-def test_a_card_in_place_of_posts_is_that_of_somebody_who_shows_none(resource: str, params: dict[str, str]) -> None:
+def test_card_instead_of_posts_is_a_private_account(resource: str, params: dict[str, str]) -> None:
     with pytest.raises(NotFound) as refusal:
         drive(PLATFORM, resource, params, always(CARD_BY_HAND))
     assert refusal.value.reason == "account_private"
 
 
 @pytest.mark.parametrize(("resource", "params"), [*RESOURCES, POST])
-def test_another_page_is_a_failure_and_no_missing_account(resource: str, params: dict[str, str]) -> None:
+def test_unexpected_page_is_a_failure_and_not_missing(resource: str, params: dict[str, str]) -> None:
     with pytest.raises(UpstreamFailed):
         drive(PLATFORM, resource, params, always(OTHER))
 
 
-def test_an_embedded_page_says_in_words_that_there_is_no_such_post() -> None:
+def test_embedded_page_reports_a_missing_post() -> None:
     with pytest.raises(NotFound, match="Post not found"):
         drive(PLATFORM, *POST, always('<div class="tgme_widget_message_error">Post not found</div>'))
 
 
-def test_a_page_begins_with_the_oldest_and_a_list_with_the_newest() -> None:
+def test_page_is_oldest_first_and_list_newest_first() -> None:
     page = posts(history(MESSAGE_BY_HAND, MESSAGE_BY_HAND.replace("/41", "/42"), more=MORE))
     assert ([one["id"] for one in page.records], page.next) == (["42", "41"], {"c": "40"})
 
 
-def test_rounded_counts_are_told_to_be_so_and_others_are_not() -> None:
+def test_rounded_counts_are_marked() -> None:
     assert "round" in posts(history(MESSAGE_BY_HAND)).warnings[0]
     exact = MESSAGE_BY_HAND.replace("1.2K", "120").replace("1.5K", "15").replace("2K", "20")
     assert posts(history(exact)).warnings == ()
 
 
-def test_a_list_ends_without_a_link_to_older_posts_or_with_one_that_leads_nowhere() -> None:
+def test_list_ends_without_a_new_link_to_older_posts() -> None:
     assert posts(history(MESSAGE_BY_HAND)).next is None
     assert posts(history(MESSAGE_BY_HAND, more=MORE), cursor={"c": "40"}).next is None
     assert posts(history()) == posts(history(more=MORE))
 
 
-def test_the_time_of_a_video_is_not_that_of_its_post() -> None:
+def test_video_duration_is_not_the_post_time() -> None:
     record = told(MESSAGE_BY_HAND)
     assert (record["content"]["duration_seconds"], record["published_at"]) == (65, "2025-04-01T17:30:12Z")
 
 
-def test_reactions_are_counted_behind_their_signs_and_paid_ones_apart() -> None:
+def test_reactions_are_counted_and_paid_ones_separately() -> None:
     record = told(MESSAGE_BY_HAND)
     assert (record["engagement"]["likes"], record["ext"]["stars"]) == (2_030, 1_500)
     bare = told(MESSAGE_BY_HAND.replace("tgme_reaction", "other"))
     assert (bare["engagement"]["likes"], bare["ext"]["stars"]) == (None, None)
 
 
-def test_a_signature_may_have_the_word_that_says_that_a_post_was_changed() -> None:
+def test_signature_may_include_the_edited_mark() -> None:
     signed = MESSAGE_BY_HAND.replace("Ada L.", "edited by Ada").replace(",&nbsp;edited", ",")
     assert (told(signed)["ext"]["signature"], told(signed)["ext"]["edited"]) == ("edited by Ada", False)
     assert told(MESSAGE_BY_HAND)["ext"]["edited"] is True
@@ -103,7 +103,7 @@ OWNER = '<a class="tgme_widget_message_owner_name" href="https://t.me/ada_news">
         ('<span class="tgme_widget_message_author_name">Al</span>', None, None),
     ],
 )  # fmt: skip
-def test_a_message_of_a_group_is_of_the_one_who_wrote_it(member: str, username: str | None, url: str | None) -> None:
+def test_group_message_has_its_author(member: str, username: str | None, url: str | None) -> None:
     assert OWNER in MESSAGE_BY_HAND
     both = f'<div class="tgme_widget_message_author">{member} in {OWNER}</div>'
     author = told(MESSAGE_BY_HAND.replace(OWNER, both))["author"]
@@ -111,14 +111,14 @@ def test_a_message_of_a_group_is_of_the_one_who_wrote_it(member: str, username: 
     assert (author["display_name"], author["url"]) == ("Al", url)
 
 
-def test_the_one_who_pinned_something_is_named_in_the_words_of_the_message_alone() -> None:
+def test_pinning_user_is_only_in_the_text() -> None:
     pinned = '<a class="tgme_widget_message_author_name" href="https://t.me/other">Other</a> pinned a photo'
     record = told(MESSAGE_BY_HAND.replace('js-message_text" dir="auto">', f'js-message_text" dir="auto">{pinned}'))
     assert "pinned" in record["content"]["text"]
     assert record["author"]["username"] == "ada_news"
 
 
-def test_the_words_that_a_message_answers_are_not_its_own() -> None:
+def test_quoted_reply_text_is_excluded() -> None:
     quoted = (
         '<div class="tgme_widget_message_text js-message_reply_text">Quoted</div><div class="tgme_widget_message_poll'
     )
@@ -138,7 +138,7 @@ def test_the_words_that_a_message_answers_are_not_its_own() -> None:
         ("@ada_news", None, (None, None, None)),
     ],
 )
-def test_what_an_account_has_says_what_it_is(extra: str, followers: int | None, ext: tuple[object, ...]) -> None:
+def test_account_kind_follows_from_its_counters(extra: str, followers: int | None, ext: tuple[object, ...]) -> None:
     card = drive(PLATFORM, *RESOURCES[0], always(CARD_BY_HAND.replace("12 345 subscribers", extra)))
     assert isinstance(card, Single)
     found = card.record["ext"]
@@ -157,7 +157,7 @@ def test_what_an_account_has_says_what_it_is(extra: str, followers: int | None, 
         ("post", "https://t.me/hanoi_chats/1/29326", "hanoi_chats/29326"),
     ],
 )
-def test_names_and_posts_are_read_in_any_spelling(resource: str, spelled: str, canonical: str) -> None:
+def test_name_and_post_spellings_are_normalized(resource: str, spelled: str, canonical: str) -> None:
     assert endpoint(PLATFORM, resource).params[0].canonical(spelled) == canonical
 
 
@@ -173,6 +173,6 @@ def test_names_and_posts_are_read_in_any_spelling(resource: str, spelled: str, c
         ("post", "t.me/boost/7"),
     ],
 )
-def test_invitations_and_private_posts_are_no_names(resource: str, spelled: str) -> None:
+def test_invitations_and_private_posts_are_refused(resource: str, spelled: str) -> None:
     with pytest.raises(InvalidArgument):
         endpoint(PLATFORM, resource).params[0].canonical(spelled)

@@ -1,4 +1,4 @@
-"""Wikipedia's traps: errors with a good status, pages that are missing, titles' spellings, days, and the contact."""
+"""Peculiarities of Wikipedia: errors with status 200, missing pages, spellings of titles, days, and the contact."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def asked(resource: str, params: dict[str, Any], body: Any) -> str:
         ("cirrussearch-too-busy-error", UpstreamThrottled),
     ],
 )
-def test_an_error_comes_with_a_good_status(code: str, refusal: type[Exception]) -> None:
+def test_error_has_a_success_status(code: str, refusal: type[Exception]) -> None:
     near = {"latitude": "91", "longitude": "0"}
     with pytest.raises(refusal):
         drive(PLATFORM, "search/nearby", near, always({"error": {"code": code, "info": "No."}}))
 
 
-def test_a_page_that_is_missing_stands_among_those_that_came() -> None:
+def test_missing_page_is_listed_among_the_found() -> None:
     body = {"query": {"pages": {"-1": {"ns": 0, "title": "Ada", "missing": ""}}}}
     with pytest.raises(NotFound):
         drive(PLATFORM, "page/links", {"title": "Ada"}, always(body))
@@ -63,18 +63,18 @@ def test_a_page_that_is_missing_stands_among_those_that_came() -> None:
 
 
 @pytest.mark.parametrize("resource", ["page/links", "page/languages"])
-def test_a_title_of_another_language_is_no_page_here(resource: str) -> None:
+def test_title_in_another_language_is_not_found(resource: str) -> None:
     body = {"batchcomplete": "", "query": {"interwiki": [{"title": "de:Berlin", "iw": "de"}]}}
     with pytest.raises(NotFound, match="lang"):
         drive(PLATFORM, resource, {"title": "de:Berlin"}, always(body))
 
 
-def test_a_page_that_lists_meanings_says_so() -> None:
+def test_disambiguation_page_is_marked() -> None:
     assert "several" in single("page", {"title": "Ada"}, always(SUMMARY)).warnings[0]
     assert single("page", {"title": "Ada"}, always({**SUMMARY, "type": "standard"})).warnings == ()
 
 
-def test_a_day_without_views_is_left_out_and_one_with_none_is_zero() -> None:
+def test_day_without_data_is_omitted_and_zero_is_kept() -> None:
     points = single(*VIEWS, always(DAYS)).record["points"]
     assert [(one["t"][:10], one["value"]) for one in points] == [("2025-01-01", 12), ("2025-01-03", 0)]
 
@@ -89,8 +89,8 @@ def test_a_day_without_views_is_left_out_and_one_with_none_is_zero() -> None:
         ({"to": "2024-02-29", "granularity": "monthly"}, "monthly/2023020100/2024022900"),
     ],
 )
-def test_views_are_of_the_last_thirty_known_days_or_of_those_that_are_named(params: Any, days: str) -> None:
-    """The tests' clock stands at the first instant of 2025."""
+def test_views_cover_the_last_30_days_or_the_requested_ones(params: Any, days: str) -> None:
+    """The test clock is at the start of 2025."""
     assert asked(VIEWS[0], {**VIEWS[1], **params}, DAYS).endswith(f"/en.wikipedia/all-access/user/Ada/{days}")
 
 
@@ -102,7 +102,7 @@ def test_views_are_of_the_last_thirty_known_days_or_of_those_that_are_named(para
         ({"to": "2024-1-1"}, "to"),
     ],
 )
-def test_days_that_are_none_are_refused_for_free(params: Any, param: str) -> None:
+def test_invalid_days_are_refused_for_free(params: Any, param: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         drive(PLATFORM, VIEWS[0], {**VIEWS[1], **params}, from_sandbox())
     assert refusal.value.param == param
@@ -111,7 +111,7 @@ def test_days_that_are_none_are_refused_for_free(params: Any, param: str) -> Non
 @pytest.mark.parametrize(
     ("detail", "said"), [("Bad day.", "Bad day."), (["Bad day.", 7, "No month."], "Bad day. No month.")]
 )
-def test_a_refusal_says_all_that_is_wrong_with_a_span(detail: Any, said: str) -> None:
+def test_refusal_of_a_span_names_all_problems(detail: Any, said: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         drive(PLATFORM, *VIEWS, always({"detail": detail}, 400))
     assert (refusal.value.param, refusal.value.problem) == ("from", f"is refused: {said}")
@@ -120,28 +120,28 @@ def test_a_refusal_says_all_that_is_wrong_with_a_span(detail: Any, said: str) ->
 @pytest.mark.parametrize(
     ("date", "path"), [(None, "2024/12/30"), ("2024-07", "2024/07/all-days"), ("2024-07-09", "2024/07/09")]
 )
-def test_the_most_viewed_are_of_a_day_or_a_month(date: str | None, path: str) -> None:
+def test_most_viewed_pages_are_of_a_day_or_a_month(date: str | None, path: str) -> None:
     assert asked("top", {"date": date} if date else {}, {"items": []}).endswith(f"/top/en.wikipedia/all-access/{path}")
 
 
 @pytest.mark.parametrize("spelled", ["Ada Lovelace", " Ada_Lovelace", "Ada  _Lovelace "])
-def test_titles_have_one_spelling(spelled: str) -> None:
+def test_title_spellings_are_normalized(spelled: str) -> None:
     assert (TITLE.canonical(spelled), CATEGORY.canonical(f"Category:{spelled}")) == ("Ada_Lovelace", "Ada_Lovelace")
 
 
 @pytest.mark.parametrize("spelled", ["https://de.wikipedia.org/wiki/Ada", "a[b]", "a|b", ".."])
-def test_what_is_no_title_is_refused(spelled: str) -> None:
+def test_invalid_title_is_refused(spelled: str) -> None:
     with pytest.raises(InvalidArgument, match="title"):
         TITLE.canonical(spelled)
 
 
-def test_a_title_with_a_slash_is_one_segment_on_the_host_of_its_language() -> None:
+def test_title_with_a_slash_is_one_segment() -> None:
     place = asked("page", {"title": "TCP/IP", "lang": "DE"}, SUMMARY)
     assert place == "de.wikipedia.org/api/rest_v1/page/summary/TCP%2FIP"
 
 
 @pytest.mark.parametrize("contact", ["", "ops@example.org"])
-async def test_it_is_called_with_the_operators_contact_only(contact: str) -> None:
+async def test_calls_need_the_operators_contact(contact: str) -> None:
     settings = UpstreamSettings(operator_contact=contact, platforms={"wikipedia": PlatformSettings()})
     async with open_sites(Config(upstreams=settings), [PLATFORM], environ={}, rng=Random(0)) as (site,):
         assert {site.offers(one) for one in PLATFORM.endpoints} == {bool(contact)}

@@ -1,4 +1,4 @@
-"""YouTube: what is odd about it."""
+"""Peculiarities of YouTube."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHANNEL_ID = "UC_x5XG1OV2P6uZZ5FSM9Ttw"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_an_answer_becomes_the_records_of_the_table(case: Any) -> None:
+def test_answer_matches_its_table(case: Any) -> None:
     check(PLATFORM, case)
 
 
@@ -64,7 +64,7 @@ def refused(status: int, reason: str, resource: str = "video", date: str = "", *
     return refusal.value
 
 
-def test_rows_of_other_recorded_lists_are_read_alike() -> None:
+def test_rows_of_recorded_lists_match_the_table() -> None:
     for row in recorded("youtube", "v3_channels__multi.json").body["items"]:
         result = drive(PLATFORM, "channel", {"channelId": row["id"]}, always({"items": [row]}), credentials=KEY)
         assert not isinstance(result, Page)
@@ -88,7 +88,7 @@ def test_rows_of_other_recorded_lists_are_read_alike() -> None:
         " D-lhorsDlUQ",
     ],
 )
-def test_a_video_has_one_id_in_every_address(address: str) -> None:
+def test_video_url_spellings_are_normalized(address: str) -> None:
     assert endpoint(PLATFORM, "video").params[0].canonical(address) == "D-lhorsDlUQ"
 
 
@@ -100,19 +100,19 @@ def test_a_video_has_one_id_in_every_address(address: str) -> None:
         ("youtube.com/user/GoogleDevelopers", "forUsername", "GoogleDevelopers"),
     ],
 )
-def test_a_channel_is_looked_up_by_what_its_address_tells(address: str, name: str, value: str) -> None:
+def test_channel_is_looked_up_by_its_kind_of_url(address: str, name: str, value: str) -> None:
     calls, _ = calls_of("channel", {"items": [{"id": CHANNEL_ID}]}, url=address)
     members = {one: found for one, found in calls[0][1].items() if found is not None}
     assert members == {"part": "snippet,statistics", name: value}
 
 
 @pytest.mark.parametrize("body", [{"pageInfo": {"totalResults": 0}}, {"pageInfo": {"totalResults": 0}, "items": []}])
-def test_a_channel_that_is_not_there_comes_without_any_list(body: Any) -> None:
+def test_missing_channel_without_any_list_is_not_found(body: Any) -> None:
     with pytest.raises(NotFound):
         calls_of("channel", body, handle="nobody")
 
 
-def test_hidden_subscribers_are_not_none_at_all() -> None:
+def test_hidden_subscribers_are_null_and_not_zero() -> None:
     counts = {"subscriberCount": "0", "hiddenSubscriberCount": True, "videoCount": "0"}
     _, result = calls_of("channel", {"items": [{"id": CHANNEL_ID, "statistics": counts}]}, channelId=CHANNEL_ID)
     assert (result.record["followers"], result.record["posts_count"]) == (None, 0)
@@ -127,7 +127,7 @@ def test_hidden_subscribers_are_not_none_at_all() -> None:
         ("channel/shorts", "popular", "UUPS"),
     ],
 )
-def test_a_channels_lists_are_playlists_that_need_no_search(resource: str, sort: str, begin: str) -> None:
+def test_channel_lists_are_playlists_without_search(resource: str, sort: str, begin: str) -> None:
     calls, _ = calls_of(resource, {"items": []}, channelId=CHANNEL_ID, sort=sort)
     assert [(path, query["playlistId"]) for path, query in calls] == [("playlistItems", begin + CHANNEL_ID[2:])]
     assert PLATFORM.pace is not None
@@ -142,7 +142,7 @@ ABSENT, KNOWN = failing(404, "playlistNotFound"), told({"items": [{"id": CHANNEL
     [({"handle": "ada"}, (KNOWN, ABSENT)), ({"channelId": CHANNEL_ID}, (ABSENT, KNOWN))],
 )
 @pytest.mark.parametrize("resource", ["channel/videos", "channel/shorts"])
-def test_a_channel_without_such_videos_has_an_empty_page(
+def test_channel_without_such_videos_has_an_empty_page(
     resource: str, named: dict[str, str], answers: tuple[Answer, ...]
 ) -> None:
     waiting = iter(answers)
@@ -159,22 +159,20 @@ def test_a_channel_without_such_videos_has_an_empty_page(
         ((failing(500, "backendError"),), UpstreamFailed),
     ],
 )
-def test_a_channel_that_is_not_there_or_not_shown_has_no_page(
-    answers: tuple[Answer, ...], refusal: type[UpstreamError]
-) -> None:
+def test_missing_or_hidden_channel_has_no_page(answers: tuple[Answer, ...], refusal: type[UpstreamError]) -> None:
     waiting = iter(answers)
     with pytest.raises(refusal):
         drive(PLATFORM, "channel/videos", {"channelId": CHANNEL_ID}, lambda *_: next(waiting), credentials=KEY)
 
 
 @pytest.mark.parametrize(("told_as", "seconds"), [("P0D", None), ("PT0S", None), ("PT1M1S", 61)])
-def test_what_is_live_or_still_to_come_has_no_duration(told_as: str, seconds: int | None) -> None:
+def test_live_or_upcoming_video_has_no_duration(told_as: str, seconds: int | None) -> None:
     video = {"id": "abcdefghijk", "contentDetails": {"duration": told_as}}
     _, result = calls_of("video", {"items": [video]}, url="abcdefghijk")
     assert result.record["content"]["duration_seconds"] == seconds
 
 
-def test_the_facts_of_fifty_videos_are_one_call_and_those_that_are_gone_are_left_out() -> None:
+def test_fifty_videos_use_one_call_and_deleted_ones_are_skipped() -> None:
     ids = [f"video_{number:05}" for number in range(50)]
     listed = {"items": [{"contentDetails": {"videoId": one}} for one in ids], "nextPageToken": "P2"}
     known = {"items": [{"id": one} for one in reversed(ids[1:])]}
@@ -186,14 +184,14 @@ def test_the_facts_of_fifty_videos_are_one_call_and_those_that_are_gone_are_left
 
 
 @pytest.mark.parametrize(("chosen", "since"), [("today", "2025-01-01"), ("this_week", "2024-12-26")])
-def test_a_search_since_some_days_is_the_same_on_every_page(chosen: str, since: str) -> None:
+def test_relative_search_date_is_the_same_on_every_page(chosen: str, since: str) -> None:
     assert NOW_AT == 1_735_689_600.0
     calls, _ = calls_of("search", {"items": []}, query="parsers", uploadDate=chosen, sortBy="popular")
     assert calls[0][1]["publishedAfter"] == f"{since}T00:00:00Z"
     assert calls[0][1]["order"] == "viewCount"
 
 
-def test_a_spent_quota_of_searches_holds_no_other_call() -> None:
+def test_exhausted_search_quota_does_not_hold_other_calls() -> None:
     sources: list[str] = []
 
     def upstream(_place: str, call: Call) -> Answer:
@@ -204,7 +202,7 @@ def test_a_spent_quota_of_searches_holds_no_other_call() -> None:
     assert sources == ["search", ""]
 
 
-def test_without_a_key_only_an_id_leads_to_a_feed_and_languages_cannot_be_chosen() -> None:
+def test_feed_without_a_key_needs_an_id_and_no_language() -> None:
     for resource, params, name in (
         ("channel", {"handle": "ada"}, "handle"),
         ("channel/videos", {"url": "https://www.youtube.com/@ada"}, "url"),
@@ -218,7 +216,7 @@ def test_without_a_key_only_an_id_leads_to_a_feed_and_languages_cannot_be_chosen
 @pytest.mark.parametrize(
     ("status", "reason"), [(401, "account_private"), (403, "account_private"), (400, None), (404, None)]
 )
-def test_oembed_refuses_by_its_status_alone(status: int, reason: str | None) -> None:
+def test_oembed_refuses_by_status_alone(status: int, reason: str | None) -> None:
     with pytest.raises(NotFound) as refusal:
         drive(PLATFORM, "video", {"url": "abcdefghijk"}, always("Unauthorized", status))
     assert refusal.value.reason == reason
@@ -227,13 +225,13 @@ def test_oembed_refuses_by_its_status_alone(status: int, reason: str | None) -> 
 @pytest.mark.parametrize(
     ("date", "wait_s"), [("Wed, 01 Jan 2025 07:59:00 GMT", 60), ("Wed, 01 Jan 2025 08:00:00 GMT", 86_400)]
 )
-def test_a_spent_quota_is_whole_again_after_midnight_of_the_pacific(date: str, wait_s: float) -> None:
+def test_exhausted_quota_resets_at_midnight_pacific_time(date: str, wait_s: float) -> None:
     refusal = refused(403, "quotaExceeded", date=date)
     assert isinstance(refusal, UpstreamThrottled)
     assert refusal.retry_after_s == wait_s
 
 
-def test_the_reason_tells_what_a_refusal_means() -> None:
+def test_refusal_is_classified_by_its_reason() -> None:
     assert isinstance(refused(403, "rateLimitExceeded"), UpstreamThrottled)
     assert isinstance(refused(403, "commentsDisabled"), NotFound)
     assert isinstance(refused(400, "invalidPageToken"), StaleCursor)
@@ -255,24 +253,22 @@ def test_the_reason_tells_what_a_refusal_means() -> None:
         ("video/comment/replies", {"continuationToken": "Ugabcdef"}, "youtube.comment"),
     ],
 )
-def test_comments_that_are_not_shown_to_everybody_are_private(
-    resource: str, params: dict[str, str], domain: str
-) -> None:
-    """A key that is not let in has the same reason, of another domain."""
+def test_hidden_comments_are_private(resource: str, params: dict[str, str], domain: str) -> None:
+    """A rejected key has the same reason in another domain."""
     private = refused(403, "forbidden", resource, domain=domain, **params)
     assert isinstance(private, NotFound)
     assert private.reason == "account_private"
     assert isinstance(refused(403, "forbidden", resource, domain="global", **params), UpstreamFailed)
 
 
-def test_what_is_wrong_with_the_key_or_with_us_is_a_failure() -> None:
+def test_key_or_server_error_is_a_failure() -> None:
     for file in ("v3_error_permission.json", "v3_error__400_missing_filter.json"):
         answer = recorded("youtube", file)
         assert answer.status >= 400
         assert PLATFORM.judge(answer._replace(source="api")) is None
 
 
-def test_the_key_is_sent_in_a_header() -> None:
+def test_key_is_sent_in_a_header() -> None:
     assert PLATFORM.headers(KEY) == (("x-goog-api-key", "k3y"),)
     assert PLATFORM.headers({}) == ()
 
@@ -314,10 +310,10 @@ def leaves_of(value: Any, at: str = "") -> dict[str, Any]:
         ),
     ],
 )
-def test_what_is_told_without_the_api_is_told_as_the_api_does(
+def test_keyless_sources_return_the_same_as_the_api(
     resource: str, params: dict[str, str], bodies: tuple[Any, ...], untold: set[str]
 ) -> None:
-    """Method: the same facts in both forms, field by field; the description is no part of oEmbed's text."""
+    """Method: the same facts in both forms, field by field; oEmbed has no description."""
     waiting = iter(bodies)
     own, other = (
         drive(PLATFORM, resource, params, lambda _place, _call: told(next(waiting)), credentials=KEY, rung_index=rung)
@@ -329,8 +325,8 @@ def test_what_is_told_without_the_api_is_told_as_the_api_does(
     assert (own.warnings, len(other.warnings)) == ((), 1)
 
 
-async def test_while_the_units_are_spent_feeds_answer_and_the_api_is_left_alone(tmp_path: Path) -> None:
-    """Goal: an empty quota is no failure where a feed has the answer. Method: a whole node with a key."""
+async def test_exhausted_quota_uses_feeds_instead_of_the_api(tmp_path: Path) -> None:
+    """Goal: an exhausted quota is not a failure if a feed has the answer. Method: a whole node with a key."""
     spent = {"error": {"code": 403, "message": "No.", "errors": [{"reason": "quotaExceeded"}]}}
 
     def script(asked: str) -> Told | None:
@@ -351,7 +347,7 @@ async def test_while_the_units_are_spent_feeds_answer_and_the_api_is_left_alone(
 
 
 @pytest.mark.parametrize("spelling", [CHANNEL_ID, f"@{CHANNEL_ID}"])
-def test_a_channels_id_is_no_handle(spelling: str) -> None:
-    """Goal: whoever tries one parameter after the other, as cohorts do, comes to the one for ids."""
+def test_channel_id_is_not_a_handle(spelling: str) -> None:
+    """Goal: code that tries one parameter after the other, such as cohorts, reaches the one for ids."""
     with pytest.raises(InvalidArgument, match="channelId"):
         calls_of("channel/videos", handle=spelling)

@@ -1,4 +1,4 @@
-"""The response cache against a plain model of it, and rule by rule."""
+"""The response cache compared with a simple model, and rule by rule."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(bytes_max=st.sampled_from((0, 700, 1000, 2500)))
     def reload(self, bytes_max: int) -> None:
-        """A new bound counts from the next answer on."""
+        """A new limit applies from the next stored answer on."""
         self.cache.resize(bytes_max)
 
     @invariant()
@@ -87,7 +87,7 @@ class Clock:
         return self.now
 
 
-def test_an_answer_is_there_until_its_time_has_passed() -> None:
+def test_entry_expires_after_its_ttl() -> None:
     clock = Clock()
     cache = Cache(10_000, clock)
     cache.put(b"k", b"body", 120.0)
@@ -98,14 +98,14 @@ def test_an_answer_is_there_until_its_time_has_passed() -> None:
     assert cache.statistics().bytes == 0
 
 
-def test_a_hit_gives_the_stored_bytes_themselves() -> None:
+def test_hit_returns_the_stored_bytes() -> None:
     cache = Cache(10_000, Clock())
     body = b"encoded once"
     cache.put(b"k", body, 1.0)
     assert cache.get(b"k") is body
 
 
-def test_the_least_recently_used_is_evicted_first_and_looking_is_no_use() -> None:
+def test_least_recently_used_is_evicted_and_holds_does_not_count_as_use() -> None:
     cache = Cache(3 * size_of(b"k", b"body"), Clock())
     for key in (b"1", b"2", b"3"):
         cache.put(key, b"body", 60.0)
@@ -115,7 +115,7 @@ def test_the_least_recently_used_is_evicted_first_and_looking_is_no_use() -> Non
     assert [cache.holds(key) for key in (b"1", b"2", b"3", b"4")] == [True, False, True, True]
 
 
-def test_an_answer_longer_than_the_bound_costs_no_other_its_place_but_replaces_its_own() -> None:
+def test_oversized_entry_evicts_nothing_but_its_own_key() -> None:
     cache = Cache(1000, Clock())
     cache.put(b"k", b"old", 60.0)
     cache.put(b"other", b"kept", 60.0)

@@ -1,4 +1,4 @@
-"""The cache of many nodes against a real Redis: one call for all, whatever becomes of who makes it."""
+"""The cache of many nodes against a real Redis: one call for all nodes, whatever happens to the leader."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def nodes(empty_redis: RedisServer) -> AsyncIterator[list[SharedCache]]:
 
 
 class Upstream:
-    """Counts its calls; each takes a moment."""
+    """Counts its calls; each takes a short time."""
 
     def __init__(self, *, takes_s: float = 0.05, fails: int = 0) -> None:
         self.calls = 0
@@ -70,7 +70,7 @@ async def get(
         return body
 
 
-async def test_what_one_node_stored_all_find_and_keep(nodes: list[SharedCache]):
+async def test_stored_answer_is_found_by_all_nodes(nodes: list[SharedCache]):
     upstream = Upstream(takes_s=0)
     assert not await nodes[1].holds(KEY)
     assert await get(nodes[0], upstream) == b"answer 1"
@@ -82,7 +82,7 @@ async def test_what_one_node_stored_all_find_and_keep(nodes: list[SharedCache]):
     assert upstream.calls == 1
 
 
-async def test_an_answer_lasts_no_longer_on_the_node_that_found_it(nodes: list[SharedCache]):
+async def test_found_answer_keeps_its_remaining_ttl(nodes: list[SharedCache]):
     upstream = Upstream(takes_s=0)
     await get(nodes[0], upstream, ttl_s=1.5)
     await trio.sleep(0.75)
@@ -92,7 +92,7 @@ async def test_an_answer_lasts_no_longer_on_the_node_that_found_it(nodes: list[S
     assert await get(nodes[1], upstream) == b"answer 2"
 
 
-async def test_the_same_call_through_all_nodes_at_once_is_made_once(nodes: list[SharedCache]):
+async def test_concurrent_identical_calls_on_all_nodes_run_once(nodes: list[SharedCache]):
     async def all_take_s(key: bytes) -> float:
         upstream, answers = Upstream(), []
 
@@ -110,7 +110,7 @@ async def test_the_same_call_through_all_nodes_at_once_is_made_once(nodes: list[
     assert min([await all_take_s(b"%d" % turn) for turn in range(3)]) < 0.4
 
 
-async def test_a_call_that_waits_for_long_is_counted_once(nodes: list[SharedCache]):
+async def test_long_wait_is_counted_once(nodes: list[SharedCache]):
     upstream = Upstream(takes_s=2.5 * POLL_S)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(get, nodes[0], upstream)
@@ -119,7 +119,7 @@ async def test_a_call_that_waits_for_long_is_counted_once(nodes: list[SharedCach
     assert [node.statistics().waited_total for node in nodes] == [0, 1, 0]
 
 
-async def test_who_fails_lets_one_of_the_others_lead(nodes: list[SharedCache]):
+async def test_failed_leader_is_succeeded_by_a_waiter(nodes: list[SharedCache]):
     upstream, answers, failures = Upstream(fails=2), [], []
 
     async def caller(node: SharedCache) -> None:
@@ -134,7 +134,7 @@ async def test_who_fails_lets_one_of_the_others_lead(nodes: list[SharedCache]):
     assert (upstream.calls, len(failures), answers) == (3, 2, [b"answer 3"] * 7)
 
 
-async def test_a_leader_may_be_cancelled_at_every_wait(nodes: list[SharedCache], empty_redis: RedisServer):
+async def test_leader_can_be_cancelled_at_every_checkpoint(nodes: list[SharedCache], empty_redis: RedisServer):
     upstream = Upstream(takes_s=0.001)
 
     async def nothing_is_locked(_got_through: bool) -> None:
@@ -145,7 +145,7 @@ async def test_a_leader_may_be_cancelled_at_every_wait(nodes: list[SharedCache],
     assert await cancel_everywhere(lambda: get(nodes[0], upstream), nothing_is_locked) >= 2
 
 
-async def test_at_its_deadline_a_leader_loses_its_lock_and_another_leads(nodes: list[SharedCache]):
+async def test_leader_loses_its_lock_at_its_deadline(nodes: list[SharedCache]):
     upstream, late = Upstream(takes_s=0), Upstream(takes_s=0)
     async with nodes[0].turn(KEY, trio.current_time() + 0.3) as stuck:
         assert stuck.found is None
@@ -157,9 +157,7 @@ async def test_at_its_deadline_a_leader_loses_its_lock_and_another_leads(nodes: 
     assert await get(nodes[1], late) == b"answer 1"
 
 
-async def test_a_lock_is_short_and_lasts_no_longer_than_what_is_left_of_its_holders_deadline(
-    nodes: list[SharedCache], empty_redis: RedisServer
-):
+async def test_lock_ttl_is_bounded_by_the_deadline(nodes: list[SharedCache], empty_redis: RedisServer):
     for left_s, lock_s in ((7, 2.0), (1, 1.0)):
         async with nodes[0].turn(KEY, trio.current_time() + left_s):
             [lock] = empty_redis.ask("KEYS", "*:lock")  # type: ignore[misc]
@@ -167,9 +165,7 @@ async def test_a_lock_is_short_and_lasts_no_longer_than_what_is_left_of_its_hold
         await until(lambda: empty_redis.ask("KEYS", "*:lock") == [])
 
 
-async def test_a_lock_lasts_while_its_call_does_and_a_call_that_ends_quickly_renews_nothing(
-    nodes: list[SharedCache], empty_redis: RedisServer
-):
+async def test_lock_is_renewed_during_long_calls_only(nodes: list[SharedCache], empty_redis: RedisServer):
     upstream, answers = Upstream(takes_s=LOCK_S + 1), []
 
     async def caller(node: SharedCache) -> None:
@@ -182,10 +178,10 @@ async def test_a_lock_lasts_while_its_call_does_and_a_call_that_ends_quickly_ren
     assert not any(node._led for node in nodes)
 
 
-async def test_a_leader_that_cannot_renew_is_followed_by_another_and_overwrites_nothing(
+async def test_leader_without_renewal_is_succeeded_and_stores_nothing(
     nodes: list[SharedCache], empty_redis: RedisServer
 ):
-    """Goal: a dead node holds nobody up for long. Method: nothing of the leader's reaches Redis any more."""
+    """Goal: a dead node does not delay others for long. Method: the leader's commands no longer reach Redis."""
     with open_cutter(empty_redis.port) as cutter:
         async with (
             open_state(f"redis://127.0.0.1:{cutter.port}", round_trip_s=5) as state,
@@ -205,7 +201,7 @@ async def test_a_leader_that_cannot_renew_is_followed_by_another_and_overwrites_
             assert await get(nodes[2], Upstream()) == b"answer 1"
 
 
-async def test_who_does_not_wait_leads_beside_the_other_and_locks_and_stores_nothing_for_all(nodes: list[SharedCache]):
+async def test_non_waiting_caller_leads_without_lock_and_stores_nothing(nodes: list[SharedCache]):
     async with nodes[0].turn(KEY, trio.current_time() + 5) as leader:
         async with nodes[1].turn(KEY, trio.current_time() + 5, waits=False) as hurried:
             assert hurried.found is None
@@ -219,7 +215,7 @@ async def test_who_does_not_wait_leads_beside_the_other_and_locks_and_stores_not
         assert late.found == b"leader"
 
 
-async def test_a_turn_tells_how_long_it_waited_for_others(nodes: list[SharedCache], empty_redis: RedisServer):
+async def test_turn_reports_the_time_waited(nodes: list[SharedCache], empty_redis: RedisServer):
     async with trio.open_nursery() as nursery:
         nursery.start_soon(get, nodes[0], Upstream(takes_s=1))
         await until(lambda: empty_redis.ask("KEYS", "*:lock") != [])
@@ -231,9 +227,7 @@ async def test_a_turn_tells_how_long_it_waited_for_others(nodes: list[SharedCach
         assert (found.found, found.waited_s) == (b"answer 1", 0.0)
 
 
-async def test_while_the_cache_is_turned_off_nothing_is_found_and_nothing_shared(
-    nodes: list[SharedCache], empty_redis: RedisServer
-):
+async def test_disabled_cache_finds_and_shares_nothing(nodes: list[SharedCache], empty_redis: RedisServer):
     await get(nodes[0], Upstream())
     nodes[1].local.resize(0)
     assert not await nodes[1].holds(KEY)
@@ -246,14 +240,14 @@ async def test_while_the_cache_is_turned_off_nothing_is_found_and_nothing_shared
     assert empty_redis.ask("KEYS", "*") == []
 
 
-async def test_who_waits_longer_than_its_deadline_gives_up(nodes: list[SharedCache]):
+async def test_waiter_gives_up_at_its_deadline(nodes: list[SharedCache]):
     async with nodes[0].turn(KEY, trio.current_time() + 5):
         with pytest.raises(trio.TooSlowError):
             await get(nodes[1], Upstream(), within_s=0.2)
     assert await get(nodes[1], Upstream()) == b"answer 1"
 
 
-async def test_a_long_answer_stays_with_its_node_and_locks_nobody(nodes: list[SharedCache]):
+async def test_long_answer_stays_on_its_node(nodes: list[SharedCache]):
     async with nodes[0].turn(KEY, trio.current_time() + 5) as turn:
         turn.keep(b"x" * (BODY_BYTES_MAX + 1), 60)
     assert nodes[0].local.get(KEY) is not None
@@ -261,7 +255,7 @@ async def test_a_long_answer_stays_with_its_node_and_locks_nobody(nodes: list[Sh
 
 
 @pytest.mark.parametrize("fresh", [b"fresh", b"x" * (BODY_BYTES_MAX + 1)], ids=["short", "too long to share"])
-async def test_an_answer_that_was_made_to_be_fresh_replaces_the_one_that_any_node_holds(
+async def test_fresh_answer_replaces_copies_on_all_nodes(
     fresh: bytes, nodes: list[SharedCache], empty_redis: RedisServer
 ):
     await until(lambda: empty_redis.ask("PUBSUB", "NUMSUB", "sluice:renewed") == [b"sluice:renewed", 3])
@@ -273,7 +267,7 @@ async def test_an_answer_that_was_made_to_be_fresh_replaces_the_one_that_any_nod
     assert await get(nodes[1], Upstream()) == (fresh if len(fresh) <= BODY_BYTES_MAX else b"answer 1")
 
 
-async def test_without_the_server_every_node_is_on_its_own(nodes: list[SharedCache], empty_redis: RedisServer):
+async def test_nodes_work_alone_without_the_server(nodes: list[SharedCache], empty_redis: RedisServer):
     upstream = Upstream(takes_s=0)
     empty_redis.kill()
     await until(lambda: all(node._state.fault for node in nodes))

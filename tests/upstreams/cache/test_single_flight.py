@@ -1,4 +1,4 @@
-"""Single flight on virtual time: one call at a time for a key, and one promotion at a time after a failure."""
+"""Single flight on virtual time: one call at a time per key, and one promotion after each failure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Calls:
 
 
 async def join(flights: Flights[str], key: str, deadline_at: float, lead: Calls) -> tuple[str, bool]:
-    """As a billed call joins: its result, and whether it was somebody else's."""
+    """Like a billed call: return its result, and whether another caller made the call."""
     if key in flights and (followed := await flights.follow(key, deadline_at)) is not None:
         return followed, True
     result = None
@@ -49,7 +49,7 @@ async def join(flights: Flights[str], key: str, deadline_at: float, lead: Calls)
     return result, False
 
 
-async def test_a_thousand_that_ask_alike_make_one_call(autojump_clock: MockClock) -> None:
+async def test_thousand_identical_callers_make_one_call(autojump_clock: MockClock) -> None:
     flights, calls, results = Flights[str](), Calls(), []
 
     async def ask() -> None:
@@ -63,7 +63,7 @@ async def test_a_thousand_that_ask_alike_make_one_call(autojump_clock: MockClock
     assert (len(flights), flights.followed_total) == (0, 999)
 
 
-async def test_other_keys_and_later_calls_are_made_anew(autojump_clock: MockClock) -> None:
+async def test_other_keys_and_later_calls_run_separately(autojump_clock: MockClock) -> None:
     flights, calls = Flights[str](), Calls()
     async with trio.open_nursery() as nursery:
         for key in ("a", "b"):
@@ -73,9 +73,7 @@ async def test_other_keys_and_later_calls_are_made_anew(autojump_clock: MockCloc
 
 
 @pytest.mark.parametrize("failures", [1, 3, 20])
-async def test_each_failure_is_told_to_its_leader_and_promotes_one_follower(
-    autojump_clock: MockClock, failures: int
-) -> None:
+async def test_failure_reaches_its_leader_and_promotes_one_follower(autojump_clock: MockClock, failures: int) -> None:
     flights, calls = Flights[str](), Calls(failures)
     told: list[str] = []
 
@@ -94,7 +92,7 @@ async def test_each_failure_is_told_to_its_leader_and_promotes_one_follower(
     assert told.count(f"result {failures + 1}") == 50 - failures
 
 
-async def test_a_leader_that_is_cancelled_promotes_a_follower(autojump_clock: MockClock) -> None:
+async def test_cancelled_leader_promotes_a_follower(autojump_clock: MockClock) -> None:
     flights, calls = Flights[str](), Calls()
     leading = trio.CancelScope()
     results: list[tuple[str, bool]] = []
@@ -113,7 +111,7 @@ async def test_a_leader_that_is_cancelled_promotes_a_follower(autojump_clock: Mo
     assert sorted(results) == [("result 2", False), ("result 2", True)]
 
 
-async def test_a_follower_waits_no_longer_than_its_own_deadline(autojump_clock: MockClock) -> None:
+async def test_follower_waits_until_its_own_deadline(autojump_clock: MockClock) -> None:
     flights, calls = Flights[str](), Calls()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(join, flights, "key", 60.0, calls)
@@ -129,10 +127,10 @@ async def test_a_follower_waits_no_longer_than_its_own_deadline(autojump_clock: 
     failures=st.integers(0, 5),
     hang_ups=st.lists(st.floats(0.1, 3), max_size=5),
 )
-def test_never_two_calls_of_a_key_at_once_and_everyone_is_answered(
+def test_calls_of_a_key_never_overlap_and_all_callers_get_results(
     arrivals: list[float], failures: int, hang_ups: list[float]
 ) -> None:
-    """Method: clients arrive, hang up and calls fail at drawn moments; nobody may hang or be left behind."""
+    """Method: clients arrive, disconnect and fail at random moments; none may hang or be left without a result."""
     flights, calls = Flights[str](), Calls(failures)
     ended = 0
 

@@ -1,4 +1,4 @@
-"""Plays a composite's read with legs that a test makes by hand: no node, no socket."""
+"""Runs a composite's read with handmade legs, without a node or a socket."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Answered = Fetched | Missing
 ABSENT = Missing("no such thing", "test", absent=True, failure=NotFound())
 FAILED = Missing("it failed", "test", failure=UpstreamFailed("test", "it failed"))
 NOW_AT = 1_735_689_600.0
-"""The first instant of 2025."""
+"""The start of 2025."""
 PLATFORMS = load_all()
 
 
 def endpoint(path: str) -> Endpoint:
-    """The endpoint of an id, such as `prism/voice`."""
+    """Return the endpoint with an id, such as `prism/voice`."""
     slug, _, resource = path.partition("/")
     platform = next(one for one in PLATFORMS if one.slug == slug)
     return next(one for one in platform.endpoints if one.resource == resource)
@@ -36,7 +36,8 @@ def play(
     rounds: list[Round] | None = None,
     left: int = Conduct().pages_max or 200,
 ) -> Page | Single:
-    """The result of a composite whose legs are answered by `answer`; each of its rounds may go on by `left` pages."""
+    """Return the result of a composite whose legs are answered by `answer`; each of its rounds may read `left` more
+    pages."""
     one = endpoint(path)
     steps = one.read(Args(one.canonical(values), cursor, {}, NOW_AT))
     wanted = next(steps)
@@ -55,10 +56,10 @@ def play(
 
 
 def single(record: Mapping[str, Any]) -> Fetched:
-    """A leg of one record."""
+    """Return a leg with one record."""
     return Fetched(Single(dict(record)), source="test")
 
 
 def page(*records: Mapping[str, Any], following: State | None = None) -> Fetched:
-    """A leg of a page of records."""
+    """Return a leg with a page of records."""
     return Fetched(Page([dict(one) for one in records], following), source="test")

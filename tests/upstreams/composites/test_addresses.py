@@ -1,4 +1,4 @@
-"""Addresses lead where the table beside this file says, or are refused with the words that it has (decisions 14)."""
+"""URLs lead where the table next to this file says, or are refused with its message (decisions 14)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OF_TABLE = (
     *("app_store", "bluesky", "discourse", "github", "gitlab", "hackernews", "lemmy", "mastodon", "peertube"),
     *("podcasts", "stackexchange", "steam", "telegram", "wikipedia", "youtube"),
 )
-"""The platforms that the table is about; one that comes later may read addresses at any host too."""
+"""The platforms that the table covers; a later platform may read URLs at any host too."""
 ADDRESSES = Addresses(one for one in PLATFORMS if one.slug in OF_TABLE)
 
 
@@ -48,7 +48,7 @@ def _told(found: Resolution) -> str:
     [(None, *row) for row in TABLE] + [("comment", *row) for row in COMMENTS],
     ids=[address for address, _ in (*TABLE, *COMMENTS)],
 )
-def test_an_address_leads_where_it_should(role: Role | None, address: str, expected: str) -> None:
+def test_url_resolves_as_in_the_table(role: Role | None, address: str, expected: str) -> None:
     if expected.startswith("! "):
         with pytest.raises(InvalidArgument) as refusal:
             ADDRESSES.find(address, role)
@@ -58,7 +58,7 @@ def test_an_address_leads_where_it_should(role: Role | None, address: str, expec
         assert _told(ADDRESSES.find(address, role)) == expected
 
 
-def test_the_table_is_as_long_as_promised_and_names_each_address_once() -> None:
+def test_table_has_promised_length_and_unique_urls() -> None:
     assert len(TABLE) >= 300
     assert len({address for address, _ in TABLE}) == len(TABLE)
 
@@ -76,22 +76,22 @@ KINDS: Mapping[str, tuple[str, int]] = {
     ),
     "ports and user names": (r":\d+/|@[\w.]+/", 8),
 }
-"""Patterns of addresses, and how many of the table have to be of each kind; short links are told by their refusal."""
+"""Patterns of URLs, and how many of each kind the table must have; short links are identified by their refusal."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_table_has_addresses_of_every_kind(kind: str) -> None:
+def test_table_covers_every_kind(kind: str) -> None:
     pattern, least = KINDS[kind]
     assert sum(re.search(pattern, address, re.IGNORECASE) is not None for address, _ in TABLE) >= least
 
 
-def test_the_table_has_short_links_and_refuses_them_by_name() -> None:
+def test_table_refuses_short_links_by_name() -> None:
     assert sum("short link of" in expected for _, expected in TABLE) >= 20
 
 
 @pytest.mark.parametrize("address", [address for address, expected in TABLE if not expected.startswith("! ")])
-def test_what_an_address_leads_to_takes_its_values_and_its_url_leads_there_again(address: str) -> None:
-    """Goal: `resolved.params` can be sent as they are. Method: read them as a request's, and the one spelling again."""
+def test_resolved_params_and_url_lead_to_the_same_record(address: str) -> None:
+    """Goal: `resolved.params` can be sent back. Method: read them as values of a request, and as canonical ones."""
     found = ADDRESSES.find(address)
     for target in found.destinations:
         assert {
@@ -101,8 +101,8 @@ def test_what_an_address_leads_to_takes_its_values_and_its_url_leads_there_again
     assert (again.url, _told(again)) == (found.url, _told(found))
 
 
-def test_every_record_of_its_own_can_be_looked_up() -> None:
-    """Goal: a platform with an archetype of a new kind is told to give it a place here."""
+def test_every_own_record_can_be_looked_up() -> None:
+    """Goal: a platform with an archetype of a new kind must be added here."""
     keys = {
         one.archetype.key
         for platform in PLATFORMS
@@ -114,15 +114,15 @@ def test_every_record_of_its_own_can_be_looked_up() -> None:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=lambda platform: platform.slug)
-def test_addresses_that_a_platform_declares_are_of_its_endpoints_and_their_parameters(platform: Platform) -> None:
+def test_declared_url_forms_match_endpoints_and_parameters(platform: Platform) -> None:
     for one in platform.address_forms:
         endpoint = next(each for each in platform.endpoints if each.resource == one.resource)
         names = {param.name for param in endpoint.params}
         assert {name.split(">")[0] for name in one.form.split("(?P<")[1:]} <= names
 
 
-def test_what_is_looked_up_costs_what_a_lookup_costs() -> None:
-    """Goal: lookup is at its target's price (decisions 14); a target of another tier needs more than one price."""
+def test_lookup_costs_its_target_price() -> None:
+    """Goal: lookup has its target's price (decisions 14); a target in another tier would need more than one price."""
     tiers = {
         one.tier
         for platform in PLATFORMS

@@ -1,4 +1,4 @@
-"""The audit's arithmetic against a table that was made by hand, and the same table in docs/composites.md."""
+"""The audit's arithmetic, compared with a handmade table, and with the same table in docs/composites.md."""
 
 from __future__ import annotations
 
@@ -61,9 +61,7 @@ def signals(row: dict[str, Any]) -> Record:
 
 
 @pytest.mark.parametrize(("row", "components", "score"), TABLE)
-def test_scores_are_those_of_the_table(
-    row: dict[str, Any], components: dict[str, float | None], score: int | None
-) -> None:
+def test_scores_match_the_table(row: dict[str, Any], components: dict[str, float | None], score: int | None) -> None:
     filled = dict.fromkeys(FIELDS[: row["filled"]], "x")
     scored = scoring.score_of(author(id="1", **filled), signals(row), frozenset())
     assert {name: value if value is None else round(value, 1) for name, value in scored.components.items()} == {
@@ -72,7 +70,7 @@ def test_scores_are_those_of_the_table(
     assert scored.score == score
 
 
-def test_the_table_of_the_page_has_the_first_rows_of_this_one() -> None:
+def test_docs_table_has_the_first_rows() -> None:
     text = (PROJECT / "docs" / "composites.md").read_text()
     rows = re.findall(r"^\| (?:[\d,]+|unknown) \|.*\| (\d+|none) \|$", text, re.MULTILINE)
     assert rows == ["none" if score is None else str(score) for _, _, score in TABLE[:4]]
@@ -96,11 +94,11 @@ def test_the_table_of_the_page_has_the_first_rows_of_this_one() -> None:
         (60, "pull"),
     ],
 )
-def test_a_verdict_follows_from_the_score(score: int | None, verdict: str) -> None:
+def test_verdict_follows_from_the_score(score: int | None, verdict: str) -> None:
     assert scoring.verdict_of(score) == verdict
 
 
-def test_a_field_that_a_platform_never_fills_does_not_count_against_a_profile() -> None:
+def test_never_filled_field_does_not_lower_the_score() -> None:
     scored = scoring.score_of(author(id="1", bio="x"), signals(TABLE[3][0]), frozenset(FIELDS[:2]))
     assert scored.components["presence"] == 80  # one of the two that it has
 
@@ -114,7 +112,7 @@ def posted(days_ago: float, **more: Any) -> Record:
 SLOW = Missing("late", "x", failure=UpstreamFailed("x", "late"), late=True)
 
 
-def test_an_audit_tells_all_of_its_fields_by_hand_made_evidence() -> None:
+def test_audit_fields_match_hand_made_evidence() -> None:
     """Mastodon has posts of 7 and 14 days ago, Lemmy no such name, GitHub no posts, and Bluesky is late."""
     filled = {"display_name": "Ada", "bio": "x", "avatar_url": "https://x"}
     ada = author(id="7", username="ada", followers=999, posts_count=80, **filled)
@@ -184,7 +182,7 @@ def test_an_audit_tells_all_of_its_fields_by_hand_made_evidence() -> None:
     assert len(record["evidence_fingerprint"]) == 64
 
 
-def test_the_same_evidence_has_the_same_fingerprint_and_other_evidence_another() -> None:
+def test_fingerprint_depends_on_the_evidence() -> None:
     def fingerprint(followers: int) -> str:
         legs: dict[str, Answered] = {"profile": single(author(id="7", followers=followers)), "profile/posts": page()}
         result = play(
@@ -197,6 +195,6 @@ def test_the_same_evidence_has_the_same_fingerprint_and_other_evidence_another()
     assert fingerprint(1) == fingerprint(1) != fingerprint(2)
 
 
-def test_a_name_that_no_platform_has_is_not_found() -> None:
+def test_unknown_name_is_not_found() -> None:
     with pytest.raises(NotFound):
         play("prism/handle-audit", {"handle": "ada", "platforms": "lemmy,mastodon"}, lambda _part: ABSENT)

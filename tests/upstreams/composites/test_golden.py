@@ -1,4 +1,4 @@
-"""Answers of composites over legs that are made by hand, value by value; every number here was worked out on paper."""
+"""Answers of composites over handmade legs, value by value; every number here was calculated on paper."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def found(id_: str, link: str | None = None, url: str = "", **more: Any) -> Reco
     return post(id=id_, url=url or f"https://x.test/{id_}", text=more.pop("text", None), author=None, ext=ext, **more)
 
 
-def test_everywhere_fuses_by_reciprocal_ranks() -> None:
+def test_everywhere_uses_reciprocal_rank_fusion() -> None:
     legs: dict[str, Answered] = {
         "hackernews": page(found("h1", "https://www.trio.io/a/?utm_source=hn"), found("h2"), following={"p": 1}),
         "lemmy": page(found("l1"), found("l2"), found("l3", "http://trio.io/a#top")),
@@ -72,8 +72,8 @@ def test_everywhere_fuses_by_reciprocal_ranks() -> None:
     assert later.next is None
 
 
-def test_a_page_that_a_platform_has_twice_counts_there_once_and_by_its_better_place() -> None:
-    """Goal: who submits a page ten times does not move it up."""
+def test_duplicate_row_of_a_platform_counts_once_at_its_better_rank() -> None:
+    """Goal: submitting a page ten times does not raise its rank."""
     twice = page(found("h1"), found("h2", "https://trio.io/a"), found("h3", "https://www.trio.io/a/"))
     legs: dict[str, Answered] = {"hackernews": twice, "lemmy": page(found("l1"), found("l2", "https://trio.io/a"))}
     values = {"query": "trio", "platforms": "hackernews,lemmy"}
@@ -96,16 +96,16 @@ def test_a_page_that_a_platform_has_twice_counts_there_once_and_by_its_better_pl
         ("https://EXAMPLE.org", "https://example.org/"),
     ],
 )
-def test_two_spellings_of_an_address_have_one_canonical_form(one: str, other: str) -> None:
+def test_url_spellings_share_a_canonical_form(one: str, other: str) -> None:
     assert canonical_url(one) == canonical_url(other)
 
 
-def test_what_is_no_web_address_has_no_canonical_form_and_other_pages_have_others() -> None:
+def test_non_urls_have_no_canonical_form() -> None:
     assert [canonical_url(one) for one in (None, "", "mailto:x@y.org", "https://", "https://x:y/")] == [None] * 5
     assert canonical_url("https://example.org/a?id=1") != canonical_url("https://example.org/a?id=2")
 
 
-def test_a_card_has_an_entry_for_each_platform_and_sums_what_is_told() -> None:
+def test_card_has_entries_per_platform_and_totals() -> None:
     legs: dict[str, Answered] = {
         "github": single(author(id="1", username="ada", followers=10, posts_count=3)),
         "mastodon": single(author(id="2", username="ada", followers=5, following=7, likes_count=2)),
@@ -132,8 +132,8 @@ def test_a_card_has_an_entry_for_each_platform_and_sums_what_is_told() -> None:
     }
 
 
-def test_a_platform_that_is_not_here_is_told_and_costs_nothing() -> None:
-    unavailable = Missing("x", "x", failure=PartUnavailable("tiktok", "the platform is not served by this node"))
+def test_missing_platform_is_reported_and_free() -> None:
+    unavailable = Missing("x", "x", failure=PartUnavailable("tiktok", "this node does not serve the platform"))
     here = single(author(id="1", username="ada", followers=10))
     values = {"handle": "ada", "platforms": "github,tiktok,instagram,twitter,threads"}
     result = play("prism/creator-card", values, lambda part: here if part.platform == "github" else unavailable)
@@ -152,7 +152,7 @@ def said(id_: str, at: str, text: str) -> Record:
     return found(id_, text=text, published_at=at)
 
 
-def test_a_voice_merges_timelines_and_knows_what_was_posted_twice() -> None:
+def test_voice_merges_timelines_and_detects_cross_posts() -> None:
     shared = "Our new release is great, see {} for the notes"
     legs: dict[str, Answered] = {
         "bluesky": page(
@@ -186,7 +186,7 @@ def test_a_voice_merges_timelines_and_knows_what_was_posted_twice() -> None:
     assert result.next == {"mastodon": '{"c":"x"}', "telegram": "null"}
 
 
-def test_a_profile_in_full_has_numbers_of_its_posts() -> None:
+def test_full_profile_has_post_figures() -> None:
     posts = [
         found("1", likes=6, comments=2, shares=2, views=100, published_at="2024-12-30T00:00:00Z", duration_seconds=9.0),
         found("2", likes=4, published_at="2024-12-23T00:00:00Z", media_urls=["https://x.test/i.png"]),
@@ -222,7 +222,7 @@ def test_a_profile_in_full_has_numbers_of_its_posts() -> None:
     assert result.next is None
 
 
-def test_a_profile_in_full_without_its_posts_has_nulls() -> None:
+def test_full_profile_without_posts_has_nulls() -> None:
     legs: dict[str, Answered] = {"profile": single(author(id="7")), "profile/posts": FAILED}
     result = play("mastodon/profile/full", {"handle": "ada"}, lambda part: legs[part.resource])
     assert isinstance(result, Single)
@@ -243,7 +243,7 @@ THIRD = noted("c", 5, "2024-01-02T00:00:00Z")
 
 
 def thread(part: Part) -> Answered:
-    """Two pages of comments, of which the first has two replies on a page of their own."""
+    """Two pages of comments; the first has two replies on a page of their own."""
     if part.resource == "video/comment/replies":
         assert part.values["comment_id"] == "a"
         return page(
@@ -252,7 +252,7 @@ def thread(part: Part) -> Answered:
     return page(THIRD) if part.cursor else page(FIRST, SECOND, following={"o": 2})
 
 
-def test_comments_are_read_to_the_end_with_their_replies_and_sorted() -> None:
+def test_comments_are_read_with_replies_and_sorted() -> None:
     rounds: list[Round] = []
     result = play("prism/comments", {"url": THREAD, "sort": "top", "limit": 2}, thread, rounds=rounds)
     assert isinstance(result, Page)
@@ -267,7 +267,7 @@ def test_comments_are_read_to_the_end_with_their_replies_and_sorted() -> None:
 
 @pytest.mark.parametrize("sort", ["top", "recent"])
 @pytest.mark.parametrize("limit", [1, 5_000])
-def test_sort_and_limit_never_change_what_is_read(sort: str, limit: int) -> None:
+def test_sort_and_limit_do_not_change_the_calls(sort: str, limit: int) -> None:
     result = play("prism/comments", {"url": THREAD, "sort": sort, "limit": limit, "replies": False}, thread)
     assert isinstance(result, Page)
     assert result.credits_used == 2
@@ -276,7 +276,7 @@ def test_sort_and_limit_never_change_what_is_read(sort: str, limit: int) -> None
     assert all(one["replies"] == [] for one in result.records)
 
 
-def test_a_walk_over_comments_ends_with_max_and_goes_on_with_its_cursor() -> None:
+def test_comment_walk_ends_at_max_and_continues_by_cursor() -> None:
     result = play("prism/comments", {"url": THREAD, "max": 2, "replies": False}, thread)
     assert isinstance(result, Page)
     assert [one["id"] for one in result.records] == ["b", "a"]
@@ -286,7 +286,7 @@ def test_a_walk_over_comments_ends_with_max_and_goes_on_with_its_cursor() -> Non
     assert ([one["id"] for one in later.records], later.next) == (["c"], None)
 
 
-def test_a_page_that_fails_ends_the_walk_and_its_cursor_leads_there_again() -> None:
+def test_failed_page_ends_the_walk_and_its_cursor_retries_it() -> None:
     result = play(
         "prism/comments", {"url": THREAD, "replies": False}, lambda part: FAILED if part.cursor else thread(part)
     )
@@ -298,12 +298,12 @@ def test_a_page_that_fails_ends_the_walk_and_its_cursor_leads_there_again() -> N
         play("prism/comments", {"url": THREAD}, lambda _part: FAILED)
 
 
-def test_an_address_without_comments_is_refused_before_anything_is_called() -> None:
+def test_url_without_comments_is_refused_before_any_call() -> None:
     with pytest.raises(InvalidArgument, match="of no post"):
         play("prism/comments", {"url": "https://github.com/torvalds"}, thread)
 
 
-def test_an_omni_search_opens_the_first_threads_and_adds_up_communities() -> None:
+def test_omni_search_expands_first_threads_and_sums_communities() -> None:
     posts = [
         post(id=str(number), url=None, text=text, author=None, likes=likes, comments=1, ext={"community": name})
         for number, text, likes, name in (

@@ -1,4 +1,4 @@
-"""The record of any address over HTTP (decisions 14): at its target's price, cached, and refused for free."""
+"""The record of any URL over HTTP (decisions 14): at its target's price, cached, and refused for free."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def open_answering(folder: Path, script: Callable[[str], Told | None]) -> 
         yield node
 
 
-async def test_a_record_comes_with_the_endpoint_that_gives_it(tmp_path: Path) -> None:
+async def test_lookup_returns_record_and_endpoint(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(lookup(STORY))
         assert answer.status == 200
@@ -64,7 +64,7 @@ async def test_a_record_comes_with_the_endpoint_that_gives_it(tmp_path: Path) ->
         await node.assert_sound()
 
 
-async def test_a_dry_run_resolves_and_calls_nobody(tmp_path: Path) -> None:
+async def test_dry_run_resolves_without_calls(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         own = (await node.get(lookup(STORY, dry_run="1"))).json
         assert (own["credits_used"], own["data"]["estimated_credits"]) == (0, 1)
@@ -88,7 +88,7 @@ async def test_a_dry_run_resolves_and_calls_nobody(tmp_path: Path) -> None:
         ("https://www.youtube.com/@GoogleDevelopers", "url can be looked up only with the operator's YouTube key"),
     ],
 )
-async def test_an_address_that_leads_nowhere_is_a_free_400(tmp_path: Path, url: str, words: str) -> None:
+async def test_unresolvable_url_is_a_free_400(tmp_path: Path, url: str, words: str) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(lookup(url))
         assert (answer.status, answer.json["error"]["type"]) == (400, "INVALID_REQUEST")
@@ -98,7 +98,7 @@ async def test_an_address_that_leads_nowhere_is_a_free_400(tmp_path: Path, url: 
         assert node.upstream.requests == []
 
 
-async def test_an_address_that_this_node_has_no_credential_for_is_refused_for_free(tmp_path: Path) -> None:
+async def test_url_without_credential_is_refused_for_free(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(lookup("https://en.wikipedia.org/wiki/Paris"))
         assert (answer.status, answer.json["credits_used"]) == (400, 0)
@@ -106,8 +106,8 @@ async def test_an_address_that_this_node_has_no_credential_for_is_refused_for_fr
         assert "wikipedia" in answer.json["error"]["message"]
 
 
-async def test_at_an_unknown_host_the_server_that_runs_there_answers(tmp_path: Path) -> None:
-    """Goal: of the software that reads such addresses, the one that is there gives the record. Method: a Lemmy."""
+async def test_unknown_host_is_read_by_the_software_it_runs(tmp_path: Path) -> None:
+    """Goal: the software that runs at the host returns the record. Method: a Lemmy server."""
 
     def script(asked: str) -> Told | None:
         return None if "/api/v3/community" in asked else Told(404, b"<html>", HTML)
@@ -125,7 +125,7 @@ async def test_at_an_unknown_host_the_server_that_runs_there_answers(tmp_path: P
         await node.assert_sound()
 
 
-async def test_a_page_of_nobody_tells_of_itself_by_its_oembed(tmp_path: Path) -> None:
+async def test_other_page_is_described_by_its_oembed(tmp_path: Path) -> None:
     def script(asked: str) -> Told | None:
         if asked.startswith("video.example.org/api/oembed?"):
             return told(EMBED)
@@ -164,7 +164,7 @@ async def test_a_page_of_nobody_tells_of_itself_by_its_oembed(tmp_path: Path) ->
     ],
     ids=["no offer", "no page", "a private offer", "an offer of another kind", "a broken offer", "broken"],
 )
-async def test_a_page_without_a_usable_offer_costs_nothing(tmp_path: Path, page: Told, status: int, words: str) -> None:
+async def test_unusable_oembed_offer_costs_nothing(tmp_path: Path, page: Told, status: int, words: str) -> None:
     async with open_answering(tmp_path, lambda _asked: page) as node:
         answer = await node.get(lookup("https://video.example.org/talk"))
         assert (answer.status, answer.json["credits_used"]) == (status, 0), answer.json
@@ -172,7 +172,7 @@ async def test_a_page_without_a_usable_offer_costs_nothing(tmp_path: Path, page:
         await node.assert_sound()
 
 
-async def test_a_page_without_an_offer_is_read_itself(tmp_path: Path) -> None:
+async def test_page_without_oembed_is_read_itself(tmp_path: Path) -> None:
     text = "<html><head><title>A talk</title></head><body><p>Some words of it.</p></body></html>"
     async with open_answering(tmp_path, lambda _asked: Told(200, text.encode(), HTML)) as node:
         answer = await node.get(lookup("https://video.example.org/talk"))
@@ -187,7 +187,7 @@ async def test_a_page_without_an_offer_is_read_itself(tmp_path: Path) -> None:
         assert direct.json["data"]["page"]["content"] == data["page"]["content"]
 
 
-async def test_a_server_that_fails_is_not_taken_for_one_without_the_record(tmp_path: Path) -> None:
+async def test_failing_server_is_not_reported_as_missing_record(tmp_path: Path) -> None:
     async with open_answering(tmp_path, lambda _asked: Told(500)) as node:
         answer = await node.get(lookup("https://forum.example.org/@ada/5"))
         assert (answer.status, answer.json["credits_used"]) == (502, 0)

@@ -1,4 +1,4 @@
-"""Answers of composites over recorded legs; what is expected is worked out from the recordings' own JSON."""
+"""Answers of composites over recorded legs; the expected values are calculated from the recordings' own JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def body(file: str) -> Any:
 
 
 def call(path: str, values: Json, answers: Mapping[str, Any], now_at: float = NOON_2026_AT) -> Page | Single:
-    """The result of any platform's composite; `answers`: `host/path` -> a recording; other places are not there."""
+    """Return the result of any platform's composite. `answers` maps `host/path` to a recording; other paths are not
+    found."""
     slug, _, resource = path.partition("/")
     platform = ALL[slug]
     endpoint = next(one for one in platform.endpoints if one.resource == resource)
@@ -65,7 +66,7 @@ def between(first: date, last: date) -> int:
     return len([one for one in DAYS if first <= one <= last])
 
 
-def test_a_brand_by_month_over_recorded_questions() -> None:
+def test_brand_mentions_by_month_over_recorded_questions() -> None:
     told = record(
         "brand-mentions",
         {"keyword": "indentation", "date_from": "2010-01-01", "date_to": "2014-12-31", "date_group": "month"}
@@ -89,7 +90,7 @@ def test_a_brand_by_month_over_recorded_questions() -> None:
 
 
 @pytest.mark.parametrize("judged", ["2014-11-20", "2014-11-06", "2013-07-12"])
-def test_a_radar_over_recorded_questions(judged: str) -> None:
+def test_crisis_radar_over_recorded_questions(judged: str) -> None:
     values = {"brand": "indentation", "date_to": judged, "baseline_days": 30, **ON_OVERFLOW}
     told = record("crisis-radar", values, {OVERFLOW: QUESTIONS})
     last = date.fromisoformat(judged)
@@ -105,7 +106,7 @@ def test_a_radar_over_recorded_questions(judged: str) -> None:
     )
 
 
-def test_a_campaign_over_recorded_questions() -> None:
+def test_campaign_over_recorded_questions() -> None:
     values = {
         "phrase": "indentation",
         "window_start": "2013-07-01",
@@ -126,7 +127,7 @@ def test_a_campaign_over_recorded_questions() -> None:
     assert spoken == [one.isoformat() for one in DAYS if first <= one <= last]
 
 
-def test_a_search_everywhere_over_recorded_legs_is_ranked_by_places() -> None:
+def test_recorded_search_everywhere_is_ranked_by_fusion() -> None:
     answers = {
         f"{ALGOLIA}/search": "hackernews/algolia_search__tags_story__query_apple.json",
         f"{LEMMY}/search": "lemmy/v3_post_list.json",
@@ -159,7 +160,7 @@ def test_a_search_everywhere_over_recorded_legs_is_ranked_by_places() -> None:
     }
 
 
-def test_a_card_over_recorded_accounts_adds_up_what_they_tell() -> None:
+def test_recorded_card_sums_accounts() -> None:
     answers = {
         f"{GITHUB}/users/ada": "github/user__jacquev6.json",
         f"{MASTODON}/accounts/lookup": ACCOUNT,
@@ -178,8 +179,8 @@ def test_a_card_over_recorded_accounts_adds_up_what_they_tell() -> None:
     assert (cards["github"]["display_name"], cards["mastodon"]["display_name"]) == ("Vincent Jacques", "John Lennon")
 
 
-def test_an_audit_over_a_recorded_account_and_its_posts() -> None:
-    """By hand: nobody follows; five posts of 18 letters within a second, 22 h before; no media, likes or comments."""
+def test_audit_of_a_recorded_account() -> None:
+    """By hand: no followers; five posts of 18 letters within a second, 22 h before; no media, likes or comments."""
     answers = {
         f"{MASTODON}/accounts/lookup": ACCOUNT,
         f"{MASTODON}/accounts/117020565966271181/statuses": STATUSES,
@@ -205,7 +206,7 @@ def test_an_audit_over_a_recorded_account_and_its_posts() -> None:
     assert block["verdict"] == ("pull" if block["score"] >= 60 else "pull_partial" if block["score"] >= 35 else "skip")
 
 
-def test_a_profile_in_full_and_a_voice_over_the_same_recordings() -> None:
+def test_full_profile_and_voice_of_the_same_recordings() -> None:
     answers = {
         f"{MASTODON}/accounts/lookup": ACCOUNT,
         f"{MASTODON}/accounts/117020565966271181/statuses": STATUSES,
@@ -230,7 +231,7 @@ TALK = {
 NEXT_DAY_AT = datetime(2026, 6, 13, 12, tzinfo=UTC).timestamp()
 
 
-def test_an_omni_search_over_recorded_threads_has_their_comments() -> None:
+def test_recorded_omni_search_has_comments() -> None:
     result = call("lemmy/omni-search", {"query": "recording"}, TALK)
     assert isinstance(result, Page)
     posts, comments = body(TALK[f"{LEMMY}/search"])["posts"], body(TALK[f"{LEMMY}/comment/list"])["comments"]
@@ -243,7 +244,7 @@ def test_an_omni_search_over_recorded_threads_has_their_comments() -> None:
     assert result.credits_used == max(5, 1 + len(posts))
 
 
-def test_a_launch_over_recorded_threads_has_the_comments_of_the_weightiest() -> None:
+def test_recorded_launch_has_comments_of_the_top_threads() -> None:
     values = {"query": "Live recording", "threads": "1", "date_from": "2026-06-01"}
     told = record("launch-echo", values, TALK, now_at=NEXT_DAY_AT)
     found = [one for one in body(TALK[f"{LEMMY}/search"])["posts"] if "Live recording" in one["post"]["name"]]
@@ -257,7 +258,7 @@ def test_a_launch_over_recorded_threads_has_the_comments_of_the_weightiest() -> 
     assert (told["tone"]["positive"], told["tone"]["negative"]) == (1, 0)
 
 
-def test_all_comments_on_a_recorded_thread() -> None:
+def test_comments_of_a_recorded_thread() -> None:
     result = compose("comments", {"url": "https://lemmy.world/post/180"}, TALK)
     assert isinstance(result, Page)
     rows = body(TALK[f"{LEMMY}/comment/list"])["comments"]
@@ -266,7 +267,7 @@ def test_all_comments_on_a_recorded_thread() -> None:
     assert result.credits_used == 2
 
 
-def test_a_pulse_over_a_recorded_repository_and_recorded_releases() -> None:
+def test_pulse_of_a_recorded_repository() -> None:
     answers = {
         f"{GITHUB}/repos/danvk/comparea": "github/repo__danvk_comparea.json",
         f"{GITHUB}/repos/danvk/comparea/releases": PYGITHUB,
@@ -286,7 +287,7 @@ def test_a_pulse_over_a_recorded_repository_and_recorded_releases() -> None:
     assert [one["tag"] for one in told["dossier"]["releases"]] == [one["tag_name"] for one in releases]
 
 
-def test_listings_over_recorded_stores() -> None:
+def test_app_listings_of_recorded_stores() -> None:
     answers = {
         f"{ITUNES}/search": "itunes/search__things.json",
         f"{ITUNES}/lookup": "itunes/lookup__things.json",
@@ -300,7 +301,7 @@ def test_listings_over_recorded_stores() -> None:
     assert (told["match"]["is_match"], told["rating_gap"]) == (False, None)
 
 
-def test_questions_over_recorded_titles() -> None:
+def test_questions_in_recorded_titles() -> None:
     told = record("audience-questions", {"topic": "python", "max_questions": 100, **ON_OVERFLOW}, {OVERFLOW: QUESTIONS})
     titles = {
         unescape(one["title"]): one["score"]

@@ -21,7 +21,7 @@ from upstreams.model.values import INTEGER_MAX, fraction
         ("9" * 60, None), (True, None), ([], None), ("1.2.3K", None),
     ],
 )  # fmt: skip
-def test_a_count_is_read_as_it_is_written(told: Any, count: int | None) -> None:
+def test_short_count_parses_written_counts(told: Any, count: int | None) -> None:
     assert short_count(told) == count
 
 
@@ -34,7 +34,7 @@ def test_a_count_is_read_as_it_is_written(told: Any, count: int | None) -> None:
         ("s", None), ("9" * 60, None), (float("nan"), None),
     ],
 )  # fmt: skip
-def test_a_duration_is_read_as_it_is_written(told: Any, seconds: int | None) -> None:
+def test_duration_parses_written_durations(told: Any, seconds: int | None) -> None:
     assert duration(told) == seconds
 
 
@@ -43,11 +43,11 @@ def test_a_duration_is_read_as_it_is_written(told: Any, seconds: int | None) -> 
     [("1.5", 1.5), (1, 1.0), ("1e3", 1_000.0), (True, None), ("nan", None), (float("inf"), None), (10**400, None),
      ("", None), (None, None), ("x", None), ({}, None)],
 )  # fmt: skip
-def test_a_fraction_is_one_that_json_can_hold(told: Any, number: float | None) -> None:
+def test_fraction_fits_json(told: Any, number: float | None) -> None:
     assert fraction(told) == number
 
 
-def test_json_stands_in_a_text() -> None:
+def test_json_is_found_in_a_text() -> None:
     assert json_text('["0.1", 2]') == ["0.1", 2]
     assert json_text("[NaN]") == [None]
     assert json_at_start('{"a": 1}; var b = {}') == {"a": 1}
@@ -56,7 +56,7 @@ def test_json_stands_in_a_text() -> None:
 
 
 @given(st.one_of(st.text(max_size=80), st.integers(), st.floats(), st.none(), st.booleans()))
-def test_nothing_that_is_sent_raises_or_goes_beyond_bounds(found: Any) -> None:
+def test_no_input_raises_or_exceeds_bounds(found: Any) -> None:
     for read in (short_count, duration):
         told = read(found)
         assert told is None or 0 <= told <= INTEGER_MAX

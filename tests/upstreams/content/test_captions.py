@@ -1,4 +1,4 @@
-"""Captions: their cues as people see them, whatever the file has beside them."""
+"""Captions: their cues as viewers see them, whatever else the file contains."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ a &lt; b,
 the last"""
 
 
-def test_cues_are_read_with_their_times_and_without_tags() -> None:
+def test_cues_have_times_and_no_tags() -> None:
     for text in (FILE, FILE.replace("\n", "\r\n")):
         assert read_captions(text.encode())["cues"] == [
             {"text": "What is it?", "start_ms": 1_500, "end_ms": 2_000},
@@ -46,7 +46,7 @@ def test_cues_are_read_with_their_times_and_without_tags() -> None:
     "body",
     [b"<html>Sorry</html>", b'{"error": 1}', b"WEBVTT\n\n" + b"00:01.000 --> 00:02.000\nx\n\n" * (CUES_MAX + 1)],
 )
-def test_what_is_no_file_of_captions_or_too_long_is_refused(body: bytes) -> None:
+def test_other_files_and_long_captions_are_refused(body: bytes) -> None:
     with pytest.raises(UnexpectedBody):
         read_captions(body)
 
@@ -56,6 +56,6 @@ def test_what_is_no_file_of_captions_or_too_long_is_refused(body: bytes) -> None
         st.sampled_from(("00:01.000 --> 00:02.000", "99:99.999 --> x", "<", "&#0;", "a", "", "-->", "\0")), max_size=20
     )
 )
-def test_any_lines_are_read(lines: list[str]) -> None:
+def test_any_lines_are_parsed_without_errors(lines: list[str]) -> None:
     cues = read_captions("\n".join(("WEBVTT", *lines)).encode())["cues"]
     assert all(one["text"] and one["start_ms"] <= one["end_ms"] for one in cues)

@@ -1,4 +1,4 @@
-"""The charset of a body: by its mark, its own bytes, the header, the document, and at last by a guess."""
+"""The charset of a body: from its byte order mark, its bytes, the header, the document, and finally a guess."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ KOREAN = "안녕하세요 세계 여러분 반갑습니다 오늘은 날씨가 �
         (RUSSIAN.encode("cp1251"), ""),
     ],
 )
-def test_the_same_text_comes_out_of_every_coding(raw: bytes, content_type: str) -> None:
+def test_text_is_the_same_in_every_encoding(raw: bytes, content_type: str) -> None:
     assert text_of(raw, content_type) == RUSSIAN
 
 
-def test_a_document_names_its_own_charset() -> None:
+def test_document_declares_its_charset() -> None:
     xml = f'<?xml version="1.0" encoding="koi8-r"?><a>{RUSSIAN}</a>'
     html = f'<meta http-equiv="content-type" content="text/html; charset=koi8-r"><p>{RUSSIAN}'
     assert text_of(xml.encode("koi8-r")) == xml
     assert text_of(html.encode("koi8-r")) == html
 
 
-def test_the_header_counts_more_than_the_document() -> None:
+def test_header_takes_precedence_over_the_document() -> None:
     xml = f'<?xml version="1.0" encoding="koi8-r"?><a>{RUSSIAN}</a>'
     assert text_of(xml.encode("cp1251"), "text/xml; charset=cp1251") == xml
 
@@ -51,26 +51,24 @@ def test_the_header_counts_more_than_the_document() -> None:
         ("hz", "hz-gb-2312", "这是一个中文网页。"),
     ],
 )
-def test_letters_that_are_written_by_escapes_are_read_where_their_charset_is_declared(
-    codec: str, label: str, words: str
-) -> None:
+def test_escaped_charset_is_decoded_if_declared(codec: str, label: str, words: str) -> None:
     html = f"<meta charset={label}><p>{words}"
     assert text_of(html.encode(codec)) == html
     assert text_of(html.encode(codec), f"text/html; charset={label}") == html
 
 
-def test_a_declared_charset_of_escapes_is_none_without_them_and_none_that_is_not_declared() -> None:
+def test_escape_charset_needs_escapes_and_declaration() -> None:
     assert text_of(RUSSIAN.encode(), "text/html; charset=iso-2022-jp") == RUSSIAN
     assert text_of(b"a ~{ b") == "a ~{ b"
     assert text_of(f"{RUSSIAN} ~{{".encode(), "text/html; charset=koi8-r") == f"{RUSSIAN} ~{{"
 
 
-def test_a_charset_that_lies_of_utf_8_does_not_change_latin_text() -> None:
+def test_wrong_charset_does_not_change_utf_8_text() -> None:
     assert text_of(FRENCH.encode("cp1252"), "text/html; charset=utf-8") == FRENCH
     assert text_of(KOREAN.encode("euc-kr"), "text/html; charset=utf-8") == KOREAN
 
 
-def test_utf_8_with_a_slip_in_it_stays_utf_8() -> None:
+def test_utf_8_with_an_error_stays_utf_8() -> None:
     raw = RUSSIAN.encode()
     assert text_of(raw[:51] + raw[52:]).count("\N{REPLACEMENT CHARACTER}") < 3
     assert text_of(raw[:-3], "text/html; charset=utf-8").startswith(RUSSIAN[:100])
@@ -79,14 +77,14 @@ def test_utf_8_with_a_slip_in_it_stays_utf_8() -> None:
 @pytest.mark.parametrize(
     "label", ["rot13", "hex", "unicode_escape", "idna", "base64", "zip", "utf-7", "bogus", "x" * 99]
 )
-def test_what_is_no_charset_of_the_web_is_not_undone(label: str) -> None:
+def test_codecs_outside_the_web_are_not_used(label: str) -> None:
     assert text_of(b"caf\xe9 \\u0041 +AEE- 4142", f"text/plain; charset={label}") == "café \\u0041 +AEE- 4142"
 
 
-def test_letters_of_two_bytes_without_a_mark_are_read_where_the_header_names_them() -> None:
+def test_utf_16_without_bom_is_decoded_if_the_header_says_so() -> None:
     assert text_of("hello wörld".encode("utf-16-be"), "text/plain; charset=utf-16be") == "hello wörld"
 
 
-def test_any_bytes_are_some_text() -> None:
+def test_any_bytes_decode_to_text() -> None:
     assert text_of(b"") == ""
     assert isinstance(text_of(bytes(range(256)) * 100), str)

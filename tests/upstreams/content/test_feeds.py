@@ -1,4 +1,4 @@
-"""Feeds of every kind come out with the same members; whatever is no feed is refused in words."""
+"""Feeds of every kind give the same members; other bodies are refused with a message."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ JSON_FEED = {
 }  # fmt: skip
 
 
-def test_rss_is_read_with_what_podcasts_add_to_it() -> None:
+def test_rss_is_parsed_with_podcast_elements() -> None:
     feed = read_feed(RSS)
     one, two = feed["items"]
     assert (feed["title"], feed["url"], feed["description"]) == ("A & B", "https://pod.example", "About")
@@ -76,12 +76,12 @@ def test_rss_is_read_with_what_podcasts_add_to_it() -> None:
     [(" CEST", "07:00"), (" aest", "23:00"), ("BST", "08:00"), (" PDT", "16:00"), (" GMT", "09:00"), ("", "09:00"),
      (" +0200 (XYZ)", "07:00"), (" XYZ", None), (" IST", None), (" PM", None)],
 )  # fmt: skip
-def test_a_zone_is_read_by_its_usual_name_and_one_that_nobody_knows_leaves_no_time(zone: str, at: str | None) -> None:
+def test_known_zone_is_parsed_and_unknown_zone_gives_no_time(zone: str, at: str | None) -> None:
     told = read_feed(RSS.replace(b"03:04:05 GMT", b"09:00:00" + zone.encode()))["items"][0]["published_at"]
     assert told == (at and f"2024-01-0{1 if at > '22' else 2}T{at}:00Z")
 
 
-def test_atom_is_read_with_what_youtube_adds_to_it() -> None:
+def test_atom_is_parsed_with_youtube_elements() -> None:
     feed = read_feed(ATOM)
     (one,) = feed["items"]
     assert (feed["title"], feed["url"]) == ("T bold", "https://tube.example/channel")
@@ -94,7 +94,7 @@ def test_atom_is_read_with_what_youtube_adds_to_it() -> None:
     assert one["extra"]["media"]["group"]["community"]["statistics"]["views"] == "99"
 
 
-def test_json_feed_has_the_same_members_as_the_others() -> None:
+def test_json_feed_has_the_same_members() -> None:
     feed = read_feed(json.dumps(JSON_FEED).encode())
     (one,) = feed["items"]
     assert (one["id"], one["author"], one["html"], one["duration_seconds"]) == ("5", "Dee", "hi", 9)
@@ -104,7 +104,7 @@ def test_json_feed_has_the_same_members_as_the_others() -> None:
         assert other["items"][0].keys() == one.keys()
 
 
-def test_the_first_rss_has_its_items_beside_the_channel() -> None:
+def test_rss_1_items_next_to_the_channel_are_found() -> None:
     rdf = b"""<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"
     xmlns:dc="http://purl.org/dc/elements/1.1/"><channel><title>R</title></channel><item rdf:about="https://r.example/1">
     <title>One</title><dc:creator>Eve</dc:creator><dc:date>2024-01-01</dc:date></item></rdf:RDF>"""
@@ -123,7 +123,7 @@ def test_the_first_rss_has_its_items_beside_the_channel() -> None:
         RSS.replace(b"<channel>", b"<channel><!-- -- bad -- comment -->"),
     ],
 )
-def test_a_slip_in_a_feed_costs_no_more_than_its_place(broken: bytes) -> None:
+def test_feed_error_affects_only_its_place(broken: bytes) -> None:
     one = read_feed(broken)["items"][0]
     assert (one["id"], one["published_at"], one["duration_seconds"]) == ("g1", "2024-01-02T03:04:05Z", 3_723)
 
@@ -143,7 +143,7 @@ BOMB = b"<!DOCTYPE a [" + b"".join(
         b'<!DOCTYPE a SYSTEM "http://127.0.0.1:9/p">',
     ],
 )
-def test_no_entity_is_expanded_and_nothing_is_fetched(entities: bytes) -> None:
+def test_entities_are_not_expanded_and_nothing_is_fetched(entities: bytes) -> None:
     body = (
         entities + b"<rss><channel><title>x</title><item><title>" + b"&e9;" * 1_000 + b"</title></item></channel></rss>"
     )
@@ -170,7 +170,7 @@ NO_FEEDS = {
 
 
 @pytest.mark.parametrize("name", NO_FEEDS)
-def test_what_is_no_feed_is_refused(name: str) -> None:
+def test_other_bodies_are_refused(name: str) -> None:
     with pytest.raises(UnexpectedBody):
         read_feed(NO_FEEDS[name])
 
@@ -195,7 +195,7 @@ NO_FEED_AT_ALL = {
 
 
 @pytest.mark.skipif(not RECORDINGS.is_dir(), reason="the recorded feeds are not here")
-def test_every_recorded_feed_is_read() -> None:
+def test_recorded_feeds_are_parsed() -> None:
     unread = set()
     for file in recorded():
         response = json.loads(file.read_text())["response"]

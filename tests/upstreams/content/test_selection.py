@@ -1,4 +1,4 @@
-"""Values out of pages: selectors, embedded JSON, what a page says of itself, and pages that are made to be slow."""
+"""Values from pages: selectors, embedded JSON, metadata, and pages built to be slow."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CHANNEL = page(
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "cp1252"])
-def test_a_table_of_places_reads_a_page(charset: str) -> None:
+def test_table_of_selectors_extracts_values(charset: str) -> None:
     found = CHANNEL.read(PAGE.encode(charset), f"text/html; charset={charset}")
     assert {name: value for name, value in found.items() if name != "items"} == {
         "title": "Caf\u00e9 bold",
@@ -91,8 +91,8 @@ HOLDING = {
 
 
 @pytest.mark.parametrize("name", SLOW)
-def test_no_page_takes_long(name: str) -> None:
-    """Method: each took minutes with one of the readers that were tried; the suite's own bound is the time."""
+def test_hostile_pages_are_parsed_in_bounded_time(name: str) -> None:
+    """Method: each page took minutes with one of the parsers that were tried; the time limit of the suite applies."""
     read = CHANNEL.read
     try:
         assert len(read(SLOW[name], "text/html")["items"]) <= 1_000
@@ -100,15 +100,15 @@ def test_no_page_takes_long(name: str) -> None:
         assert name not in {"references", "zeros"}
 
 
-def test_a_page_is_read_to_its_end_however_deep_it_is_nested() -> None:
+def test_deeply_nested_page_is_parsed_to_its_end() -> None:
     deep = f"{'<font>' * 4_000}{PAGE}{'</font>' * 4_000}<div class=m data-id='c/3'><p class=t>three</div>"
     found = CHANNEL.read(deep.encode(), "text/html")
     assert [item["id"] for item in found["items"]] == ["c/1", "c/2", "c/3"]
     assert found["items"][2]["text"] == "three"
 
 
-def test_a_row_inside_of_a_row_is_a_part_of_that_one() -> None:
-    """However rows are nested, no element is read for more than one of them."""
+def test_nested_row_belongs_to_its_outer_row() -> None:
+    """However rows are nested, an element is read for one row only."""
     nested = "<div class=m data-id=1><div class=m data-id=2><img src=a></div></div><div class=m data-id=3>"
     first, second = CHANNEL.read(nested.encode(), "text/html")["items"]
     assert (first["id"], first["images"], second["id"]) == ("1", ["a"], "3")
@@ -116,14 +116,14 @@ def test_a_row_inside_of_a_row_is_a_part_of_that_one() -> None:
     assert spans.read(b"<span>a<span>b</span></span><span>c</span>", "")["all"] == ["a<span>b</span>", "c"]
 
 
-def test_markup_beyond_any_text_is_refused() -> None:
-    with pytest.raises(UnexpectedBody, match="characters was due"):
+def test_oversized_markup_is_refused() -> None:
+    with pytest.raises(UnexpectedBody, match="expected markup of at most"):
         CHANNEL.read(b"<div class=m><p class=t>" + b"x" * (HTML_MAX + 1), "")
 
 
 @pytest.mark.parametrize("name", HOLDING)
-def test_no_page_keeps_the_interpreter_to_itself(name: str) -> None:
-    """The loop needs it too, while a page is read in a thread."""
+def test_parsing_releases_the_interpreter(name: str) -> None:
+    """The event loop needs the interpreter too, while a page is parsed in a thread."""
 
     def read() -> None:
         with suppress(UnexpectedBody):
@@ -132,8 +132,8 @@ def test_no_page_keeps_the_interpreter_to_itself(name: str) -> None:
     assert not keeps_interpreter(read, STEP_S)
 
 
-def test_a_long_page_with_a_picture_in_an_address_and_a_long_script_is_read() -> None:
-    """Neither is an element of very many attributes."""
+def test_long_page_with_data_url_and_long_script_is_parsed() -> None:
+    """Neither is an element with very many attributes."""
     picture = "iVBORw0KGgo/" * 15_000
     script = "if (a<b && c == 'd') { e(); } " * 10_000
     found = CHANNEL.read(f'<h1>x</h1><script>{script}</script><img src="data:,{picture}">{PAGE}'.encode(), "text/html")
@@ -150,11 +150,11 @@ def test_any_bytes_are_a_page_or_unreadable(raw: bytes, before: bytes) -> None:
     assert isinstance(found["items"], list)
 
 
-def test_a_selector_that_is_none_fails_as_it_is_declared() -> None:
+def test_invalid_selector_fails_at_declaration() -> None:
     with pytest.raises(Exception, match="Expected"):
         words("div[")
 
 
-def test_a_page_is_asked_for_as_html() -> None:
+def test_page_requests_accept_html() -> None:
     assert isinstance(CHANNEL, Form)
     assert CHANNEL.media_types.startswith("text/html")

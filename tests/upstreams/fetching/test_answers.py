@@ -1,4 +1,4 @@
-"""Bodies that are not quite what they should be: what is plain is read, and nothing else is taken for it."""
+"""Bodies with small defects: clear values are read, and nothing else is mistaken for them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def body_of(raw: bytes, accepts: Accepts = "json", kind: str = "application/json
 
 
 @given(JSON.filter(lambda body: isinstance(body, dict | list)), st.sampled_from(["utf-8-sig", "utf-16"]))
-def test_a_byte_order_mark_before_json_is_no_harm(body: Any, encoding: str) -> None:
+def test_byte_order_mark_before_json_is_ignored(body: Any, encoding: str) -> None:
     text = json.dumps(body, ensure_ascii=False)
     assert body_of(text.encode(encoding)) == json.loads(text)
 
@@ -44,13 +44,13 @@ def test_a_byte_order_mark_before_json_is_no_harm(body: Any, encoding: str) -> N
         (b'[{"id":18446744073709551615,"n":Infinity}]', [{"id": 2**64 - 1, "n": float("inf")}]),
     ],
 )
-def test_a_value_that_strict_json_has_not_takes_no_other_with_it(raw: bytes, read: Any) -> None:
+def test_nonstandard_json_value_does_not_affect_others(raw: bytes, read: Any) -> None:
     with pytest.raises(orjson.JSONDecodeError):
         orjson.loads(raw)
     assert body_of(raw) == read
 
 
-def test_a_number_that_is_none_is_read_beside_the_others() -> None:
+def test_invalid_number_does_not_affect_other_values() -> None:
     body = body_of(b'{"id":7,"n":NaN}')
     assert body["id"] == 7
     assert body["n"] != body["n"]
@@ -72,14 +72,14 @@ def test_a_number_that_is_none_is_read_beside_the_others() -> None:
         b"\xef\xbb\xbf",
     ],
 )
-def test_what_is_no_json_or_too_much_of_it_is_a_failure_that_may_pass(raw: bytes) -> None:
-    with pytest.raises(UpstreamFailed, match="main: JSON was due, application/json came") as failed:
+def test_non_json_or_oversized_body_is_a_transient_failure(raw: bytes) -> None:
+    with pytest.raises(UpstreamFailed, match="main: expected JSON, got application/json") as failed:
         body_of(raw)
     assert failed.value.passing
 
 
 @given(st.binary(max_size=200), st.sampled_from([200, 201, 206, 400, 404, 503]))
-def test_whatever_the_bytes_are_they_are_read_or_refused(raw: bytes, status: int) -> None:
+def test_any_bytes_are_parsed_or_refused(raw: bytes, status: int) -> None:
     for accepts in ("json", "json or text"):
         try:
             body_of(raw, accepts, "text/plain", status)  # type: ignore[arg-type] - mypy widens the tuple's texts
@@ -88,7 +88,7 @@ def test_whatever_the_bytes_are_they_are_read_or_refused(raw: bytes, status: int
 
 
 @pytest.mark.parametrize("raw", ["# Título".encode("utf-8-sig"), "# Título".encode("utf-16"), "# Título".encode()])
-def test_a_text_is_read_as_its_mark_says(raw: bytes) -> None:
+def test_text_is_decoded_by_its_byte_order_mark(raw: bytes) -> None:
     assert body_of(raw, "json or text", "text/plain; charset=utf-8") == "# Título"
 
 
@@ -96,21 +96,21 @@ def test_a_text_is_read_as_its_mark_says(raw: bytes) -> None:
     ("raw", "kind"),
     [(b"<html>Sorry</html>", "text/html; charset=utf-8"), (b'{"name":"README.md","conte', "application/json")],
 )
-def test_what_is_no_text_is_not_taken_for_one(raw: bytes, kind: str) -> None:
-    with pytest.raises(UpstreamFailed, match="JSON was due") as failed:
+def test_binary_body_is_not_accepted_as_text(raw: bytes, kind: str) -> None:
+    with pytest.raises(UpstreamFailed, match="expected JSON") as failed:
         body_of(raw, "json or text", kind)
     assert failed.value.passing
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b'{"id":7}'])
-def test_an_answer_that_is_still_being_made_is_a_failure_that_may_pass(raw: bytes) -> None:
+def test_status_202_is_a_transient_failure(raw: bytes) -> None:
     with pytest.raises(UpstreamFailed, match="main: the answer is not ready yet") as failed:
         body_of(raw, status=202)
     assert failed.value.passing
 
 
 @pytest.mark.parametrize("row", [b"{}", b"[]", b"0", b'{"a":0}', b'"a"'])
-def test_an_answer_of_more_values_than_any_page_has_is_refused_before_it_is_parsed(row: bytes) -> None:
+def test_answer_with_too_many_values_is_refused_before_parsing(row: bytes) -> None:
     many = b"[" + b",".join([row] * (VALUES_MAX + 1)) + b"]"
     with pytest.raises(UpstreamFailed, match=f"more than {VALUES_MAX} values") as refused:
         body_of(many)
@@ -119,7 +119,7 @@ def test_an_answer_of_more_values_than_any_page_has_is_refused_before_it_is_pars
     assert len(body_of(few)) == VALUES_MAX // 2 - 1
 
 
-def test_a_page_of_long_texts_is_read_whole() -> None:
+def test_page_of_long_texts_is_parsed() -> None:
     """Method: a hundred issues at GitHub's limit, with a comma every fifty characters."""
     body = ("one clause of a sentence of ordinary length is here, " * 3_000)[:65_536]
     page = [{"id": number, "body": body} for number in range(100)]
@@ -135,7 +135,7 @@ def test_a_page_of_long_texts_is_read_whole() -> None:
         UpstreamFailed("main", "a\0b"),
     ],
 )
-def test_what_an_error_quotes_of_an_upstream_is_short_and_holds_no_nul(error: UpstreamError) -> None:
+def test_quoted_upstream_text_is_short_and_without_nul(error: UpstreamError) -> None:
     assert len(str(error)) < 1_000
     assert "\0" not in str(error)
 
@@ -155,20 +155,20 @@ PAGE = b"<!DOCTYPE html><html><body><h1>Sorry</h1>"
         ("html", b"<p>" * 300_000, "text/html"),
     ],
 )
-def test_a_body_that_is_not_of_its_form_is_a_failure(form: str, raw: bytes, kind: str) -> None:
-    with pytest.raises(UpstreamFailed, match="another shape") as caught:
+def test_body_in_the_wrong_form_is_a_failure(form: str, raw: bytes, kind: str) -> None:
+    with pytest.raises(UpstreamFailed, match="documented structure") as caught:
         body_of(raw, FORMS[form], kind)
     assert len(str(caught.value)) < 200
 
 
-def test_a_page_is_taken_where_text_or_html_is_accepted() -> None:
+def test_html_is_accepted_as_text_or_html() -> None:
     assert body_of(PAGE, TEXT, "text/html") == PAGE.decode()
     assert body_of(PAGE, HTML, "text/html").findtext(".//h1") == "Sorry"
     assert body_of(b"caf\xe9", TEXT, "text/plain; charset=latin-1") == "café"
     assert body_of(b"<a><b>1</b></a>", XML, "text/xml").findtext("b") == "1"
 
 
-def test_an_empty_feed_is_nothing_and_a_refusal_of_a_page_is_judged_by_its_status() -> None:
+def test_empty_feed_means_no_data_and_page_error_is_judged_by_status() -> None:
     with pytest.raises(NotFound):
         body_of(b"", FEED, "text/xml")
     for status in (404, 410):
@@ -178,7 +178,7 @@ def test_an_empty_feed_is_nothing_and_a_refusal_of_a_page_is_judged_by_its_statu
         body_of(PAGE, FEED, "text/html", 500)
 
 
-def test_commas_are_values_of_json_only() -> None:
+def test_commas_count_as_values_only_in_json() -> None:
     text = b"," * (VALUES_MAX + 1) * 2
     assert len(body_of(text, TEXT, "text/plain")) == len(text)
     with pytest.raises(UpstreamFailed, match="values"):
@@ -189,7 +189,7 @@ def judged(raw: bytes, judge: Judge, hidden: bytes = b"") -> Any:
     return read_answer(HttpAnswer(200, {}, raw), "main", 0.0, accepts="json", judge=judge, hidden=hidden).body
 
 
-def test_an_error_with_a_good_status_is_a_member_of_the_body_and_no_text_in_it() -> None:
+def test_hidden_error_is_a_member_and_not_a_text() -> None:
     refusals = Refusals(code="error.code", hidden=True, absent=("nothing",))
     assert judged(b'{"title":"error"}', refusals, b'"error"') == {"title": "error"}
     with pytest.raises(NotFound):
@@ -197,7 +197,7 @@ def test_an_error_with_a_good_status_is_a_member_of_the_body_and_no_text_in_it()
 
 
 @pytest.mark.parametrize("raw", [b"null", b"", b" null\n"])
-def test_what_no_data_means_is_the_platforms_to_say(raw: bytes) -> None:
+def test_platform_decides_the_meaning_of_no_data(raw: bytes) -> None:
     with pytest.raises(UpstreamThrottled):
         judged(raw, lambda answer: UpstreamThrottled(answer.source) if answer.body is None else None)
     with pytest.raises(NotFound, match="without data"):

@@ -1,4 +1,4 @@
-"""The thread that reads long answers: one step at a time, accounts by turns, and nothing after the deadline."""
+"""The thread that parses long answers: one step at a time, accounts in turn, and nothing after the deadline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def run(aside: Aside, account: str, done: list[str], *, within_s: float = 
 
 
 @pytest.mark.critical
-async def test_the_queue_of_one_account_is_not_before_the_step_of_another() -> None:
+async def test_accounts_take_turns_in_the_thread() -> None:
     aside, done, may_end = Aside(), list[str](), threading.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(
@@ -41,7 +41,7 @@ async def test_the_queue_of_one_account_is_not_before_the_step_of_another() -> N
     assert aside.statistics() == TurnStatistics(0, 0)
 
 
-async def test_a_step_whose_turn_does_not_come_in_time_is_not_begun() -> None:
+async def test_step_without_a_turn_in_time_does_not_start() -> None:
     aside, done, may_end = Aside(), list[str](), threading.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: aside.run(may_end.wait, trio.current_time() + LONG_S, source="api", account_id="a"))
@@ -54,7 +54,7 @@ async def test_a_step_whose_turn_does_not_come_in_time_is_not_begun() -> None:
     assert done == ["b"]
 
 
-async def test_a_step_that_fails_or_is_cancelled_leaves_its_turn() -> None:
+async def test_failed_or_cancelled_step_releases_its_turn() -> None:
     aside = Aside()
     with pytest.raises(ZeroDivisionError):
         await aside.run(lambda: 1 // 0, trio.current_time() + LONG_S, source="api", account_id="a")

@@ -1,4 +1,4 @@
-"""Running a read: one call after the other or many side by side, and what becomes of a reader's own troubles."""
+"""Running a read: consecutive or concurrent calls, and errors of the reader itself."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def numbered(exchange_delay_s: float = 0.0) -> ScriptedExchange:
 
 
 def many(count: int, *, optional: bool = False) -> Read:
-    """A read of `count` calls side by side."""
+    """Return a read of `count` concurrent calls."""
 
     def read(_args: Args) -> Steps:
         answers = yield tuple(Call(f"/{number}", optional=optional) for number in range(count))
@@ -72,7 +72,7 @@ def single(_args: Args) -> Steps:
     return Single({"body": answer.body})
 
 
-async def test_a_read_gets_answer_after_answer_and_the_time_spent_upstream_is_summed(autojump_clock: MockClock) -> None:
+async def test_read_receives_answers_and_upstream_time_is_summed(autojump_clock: MockClock) -> None:
     def read(_args: Args) -> Steps:
         first = yield Call("/1")
         second, third = yield (Call(f"/{first.body + 1}"), Call("/3"))
@@ -83,13 +83,13 @@ async def test_a_read_gets_answer_after_answer_and_the_time_spent_upstream_is_su
     assert fetched == Fetched(Single({"sum": [1, 2, 3, 4]}), 6.0, "main", body_bytes=4)
 
 
-async def test_the_time_upstream_includes_retries_and_their_pauses(autojump_clock: MockClock) -> None:
+async def test_upstream_time_includes_retries_and_pauses(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(Slow(1.0, said(status=500)), Slow(1.0, OK))
     fetched = await fetch(planned(single, exchange, retries=1), LONG_S)
     assert fetched.took_s == trio.current_time() > 2.0
 
 
-def test_a_read_refuses_its_arguments_before_any_call() -> None:
+def test_arguments_are_refused_before_any_call() -> None:
     def read(args: Args) -> Steps:
         if not args.values:
             raise InvalidArgument("id", "must be a number")
@@ -106,9 +106,7 @@ def test_a_read_refuses_its_arguments_before_any_call() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 100])
-async def test_calls_run_side_by_side_up_to_a_bound_and_are_answered_in_their_order(
-    autojump_clock: MockClock, count: int
-) -> None:
+async def test_concurrent_calls_are_bounded_and_answered_in_order(autojump_clock: MockClock, count: int) -> None:
     exchange = numbered(1.0)
     fetched = await fetch(planned(many(count), exchange), LONG_S)
     assert fetched.result == Single({"bodies": list(range(count))})
@@ -116,7 +114,7 @@ async def test_calls_run_side_by_side_up_to_a_bound_and_are_answered_in_their_or
     assert fetched.took_s == math.ceil(count / SIDE_BY_SIDE_MAX)
 
 
-async def test_a_slow_call_does_not_hold_up_those_behind_it(autojump_clock: MockClock) -> None:
+async def test_slow_call_does_not_block_later_calls(autojump_clock: MockClock) -> None:
     def script(call: HttpCall) -> Said:
         return Slow(10.0 if call.target == "/v1/0" else 1.0, said(1))
 
@@ -124,7 +122,7 @@ async def test_a_slow_call_does_not_hold_up_those_behind_it(autojump_clock: Mock
     assert trio.current_time() == 10.0
 
 
-async def test_optional_calls_that_fail_leave_the_others_their_answers(autojump_clock: MockClock) -> None:
+async def test_failed_optional_calls_keep_other_answers(autojump_clock: MockClock) -> None:
     def script(call: HttpCall) -> Said:
         return {"/v1/1": said(status=404), "/v1/3": said(b"null")}.get(call.target, OK)
 
@@ -143,7 +141,7 @@ async def test_optional_calls_that_fail_leave_the_others_their_answers(autojump_
     ],
 )
 @pytest.mark.parametrize("failing", [{"/v1/7"}, {f"/v1/{number}" for number in range(40)}])
-async def test_an_error_among_many_comes_out_by_itself_and_ends_the_others(
+async def test_error_among_concurrent_calls_is_raised_ungrouped(
     autojump_clock: MockClock, answer: Said, refusal: type[Exception], failing: set[str]
 ) -> None:
     def script(call: HttpCall) -> Said:
@@ -158,7 +156,7 @@ async def test_an_error_among_many_comes_out_by_itself_and_ends_the_others(
 
 
 @pytest.mark.parametrize("refusal", [CircuitOpen, Throttled])
-async def test_a_source_that_must_not_be_called_refuses_many_calls_as_it_does_one(
+async def test_refusing_source_refuses_concurrent_calls_like_one(
     autojump_clock: MockClock, refusal: type[Exception]
 ) -> None:
     exchange = ScriptedExchange(said(status=429))
@@ -173,7 +171,7 @@ async def test_a_source_that_must_not_be_called_refuses_many_calls_as_it_does_on
             await fetch(ready, LONG_S)
 
 
-async def test_a_read_that_is_cancelled_anywhere_leaves_nothing_running(autojump_clock: MockClock) -> None:
+async def test_cancelled_read_leaves_nothing_running(autojump_clock: MockClock) -> None:
     exchange = numbered(1.0)
 
     async def check(_got_through: bool) -> None:
@@ -189,7 +187,7 @@ async def test_a_read_that_is_cancelled_anywhere_leaves_nothing_running(autojump
 @pytest.mark.parametrize(
     "trouble",
     [
-        UnexpectedBody("an object was due, list came"),
+        UnexpectedBody("expected an object, got list"),
         AttributeError("'list' object has no attribute 'get'"),
         IndexError("list index out of range"),
         KeyError("id"),
@@ -197,23 +195,19 @@ async def test_a_read_that_is_cancelled_anywhere_leaves_nothing_running(autojump
         ValueError("Invalid isoformat string"),
     ],
 )
-async def test_a_body_that_a_reader_stumbles_over_is_the_upstreams_failure(
-    autojump_clock: MockClock, trouble: Exception
-) -> None:
+async def test_reader_error_is_an_upstream_failure(autojump_clock: MockClock, trouble: Exception) -> None:
     def read(_args: Args) -> Steps:
         yield Call("/1")
         raise trouble
 
-    with pytest.raises(UpstreamFailed, match="odd: the body has another shape than documented") as failed:
+    with pytest.raises(UpstreamFailed, match="odd: the body does not have the documented structure") as failed:
         await fetch(planned(read, ScriptedExchange(OK)), LONG_S)
     assert failed.value.__cause__ is trouble
     assert not failed.value.passing
 
 
 @pytest.mark.parametrize("own", [NotFound(reason="account_gone"), InvalidArgument("q", "is none"), ZeroDivisionError()])
-async def test_what_a_reader_raises_on_purpose_or_by_a_bug_comes_out_as_it_is(
-    autojump_clock: MockClock, own: Exception
-) -> None:
+async def test_own_errors_of_a_reader_pass_through(autojump_clock: MockClock, own: Exception) -> None:
     def read(_args: Args) -> Steps:
         yield Call("/1")
         raise own
@@ -233,9 +227,7 @@ ANSWERS: st.SearchStrategy[Said] = st.builds(
 
 @given(st.lists(ANSWERS, min_size=1, max_size=8), st.lists(st.integers(0, 40), min_size=1, max_size=4), st.floats(0, 5))
 @settings(max_examples=60, deadline=None)
-def test_a_read_ends_by_its_deadline_however_many_calls_it_makes(
-    script: list[Said], widths: list[int], within_s: float
-) -> None:
+def test_read_ends_by_its_deadline(script: list[Said], widths: list[int], within_s: float) -> None:
     """Method: reads of several rounds, some of many optional calls, over slow and failing answers, on virtual time."""
 
     def read(_args: Args) -> Steps:

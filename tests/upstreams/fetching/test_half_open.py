@@ -1,4 +1,4 @@
-"""A thousand calls that wait for a source to come back: one of them is its probe, whatever becomes of it."""
+"""A thousand calls that wait for a source to recover: exactly one of them is its probe, whatever happens to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def ask_all(source: Source) -> list[object]:
 
 
 async def half_open() -> tuple[Source, ScriptedExchange]:
-    """A source whose circuit has just become half open; what was asked before is forgotten."""
+    """A source whose circuit has just become half open; earlier calls are forgotten."""
     exchange = ScriptedExchange(BROKEN)
     source = source_over(exchange, rules=Rules(retries=0))
     for _ in range(5):
@@ -38,7 +38,7 @@ async def half_open() -> tuple[Source, ScriptedExchange]:
     return source, exchange
 
 
-async def test_a_thousand_waiters_send_one_probe_and_all_pass_after_its_success(autojump_clock: MockClock) -> None:
+async def test_thousand_waiters_send_one_probe(autojump_clock: MockClock) -> None:
     source, exchange = await half_open()
     exchange.say(Slow(1.0, OK))
     ended = await ask_all(source)
@@ -49,8 +49,8 @@ async def test_a_thousand_waiters_send_one_probe_and_all_pass_after_its_success(
     assert len(exchange.calls) == 1 + WAITERS
 
 
-async def test_a_thousand_waiters_on_a_source_that_stays_away_are_one_call_each_term(autojump_clock: MockClock) -> None:
-    """Each comes back when it was told to: so it never waits in vain for longer than the source is really away."""
+async def test_waiters_on_a_dead_source_make_one_call_per_term(autojump_clock: MockClock) -> None:
+    """Each caller returns at the time it was given, so it never waits longer than the source is really down."""
     source, exchange = await half_open()
     for calls, term_s in enumerate((60, 120, 240, 300, 300), start=1):
         exchange.say(BROKEN)
@@ -61,7 +61,7 @@ async def test_a_thousand_waiters_on_a_source_that_stays_away_are_one_call_each_
         await trio.sleep(term_s)
 
 
-async def test_a_probe_that_is_cancelled_leaves_the_next_of_a_thousand_waiters_to_probe(
+async def test_cancelled_probe_passes_to_the_next_waiter(
     autojump_clock: MockClock,
 ) -> None:
     source, exchange = await half_open()

@@ -1,6 +1,6 @@
-"""Ladders of sources: when an endpoint falls to its next source, when it does not, and what a caller is told.
+"""Ladders of sources: when an endpoint falls back to its next source, when it does not, and what the caller receives.
 
-All of it runs on virtual time over scripted exchanges, one a source.
+All tests run on virtual time over scripted exchanges, one per source.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def paged(source: str = "") -> Read:
 
 
 def judge(answer: Answer) -> UpstreamError | None:
-    """A body that names an error says it for certain."""
+    """A body that names an error definitely."""
     if isinstance(answer.body, dict) and "gone" in answer.body:
         return NotFound(reason="account_gone")
     if isinstance(answer.body, dict) and "wrong" in answer.body:
@@ -95,7 +95,7 @@ def judge(answer: Answer) -> UpstreamError | None:
 
 @dataclass(slots=True)
 class Ladder:
-    """A platform of three sources and one endpoint, and what its sources say."""
+    """A platform of three sources and one endpoint, with the answers of its sources."""
 
     main: ScriptedExchange
     second: ScriptedExchange
@@ -104,16 +104,16 @@ class Ladder:
     endpoint: Endpoint
 
     def planned(self, cursor: State | None = None) -> Plan:
-        """The endpoint's read up to its first call."""
+        """Return the endpoint's read up to its first call."""
         return plan(self.site, self.endpoint, Args({}, cursor, self.site.credentials))
 
     async def fetch(self, *, cursor: State | None = None, within_s: float = LONG_S) -> Fetched:
-        """The answer of the endpoint."""
+        """Return the answer of the endpoint."""
         return await fetch(self.planned(cursor), trio.current_time() + within_s)
 
     @property
     def asked(self) -> tuple[int, int, int]:
-        """How many calls each source got."""
+        """Return the number of calls that each source received."""
         return len(self.main.calls), len(self.second.calls), len(self.third.calls)
 
 
@@ -126,7 +126,7 @@ def ladder(
     rules: Rules = Rules(retries=0),  # noqa: B008 - it is frozen
     breaker: BreakerRules = BreakerRules(),  # noqa: B008 - it is frozen
 ) -> Ladder:
-    """A ladder whose sources, in their order, say these; the ones beyond say that all is well."""
+    """Return a ladder whose sources give these answers, in order; further sources succeed."""
     exchanges = [what if isinstance(what, ScriptedExchange) else ScriptedExchange(what) for what in says]
     exchanges += [ScriptedExchange(OK) for _ in range(3 - len(says))]
     named = dict(zip((MAIN, SECOND, THIRD), exchanges, strict=True))
@@ -171,9 +171,7 @@ FALLS: list[Said] = [
 
 
 @pytest.mark.parametrize("answer", FALLS, ids=repr)
-async def test_a_source_that_fails_or_throttles_is_followed_by_the_next_one(
-    autojump_clock: MockClock, answer: Said
-) -> None:
+async def test_failed_or_throttled_source_falls_back(autojump_clock: MockClock, answer: Said) -> None:
     rungs = ladder(answer, ELSEWHERE)
     fetched = await rungs.fetch()
     assert fetched.result == Single({"body": {"from": "elsewhere"}})
@@ -181,19 +179,19 @@ async def test_a_source_that_fails_or_throttles_is_followed_by_the_next_one(
     assert rungs.asked == (1, 1, 0)
 
 
-async def test_the_last_source_answers_when_all_before_it_failed(autojump_clock: MockClock) -> None:
+async def test_last_source_answers_if_all_others_fail(autojump_clock: MockClock) -> None:
     rungs = ladder(FAILING, FAILING, ELSEWHERE)
     fetched = await rungs.fetch()
     assert (fetched.source, fetched.rung_index, rungs.asked) == (THIRD, 2, (1, 1, 1))
 
 
-async def test_a_source_that_answers_is_not_helped(autojump_clock: MockClock) -> None:
+async def test_successful_source_does_not_fall_back(autojump_clock: MockClock) -> None:
     rungs = ladder(OK)
     fetched = await rungs.fetch()
     assert (fetched.source, fetched.rung_index, rungs.asked) == (MAIN, 0, (1, 0, 0))
 
 
-async def test_a_source_that_is_held_or_open_is_followed_by_the_next_one_without_a_call(
+async def test_held_or_open_source_falls_back_without_a_call(
     autojump_clock: MockClock,
 ) -> None:
     rungs = ladder(said(status=429, retry_after="60"))
@@ -205,7 +203,7 @@ async def test_a_source_that_is_held_or_open_is_followed_by_the_next_one_without
     assert rungs.asked == (1, 2, 1)
 
 
-async def test_a_source_that_asked_for_patience_is_not_waited_for_where_another_can_answer(
+async def test_held_source_is_not_waited_for_if_another_can_answer(
     autojump_clock: MockClock,
 ) -> None:
     rungs = ladder(throttling(5))
@@ -216,7 +214,7 @@ async def test_a_source_that_asked_for_patience_is_not_waited_for_where_another_
     assert (await rungs.fetch()).source == MAIN
 
 
-async def test_while_one_call_tries_whether_a_hold_is_over_all_others_fall(autojump_clock: MockClock) -> None:
+async def test_calls_fall_back_while_one_tries_after_a_hold(autojump_clock: MockClock) -> None:
     rungs = ladder(throttling(5))
     await rungs.fetch()
     await trio.sleep(5.0)
@@ -227,7 +225,7 @@ async def test_while_one_call_tries_whether_a_hold_is_over_all_others_fall(autoj
     assert rungs.asked == (2, 10, 0)
 
 
-async def test_the_last_source_is_waited_for(autojump_clock: MockClock) -> None:
+async def test_last_source_is_waited_for(autojump_clock: MockClock) -> None:
     rungs = ladder(FAILING, throttling(5), fallbacks=(Fallback(SECOND),))
     with pytest.raises(UpstreamFailed):
         await rungs.fetch()
@@ -235,7 +233,7 @@ async def test_the_last_source_is_waited_for(autojump_clock: MockClock) -> None:
     assert ((await rungs.fetch()).source, trio.current_time()) == (SECOND, 5.0)
 
 
-async def test_the_endpoints_own_source_is_waited_for_once_all_others_failed(autojump_clock: MockClock) -> None:
+async def test_own_source_is_waited_for_if_all_others_failed(autojump_clock: MockClock) -> None:
     rungs = ladder(throttling(5), Slow(1.0, FAILING), fallbacks=(Fallback(SECOND),))
     with pytest.raises(UpstreamThrottled):
         await rungs.fetch()
@@ -245,7 +243,7 @@ async def test_the_endpoints_own_source_is_waited_for_once_all_others_failed(aut
     assert rungs.asked == (2, 2, 0)
 
 
-async def test_retries_come_before_the_next_source(autojump_clock: MockClock) -> None:
+async def test_retries_precede_the_fallback(autojump_clock: MockClock) -> None:
     rungs = ladder(FAILING, rules=Rules(retries=2))
     assert (await rungs.fetch()).source == SECOND
     assert rungs.asked == (3, 1, 0)
@@ -262,7 +260,7 @@ async def test_retries_come_before_the_next_source(autojump_clock: MockClock) ->
     ],
     ids=repr,
 )
-async def test_what_is_certain_or_a_bug_is_not_asked_of_another_source(
+async def test_definite_answers_and_bugs_do_not_fall_back(
     autojump_clock: MockClock, answer: Said, refusal: type[Exception]
 ) -> None:
     rungs = ladder(answer)
@@ -271,7 +269,7 @@ async def test_what_is_certain_or_a_bug_is_not_asked_of_another_source(
     assert rungs.asked == (1, 0, 0)
 
 
-async def test_a_caller_that_gives_up_does_not_ask_another_source(autojump_clock: MockClock) -> None:
+async def test_cancelled_caller_does_not_fall_back(autojump_clock: MockClock) -> None:
     rungs = ladder(SILENCE)
     with trio.move_on_after(3.0) as patience:
         await rungs.fetch()
@@ -284,10 +282,10 @@ async def test_a_caller_that_gives_up_does_not_ask_another_source(autojump_clock
     [(said(status=404), False), (said(status=410), False), (said(b"null"), True), (said({"gone": True}, 404), True)],
     ids=repr,
 )
-async def test_a_fallbacks_status_alone_does_not_say_that_there_is_nothing(
+async def test_fallback_status_alone_is_not_a_definite_not_found(
     autojump_clock: MockClock, answer: Said, is_believed: bool
 ) -> None:
-    """A server that does not know the path says 404 as well; the endpoint's own source is believed."""
+    """A server that does not know the path also answers 404; only the endpoint's own source is believed."""
     rungs = ladder(FAILING, answer)
     if is_believed:
         with pytest.raises(NotFound):
@@ -303,26 +301,26 @@ async def test_a_fallbacks_status_alone_does_not_say_that_there_is_nothing(
 # Time
 
 
-async def test_each_source_gets_an_equal_share_of_the_time_that_is_left(autojump_clock: MockClock) -> None:
-    """Goal: a source that hangs leaves time to the others. Method: 60 s, three sources, two of them silent."""
+async def test_sources_share_the_remaining_time_equally(autojump_clock: MockClock) -> None:
+    """Goal: a source that hangs leaves time for the others. Method: 60 s, three sources, two of them silent."""
     rungs = ladder(SILENCE, SILENCE, Slow(19.0, OK), rules=Rules(timeout_s=LONG_S, retries=2))
     fetched = await rungs.fetch(within_s=60.0)
     assert [exchange.asked_at[0] for exchange in (rungs.main, rungs.second, rungs.third)] == [0.0, 20.0, 40.0]
     assert (fetched.source, fetched.took_s) == (THIRD, 59.0)
 
 
-async def test_time_that_a_source_did_not_use_is_the_next_ones(autojump_clock: MockClock) -> None:
+async def test_unused_time_goes_to_the_next_source(autojump_clock: MockClock) -> None:
     rungs = ladder(Slow(6.0, FAILING), SILENCE, Slow(26.0, OK), rules=Rules(timeout_s=LONG_S, retries=0))
     assert (await rungs.fetch(within_s=60.0)).source == THIRD
     assert rungs.third.asked_at == [pytest.approx(33.0)]
 
 
-async def test_the_last_source_has_all_of_the_time_that_is_left(autojump_clock: MockClock) -> None:
+async def test_last_source_gets_all_remaining_time(autojump_clock: MockClock) -> None:
     rungs = ladder(FAILING, FAILING, Slow(59.0, OK), rules=Rules(timeout_s=LONG_S, retries=0))
     assert (await rungs.fetch(within_s=60.0)).took_s == 59.0
 
 
-async def test_a_ladder_of_silence_ends_at_its_deadline(autojump_clock: MockClock) -> None:
+async def test_silent_ladder_ends_at_its_deadline(autojump_clock: MockClock) -> None:
     rungs = ladder(SILENCE, SILENCE, SILENCE, rules=Rules(timeout_s=LONG_S, retries=2))
     with pytest.raises(UpstreamFailed, match="main: no answer within"):
         await rungs.fetch(within_s=60.0)
@@ -332,8 +330,8 @@ async def test_a_ladder_of_silence_ends_at_its_deadline(autojump_clock: MockCloc
 # The breaker
 
 
-async def test_an_open_circuit_costs_no_call_and_no_time(autojump_clock: MockClock) -> None:
-    """Method: the main source hangs for 10 s a call until its circuit opens; then the fallback answers at once."""
+async def test_open_circuit_costs_no_call_and_no_time(autojump_clock: MockClock) -> None:
+    """Method: the main source hangs for 10 s per call until its circuit opens; then the fallback answers at once."""
     rungs = ladder(
         SILENCE,
         fallbacks=(Fallback(SECOND),),
@@ -346,7 +344,7 @@ async def test_an_open_circuit_costs_no_call_and_no_time(autojump_clock: MockClo
     assert [source.breaker.state for source in rungs.site.sources.values()] == ["open", "closed", "closed"]
 
 
-async def test_the_main_source_answers_again_once_its_probe_does(autojump_clock: MockClock) -> None:
+async def test_main_source_returns_after_its_probe(autojump_clock: MockClock) -> None:
     rungs = ladder(FAILING, breaker=BreakerRules(1, 60.0, 30.0))
     assert (await rungs.fetch()).source == SECOND
     rungs.main.say(OK)
@@ -358,7 +356,7 @@ async def test_the_main_source_answers_again_once_its_probe_does(autojump_clock:
 # Which fallbacks are asked
 
 
-async def test_a_fallback_without_its_credentials_is_passed_over(autojump_clock: MockClock) -> None:
+async def test_fallback_without_credentials_is_skipped(autojump_clock: MockClock) -> None:
     fallbacks = (Fallback(SECOND, needs=("token",)), Fallback(THIRD, by(THIRD)))
     rungs = ladder(FAILING, fallbacks=fallbacks)
     fetched = await rungs.fetch()
@@ -367,7 +365,7 @@ async def test_a_fallback_without_its_credentials_is_passed_over(autojump_clock:
     assert (await knowing.fetch()).rung_index == 1
 
 
-async def test_a_fallback_that_cannot_answer_these_values_is_passed_over(autojump_clock: MockClock) -> None:
+async def test_fallback_that_cannot_serve_the_values_is_skipped(autojump_clock: MockClock) -> None:
     def refuses(args: Args) -> Steps:
         if not args.values:
             raise InvalidArgument("id", "has another form here")
@@ -381,7 +379,7 @@ async def test_a_fallback_that_cannot_answer_these_values_is_passed_over(autojum
         await alone.fetch()
 
 
-async def test_a_mirror_takes_the_calls_to_the_first_source_and_no_others(autojump_clock: MockClock) -> None:
+async def test_mirror_receives_only_calls_to_the_first_source(autojump_clock: MockClock) -> None:
     def two(_args: Args) -> Steps:
         first, second = yield (Call("/a"), Call("/b", source=THIRD))
         return Single({"bodies": [first.body, second.body]})
@@ -391,7 +389,7 @@ async def test_a_mirror_takes_the_calls_to_the_first_source_and_no_others(autoju
     assert (rungs.second.targets, set(rungs.third.targets)) == (["/v1/a"], {"/v1/b"})
 
 
-async def test_the_platforms_own_headers_go_to_its_first_host_only(autojump_clock: MockClock) -> None:
+async def test_platform_headers_go_only_to_its_first_host(autojump_clock: MockClock) -> None:
     rungs = ladder(FAILING)
     await rungs.fetch()
     [there], [elsewhere] = rungs.main.calls, rungs.second.calls
@@ -412,7 +410,7 @@ async def test_the_platforms_own_headers_go_to_its_first_host_only(autojump_cloc
         ((said(status=429), FAILING, throttling(9)), UpstreamThrottled, THIRD),
     ],
 )
-async def test_the_endpoints_own_failure_is_told_or_the_shortest_wait_of_those_that_ask_for_one(
+async def test_own_failure_or_shortest_wait_is_reported(
     autojump_clock: MockClock, says: tuple[Said, ...], refusal: type[Exception], source: str
 ) -> None:
     with pytest.raises(refusal) as failure:
@@ -420,7 +418,7 @@ async def test_the_endpoints_own_failure_is_told_or_the_shortest_wait_of_those_t
     assert getattr(failure.value, "source", None) == source
 
 
-async def test_open_circuits_all_the_way_down_tell_when_the_first_one_is_tried_again(
+async def test_all_open_circuits_report_the_earliest_retry(
     autojump_clock: MockClock,
 ) -> None:
     rungs = ladder(FAILING, FAILING, FAILING, breaker=BreakerRules(1, 60.0, 30.0))
@@ -432,7 +430,7 @@ async def test_open_circuits_all_the_way_down_tell_when_the_first_one_is_tried_a
     assert rungs.asked == (1, 1, 1)
 
 
-async def test_a_source_that_is_held_tells_how_long_the_hold_lasts(autojump_clock: MockClock) -> None:
+async def test_held_source_reports_the_remaining_hold(autojump_clock: MockClock) -> None:
     rungs = ladder(throttling(60), throttling(30), fallbacks=(Fallback(SECOND),))
     with pytest.raises(UpstreamThrottled):
         await rungs.fetch()
@@ -448,7 +446,7 @@ async def test_a_source_that_is_held_tells_how_long_the_hold_lasts(autojump_cloc
 PAGED = (Fallback(SECOND), Fallback(THIRD, paged(THIRD)))
 
 
-async def test_a_mirrors_cursor_is_good_for_all_that_know_it(autojump_clock: MockClock) -> None:
+async def test_mirror_cursor_is_valid_for_all_its_sources(autojump_clock: MockClock) -> None:
     rungs = ladder(FAILING, read=paged(), fallbacks=PAGED)
     result = (await rungs.fetch()).result
     assert isinstance(result, Page)
@@ -459,7 +457,7 @@ async def test_a_mirrors_cursor_is_good_for_all_that_know_it(autojump_clock: Moc
     assert (fetched.source, fetched.result) == (MAIN, Page([{"id": "2"}], next={"p": 3}))
 
 
-async def test_a_cursor_of_the_endpoints_own_read_is_not_asked_of_a_fallback_that_reads_otherwise(
+async def test_own_cursor_is_not_sent_to_a_different_fallback(
     autojump_clock: MockClock,
 ) -> None:
     rungs = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
@@ -468,7 +466,7 @@ async def test_a_cursor_of_the_endpoints_own_read_is_not_asked_of_a_fallback_tha
     assert rungs.asked == (1, 1, 0)
 
 
-async def test_a_fallbacks_own_cursor_stays_with_it_and_only_it_is_asked(autojump_clock: MockClock) -> None:
+async def test_fallback_cursor_is_sent_only_to_its_fallback(autojump_clock: MockClock) -> None:
     rungs = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
     cursor: State | None = None
     for page in (1, 2, 3):
@@ -485,7 +483,7 @@ async def test_a_fallbacks_own_cursor_stays_with_it_and_only_it_is_asked(autojum
     assert rungs.asked == (1, 1, 4)
 
 
-async def test_a_cursor_outlives_a_ladder_that_is_put_in_another_order(autojump_clock: MockClock) -> None:
+async def test_cursor_survives_a_reordered_ladder(autojump_clock: MockClock) -> None:
     before = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
     result = (await before.fetch()).result
     assert isinstance(result, Page)
@@ -499,7 +497,7 @@ async def test_a_cursor_outlives_a_ladder_that_is_put_in_another_order(autojump_
     [(), (Fallback(SECOND),), (Fallback(THIRD),), (Fallback(THIRD, paged(THIRD), needs=("token",)),)],
     ids=["none is left", "another is left", "it became a mirror", "its credential is gone"],
 )
-async def test_a_cursor_of_a_fallback_that_was_removed_is_refused_before_any_call(
+async def test_cursor_of_a_removed_fallback_is_refused_before_any_call(
     autojump_clock: MockClock, fallbacks: tuple[Fallback, ...]
 ) -> None:
     before = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
@@ -511,7 +509,7 @@ async def test_a_cursor_of_a_fallback_that_was_removed_is_refused_before_any_cal
     assert after.asked == (0, 0, 0)
 
 
-async def test_the_state_of_a_page_leads_to_the_source_that_it_came_from(autojump_clock: MockClock) -> None:
+async def test_cursor_state_leads_to_the_source_of_the_page(autojump_clock: MockClock) -> None:
     rungs = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
     planned = rungs.planned()
     fetched = await fetch(planned, LONG_S)
@@ -531,7 +529,7 @@ def part(resource: str, source: str, *fallbacks: Fallback) -> Endpoint:
 
 
 def composed(args: Args) -> Steps:
-    """Two parts, the second optional, as legs."""
+    """Two parts as legs, the second one optional."""
     first, second = yield (Part("first", {"name": "a"}), Part("second", {"name": "b"}, optional=True))
     return Single({"second": bool(second)}, legs=(Leg("odd/first", first), Leg("odd/second", second)))
 
@@ -539,7 +537,7 @@ def composed(args: Args) -> Steps:
 PARTS = (part("first", MAIN, Fallback(SECOND, by(SECOND))), part("second", MAIN, Fallback(THIRD, by(THIRD))))
 
 
-async def test_each_part_of_a_composite_falls_by_itself_and_its_leg_names_who_answered(
+async def test_parts_fall_back_separately_and_legs_name_the_source(
     autojump_clock: MockClock,
 ) -> None:
     def script(call: object) -> Said:
@@ -556,7 +554,7 @@ async def test_each_part_of_a_composite_falls_by_itself_and_its_leg_names_who_an
     assert rungs.asked == (2, 1, 0)
 
 
-async def test_an_optional_part_whose_sources_all_fail_is_missing(autojump_clock: MockClock) -> None:
+async def test_optional_part_without_a_working_source_is_missing(autojump_clock: MockClock) -> None:
     def script(call: object) -> Said:
         return Slow(2.0, FAILING) if getattr(call, "target", "") == "/v1/b" else OK
 
@@ -568,13 +566,13 @@ async def test_an_optional_part_whose_sources_all_fail_is_missing(autojump_clock
     assert fetched.result.legs[1].answer == Missing("main: status 503", MAIN, 6.0)
 
 
-async def test_a_part_that_must_come_fails_its_composite_with_its_own_failure(autojump_clock: MockClock) -> None:
+async def test_required_part_fails_its_composite_with_its_own_failure(autojump_clock: MockClock) -> None:
     rungs = ladder(throttling(50), FAILING, OK, read=composed, fallbacks=(), more=PARTS)
     with pytest.raises(UpstreamThrottled):
         await rungs.fetch()
 
 
-async def test_a_composite_with_silent_parts_ends_by_its_deadline_with_what_came(autojump_clock: MockClock) -> None:
+async def test_composite_with_silent_parts_ends_by_its_deadline(autojump_clock: MockClock) -> None:
     rungs = ladder(SILENCE, OK, SILENCE, read=composed, fallbacks=(), more=PARTS, rules=Rules(LONG_S, 0))
     fetched = await rungs.fetch(within_s=30.0)
     assert isinstance(fetched.result, Single)
@@ -586,10 +584,10 @@ async def test_a_composite_with_silent_parts_ends_by_its_deadline_with_what_came
 # Whatever happens
 
 
-async def test_a_ladder_that_is_cancelled_anywhere_leaves_nothing_running_and_no_circuit_in_doubt(
+async def test_cancelled_ladder_leaks_no_tasks_or_permits(
     autojump_clock: MockClock,
 ) -> None:
-    """Method: cancel at every wait; afterwards each circuit still lets calls through, so that no permit was lost."""
+    """Method: cancel at every checkpoint; afterwards each circuit still lets calls through, so no permit was lost."""
     rungs = ladder(Slow(1.0, FAILING), Slow(1.0, throttling(1)), Slow(1.0, OK), breaker=BreakerRules(1, 60.0, 0.5))
 
     async def run() -> None:
@@ -614,7 +612,7 @@ SCRIPTS = st.lists(ANSWERS, min_size=1, max_size=4)
 
 @given(st.tuples(SCRIPTS, SCRIPTS, SCRIPTS), st.floats(0, 20), st.integers(0, 2), st.integers(1, 4))
 @settings(max_examples=80, deadline=None)
-def test_a_ladder_ends_by_its_deadline_with_an_answer_or_one_known_refusal(
+def test_ladder_ends_by_its_deadline_with_an_answer_or_refusal(
     scripts: tuple[list[Said], ...], within_s: float, retries: int, rounds: int
 ) -> None:
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""Parts of a composite: endpoints of the same platform or of any other of the node."""
+"""Parts of a composite: endpoints of the same platform or of another platform on the node."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def site(slug: str, endpoint: Endpoint, exchange: ScriptedExchange, **credential
 
 
 def composite(part: Part, exchange: ScriptedExchange, *, needs: tuple[str, ...] = (), **credentials: str) -> Plan:
-    """The plan of a composite with one part, beside the platform `other`."""
+    """Return the plan of a composite with one part; the platform `other` is also served."""
 
     def read(_args: Args) -> Steps:
         (answer,) = yield (part,)
@@ -57,7 +57,7 @@ async def part_of(planned: Plan) -> Fetched | Missing:
     return part
 
 
-async def test_a_part_of_another_platform_has_its_sources_credentials_and_spellings(autojump_clock: MockClock) -> None:
+async def test_part_uses_its_own_sources_credentials_and_spellings(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(said(7))
     part = await part_of(composite(Part("user", {"handle": " @ada "}, platform="other"), exchange, key="0ther"))
     assert isinstance(part, Fetched)
@@ -70,12 +70,12 @@ async def test_a_part_of_another_platform_has_its_sources_credentials_and_spelli
     ("part", "needs", "problem"),
     [
         (Part("user", {"handle": "ada"}, platform="other"), (), "status 503"),
-        (Part("user", {"handle": "ada"}, platform="nowhere"), (), "not served by this node"),
+        (Part("user", {"handle": "ada"}, platform="nowhere"), (), "does not serve the platform"),
         (Part("user", {"handle": "ada"}, platform="other"), ("token",), "is not configured"),
-        (Part("user", {"handle": "a1"}, platform="other"), (), "handle: must be such as ada"),
+        (Part("user", {"handle": "a1"}, platform="other"), (), "handle: must have the form of ada"),
     ],
 )
-async def test_a_part_that_cannot_come_is_missing_or_fails_the_whole(
+async def test_failed_part_is_missing_or_fails_the_composite(
     part: Part, needs: tuple[str, ...], problem: str, autojump_clock: MockClock
 ) -> None:
     optional = Part(part.resource, part.values, optional=True, platform=part.platform)
@@ -90,10 +90,10 @@ async def test_a_part_that_cannot_come_is_missing_or_fails_the_whole(
     ("slugs", "refused"),
     [("nowhere", True), ("nowhere,beyond", True), ("nowhere,other", False), ("other", False)],
 )
-async def test_a_value_all_of_whose_platforms_cannot_be_called_here_is_refused_before_any_call(
+async def test_value_of_unavailable_platforms_is_refused_before_any_call(
     slugs: str, refused: bool, autojump_clock: MockClock
 ) -> None:
-    """Goal: a bad request where nothing that it asks for can come; where some can, the others are legs without one."""
+    """Goal: a 400 if none of the selected platforms is available; if some are, the others are empty legs."""
 
     def read(args: Args) -> Steps:
         answers = yield tuple(Part("user", {"handle": "ada"}, True, one) for one in args.text("among").split(","))
@@ -106,7 +106,7 @@ async def test_a_value_all_of_whose_platforms_cannot_be_called_here_is_refused_b
     }
     args = Args({"among": slugs})
     if refused:
-        with pytest.raises(InvalidArgument, match="not served by this node") as refusal:
+        with pytest.raises(InvalidArgument, match="does not serve the platform") as refusal:
             plan(own, own.platform.endpoints[0], args)
         assert (refusal.value.param, refusal.value.reason) == ("among", "capability_missing")
         return
@@ -115,7 +115,7 @@ async def test_a_value_all_of_whose_platforms_cannot_be_called_here_is_refused_b
     assert fetched.result.record["came"] == [one == "other" for one in slugs.split(",")]
 
 
-async def test_what_a_part_would_answer_without_a_call_is_the_wholes_refusal_only_where_the_part_has_to_come(
+async def test_refusal_of_a_required_part_is_the_composites(
     autojump_clock: MockClock,
 ) -> None:
     exchange = ScriptedExchange(said(7))
@@ -131,7 +131,7 @@ async def test_what_a_part_would_answer_without_a_call_is_the_wholes_refusal_onl
     assert (found.absent, exchange.calls) == (True, [])
 
 
-async def test_where_no_value_asks_for_it_a_part_that_nobody_serves_is_a_leg_without_an_answer(
+async def test_unserved_part_is_a_leg_without_an_answer_if_not_selected(
     autojump_clock: MockClock,
 ) -> None:
     found = await part_of(composite(Part("user", {}, optional=True, platform="nowhere"), ScriptedExchange(said(7))))
@@ -139,7 +139,7 @@ async def test_where_no_value_asks_for_it_a_part_that_nobody_serves_is_a_leg_wit
     assert isinstance(found.failure, PartUnavailable)
 
 
-async def test_a_part_has_its_own_time_and_is_late_when_that_is_over(autojump_clock: MockClock) -> None:
+async def test_part_has_its_own_time_limit_and_is_late_after_it(autojump_clock: MockClock) -> None:
     part = Part("user", {"handle": "ada"}, optional=True, platform="other", within_s=3.0)
     found = await part_of(composite(part, ScriptedExchange(SILENCE)))
     assert trio.current_time() == pytest.approx(3.0)
@@ -150,7 +150,7 @@ async def test_a_part_has_its_own_time_and_is_late_when_that_is_over(autojump_cl
     assert (absent.late, absent.absent) == (False, True)
 
 
-async def test_a_tenth_of_a_composites_time_is_left_for_its_reading(autojump_clock: MockClock) -> None:
+async def test_tenth_of_the_time_is_reserved_for_the_composite(autojump_clock: MockClock) -> None:
     part = Part("user", {"handle": "ada"}, optional=True, platform="other")
     planned = composite(part, ScriptedExchange(SILENCE))
     fetched = await planned.run(1, trio.current_time() + 20)
@@ -159,8 +159,8 @@ async def test_a_tenth_of_a_composites_time_is_left_for_its_reading(autojump_clo
     assert fetched.result.record["part"].late
 
 
-async def test_each_part_is_told_as_it_settles(autojump_clock: MockClock) -> None:
-    """Goal: nobody waits for the slow one to hear of the quick one."""
+async def test_each_part_is_reported_when_it_settles(autojump_clock: MockClock) -> None:
+    """Goal: a fast part is reported without waiting for the slow one."""
     heard: list[tuple[float, bool]] = []
 
     async def on_leg(leg: Leg, part: Part) -> None:
@@ -186,7 +186,7 @@ async def test_each_part_is_told_as_it_settles(autojump_clock: MockClock) -> Non
     ("pages_max", "wanted", "stopping", "left"),
     [(5, True, False, [4, 3, 2]), (2, True, False, [1, 0]), (5, False, False, [0]), (5, True, True, [0])],
 )
-async def test_a_walk_is_told_how_many_pages_may_follow(
+async def test_walk_receives_the_number_of_pages_left(
     pages_max: int, left: list[int], autojump_clock: MockClock, *, wanted: bool, stopping: bool
 ) -> None:
     got: list[int] = []

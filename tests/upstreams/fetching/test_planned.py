@@ -1,4 +1,4 @@
-"""A plain read and a walk by the interface that they share."""
+"""The common interface of a plain read and a walk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def begun(site: Site, *, limit: int, walks: bool) -> Planned:
     return begin(site, endpoint if walks else replace(endpoint, collect=None), Args({"limit": limit}))
 
 
-def test_a_plain_read_takes_one_page_and_a_walk_as_many_as_its_limit_needs() -> None:
+def test_plain_read_takes_one_page_and_walk_as_many_as_needed() -> None:
     site = site_over(distinct(4, 4, 4))
     plain, walk = (begun(site, limit=2 * PER_PAGE, walks=walks) for walks in (False, True))
     assert (plain.reach, plain.limit) == (ONE_PAGE, None)
@@ -30,7 +30,7 @@ def test_a_plain_read_takes_one_page_and_a_walk_as_many_as_its_limit_needs() -> 
 
 
 @pytest.mark.parametrize(("walks", "pages"), [(False, 1), (True, 2)])
-async def test_either_is_run_in_the_same_way_and_says_how_many_pages_it_is_billed_for(
+async def test_reads_and_walks_report_billed_pages(
     walks: bool,
     pages: int,
     autojump_clock: MockClock,
@@ -43,7 +43,7 @@ async def test_either_is_run_in_the_same_way_and_says_how_many_pages_it_is_bille
 
 
 @pytest.mark.parametrize("walks", [False, True])
-async def test_either_is_dismissed_without_a_call(walks: bool, autojump_clock: MockClock) -> None:
+async def test_dismissed_plan_makes_no_call(walks: bool, autojump_clock: MockClock) -> None:
     shelf = distinct(4)
     planned = begun(site_over(shelf), limit=PER_PAGE, walks=walks)
     planned.dismiss()
@@ -51,9 +51,7 @@ async def test_either_is_dismissed_without_a_call(walks: bool, autojump_clock: M
 
 
 @pytest.mark.parametrize("walks", [False, True])
-async def test_what_either_would_answer_without_a_call_is_raised_when_it_is_run(
-    walks: bool, autojump_clock: MockClock
-) -> None:
+async def test_known_refusal_is_raised_on_run(walks: bool, autojump_clock: MockClock) -> None:
     def forbidden(_args: Args) -> Steps:
         raise NotFound("It is forbidden.")
         yield Call("/never")
@@ -68,8 +66,8 @@ async def test_what_either_would_answer_without_a_call_is_raised_when_it_is_run(
     assert shelf.asked == []
 
 
-async def test_a_walk_ends_behind_its_page_while_all_is_stopping(autojump_clock: MockClock) -> None:
-    """It is asked of each page whether more are wanted first: who follows the pages is told of the last one too."""
+async def test_stopping_walk_ends_after_its_page(autojump_clock: MockClock) -> None:
+    """Each page first asks whether more are wanted, so that a progress callback also receives the last page."""
     shelf, told = distinct(4, 4, 4), list[Walked]()
 
     async def go_on(walked: Walked) -> bool:
@@ -80,4 +78,4 @@ async def test_a_walk_ends_behind_its_page_while_all_is_stopping(autojump_clock:
     fetched = await planned.run(9, LONG_S, go_on=go_on, stopping=lambda: len(shelf.asked) == 2)
     assert len(page_of(fetched).records) == 2 * PER_PAGE
     assert (len(told), fetched.whole, fetched.pages_used) == (2, False, 2)
-    assert "it was ended early" in fetched.shortfall
+    assert "the walk was stopped early" in fetched.shortfall

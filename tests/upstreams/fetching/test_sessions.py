@@ -1,4 +1,4 @@
-"""One session for all nodes: the first signs in, the others wait for it, and a refused one is opened anew by one."""
+"""One session for all nodes: the first node signs in, the others wait, and one node renews a refused session."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SESSION = Session((("authorization", TOKEN),), 100.0)
 
 
 class FewCommands:
-    """A state that knows the commands which sessions need."""
+    """A state that supports the commands of sessions."""
 
     def __init__(self) -> None:
         self.away = False
@@ -85,7 +85,7 @@ async def test_many_nodes_sign_in_once(autojump_clock: MockClock) -> None:
     assert trio.current_time() < SIGN_IN_S + 1
 
 
-async def test_a_session_that_is_refused_is_opened_anew_by_one_node(autojump_clock: MockClock) -> None:
+async def test_refused_session_is_reopened_by_one_node(autojump_clock: MockClock) -> None:
     state, members = FewCommands(), Members()
     sites = nodes(state, members)
     await outcomes(*[partial(site.call, ASK, LONG_S) for site in sites])
@@ -95,7 +95,7 @@ async def test_a_session_that_is_refused_is_opened_anew_by_one_node(autojump_clo
     assert members.sign_ins == 2
 
 
-async def test_what_the_state_holds_is_sealed_and_bound_to_the_credentials(autojump_clock: MockClock) -> None:
+async def test_stored_session_is_sealed_and_bound_to_credentials(autojump_clock: MockClock) -> None:
     state = FewCommands()
     await shared(state).publish(SESSION)
     assert TOKEN.encode() not in state.values[KEY][0]
@@ -106,7 +106,7 @@ async def test_what_the_state_holds_is_sealed_and_bound_to_the_credentials(autoj
     assert await shared(state, secret=b"\1" * 32).find(LONG_S, None) is None
 
 
-async def test_a_node_that_dies_while_it_signs_in_holds_the_others_up_for_a_bounded_time(
+async def test_dead_node_delays_sign_in_for_a_bounded_time(
     autojump_clock: MockClock,
 ) -> None:
     state, members = FewCommands(), Members()
@@ -117,7 +117,7 @@ async def test_a_node_that_dies_while_it_signs_in_holds_the_others_up_for_a_boun
     assert SIGNING_IN_MS / 1000 <= trio.current_time() < SIGNING_IN_MS / 1000 + SIGN_IN_S + 1
 
 
-async def test_a_sign_in_that_fails_lets_the_next_node_try(autojump_clock: MockClock) -> None:
+async def test_failed_sign_in_lets_the_next_node_try(autojump_clock: MockClock) -> None:
     state, members = FewCommands(), Members()
     members.login = SILENCE
     first, second = nodes(state, members, 2)
@@ -127,7 +127,7 @@ async def test_a_sign_in_that_fails_lets_the_next_node_try(autojump_clock: MockC
     assert isinstance(await second.call(ASK, LONG_S), Answer)
 
 
-async def test_without_the_state_each_node_signs_in_for_itself(autojump_clock: MockClock) -> None:
+async def test_nodes_sign_in_separately_without_shared_state(autojump_clock: MockClock) -> None:
     state, members = FewCommands(), Members()
     with state.gone():
         for site in nodes(state, members, 2):

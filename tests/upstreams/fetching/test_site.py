@@ -1,4 +1,4 @@
-"""A platform as a node runs it: headers, sources, optional calls and the session that all calls share."""
+"""A platform on a node: headers, sources, optional calls and the session that all calls share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ASK = Call("/x", needs_session=True)
 
 
 def sign_in(credentials: Credentials) -> SessionSteps:
-    """Two steps: a greeting, then the login itself, which a careless read would make in a session of its own."""
+    """Two steps: a greeting, then the login itself, which a careless read would make inside a session."""
     greeting = yield Call("/hello")
     login = {"user": credentials["user"], "nonce": obj(greeting.body)["nonce"]}
     answer = yield Call("/login", method="POST", json=login, needs_session=True)
@@ -56,7 +56,7 @@ def site_over(
     headers: tuple[tuple[str, str], ...] = (),
     opening: Callable[[Credentials], SessionSteps] | None = None,
 ) -> Site:
-    """A site with one source an exchange: `main`, then `second`, without retries."""
+    """Return a site with one source per exchange: `main`, then `second`, without retries."""
     names = ("main", "second")[: len(exchanges)]
     sources = {
         name: source_over(exchange, name=name, rules=Rules(retries=0))
@@ -75,9 +75,10 @@ def site_over(
 
 
 class Members(ScriptedExchange):
-    """An upstream with sessions: each sign-in takes `SIGN_IN_S` and gives the next token; only `valid` ones are let in.
+    """An upstream with sessions: each sign-in takes `SIGN_IN_S` and returns the next token; only `valid` tokens are
+    accepted.
 
-    `answers` decides what somebody signed in is told, `login` what a sign-in is.
+    `answers` defines the answers to signed-in calls, and `login` recognizes a sign-in.
     """
 
     def __init__(self) -> None:
@@ -106,7 +107,7 @@ class Members(ScriptedExchange):
 # Calls
 
 
-async def test_a_call_goes_to_its_source_below_its_base_with_the_sites_headers(autojump_clock: MockClock) -> None:
+async def test_call_goes_to_its_source_with_the_site_headers(autojump_clock: MockClock) -> None:
     main, second = ScriptedExchange(OK), ScriptedExchange(OK)
     site = site_over(main, second, headers=(("x-key", "k"),))
     answer = await site.call(Call("/x", {"q": "a b", "n": None, "all": True}, headers=(("x-one", "1"),)), LONG_S)
@@ -120,19 +121,19 @@ async def test_a_call_goes_to_its_source_below_its_base_with_the_sites_headers(a
     ]
 
 
-async def test_a_platforms_own_header_replaces_ours(autojump_clock: MockClock) -> None:
+async def test_platform_header_replaces_ours(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(OK)
     await site_over(exchange, headers=(("accept", "text/odd"),)).call(Call("/x"), LONG_S)
     assert exchange.calls[0].headers == (("user-agent", "sluice/1"), ("accept", "text/odd"))
 
 
-async def test_a_form_that_is_not_json_is_asked_for_by_name(autojump_clock: MockClock) -> None:
+async def test_form_media_types_are_sent_as_accept(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(OK)
     await site_over(exchange, headers=(("accept", "text/odd"), ("x-key", "k"))).call(Call("/x", accepts=TEXT), LONG_S)
     assert exchange.calls[0].headers == (("user-agent", "sluice/1"), ("x-key", "k"), ("accept", TEXT.media_types))
 
 
-async def test_a_form_is_sent_as_one_with_members_that_repeat(autojump_clock: MockClock) -> None:
+async def test_form_members_may_repeat(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(OK)
     form = {"q": "a b&c", "tag": ("x", "y"), "none": None, "all": True}
     await site_over(exchange).call(Call("/x", {"id": (1, 2)}, method="POST", form=form), LONG_S)
@@ -141,8 +142,8 @@ async def test_a_form_is_sent_as_one_with_members_that_repeat(autojump_clock: Mo
     assert dict(call.headers)["content-type"] == "application/x-www-form-urlencoded"
 
 
-async def test_an_application_signs_in_by_its_credentials(autojump_clock: MockClock) -> None:
-    """Method: the token in a header of Basic authentication, and in the form; a token that is none."""
+async def test_client_credentials_sign_in(autojump_clock: MockClock) -> None:
+    """Method: the token in a Basic authentication header, and in the form; an invalid token."""
     for in_form in (False, True):
         exchange = ScriptedExchange(said({"access_token": "t", "expires_in": 90}), OK)
         known = {"identifier": "id", "password": "p:w"}
@@ -160,7 +161,7 @@ async def test_an_application_signs_in_by_its_credentials(autojump_clock: MockCl
             await site_over(ScriptedExchange(nothing), credentials=known, opening=opening).call(ASK, LONG_S)
 
 
-async def test_json_is_sent_as_json(autojump_clock: MockClock) -> None:
+async def test_json_body_is_sent(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(OK)
     await site_over(exchange).call(Call("/x", method="POST", json={"a": [1]}), LONG_S)
     (call,) = exchange.calls
@@ -171,7 +172,7 @@ async def test_json_is_sent_as_json(autojump_clock: MockClock) -> None:
     "answer",
     [said(b"null"), said(status=404), said(status=429), FAILING, SILENCE, httpx.ReadError("cut"), said(b"<p>")],
 )
-async def test_what_an_optional_call_raises_becomes_a_missing(autojump_clock: MockClock, answer: Said) -> None:
+async def test_optional_call_turns_errors_into_missing(autojump_clock: MockClock, answer: Said) -> None:
     missing = await site_over(ScriptedExchange(answer)).call(Call("/x", optional=True), LONG_S)
     assert isinstance(missing, Missing)
     assert not missing
@@ -180,7 +181,7 @@ async def test_what_an_optional_call_raises_becomes_a_missing(autojump_clock: Mo
     assert missing.took_s == (20.0 if answer is SILENCE else 0.0)
 
 
-async def test_an_optional_call_to_a_source_that_is_held_or_open_is_missing(autojump_clock: MockClock) -> None:
+async def test_optional_call_to_a_held_or_open_source_is_missing(autojump_clock: MockClock) -> None:
     held = site_over(ScriptedExchange(OK), ScriptedExchange(said(status=429, retry_after="90")))
     call = Call("/x", source="second", optional=True)
     await held.call(call, LONG_S)
@@ -193,12 +194,12 @@ async def test_an_optional_call_to_a_source_that_is_held_or_open_is_missing(auto
     assert "circuit is open" in missing.problem
 
 
-async def test_a_bug_is_never_a_missing(autojump_clock: MockClock) -> None:
+async def test_bug_is_never_a_missing(autojump_clock: MockClock) -> None:
     with pytest.raises(ZeroDivisionError):
         await site_over(ScriptedExchange(ZeroDivisionError())).call(Call("/x", optional=True), LONG_S)
 
 
-def test_an_endpoint_is_offered_when_all_the_credentials_that_it_needs_are_there() -> None:
+def test_endpoint_is_offered_with_all_its_credentials() -> None:
     def offers(credentials: Mapping[str, str], *needs: str) -> bool:
         endpoint = Endpoint("x", "An x.", AUTHOR, lambda _args: (yield Call("/x")), needs=needs)
         return site_over(ScriptedExchange(OK), credentials=credentials).offers(endpoint)
@@ -211,7 +212,7 @@ def test_an_endpoint_is_offered_when_all_the_credentials_that_it_needs_are_there
 # Sessions
 
 
-async def test_one_session_is_opened_for_many_calls_side_by_side(autojump_clock: MockClock) -> None:
+async def test_concurrent_calls_open_one_session(autojump_clock: MockClock) -> None:
     members = Members()
     site = site_over(members)
     ended = await outcomes(*[partial(site.call, ASK, LONG_S)] * 50)
@@ -221,12 +222,12 @@ async def test_one_session_is_opened_for_many_calls_side_by_side(autojump_clock:
     assert {dict(call.headers).get("authorization") for call in members.calls if call.target == "/v1/x"} == {"t1"}
 
 
-async def test_the_wait_for_a_session_is_time_spent_upstream(autojump_clock: MockClock) -> None:
+async def test_session_wait_counts_as_upstream_time(autojump_clock: MockClock) -> None:
     site = site_over(Members())
     assert [(await site.call(ASK, LONG_S)).took_s for _ in range(2)] == [SIGN_IN_S, 0.0]
 
 
-async def test_a_session_is_renewed_shortly_before_it_ends(autojump_clock: MockClock) -> None:
+async def test_session_is_renewed_before_it_expires(autojump_clock: MockClock) -> None:
     members = Members()
     site = site_over(members)
     await site.call(ASK, LONG_S)
@@ -238,7 +239,7 @@ async def test_a_session_is_renewed_shortly_before_it_ends(autojump_clock: MockC
     assert members.sign_ins == 2
 
 
-async def test_a_session_that_is_refused_is_renewed_within_the_same_call(autojump_clock: MockClock) -> None:
+async def test_refused_session_is_renewed_within_the_call(autojump_clock: MockClock) -> None:
     members = Members()
     site = site_over(members)
     await site.call(ASK, LONG_S)
@@ -248,7 +249,7 @@ async def test_a_session_that_is_refused_is_renewed_within_the_same_call(autojum
     assert members.targets.count("/v1/x") == 3
 
 
-async def test_many_calls_whose_session_is_refused_sign_in_once(autojump_clock: MockClock) -> None:
+async def test_refused_concurrent_calls_sign_in_once(autojump_clock: MockClock) -> None:
     members = Members()
     site = site_over(members)
     await site.call(ASK, LONG_S)
@@ -258,7 +259,7 @@ async def test_many_calls_whose_session_is_refused_sign_in_once(autojump_clock: 
     assert members.sign_ins == 2
 
 
-async def test_a_session_that_is_refused_again_and_again_is_renewed_only_now_and_then(
+async def test_repeatedly_refused_session_is_renewed_at_intervals(
     autojump_clock: MockClock,
 ) -> None:
     members = Members()
@@ -277,7 +278,7 @@ async def test_a_session_that_is_refused_again_and_again_is_renewed_only_now_and
 
 
 @pytest.mark.parametrize("answer", [FAILING, said(status=404), said(status=429, retry_after="1"), SILENCE])
-async def test_a_session_outlives_what_says_nothing_about_it(autojump_clock: MockClock, answer: Said) -> None:
+async def test_unrelated_failures_keep_the_session(autojump_clock: MockClock, answer: Said) -> None:
     members = Members()
     site = site_over(members)
     await site.call(ASK, LONG_S)
@@ -289,7 +290,7 @@ async def test_a_session_outlives_what_says_nothing_about_it(autojump_clock: Moc
     assert members.sign_ins == 1
 
 
-async def test_a_late_refusal_of_an_old_session_does_not_cost_the_new_one(autojump_clock: MockClock) -> None:
+async def test_late_refusal_of_an_old_session_keeps_the_new_one(autojump_clock: MockClock) -> None:
     """Method: a call in the old session is answered 401 only after another call has signed in anew."""
     members = Members()
     site = site_over(members)
@@ -307,8 +308,8 @@ async def test_a_late_refusal_of_an_old_session_does_not_cost_the_new_one(autoju
     assert members.sign_ins == 2
 
 
-async def test_who_waits_for_a_session_waits_no_longer_than_its_own_deadline(autojump_clock: MockClock) -> None:
-    """Method: the call that signs in has much time, the one behind it little."""
+async def test_session_wait_ends_at_the_waiters_deadline(autojump_clock: MockClock) -> None:
+    """Method: the call that signs in has much time, the one that waits for it little."""
     members = Members()
     members.login = Slow(15.0, said({"token": "t1"}))
     site = site_over(members)
@@ -323,7 +324,7 @@ async def test_who_waits_for_a_session_waits_no_longer_than_its_own_deadline(aut
     assert site.sources["main"].breaker.statistics().failures == 0
 
 
-async def test_the_one_who_signs_in_ends_by_its_deadline_and_the_next_one_tries(autojump_clock: MockClock) -> None:
+async def test_sign_in_past_its_deadline_lets_the_next_call_try(autojump_clock: MockClock) -> None:
     site = site_over(Members())
 
     async def later() -> object:
@@ -336,7 +337,7 @@ async def test_the_one_who_signs_in_ends_by_its_deadline_and_the_next_one_tries(
     assert trio.current_time() == 1.0 + SIGN_IN_S
 
 
-async def test_a_sign_in_that_is_cancelled_anywhere_lets_the_next_one_in(autojump_clock: MockClock) -> None:
+async def test_cancelled_sign_in_lets_the_next_call_try(autojump_clock: MockClock) -> None:
     sites = [site_over(Members())]
 
     async def check(_got_through: bool) -> None:
@@ -351,15 +352,13 @@ async def test_a_sign_in_that_is_cancelled_anywhere_lets_the_next_one_in(autojum
     ("login", "problem"),
     [
         (said(status=401), "status 401"),
-        (said([]), "another shape than documented"),
-        (said({"tokens": []}), "another shape than documented"),
-        (said(b"<p>busy"), "JSON was due"),
+        (said([]), "does not have the documented structure"),
+        (said({"tokens": []}), "does not have the documented structure"),
+        (said(b"<p>busy"), "expected JSON"),
         (FAILING, "status 503"),
     ],
 )
-async def test_a_sign_in_that_gives_no_session_is_a_failure_of_each_call(
-    autojump_clock: MockClock, login: Said, problem: str
-) -> None:
+async def test_sign_in_without_a_session_fails_each_call(autojump_clock: MockClock, login: Said, problem: str) -> None:
     members = Members()
     members.login = login
     site = site_over(members)
@@ -372,7 +371,7 @@ async def test_a_sign_in_that_gives_no_session_is_a_failure_of_each_call(
     assert problem in missing.problem
 
 
-async def test_no_such_thing_is_told_as_such_in_a_session_too(autojump_clock: MockClock) -> None:
+async def test_not_found_is_raised_in_a_session_too(autojump_clock: MockClock) -> None:
     members = Members()
     members.answers = said(status=404)
     with pytest.raises(NotFound):

@@ -1,4 +1,4 @@
-"""One source of a platform, over a scripted exchange: what its answers become, and when it is asked again.
+"""One source of a platform, over a scripted exchange: the results of its answers, and its retries.
 
 Time is virtual: the clock jumps to the next deadline whenever all tasks wait, so waits are exact and cost nothing.
 """
@@ -48,13 +48,13 @@ ROUNDING_S = 1e-9
 """The virtual clock adds up its jumps."""
 
 LOOSE = BreakerRules(failures=1000)
-"""A breaker that is not the point of a test."""
+"""A breaker that does not matter for the test."""
 
 
 # Answers
 
 
-async def test_an_answer_is_parsed_and_tells_its_source_and_how_long_it_took(autojump_clock: MockClock) -> None:
+async def test_answer_is_parsed_with_source_and_duration(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(Slow(1.5, said({"a": [1]}, link="<x>")))
     answer = await source_over(exchange).ask(asking("/v1/x?q=1", headers={"accept": "text/plain"}), LONG_S)
     assert answer == Answer(200, {"link": "<x>"}, {"a": [1]}, "main", 1.5, 9, b'{"a":[1]}')
@@ -64,7 +64,7 @@ async def test_an_answer_is_parsed_and_tells_its_source_and_how_long_it_took(aut
 
 
 @pytest.mark.parametrize("body", [b"", b"null", b"null\n", b" \r\n", b"  null "])
-async def test_an_empty_body_means_that_there_is_nothing(autojump_clock: MockClock, body: bytes) -> None:
+async def test_empty_body_is_not_found(autojump_clock: MockClock, body: bytes) -> None:
     exchange = ScriptedExchange(said(body))
     source = source_over(exchange)
     with pytest.raises(NotFound):
@@ -74,21 +74,21 @@ async def test_an_empty_body_means_that_there_is_nothing(autojump_clock: MockClo
 
 
 @pytest.mark.parametrize("body", [b"0", b"false", b"[]", b"{}", b'""'])
-async def test_a_small_body_is_a_body(autojump_clock: MockClock, body: bytes) -> None:
+async def test_small_body_is_returned(autojump_clock: MockClock, body: bytes) -> None:
     answer = await source_over(ScriptedExchange(said(body))).ask(asking(), LONG_S)
     assert not answer.body
     assert answer.body is not None
 
 
-async def test_html_where_json_was_due_is_a_failure_that_may_pass(autojump_clock: MockClock) -> None:
+async def test_html_instead_of_json_is_a_transient_failure(autojump_clock: MockClock) -> None:
     page = said(b"<html>we are busy</html>", content_type="text/html; charset=utf-8")
     assert (await source_over(ScriptedExchange(page, OK)).ask(asking(), LONG_S)).body == {"ok": True}
-    with pytest.raises(UpstreamFailed, match="main: JSON was due, text/html came") as failed:
+    with pytest.raises(UpstreamFailed, match="main: expected JSON, got text/html") as failed:
         await source_over(ScriptedExchange(page)).ask(asking(), LONG_S)
     assert failed.value.passing
 
 
-async def test_text_is_taken_where_the_call_accepts_it(autojump_clock: MockClock) -> None:
+async def test_text_is_returned_if_the_call_accepts_it(autojump_clock: MockClock) -> None:
     source = source_over(ScriptedExchange(said("# Título".encode()), said(b"\xff"), said({"a": 1})))
     bodies = [(await source.ask(asking(), LONG_S, accepts="json or text")).body for _ in range(3)]
     assert bodies == ["# Título", "\N{REPLACEMENT CHARACTER}", {"a": 1}]
@@ -105,8 +105,8 @@ async def test_text_is_taken_where_the_call_accepts_it(autojump_clock: MockClock
         httpx.ConnectTimeout("slow"),
     ],
 )
-async def test_what_cannot_be_read_is_a_failure_that_counts(autojump_clock: MockClock, problem: Exception) -> None:
-    """A malformed response is not worth another try: it would be the same."""
+async def test_unreadable_answer_counts_as_a_failure(autojump_clock: MockClock, problem: Exception) -> None:
+    """A malformed response is not retried, because the next one would be the same."""
     source = source_over(ScriptedExchange(problem), rules=Rules(retries=0))
     with pytest.raises(UpstreamFailed) as failed:
         await source.ask(asking(), LONG_S)
@@ -115,7 +115,7 @@ async def test_what_cannot_be_read_is_a_failure_that_counts(autojump_clock: Mock
     assert source.breaker.statistics().failures == 1
 
 
-async def test_an_answer_that_is_too_long_counts_and_is_not_asked_for_again(autojump_clock: MockClock) -> None:
+async def test_oversized_answer_counts_and_is_not_retried(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(ResponseTooLarge("too long"))
     source = source_over(exchange, rules=Rules(retries=2))
     with pytest.raises(UpstreamFailed, match="too long"):
@@ -123,7 +123,7 @@ async def test_an_answer_that_is_too_long_counts_and_is_not_asked_for_again(auto
     assert (len(exchange.calls), source.breaker.statistics().failures) == (1, 1)
 
 
-async def test_a_long_answer_is_read_in_a_thread_and_a_short_one_is_not() -> None:
+async def test_long_answer_is_parsed_in_a_thread() -> None:
     read_in: list[int] = []
 
     def note(_answer: Answer) -> None:
@@ -136,7 +136,7 @@ async def test_a_long_answer_is_read_in_a_thread_and_a_short_one_is_not() -> Non
     assert [ident == threading.get_ident() for ident in read_in] == [True, False]
 
 
-async def test_an_error_without_json_is_judged_by_its_status(autojump_clock: MockClock) -> None:
+async def test_error_without_json_is_judged_by_its_status(autojump_clock: MockClock) -> None:
     seen: list[Answer] = []
     source = source_over(ScriptedExchange(said(b"<h1>Gone</h1>", 404)), judge=seen.append)
     with pytest.raises(UpstreamFailed, match="status 404"):
@@ -158,9 +158,7 @@ HEADERS = st.dictionaries(
 
 @given(st.sampled_from(load_platforms()), st.sampled_from((400, 401, 403, 404, 422, 429, 500, 503)), HEADERS, JSON)
 @settings(max_examples=150, deadline=None)
-def test_no_error_answer_confuses_a_platforms_judge(
-    platform: Platform, status: int, headers: dict[str, str], body: object
-) -> None:
+def test_judges_tolerate_any_error_body(platform: Platform, status: int, headers: dict[str, str], body: object) -> None:
     """Goal: an error answer is a refusal, never a bug. Method: odd JSON in the fields that judges read."""
     answer = Answer(status, headers, body, "main")
     assert isinstance(platform.judge(answer), UpstreamError | None)
@@ -170,7 +168,7 @@ def test_no_error_answer_confuses_a_platforms_judge(
 # Retries
 
 
-async def test_a_passing_failure_is_tried_again_after_a_pause_with_jitter(autojump_clock: MockClock) -> None:
+async def test_transient_failure_is_retried_with_jitter(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(FAILING, httpx.ReadError("cut"), OK)
     source = source_over(exchange, rng=Random(7))
     assert (await source.ask(asking(), LONG_S)).body == {"ok": True}
@@ -182,16 +180,14 @@ async def test_a_passing_failure_is_tried_again_after_a_pause_with_jitter(autoju
 
 
 @pytest.mark.parametrize("retries", [0, 1, 2])
-async def test_retries_end_as_the_rules_say_and_the_last_failure_is_told(
-    autojump_clock: MockClock, retries: int
-) -> None:
+async def test_retries_are_limited_and_the_last_failure_is_raised(autojump_clock: MockClock, retries: int) -> None:
     exchange = ScriptedExchange(*[said(status=500)] * retries, said(status=502))
     with pytest.raises(UpstreamFailed, match="status 502"):
         await source_over(exchange, rules=Rules(retries=retries)).ask(asking(), LONG_S)
     assert len(exchange.calls) == 1 + retries
 
 
-async def test_a_silent_attempt_ends_after_its_own_time_and_another_is_made(autojump_clock: MockClock) -> None:
+async def test_silent_attempt_times_out_and_is_retried(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(SILENCE, OK)
     source = source_over(exchange, rules=Rules(timeout_s=4.0), rng=LongestPauses())
     assert (await source.ask(asking(), LONG_S)).took_s == pytest.approx(4.1), "the whole wait, not the last attempt's"
@@ -217,7 +213,7 @@ async def test_a_silent_attempt_ends_after_its_own_time_and_another_is_made(auto
         (said({"message": "see elsewhere"}, 302), UpstreamFailed),
     ],
 )
-async def test_an_answer_that_will_not_change_is_not_asked_for_again(
+async def test_permanent_refusal_is_not_retried(
     autojump_clock: MockClock, answer: HttpAnswer, refusal: type[UpstreamError]
 ) -> None:
     exchange = ScriptedExchange(answer, OK)
@@ -226,14 +222,14 @@ async def test_an_answer_that_will_not_change_is_not_asked_for_again(
     assert len(exchange.calls) == 1
 
 
-async def test_a_post_is_never_sent_twice(autojump_clock: MockClock) -> None:
+async def test_post_is_never_sent_twice(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(httpx.ReadError("cut"), OK)
     with pytest.raises(UpstreamFailed, match="ReadError: cut"):
         await source_over(exchange).ask(asking(method="POST", body=b"{}"), LONG_S)
     assert [call.body for call in exchange.calls] == [b"{}"]
 
 
-async def test_retries_stay_within_a_fifth_of_the_calls_and_three(autojump_clock: MockClock) -> None:
+async def test_retry_budget_is_a_fifth_of_the_calls_plus_three(autojump_clock: MockClock) -> None:
     source = source_over(ScriptedExchange(FAILING), breaker=LOOSE)
     for calls in range(1, 31):
         with pytest.raises(UpstreamFailed):
@@ -243,7 +239,7 @@ async def test_retries_stay_within_a_fifth_of_the_calls_and_three(autojump_clock
     assert source.statistics().retries_refused_total == 29
 
 
-async def test_no_retry_is_made_that_could_not_begin_before_the_deadline(autojump_clock: MockClock) -> None:
+async def test_no_retry_starts_after_the_deadline(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(FAILING)
     with pytest.raises(UpstreamFailed, match="status 503"):
         await source_over(exchange, rng=LongestPauses()).ask(asking(), 0.25)
@@ -251,7 +247,7 @@ async def test_no_retry_is_made_that_could_not_begin_before_the_deadline(autojum
     assert trio.current_time() == 0.1, "it waited for a deadline that no attempt could use"
 
 
-async def test_a_call_whose_time_is_up_is_not_sent_nor_held_against_the_source(autojump_clock: MockClock) -> None:
+async def test_expired_call_is_not_sent_nor_counted_against_the_source(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(OK)
     source = source_over(exchange)
     await trio.sleep(5.0)
@@ -262,7 +258,7 @@ async def test_a_call_whose_time_is_up_is_not_sent_nor_held_against_the_source(a
     assert source.breaker.state == "closed"
 
 
-async def test_a_retry_is_refused_by_a_long_hold_that_another_call_met_meanwhile(autojump_clock: MockClock) -> None:
+async def test_retry_is_refused_by_a_long_hold(autojump_clock: MockClock) -> None:
     """Method: one call pauses for 0.1 s before its retry; in that pause another one is throttled."""
     exchange = ScriptedExchange(FAILING, said(status=429, retry_after="90"), OK)
     source = source_over(exchange, rng=LongestPauses())
@@ -297,7 +293,7 @@ SAID: st.SearchStrategy[Said] = st.builds(
 
 @given(st.lists(SAID, min_size=1, max_size=6), st.floats(0.0, 4.0), st.floats(0.0, 6.0), st.integers(0, 99))
 @settings(max_examples=100, deadline=None)
-def test_a_call_ends_by_its_deadline_whatever_the_upstream_does(
+def test_call_ends_by_its_deadline_for_any_upstream(
     script: list[Said], timeout_s: float, within_s: float, seed: int
 ) -> None:
     """Method: every mix of slow answers, failures, redirects and silence, on virtual time."""

@@ -1,4 +1,4 @@
-"""What one account's calls of a source can do to the calls of other accounts: circuits and holds.
+"""How one account's calls of a source affect the calls of other accounts: circuits and holds.
 
 Time is virtual: the clock jumps to the next deadline whenever all tasks wait, so waits are exact and cost nothing.
 """
@@ -51,7 +51,7 @@ async def get(source: Source, account: str, target: str) -> object:
 # Circuits
 
 
-async def test_a_page_that_fails_closes_its_host_to_nobody(autojump_clock: MockClock) -> None:
+async def test_failing_page_does_not_close_its_host(autojump_clock: MockClock) -> None:
     """Before, two requests of a page that answers 500, with their retries, closed its host to every account."""
     source, _ = host_of({"/bad": FAILING})
     for account in ("a", "b", "c"):
@@ -59,7 +59,7 @@ async def test_a_page_that_fails_closes_its_host_to_nobody(autojump_clock: MockC
     assert await get(source, "a", "/good") == await get(source, "d", "/good") == {"ok": True}
 
 
-async def test_many_failing_pages_of_one_account_close_a_host_to_that_account_alone(autojump_clock: MockClock) -> None:
+async def test_failing_pages_of_one_account_close_the_host_for_it_alone(autojump_clock: MockClock) -> None:
     source, exchange = host_of({f"/bad{number}": FAILING for number in range(20)})
     for number in range(20):
         await fail(source, "a", f"/bad{number}")
@@ -69,7 +69,7 @@ async def test_many_failing_pages_of_one_account_close_a_host_to_that_account_al
     assert await get(source, "b", "/good") == {"ok": True}
 
 
-async def test_a_host_that_fails_on_several_pages_for_several_accounts_is_left_alone(autojump_clock: MockClock) -> None:
+async def test_failures_of_several_accounts_close_the_host(autojump_clock: MockClock) -> None:
     source, exchange = host_of({f"/bad{number}": FAILING for number in range(5)})
     for number in range(5):
         await fail(source, f"a{number % 2}", f"/bad{number}")
@@ -78,7 +78,7 @@ async def test_a_host_that_fails_on_several_pages_for_several_accounts_is_left_a
     assert len(exchange.calls) == 5
 
 
-async def test_a_host_that_refuses_connections_is_left_alone_after_five(autojump_clock: MockClock) -> None:
+async def test_five_refused_connections_close_the_host(autojump_clock: MockClock) -> None:
     source, exchange = host_of({"/": httpx.ConnectError("refused")})
     await fail(source, "a", "/", 5)
     with pytest.raises(CircuitOpen):
@@ -86,7 +86,7 @@ async def test_a_host_that_refuses_connections_is_left_alone_after_five(autojump
     assert len(exchange.calls) == 5
 
 
-async def test_a_redirect_to_a_dead_host_says_nothing_about_the_host_that_redirects(autojump_clock: MockClock) -> None:
+async def test_redirect_to_a_dead_host_does_not_count_against_its_source(autojump_clock: MockClock) -> None:
     """Any open redirect of a host could otherwise close it to every account."""
 
     def script(call: HttpCall) -> Said:
@@ -100,7 +100,7 @@ async def test_a_redirect_to_a_dead_host_says_nothing_about_the_host_that_redire
     assert await get(source, "b", "/good") == {"ok": True}
 
 
-async def test_requests_that_a_platform_fails_on_hold_back_only_the_account_that_sends_them(
+async def test_failed_requests_hold_back_only_their_account(
     autojump_clock: MockClock,
 ) -> None:
     source, _ = host_of({"/heavy": FAILING}, by_page=False)
@@ -115,7 +115,7 @@ async def test_requests_that_a_platform_fails_on_hold_back_only_the_account_that
 # Holds
 
 
-async def test_a_page_that_asks_for_a_days_patience_holds_back_that_page_alone(autojump_clock: MockClock) -> None:
+async def test_long_page_hold_affects_only_that_page(autojump_clock: MockClock) -> None:
     """Before, its owner closed the whole host to every account for an hour at a time."""
     for answer in (DAY, said({"rests": 86_400})):
         source, exchange = host_of({"/sly": answer})
@@ -131,7 +131,7 @@ async def test_a_page_that_asks_for_a_days_patience_holds_back_that_page_alone(a
         await get(source, "b", "/good")
 
 
-async def test_a_second_page_that_throttles_an_account_holds_back_that_account_at_its_host(
+async def test_second_throttling_page_holds_the_account(
     autojump_clock: MockClock,
 ) -> None:
     source, exchange = host_of({"/1": said(status=429, retry_after="7"), "/2": said(status=429, retry_after="7")})
@@ -146,7 +146,7 @@ async def test_a_second_page_that_throttles_an_account_holds_back_that_account_a
     assert len(exchange.calls) == 4
 
 
-async def test_a_host_that_throttles_several_accounts_is_left_alone_by_all_for_a_bounded_time(
+async def test_host_that_throttles_several_accounts_is_held_for_all(
     autojump_clock: MockClock,
 ) -> None:
     source, exchange = host_of({"/1": DAY, "/2": DAY})

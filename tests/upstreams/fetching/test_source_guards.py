@@ -1,4 +1,4 @@
-"""The guards of one source of a platform: its breaker, the holds that its upstream asks for, where redirects may lead.
+"""The guards of one source of a platform: its breaker, the holds that its upstream requests, and its redirects.
 
 Time is virtual: the clock jumps to the next deadline whenever all tasks wait, so waits are exact and cost nothing.
 """
@@ -46,7 +46,7 @@ IMPATIENT = Rules(timeout_s=0.25)
 
 
 async def opened(exchange: ScriptedExchange, source: Source) -> None:
-    """Let the source fail until its circuit is open; the calls made for it are forgotten."""
+    """Let the source fail until its circuit is open, and forget these calls."""
     exchange.say(said(status=501))
     for _ in range(5):
         with pytest.raises(UpstreamFailed):
@@ -58,7 +58,7 @@ async def opened(exchange: ScriptedExchange, source: Source) -> None:
 # The breaker
 
 
-async def test_five_failures_open_the_circuit_and_nothing_more_is_sent(autojump_clock: MockClock) -> None:
+async def test_five_failures_open_the_circuit(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(OK)
     source = source_over(exchange)
     await opened(exchange, source)
@@ -68,7 +68,7 @@ async def test_five_failures_open_the_circuit_and_nothing_more_is_sent(autojump_
     assert exchange.calls == []
 
 
-async def test_a_request_counts_once_however_often_it_is_retried(autojump_clock: MockClock) -> None:
+async def test_request_counts_once_despite_retries(autojump_clock: MockClock) -> None:
     """Two requests with two retries each failed six times, which opened a circuit of five failures."""
     exchange = ScriptedExchange(FAILING)
     source = source_over(exchange, breaker=BreakerRules(failures=3))
@@ -83,7 +83,7 @@ async def test_a_request_counts_once_however_often_it_is_retried(autojump_clock:
     assert (source.breaker.state, source.breaker.statistics().failures) == ("closed", 2)
 
 
-async def test_retries_stop_at_a_circuit_that_opened_meanwhile(autojump_clock: MockClock) -> None:
+async def test_retries_stop_at_an_open_circuit(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(FAILING)
     source = source_over(exchange, breaker=BreakerRules(failures=1), rng=LongestPauses())
 
@@ -97,7 +97,7 @@ async def test_retries_stop_at_a_circuit_that_opened_meanwhile(autojump_clock: M
 
 
 @pytest.mark.critical
-async def test_own_waits_and_times_that_a_caller_cut_short_are_not_held_against_the_source(
+async def test_own_waits_and_short_timeouts_do_not_count_against_the_source(
     autojump_clock: MockClock,
 ) -> None:
     """A caller may give a request a millisecond, and may keep every connection of a source busy."""
@@ -113,7 +113,7 @@ async def test_own_waits_and_times_that_a_caller_cut_short_are_not_held_against_
     assert source.breaker.statistics().failures == 1, "its last attempt had 3 s, but the first two had 6 s"
 
 
-async def test_half_open_exactly_one_probe_is_sent_and_its_success_closes(autojump_clock: MockClock) -> None:
+async def test_half_open_circuit_sends_one_probe_and_closes_on_success(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(OK)
     source = source_over(exchange)
     await opened(exchange, source)
@@ -125,7 +125,7 @@ async def test_half_open_exactly_one_probe_is_sent_and_its_success_closes(autoju
     assert source.breaker.state == "closed"
 
 
-async def test_a_failed_probe_is_not_tried_again_and_opens_for_twice_as_long(autojump_clock: MockClock) -> None:
+async def test_failed_probe_is_not_retried_and_doubles_the_open_time(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(OK)
     source = source_over(exchange)
     await opened(exchange, source)
@@ -136,7 +136,7 @@ async def test_a_failed_probe_is_not_tried_again_and_opens_for_twice_as_long(aut
     assert 59 <= source.breaker.retry_after_s <= 60
 
 
-async def test_a_probe_that_is_cancelled_anywhere_frees_its_place(autojump_clock: MockClock) -> None:
+async def test_cancelled_probe_releases_its_permit(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(OK)
     source = source_over(exchange)
     await opened(exchange, source)
@@ -153,7 +153,7 @@ async def test_a_probe_that_is_cancelled_anywhere_frees_its_place(autojump_clock
 
 
 @pytest.mark.parametrize("refusal", [NotFound(), InvalidArgument("handle", "is none")])
-async def test_no_such_thing_is_a_success_of_the_source(autojump_clock: MockClock, refusal: UpstreamError) -> None:
+async def test_not_found_is_a_success_of_the_source(autojump_clock: MockClock, refusal: UpstreamError) -> None:
     exchange = ScriptedExchange(OK)
     source = source_over(exchange, judge=lambda answer: refusal if answer.status == 404 else None)
     await opened(exchange, source)
@@ -165,7 +165,7 @@ async def test_no_such_thing_is_a_success_of_the_source(autojump_clock: MockCloc
         assert source.breaker.state == "closed"
 
 
-async def test_a_throttled_probe_tells_nothing_and_frees_its_place(autojump_clock: MockClock) -> None:
+async def test_throttled_probe_releases_its_permit_without_a_verdict(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(OK)
     source = source_over(exchange)
     await opened(exchange, source)
@@ -179,7 +179,7 @@ async def test_a_throttled_probe_tells_nothing_and_frees_its_place(autojump_cloc
     assert source.breaker.state == "closed"
 
 
-async def test_a_bug_of_ours_comes_out_as_it_is_and_is_not_held_against_the_source(autojump_clock: MockClock) -> None:
+async def test_bug_passes_through_and_does_not_count_against_the_source(autojump_clock: MockClock) -> None:
     source = source_over(ScriptedExchange(ZeroDivisionError()))
     for _ in range(10):
         with pytest.raises(ZeroDivisionError):
@@ -210,7 +210,7 @@ async def test_a_bug_of_ours_comes_out_as_it_is_and_is_not_held_against_the_sour
         ),
     ],
 )
-async def test_throttling_holds_the_whole_source_for_as_long_as_it_said(
+async def test_throttling_holds_the_source_for_retry_after(
     autojump_clock: MockClock, answer: HttpAnswer, told_s: float | None, held_s: float
 ) -> None:
     exchange = ScriptedExchange(answer, OK)
@@ -231,7 +231,7 @@ async def test_throttling_holds_the_whole_source_for_as_long_as_it_said(
     await source.ask(asking(), LONG_S)
 
 
-async def test_a_pause_for_a_method_holds_it_whatever_it_is_asked_about_and_nothing_else(
+async def test_method_pause_holds_only_that_method(
     autojump_clock: MockClock,
 ) -> None:
     exchange = ScriptedExchange(said({"rests": 10}), OK)
@@ -246,7 +246,7 @@ async def test_a_pause_for_a_method_holds_it_whatever_it_is_asked_about_and_noth
     assert exchange.targets == ["/v1/one/1?page=1", "/v1/two/1?page=1", "/v1/one/2?page=1"]
 
 
-async def test_a_method_is_told_from_the_path_below_the_sources_base(autojump_clock: MockClock) -> None:
+async def test_method_is_found_from_the_path_below_the_base(autojump_clock: MockClock) -> None:
     paths: list[str] = []
 
     def method_of(path: str) -> str:
@@ -258,7 +258,7 @@ async def test_a_method_is_told_from_the_path_below_the_sources_base(autojump_cl
     assert paths == ["/one"]
 
 
-async def test_a_pause_for_the_source_holds_every_method(autojump_clock: MockClock) -> None:
+async def test_source_pause_holds_every_method(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(said({"spent": 10}), OK)
     source = source_over(exchange, backoff=_rest, rules=IMPATIENT)
     await source.ask(asking("/v1/one"), LONG_S)
@@ -270,13 +270,13 @@ async def test_a_pause_for_the_source_holds_every_method(autojump_clock: MockClo
 
 
 def _rest(answer: Answer) -> Backoff | None:
-    """The wish of an answer of these tests: `rests` for its method, `spent` for the source."""
+    """Return the pause that an answer in these tests requests: `rests` for its method, `spent` for the source."""
     if rests := answer.body.get("rests"):
         return Backoff(rests, "method")
     return Backoff(spent, "source") if (spent := answer.body.get("spent")) else None
 
 
-async def test_throttling_is_no_failure(autojump_clock: MockClock) -> None:
+async def test_throttling_is_not_a_failure(autojump_clock: MockClock) -> None:
     source = source_over(ScriptedExchange(said(status=429, retry_after="1")))
     for _ in range(10):
         with pytest.raises(UpstreamThrottled):
@@ -302,7 +302,7 @@ async def test_throttling_is_no_failure(autojump_clock: MockClock) -> None:
         ("/v2/a b", "/v2/a%20b"),
     ],
 )
-async def test_a_redirect_on_the_same_host_is_followed(
+async def test_redirect_on_the_same_host_is_followed(
     autojump_clock: MockClock, status: int, location: str, target: str
 ) -> None:
     exchange = ScriptedExchange(said(status=status, location=location), OK)
@@ -328,16 +328,14 @@ async def test_a_redirect_on_the_same_host_is_followed(
         "/" + "a" * 70_000,
     ],
 )
-async def test_a_redirect_elsewhere_is_a_failure_and_nothing_is_sent_there(
-    autojump_clock: MockClock, location: str
-) -> None:
+async def test_redirect_to_another_host_fails_without_a_call(autojump_clock: MockClock, location: str) -> None:
     exchange = ScriptedExchange(said(status=302, location=location))
     with pytest.raises(UpstreamFailed, match="redirects"):
         await source_over(exchange).ask(asking(), LONG_S)
     assert {(call.origin.authority, call.target) for call in exchange.calls} == {("api.test", "/v1/x")}
 
 
-async def test_three_redirects_are_followed_and_a_fourth_is_not(autojump_clock: MockClock) -> None:
+async def test_at_most_three_redirects_are_followed(autojump_clock: MockClock) -> None:
     hops = [said(status=302, location=f"/hop/{place}") for place in range(4)]
     assert (await source_over(ScriptedExchange(*hops[:3], OK)).ask(asking(), LONG_S)).body == {"ok": True}
     exchange = ScriptedExchange(*hops, OK)
@@ -353,7 +351,7 @@ async def test_redirects_share_the_time_of_their_attempt(autojump_clock: MockClo
     assert trio.current_time() == 5.0
 
 
-async def test_a_post_is_not_sent_where_a_redirect_leads(autojump_clock: MockClock) -> None:
+async def test_post_is_not_redirected(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(said({"a": 1}, 307, location="/v2/y"))
     with pytest.raises(UpstreamFailed, match="status 307"):
         await source_over(exchange).ask(asking(method="POST"), LONG_S)

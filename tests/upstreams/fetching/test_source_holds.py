@@ -1,4 +1,4 @@
-"""Calls of one source that meet a hold: who waits, who tries first, and who is refused, on virtual time."""
+"""Calls of one source during a hold: which call waits, which one tries first, and which is refused, on virtual time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def throttled(for_s: int) -> HttpAnswer:
 
 
 async def held(exchange: ScriptedExchange, for_s: int, *, rules: Rules = NO_RETRIES) -> Source:
-    """A source that has just been throttled; the call made for it is forgotten."""
+    """A source that has just been throttled; the call that caused it is forgotten."""
     source = source_over(exchange, rules=rules, rng=LongestPauses())
     exchange.say(throttled(for_s))
     with pytest.raises(UpstreamThrottled):
@@ -52,14 +52,14 @@ async def held(exchange: ScriptedExchange, for_s: int, *, rules: Rules = NO_RETR
 
 
 async def many(source: Source, count: int) -> list[object]:
-    """The results of as many calls, side by side."""
+    """Return the results of this number of concurrent calls."""
     return await outcomes(*[partial(source.ask, asking(f"/v1/x?n={place}"), LONG_S) for place in range(count)])
 
 
 # Waiting
 
 
-async def test_a_call_waits_out_a_short_hold_and_says_how_long_it_took(autojump_clock: MockClock) -> None:
+async def test_call_waits_out_a_short_hold(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 7)
     exchange.say(OK)
@@ -71,7 +71,7 @@ async def test_a_call_waits_out_a_short_hold_and_says_how_long_it_took(autojump_
 
 
 @pytest.mark.parametrize(("hold_s", "within_s"), [(20, LONG_S), (30, LONG_S), (5, 5.0), (5, 1.0)])
-async def test_a_hold_beyond_an_attempts_time_or_the_deadline_is_refused_at_once(
+async def test_hold_beyond_timeout_or_deadline_is_refused_immediately(
     autojump_clock: MockClock, hold_s: int, within_s: float
 ) -> None:
     exchange = ScriptedExchange()
@@ -83,7 +83,7 @@ async def test_a_hold_beyond_an_attempts_time_or_the_deadline_is_refused_at_once
     assert exchange.calls == []
 
 
-async def test_who_throttles_without_a_word_is_not_waited_for(autojump_clock: MockClock) -> None:
+async def test_default_hold_is_not_waited_for(autojump_clock: MockClock) -> None:
     source = source_over(ScriptedExchange(said(status=429)))
     ended = [(await outcomes(partial(source.ask, asking(), LONG_S)))[0] for _ in range(2)]
     assert [type(one) for one in ended] == [UpstreamThrottled, Throttled]
@@ -92,7 +92,7 @@ async def test_who_throttles_without_a_word_is_not_waited_for(autojump_clock: Mo
     assert trio.current_time() == 0.0
 
 
-async def test_a_retry_waits_out_a_short_hold_that_another_call_met_meanwhile(autojump_clock: MockClock) -> None:
+async def test_retry_waits_out_a_short_hold(autojump_clock: MockClock) -> None:
     """Method: one call pauses for 0.1 s before its retry; in that pause another one is throttled."""
     exchange = ScriptedExchange(FAILING, throttled(9), OK)
     source = source_over(exchange, rng=LongestPauses())
@@ -111,7 +111,7 @@ async def test_a_retry_waits_out_a_short_hold_that_another_call_met_meanwhile(au
 # The trial
 
 
-async def test_after_a_hold_one_call_tries_and_its_answer_lets_all_go(autojump_clock: MockClock) -> None:
+async def test_first_call_after_a_hold_releases_the_others(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
     exchange.say(Slow(2.0, OK), Slow(1.0, OK))
@@ -120,7 +120,7 @@ async def test_after_a_hold_one_call_tries_and_its_answer_lets_all_go(autojump_c
     assert exchange.asked_at == [5.0] + [7.0] * 49
 
 
-async def test_a_trial_that_finds_nothing_is_an_answer_too(autojump_clock: MockClock) -> None:
+async def test_not_found_trial_ends_the_hold(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
     exchange.say(Slow(2.0, said(status=404)), Slow(1.0, OK))
@@ -129,7 +129,7 @@ async def test_a_trial_that_finds_nothing_is_an_answer_too(autojump_clock: MockC
     assert exchange.asked_at == [5.0] + [7.0] * 9
 
 
-async def test_trials_that_fail_are_followed_by_one_at_a_time(autojump_clock: MockClock) -> None:
+async def test_failed_trials_are_followed_one_at_a_time(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
     exchange.say(Slow(1.0, said(status=500)), Slow(1.0, said(status=500)), Slow(1.0, OK), OK)
@@ -138,7 +138,7 @@ async def test_trials_that_fail_are_followed_by_one_at_a_time(autojump_clock: Mo
     assert exchange.asked_at == [5.0, 6.0, 7.0] + [8.0] * 7
 
 
-async def test_trials_that_open_the_circuit_send_nothing_more(autojump_clock: MockClock) -> None:
+async def test_trials_stop_when_the_circuit_opens(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
     exchange.say(said(status=500))
@@ -148,7 +148,7 @@ async def test_trials_that_open_the_circuit_send_nothing_more(autojump_clock: Mo
     assert source.statistics().queued == 0
 
 
-async def test_while_the_upstream_keeps_throttling_nobody_waits_past_an_attempts_time(
+async def test_waits_under_repeated_throttling_are_bounded(
     autojump_clock: MockClock,
 ) -> None:
     exchange = ScriptedExchange()
@@ -160,7 +160,7 @@ async def test_while_the_upstream_keeps_throttling_nobody_waits_past_an_attempts
     assert {one.retry_after_s for one in ended if isinstance(one, Throttled)} == {6}
 
 
-async def test_who_comes_while_the_trial_is_under_way_waits_for_it(autojump_clock: MockClock) -> None:
+async def test_later_call_waits_for_the_trial(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
     exchange.say(Slow(12.0, OK), OK)
@@ -176,7 +176,7 @@ async def test_who_comes_while_the_trial_is_under_way_waits_for_it(autojump_cloc
     assert exchange.asked_at == [5.0, 17.0]
 
 
-async def test_a_waiting_call_that_is_cancelled_at_any_step_leaves_the_others_served(
+async def test_cancelled_waiter_leaves_the_others_served(
     autojump_clock: MockClock,
 ) -> None:
     """The call is cancelled as the first in the queue, as the trial, and between its attempts."""
@@ -206,7 +206,7 @@ async def test_a_waiting_call_that_is_cancelled_at_any_step_leaves_the_others_se
 
 
 class Others:
-    """Calls beside the one that a test cancels."""
+    """Calls made alongside the one that a test cancels."""
 
     def __init__(self) -> None:
         self.has_ended = trio.Event()
@@ -219,7 +219,7 @@ class Others:
 # What good answers ask for
 
 
-async def test_githubs_last_call_of_a_quota_holds_its_source_until_the_reset(autojump_clock: MockClock) -> None:
+async def test_github_exhausted_quota_holds_until_reset(autojump_clock: MockClock) -> None:
     spent = said(
         {"login": "ada"},
         x_ratelimit_remaining="0",
@@ -233,7 +233,7 @@ async def test_githubs_last_call_of_a_quota_holds_its_source_until_the_reset(aut
     assert exchange.asked_at == [0.0, 15.0, 15.0, 15.0]
 
 
-async def test_stack_exchanges_backoff_holds_a_method_whatever_ids_it_is_asked_for(autojump_clock: MockClock) -> None:
+async def test_stack_exchange_backoff_holds_the_method(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(said({"items": [], "backoff": 10}), OK)
     platform = STACKEXCHANGE
     source = source_over(exchange, judge=platform.judge, backoff=platform.rest, method_of=platform.method_of)
@@ -242,7 +242,7 @@ async def test_stack_exchanges_backoff_holds_a_method_whatever_ids_it_is_asked_f
     assert exchange.asked_at == [0.0, 0.0, 10.0]
 
 
-async def test_a_trial_that_is_asked_for_rest_again_renews_the_hold(autojump_clock: MockClock) -> None:
+async def test_throttled_trial_renews_the_hold(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(said({"backoff": 4}), said({"backoff": 5}), OK)
     source = source_over(exchange, backoff=lambda answer: _of_method(answer.body), rules=NO_RETRIES)
     await source.ask(asking(), LONG_S)
@@ -257,7 +257,7 @@ def _of_method(body: dict[str, float]) -> Backoff | None:
 # Numbers
 
 
-async def test_the_record_tells_what_holds_do(autojump_clock: MockClock) -> None:
+async def test_statistics_count_holds(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
     exchange.say(Slow(10.0, OK), OK)
@@ -275,7 +275,7 @@ async def test_the_record_tells_what_holds_do(autojump_clock: MockClock) -> None
     assert (now.held_total, now.queued, now.in_flight, now.calls_total) == (1, 0, 0, 4)
 
 
-async def test_its_standing_tells_the_hold_the_quota_of_the_latest_answer_and_the_rest_of_its_pace(
+async def test_standing_reports_hold_quota_and_pace(
     autojump_clock: MockClock,
 ) -> None:
     exchange = ScriptedExchange(said({}, left="7", reset="30"), said({}, left="0", reset="20"), said({}, other="1"))
@@ -298,7 +298,7 @@ async def test_its_standing_tells_the_hold_the_quota_of_the_latest_answer_and_th
 
 
 class Watched:
-    """An exchange that says what a script says, and sees to it that the source obeys what was said."""
+    """A scripted exchange that checks that the source obeys its answers."""
 
     def __init__(self, script: list[Slow]) -> None:
         self._exchange = ScriptedExchange(script=self._next)
@@ -356,7 +356,7 @@ CALLS = st.tuples(
     st.sampled_from((1.0, 3.0, 20.0)),
 )
 @settings(max_examples=100, deadline=None)
-def test_no_call_is_made_while_held_one_tries_at_a_time_and_all_end_in_time(
+def test_holds_allow_one_trial_at_a_time_and_all_calls_end_in_time(
     script: list[Slow], calls: list[tuple[int, int, int | None]], timeout_s: float
 ) -> None:
     """Method: random answers, arrivals, deadlines and cancellations on virtual time, much of it at the same instant."""

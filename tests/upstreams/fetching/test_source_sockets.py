@@ -1,4 +1,4 @@
-"""Failures to connect, over real sockets: they close a host that callers name, whichever account called."""
+"""Failures to connect, over real sockets: they close a caller-named host, whichever account made the call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 
 
 async def states(address: str, target: str = "/") -> tuple[list[str], str]:
-    """The blames of five failing calls of one account, and the circuit as another one finds it."""
+    """Return the blames of five failing calls of one account, and the circuit as another account sees it."""
     async with open_transport(max_connections=5) as transport:
         source = Source(
             "page", address, exchange=transport.exchange, breaker=Breaker(BreakerRules(), trio.current_time,
@@ -44,7 +44,7 @@ async def states(address: str, target: str = "/") -> tuple[list[str], str]:
 
 
 async def closed_port() -> int:
-    """A port of this machine at which nobody listens."""
+    """A port of this machine without a listener."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port: int = listener.socket.getsockname()[1]
     await listener.aclose()
@@ -55,12 +55,12 @@ async def test_refused_connections_close_the_host() -> None:
     assert await states(f"http://127.0.0.1:{await closed_port()}") == (["source"] * 5, "open")
 
 
-async def test_a_server_without_tls_closes_the_host() -> None:
+async def test_server_without_tls_closes_the_host() -> None:
     async with open_upstream(Upstream()) as address:
         assert await states(address.replace("http:", "https:")) == (["source"] * 5, "open")
 
 
-async def test_pages_that_fail_or_hang_up_do_not_close_the_host() -> None:
+async def test_failing_pages_do_not_close_the_host() -> None:
     upstream = Upstream()
     async with open_upstream(upstream) as address:
         upstream.script = lambda asked: told({}, 200 if "/good" in asked else 500)
@@ -69,7 +69,7 @@ async def test_pages_that_fail_or_hang_up_do_not_close_the_host() -> None:
         assert await states(address) == (["request"] * 5, "closed")
 
 
-async def test_redirects_to_a_dead_host_do_not_close_the_host_that_redirects() -> None:
+async def test_redirects_to_a_dead_host_do_not_close_their_source() -> None:
     upstream, dead = Upstream(), f"http://127.0.0.1:{await closed_port()}/"
     async with open_upstream(upstream) as address:
         upstream.script = lambda asked: told({}) if "/good" in asked else told({}, 302, location=dead)

@@ -1,4 +1,4 @@
-"""Collect-until-N: how a walk of pages begins and ends, what a failing page does to it, and other sources."""
+"""Collect-until-N: start and end of a walk, failing pages, and fallbacks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from upstreams.model.steps import Call
 # Ends
 
 
-async def test_what_the_last_page_holds_beyond_the_limit_comes_first_next_time(autojump_clock: MockClock) -> None:
+async def test_surplus_of_the_last_page_starts_the_next_walk(autojump_clock: MockClock) -> None:
     shelf = distinct(4, 4, 4)
     first = await walked(site_over(shelf), 6)
     assert (places(first), cursor_of(first), first.pages_used) == ([0, 1, 2, 3, 4, 5], {"p": 1, "skip": 2}, 2)
@@ -43,20 +43,20 @@ async def test_what_the_last_page_holds_beyond_the_limit_comes_first_next_time(a
     assert (places(second), cursor_of(second), second.pages_used) == ([6, 7, 8, 9, 10, 11], None, 2)
 
 
-async def test_a_tail_of_items_that_were_given_is_no_reason_to_go_on(autojump_clock: MockClock) -> None:
+async def test_duplicate_page_tail_does_not_continue_the_list(autojump_clock: MockClock) -> None:
     shelf = Shelf([["a", "b", "a", "b"]])
     fetched = await walked(site_over(shelf), 2)
     assert (places(fetched), cursor_of(fetched)) == ([0, 1], None)
 
 
-async def test_a_page_that_shrank_since_the_last_walk_is_passed_over(autojump_clock: MockClock) -> None:
+async def test_shrunk_page_is_skipped(autojump_clock: MockClock) -> None:
     shelf = distinct(2, 4)
     fetched = await walked(site_over(shelf), 4, {"p": 0, "skip": 3})
     assert (places(fetched), fetched.pages_used) == ([2, 3, 4, 5], 1)
 
 
-async def test_a_walk_that_runs_out_of_pages_says_nothing_of_it(autojump_clock: MockClock) -> None:
-    """All that may be reserved was: pages came short, as they may, and `has_more` says the rest."""
+async def test_walk_out_of_pages_has_no_warning(autojump_clock: MockClock) -> None:
+    """All reserved pages were read: pages may be short, and `has_more` says the rest."""
     shelf = distinct(*[1] * 20)
     ready = begun(site_over(shelf), 8)
     fetched = await walk(ready, ready.reach.pages_max, LONG_S, on)
@@ -64,17 +64,17 @@ async def test_a_walk_that_runs_out_of_pages_says_nothing_of_it(autojump_clock: 
     assert (fetched.whole, fetched.shortfall, fetched.pages_used) == (True, "", 4)
 
 
-async def test_a_walk_with_fewer_pages_than_usual_says_so_and_is_not_whole(autojump_clock: MockClock) -> None:
+async def test_walk_limited_by_credits_reports_it(autojump_clock: MockClock) -> None:
     shelf = distinct(*[1] * 20)
     ready = begun(site_over(shelf), 8)
     fetched = await walk(ready, ready.reach.pages_needed, LONG_S, on)
-    shortfall = "2 of 8 items were collected: there were credits for 2 pages"
+    shortfall = "2 of 8 items were collected: there were only credits for 2 pages"
     assert (places(fetched), cursor_of(fetched), fetched.whole) == ([0, 1], {"p": 2}, False)
     assert (fetched.shortfall, fetched.failure) == (shortfall, None)
 
 
 @pytest.mark.parametrize(("sizes", "limit"), [((4, 4), 8), ((4, 4), 20), ((4, 4, 4), 8), ((2,), 4), ((0,), 4)])
-async def test_a_walk_that_got_what_there_was_is_whole_however_few_its_pages(
+async def test_walk_to_the_end_of_the_list_is_whole(
     sizes: tuple[int, ...], limit: int, autojump_clock: MockClock
 ) -> None:
     fetched = await walked(site_over(distinct(*sizes)), limit, pages_max=2)
@@ -82,7 +82,7 @@ async def test_a_walk_that_got_what_there_was_is_whole_however_few_its_pages(
     assert (fetched.whole, fetched.shortfall) == (True, "")
 
 
-async def test_a_walk_that_is_told_to_end_stops_behind_that_page(autojump_clock: MockClock) -> None:
+async def test_stopped_walk_ends_after_its_page(autojump_clock: MockClock) -> None:
     shelf = distinct(4, 4, 4, 4)
     told: list[Walked] = []
 
@@ -94,14 +94,14 @@ async def test_a_walk_that_is_told_to_end_stops_behind_that_page(autojump_clock:
     fetched = await walked(site_over(shelf), 16, go_on=twice)
     assert told == [Walked(1, 4, 16), Walked(2, 8, 16)]
     assert (len(places(fetched)), cursor_of(fetched), fetched.pages_used) == (8, {"p": 2}, 2)
-    assert fetched.shortfall == "8 of 16 items were collected: it was ended early"
+    assert fetched.shortfall == "8 of 16 items were collected: the walk was stopped early"
     assert not fetched.whole
     rest = await walked(site_over(shelf), 16, cursor_of(fetched))
     assert places(rest) == list(range(8, 16))
 
 
 @pytest.mark.parametrize(("sizes", "limit"), [((4, 4), 8), ((4, 4, 4), 8), ((3, 5), 8), ((4, 3), 8)])
-async def test_to_be_told_to_end_at_the_end_changes_nothing(
+async def test_stopping_on_the_last_page_changes_nothing(
     sizes: tuple[int, ...], limit: int, autojump_clock: MockClock
 ) -> None:
     async def until_the_second(walked: Walked) -> bool:
@@ -112,14 +112,14 @@ async def test_to_be_told_to_end_at_the_end_changes_nothing(
     assert (fetched.whole, fetched.shortfall) == (True, "")
 
 
-def test_values_that_no_call_could_answer_are_refused_before_any(autojump_clock: MockClock) -> None:
+def test_unusable_values_are_refused_before_any_call(autojump_clock: MockClock) -> None:
     shelf = distinct(4)
     with pytest.raises(InvalidArgument):
         begun(site_over(shelf, per_page=MANY), LIMIT_MAX + 1)
     assert shelf.asked == []
 
 
-async def test_the_time_upstream_is_that_of_all_pages(autojump_clock: MockClock) -> None:
+async def test_upstream_time_is_summed_over_pages(autojump_clock: MockClock) -> None:
     shelf = distinct(4, 4, 4)
     shelf.latency_s = 2.0
 
@@ -132,7 +132,7 @@ async def test_the_time_upstream_is_that_of_all_pages(autojump_clock: MockClock)
     assert fetched.took_s == 6.0, "what a listener takes is not the upstream's"
 
 
-async def test_what_pages_warn_of_is_kept(autojump_clock: MockClock) -> None:
+async def test_page_warnings_are_kept(autojump_clock: MockClock) -> None:
     shelf = distinct(4, 4, 4)
     shelf.warnings = {0: "a", 2: "b"}
     assert page_of(await walked(site_over(shelf), 12)).warnings == ("a", "b")
@@ -155,7 +155,7 @@ every_failure = pytest.mark.parametrize(("failing", "refusal"), FAILURES.values(
 
 @every_failure
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
-async def test_a_page_that_fails_ends_the_walk_with_what_came_before_it(
+async def test_failed_page_ends_the_walk_with_earlier_items(
     failing: Said, refusal: type[UpstreamError], number: int, autojump_clock: MockClock
 ) -> None:
     shelf = distinct(4, 4, 4, 4, 4)
@@ -177,7 +177,7 @@ async def test_a_page_that_fails_ends_the_walk_with_what_came_before_it(
 
 
 @pytest.mark.parametrize("refusal", [CircuitOpen, Throttled])
-async def test_a_source_that_may_no_longer_be_called_ends_the_walk_as_a_failing_page_does(
+async def test_blocked_source_ends_the_walk_like_a_failed_page(
     refusal: type[LimitError], autojump_clock: MockClock
 ) -> None:
     shelf = distinct(4, 4, 4)
@@ -199,7 +199,7 @@ async def test_a_source_that_may_no_longer_be_called_ends_the_walk_as_a_failing_
 
 
 @every_failure
-async def test_as_long_as_nothing_was_collected_a_failing_page_is_the_walks_failure(
+async def test_failure_without_items_is_raised(
     failing: Said, refusal: type[UpstreamError], autojump_clock: MockClock
 ) -> None:
     shelf = distinct(0, 0, 4)
@@ -209,7 +209,7 @@ async def test_as_long_as_nothing_was_collected_a_failing_page_is_the_walks_fail
     assert [asked.page for asked in shelf.asked] == [0, 1, 2]
 
 
-async def test_a_bug_in_a_read_is_no_failing_page(autojump_clock: MockClock) -> None:
+async def test_bug_in_a_read_is_raised(autojump_clock: MockClock) -> None:
     shelf = distinct(4, 4)
     shelf.fails_at, shelf.failing = 1, ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
@@ -222,7 +222,7 @@ OWN_READ = Fallback("other", elsewhere)
 MIRROR = Fallback("other")
 
 
-async def test_a_walk_that_begins_at_a_fallback_stays_there(autojump_clock: MockClock) -> None:
+async def test_walk_that_starts_at_a_fallback_stays_there(autojump_clock: MockClock) -> None:
     shelf = distinct(4, 4, 4)
     shelf.only = "other"
     first = await walked(site_over(shelf, OWN_READ), 6)
@@ -234,7 +234,7 @@ async def test_a_walk_that_begins_at_a_fallback_stays_there(autojump_clock: Mock
     assert {asked.by for asked in healthy.asked} == {"other"}
 
 
-async def test_a_page_that_fails_at_a_fallback_is_gone_on_from_there(autojump_clock: MockClock) -> None:
+async def test_failed_fallback_page_is_retried_at_that_fallback(autojump_clock: MockClock) -> None:
     shelf = distinct(4, 4, 4)
     shelf.only = "other"
     shelf.fails_at = 1
@@ -245,10 +245,8 @@ async def test_a_page_that_fails_at_a_fallback_is_gone_on_from_there(autojump_cl
 
 
 @pytest.mark.parametrize("source", ["main", "other"])
-async def test_a_first_page_that_was_not_used_up_is_gone_on_with_where_it_came_from(
-    source: str, autojump_clock: MockClock
-) -> None:
-    """It came longer than it was asked for; another source's first page could be another one."""
+async def test_unfinished_first_page_continues_at_its_source(source: str, autojump_clock: MockClock) -> None:
+    """The page was longer than requested; another source's first page could differ."""
     shelf, other_one = distinct(7, 4), distinct(7, 4)
     shelf.only = source
     other_one.only = "other" if source == "main" else "main"
@@ -259,7 +257,7 @@ async def test_a_first_page_that_was_not_used_up_is_gone_on_with_where_it_came_f
     assert places(first) + places(second) == list(range(6))
 
 
-async def test_a_mirror_answers_any_page_of_a_walk(autojump_clock: MockClock) -> None:
+async def test_mirror_serves_any_page_of_a_walk(autojump_clock: MockClock) -> None:
     shelf = distinct(4, 4, 4)
 
     async def then_the_first_is_away(walked: Walked) -> bool:
@@ -276,7 +274,7 @@ async def test_a_mirror_answers_any_page_of_a_walk(autojump_clock: MockClock) ->
 # Cancellation
 
 
-async def test_a_walk_that_is_cancelled_anywhere_leaves_nothing_running(autojump_clock: MockClock) -> None:
+async def test_cancelled_walk_leaves_nothing_running(autojump_clock: MockClock) -> None:
     shelf = distinct(4, 4, 4)
 
     async def check(_got_through: bool) -> None:

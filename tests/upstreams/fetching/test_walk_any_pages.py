@@ -1,4 +1,4 @@
-"""Collect-until-N over any pages: each item once, in order, none lost, and never a page more than was reserved."""
+"""Collect-until-N over any pages: each item once, in order, without losses, within the reserved number of pages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Progress:
 @example(pages=[["a"]], endless=True, limit=12, pages_max=12)
 @example(pages=[[None, None], [None]], endless=True, limit=12, pages_max=12)
 @settings(deadline=None)
-def test_one_walk_over_any_pages(pages: list[Ids], endless: bool, limit: int, pages_max: int) -> None:
+def test_walk_collects_items_once_in_order(pages: list[Ids], endless: bool, limit: int, pages_max: int) -> None:
     shelf, progress = Shelf(pages, endless=endless), Progress()
 
     async def run() -> Fetched:
@@ -80,7 +80,7 @@ def test_one_walk_over_any_pages(pages: list[Ids], endless: bool, limit: int, pa
 
 
 def page_at(shelf: Shelf, place: int) -> int:
-    """The number of the page that holds a place of the list."""
+    """Return the number of the page that contains a position of the list."""
     number = 0
     while place >= (length := len(shelf.pages[number % len(shelf.pages)])):
         place -= length
@@ -95,11 +95,11 @@ def page_at(shelf: Shelf, place: int) -> int:
     failing=st.lists(st.integers(-1, 9), min_size=1, max_size=5),
 )
 @settings(deadline=None)
-def test_walk_after_walk_gives_the_whole_list_in_order(
+def test_consecutive_walks_return_the_whole_list(
     pages: list[Ids], limit: int, pages_max: list[int], failing: list[int]
 ) -> None:
-    """Method: follow the cursors to the end, with a page that fails now and then, and account for every place of the
-    list: it was given once, or its id was given by a walk that passed over it."""
+    """Method: follow the cursors to the end, with occasional failing pages, and account for every position of the list:
+    it was returned once, or its id was returned by a walk that skipped it."""
     shelf = Shelf(pages)
 
     async def run() -> list[Fetched]:
@@ -134,8 +134,8 @@ def test_walk_after_walk_gives_the_whole_list_in_order(
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(1, 40))
 @settings(deadline=None)
-def test_distinct_items_come_one_by_one_whatever_the_limit(sizes: list[int], limit: int) -> None:
-    """Across requests too: the next walk begins at the very item behind the last one."""
+def test_distinct_items_are_complete_for_any_limit(sizes: list[int], limit: int) -> None:
+    """This also holds across requests: the next walk starts at the item right after the last one."""
     numbers = iter(range(10_000))
     shelf = Shelf([[str(next(numbers)) for _ in range(size)] for size in sizes])
 
@@ -155,8 +155,8 @@ def test_distinct_items_come_one_by_one_whatever_the_limit(sizes: list[int], lim
 
 @given(st.integers(1, 60), st.integers(1, 30), st.integers(0, 29))
 @settings(deadline=None)
-def test_full_pages_never_need_more_than_was_reckoned(limit: int, per_page: int, skip: int) -> None:
-    """The pages that a walk needs are reserved at the least: when all come full they are enough."""
+def test_full_pages_need_no_more_than_reserved(limit: int, per_page: int, skip: int) -> None:
+    """The pages that a walk needs are reserved as a minimum, which suffices if all pages are full."""
     size = min(limit, per_page)
     skip = min(skip, size - 1)
     numbers = iter(range(10_000))

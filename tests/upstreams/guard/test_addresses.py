@@ -1,4 +1,4 @@
-"""The target guard: what leads, or may lead, anywhere but to a plainly public host is refused in any writing."""
+"""The target guard: targets that may lead to a host that is not clearly public are refused in any spelling."""
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
@@ -202,7 +202,7 @@ TAKEN = {
 
 
 @pytest.mark.parametrize(("url", "reason"), EVASIONS.items())
-def test_what_is_not_plainly_a_public_host_is_refused_with_words(url: str, reason: str) -> None:
+def test_non_public_targets_are_refused_with_a_reason(url: str, reason: str) -> None:
     with pytest.raises(TargetRefused) as caught:
         check_url(url)
     assert caught.value.reason == reason
@@ -210,7 +210,7 @@ def test_what_is_not_plainly_a_public_host_is_refused_with_words(url: str, reaso
 
 
 @pytest.mark.parametrize(("url", "target"), TAKEN.items())
-def test_public_hosts_are_taken_in_one_way_to_write_them(url: str, target: Target) -> None:
+def test_public_hosts_are_accepted_and_normalized(url: str, target: Target) -> None:
     assert check_url(url) == target
 
 
@@ -218,19 +218,19 @@ def test_public_hosts_are_taken_in_one_way_to_write_them(url: str, target: Targe
     "url",
     ["http://127.0.0.1:8123/x", "http://localhost/x", "https://[::1]:4443/x", "https://10.0.0.1:22/x", "http://hook/x"],
 )
-def test_tests_may_let_private_targets_pass(url: str) -> None:
+def test_allow_insecure_accepts_private_targets(url: str) -> None:
     target = check_url(url, allow_insecure=True)
     assert url.startswith(f"{target.scheme}://")
     assert target.path == "/x"
 
 
 @pytest.mark.parametrize("url", [url for url, reason in EVASIONS.items() if reason in ("userinfo", "malformed")])
-def test_even_then_a_url_is_read_in_one_way(url: str) -> None:
+def test_allow_insecure_keeps_strict_parsing(url: str) -> None:
     with pytest.raises(TargetRefused):
         check_url(url, allow_insecure=True)
 
 
-def test_a_connection_leads_to_the_checked_address_under_the_name() -> None:
+def test_origin_has_checked_address_and_host_name() -> None:
     origin = check_url("https://hooks.example.com/").origin_at(PUBLIC_V6)
     assert origin == Origin("https", "hooks.example.com", 443, PUBLIC_V6)
     assert origin.authority == "hooks.example.com"
@@ -239,7 +239,7 @@ def test_a_connection_leads_to_the_checked_address_under_the_name() -> None:
 # What a name resolves to
 
 
-def test_public_addresses_pass_each_once_and_in_their_order() -> None:
+def test_public_addresses_are_deduplicated_in_order() -> None:
     assert check_addresses([PUBLIC_V6, PUBLIC_V4, PUBLIC_V6]) == (PUBLIC_V6, PUBLIC_V4)
 
 
@@ -260,14 +260,14 @@ def test_public_addresses_pass_each_once_and_in_their_order() -> None:
         [],
     ],
 )
-def test_a_name_is_refused_if_any_of_its_addresses_is_not_public(addresses: list[str]) -> None:
+def test_one_private_address_refuses_the_name(addresses: list[str]) -> None:
     with pytest.raises(TargetRefused) as caught:
         check_addresses(addresses)
     assert caught.value.reason == "address"
     assert not any(address in str(caught.value) for address in addresses if address)
 
 
-def test_tests_may_let_private_addresses_pass_but_nothing_that_is_none() -> None:
+def test_allow_insecure_accepts_private_but_no_invalid_addresses() -> None:
     assert check_addresses(["127.0.0.1", "::1"], allow_insecure=True) == ("127.0.0.1", "::1")
     for addresses in ([], ["localhost"]):
         with pytest.raises(TargetRefused):
@@ -292,7 +292,7 @@ IANA_V6 = """
 
 
 @given(ANY_ADDRESS)
-def test_no_address_passes_that_python_calls_special(address: IPv4Address | IPv6Address) -> None:
+def test_special_addresses_of_ipaddress_are_refused(address: IPv4Address | IPv6Address) -> None:
     special = (
         not address.is_global or address.is_multicast or address.is_reserved or address.is_link_local
     ) or address.is_unspecified
@@ -301,19 +301,19 @@ def test_no_address_passes_that_python_calls_special(address: IPv4Address | IPv6
 
 
 @given(st.ip_addresses(v=4), st.sampled_from(["::ffff:0:0", "::", "64:ff9b::", "::ffff:0:0:0"]))
-def test_no_ipv4_address_passes_in_the_form_of_ipv6(inner: IPv4Address, prefix: str) -> None:
+def test_ipv4_in_ipv6_form_is_refused(inner: IPv4Address, prefix: str) -> None:
     assert why_not_public(str(IPv6Address(int(IPv6Address(prefix)) | int(inner)))) is not None
 
 
 @given(st.ip_addresses(v=4), st.integers(0, 2**80 - 1))
-def test_no_tunnel_to_an_ipv4_address_passes(inner: IPv4Address, rest: int) -> None:
+def test_ipv4_tunnels_are_refused(inner: IPv4Address, rest: int) -> None:
     assert why_not_public(str(IPv6Address((0x2002 << 112) | (int(inner) << 80) | rest))) is not None
     assert why_not_public(str(IPv6Address((0x20010000 << 96) | (int(inner) << 64) | (rest % 2**64)))) is not None
 
 
 @pytest.mark.parametrize("network", IANA_V4.split() + IANA_V6.split())
-def test_all_of_the_special_purpose_registries_is_refused_from_first_to_last(network: str) -> None:
-    """Method: the registries' networks, typed again here; their first, middle and last address."""
+def test_special_purpose_registries_are_refused_completely(network: str) -> None:
+    """Method: the networks of the registries, typed again here; their first, middle and last address."""
     block = IPv4Network(network) if "." in network else IPv6Network(network)
     for at in (0, block.num_addresses // 2, block.num_addresses - 1):
         assert why_not_public(str(block[at])) is not None
@@ -328,13 +328,13 @@ def test_all_of_the_special_purpose_registries_is_refused_from_first_to_last(net
         "2003::1", "2a00:1450:4001::1", "3ffd:ffff::1", "2620:4f:7fff::1",
     ],
 )  # fmt: skip
-def test_the_neighbours_of_special_networks_are_public(address: str) -> None:
+def test_neighbours_of_special_networks_are_public(address: str) -> None:
     assert why_not_public(address) is None
     assert check_addresses([address]) == (str(ip_address(address)),)
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_taken_or_refused(text: str) -> None:
+def test_any_text_is_accepted_or_refused(text: str) -> None:
     for url in (text, f"https://{text}", f"https://example.com{text}"):
         try:
             target = check_url(url)

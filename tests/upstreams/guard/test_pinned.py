@@ -1,4 +1,4 @@
-"""The way to a host that somebody named: every address checked, the connection to one of these, each time anew."""
+"""The transport to a caller-named host: every address is checked, and the connection goes to one of these."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CALL = HttpCall("GET", Origin("https", "forum.example.com", 443), "/latest.json"
 LONG_S = 1_000.0
 
 
-async def test_the_connection_goes_to_the_address_that_was_checked() -> None:
+async def test_connection_goes_to_the_checked_address() -> None:
     exchange, resolver = ScriptedExchange(OK), Resolver([PUBLIC, OTHER_PUBLIC])
     await PinnedExchange(exchange, resolver)(CALL, trio.current_time() + LONG_S)
     assert [call.origin for call in exchange.calls] == [Origin("https", "forum.example.com", 443, PUBLIC)]
@@ -32,7 +32,7 @@ async def test_the_connection_goes_to_the_address_that_was_checked() -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00::1", "nonsense"])
-async def test_one_address_that_is_not_public_refuses_the_name(address: str) -> None:
+async def test_one_private_address_refuses_the_name(address: str) -> None:
     exchange = ScriptedExchange(OK)
     for found in ([address], [PUBLIC, address], [address, PUBLIC]):
         with pytest.raises(TargetRefused):
@@ -41,7 +41,7 @@ async def test_one_address_that_is_not_public_refuses_the_name(address: str) -> 
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "::1", "0x7f.1", "intranet", "db.internal", "2130706433"])
-async def test_a_host_is_judged_as_it_is_written_also_behind_an_egress(host: str) -> None:
+async def test_host_is_checked_as_written_behind_an_egress(host: str) -> None:
     exchange = ScriptedExchange(OK)
     for resolve in (Resolver([PUBLIC]), None):
         call = CALL._replace(origin=Origin("https", host, 443))
@@ -50,7 +50,7 @@ async def test_a_host_is_judged_as_it_is_written_also_behind_an_egress(host: str
     assert exchange.calls == []
 
 
-async def test_addresses_are_remembered_for_some_seconds(autojump_clock: MockClock) -> None:
+async def test_addresses_are_cached_for_some_seconds(autojump_clock: MockClock) -> None:
     exchange, resolver = ScriptedExchange(OK), Resolver([PUBLIC], [OTHER_PUBLIC], ["127.0.0.1"])
     pinned = PinnedExchange(exchange, resolver)
     for _ in range(3):
@@ -64,7 +64,7 @@ async def test_addresses_are_remembered_for_some_seconds(autojump_clock: MockClo
     assert len(resolver.asked) == 3
 
 
-async def test_the_next_address_is_tried_where_one_does_not_listen_but_not_where_it_lacks_a_certificate() -> None:
+async def test_next_address_is_tried_after_refused_connection_but_not_bad_certificate() -> None:
     silent, lying = httpx.ConnectError("refused"), httpx.ConnectError("no certificate")
     lying.__cause__ = ssl.SSLError("self-signed")
     exchange = ScriptedExchange(silent, httpx.ConnectTimeout("late"), OK)
@@ -80,7 +80,7 @@ async def test_the_next_address_is_tried_where_one_does_not_listen_but_not_where
 
 
 @pytest.mark.parametrize(("error", "is_certain"), [(socket.EAI_NONAME, True), (socket.EAI_AGAIN, False)])
-async def test_a_name_without_an_address_is_told_from_name_servers_that_fail(error: int, is_certain: bool) -> None:
+async def test_missing_name_differs_from_failing_name_servers(error: int, is_certain: bool) -> None:
     async def unknown(_host: str, _port: int) -> Sequence[str]:
         await trio.lowlevel.checkpoint()
         raise socket.gaierror(error, "no")
@@ -90,7 +90,7 @@ async def test_a_name_without_an_address_is_told_from_name_servers_that_fail(err
     assert caught.value.is_certain is is_certain
 
 
-async def test_silent_name_servers_are_waited_for_no_longer_than_the_deadline(autojump_clock: MockClock) -> None:
+async def test_silent_name_servers_time_out_at_the_deadline(autojump_clock: MockClock) -> None:
     async def silent(_host: str, _port: int) -> Sequence[str]:
         await trio.sleep_forever()
         raise AssertionError
@@ -102,12 +102,12 @@ async def test_silent_name_servers_are_waited_for_no_longer_than_the_deadline(au
         assert trio.current_time() - began_at == pytest.approx(waited_s)
 
 
-def test_the_table_of_evasions_is_not_empty() -> None:
+def test_evasion_table_is_not_empty() -> None:
     assert len(EVASIONS) > 60
 
 
-async def test_of_many_addresses_only_those_that_are_tried_are_kept() -> None:
-    """Goal: name servers that a caller runs cannot fill the memory. Each address is still checked."""
+async def test_only_tried_addresses_are_cached() -> None:
+    """Goal: name servers of a caller cannot fill the memory. Each address is still checked."""
     many = [f"93.184.{number // 256}.{number % 256}" for number in range(4_000)]
     pinned = PinnedExchange(ScriptedExchange(OK), Resolver(many))
     await pinned(CALL, trio.current_time() + LONG_S)

@@ -1,4 +1,4 @@
-"""The named shapes: every record holds all its fields, and a row of a list is a wrapper around one."""
+"""The named shapes: every record has all its fields, and a row of a list is a wrapper around one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIELDS: dict[Constructor, str] = {
     release: "id url tag name text prerelease author published_at ext",
     article: "id url title text description image_url language updated_at ext",
 }
-"""The fields that decisions 3 gives each record."""
+"""The fields of each record according to decisions 3."""
 INNER = {
     (post, "content"): "text media_urls thumbnail_url duration_seconds",
     (post, "engagement"): "views likes comments shares saves",
@@ -48,7 +48,7 @@ COMPUTED = {"engagement_rate", "language", "content_category", "estimated_reach"
 
 
 def emptiest(constructor: Constructor) -> dict[str, Any]:
-    """The record of which the upstream sent nothing."""
+    """Return the record for an upstream that sent nothing."""
     required = [p.name for p in inspect.signature(constructor).parameters.values() if p.default is p.empty]
     return constructor(**dict.fromkeys(required))
 
@@ -58,12 +58,12 @@ def known() -> dict[str, Archetype]:
 
 
 @pytest.mark.parametrize("constructor", FIELDS, ids=lambda constructor: constructor.__name__)
-def test_a_record_holds_every_field_of_its_archetype(constructor: Constructor) -> None:
+def test_record_has_every_field_of_its_archetype(constructor: Constructor) -> None:
     assert emptiest(constructor).keys() == set(FIELDS[constructor].split())
 
 
 @pytest.mark.parametrize(("constructor", "name"), INNER, ids=lambda part: getattr(part, "__name__", part))
-def test_the_inner_parts_of_a_record_hold_every_field(constructor: Constructor, name: str) -> None:
+def test_nested_objects_have_every_field(constructor: Constructor, name: str) -> None:
     assert emptiest(constructor)[name].keys() == set(INNER[constructor, name].split())
 
 
@@ -74,7 +74,7 @@ def leaves(value: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("constructor", FIELDS, ids=lambda constructor: constructor.__name__)
-def test_what_was_not_sent_is_null_and_never_invented(constructor: Constructor) -> None:
+def test_missing_values_are_null(constructor: Constructor) -> None:
     assert set(leaves(emptiest(constructor))) == {None}
 
 
@@ -86,14 +86,14 @@ def test_every_field_can_be_set(constructor: Constructor) -> None:
 
 
 @pytest.mark.parametrize("constructor", [author, post, release, article], ids=lambda constructor: constructor.__name__)
-def test_two_records_never_share_a_part(constructor: Constructor) -> None:
+def test_records_share_no_objects(constructor: Constructor) -> None:
     first, second = emptiest(constructor), emptiest(constructor)
     first["ext"]["changed"] = True
     assert second["ext"] == {}
 
 
 @pytest.mark.parametrize("name", WRAPPERS)
-def test_a_row_is_a_wrapper_and_never_a_bare_record(name: str) -> None:
+def test_row_wraps_its_record(name: str) -> None:
     archetype = known()[name]
     record = emptiest(CONSTRUCTORS[archetype.key])
     row = archetype.wrap(record, [])
@@ -102,17 +102,17 @@ def test_a_row_is_a_wrapper_and_never_a_bare_record(name: str) -> None:
     assert "computed" not in row or row["computed"].keys() == COMPUTED
 
 
-def test_a_list_is_named_for_what_it_lists() -> None:
+def test_list_archetype_is_named_after_its_record() -> None:
     for name, archetype in known().items():
         assert archetype.many == name.endswith("List"), name
 
 
-def test_a_composite_is_spread_as_it_is() -> None:
+def test_composite_is_spread() -> None:
     record: dict[str, Any] = {"repository": {}, "releases": None}
     assert known()["RepositoryDossier"].wrap(record, []) == record
 
 
-def test_wrapping_hands_on_the_warnings_of_computed_fields() -> None:
+def test_wrapping_passes_warnings_of_computed_fields() -> None:
     warnings: list[str] = []
     known()["Author"].wrap(author(id="1", likes_count=3, followers=2), warnings)
     assert len(warnings) == 1

@@ -1,4 +1,4 @@
-"""Calls as values: where each member goes, and the endpoints that are one call."""
+"""Calls as values: the position of each member, and endpoints with one call."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(endpoint: Endpoint, body: Any, headers: dict[str, str] | None = None, **
     raise AssertionError("a second call")
 
 
-def test_members_fill_the_path_or_are_the_query() -> None:
+def test_members_fill_the_path_or_the_query() -> None:
     get = Get(
         "/users/{name}/posts", name=NAME, sort=SORT, fields="id", deep=True, key=Secret("key"), other=Secret("no")
     )
@@ -56,20 +56,20 @@ def test_members_fill_the_path_or_are_the_query() -> None:
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
-def test_a_value_in_a_path_is_one_segment_and_with_a_plus_its_own_slashes_stay(one: str, other: str) -> None:
+def test_path_value_is_one_segment_and_plus_keeps_slashes(one: str, other: str) -> None:
     whole = call_of(Get("/x/{name}/y", name=NAME), name=f"{one}/{other}").path
     assert whole.count("/") == 3
     parts = call_of(Get("/x/{+name}/y", name=NAME), name=f"{one}/{other}").path
     assert parts.count("/") == 4 + one.count("/") + other.count("/")
 
 
-def test_a_member_is_made_of_values_and_a_tuple_is_sent_for_each() -> None:
+def test_made_member_is_computed_and_tuple_is_repeated() -> None:
     get = Get("/x", q=made(lambda name, sort: f"{name}:{sort}", NAME, SORT), **{"id[]": ("1", "2")})
     assert call_of(get, name="ada").target("") == "/x?q=ada%3ANone&id%5B%5D=1&id%5B%5D=2"
     assert get.params == (NAME, SORT)
 
 
-def test_a_read_gives_what_it_knows_only_then() -> None:
+def test_given_values_fill_further_members() -> None:
     get = Get("/users/{id}/posts", sort=SORT)
     assert get.at(Args({"sort": "old"}), id="7", page=2).target("") == "/users/7/posts?sort=old&page=2"
     pages = Pages(AUTHOR_OF, ByToken("after"), "items")
@@ -80,14 +80,14 @@ def test_a_read_gives_what_it_knows_only_then() -> None:
         get.at(Args({}))
 
 
-def test_a_call_may_go_elsewhere_fail_be_signed_or_accept_text() -> None:
+def test_via_changes_source_optional_session_and_form() -> None:
     get = Get("/x").via("other", optional=True, signed=True, accepts="json or text", headers=(("a", "b"),))
     call = call_of(get)
     assert (call.source, call.optional, call.needs_session) == ("other", True, True)
     assert (call.accepts, call.headers, call.method) == ("json or text", (("a", "b"),), "GET")
 
 
-def test_a_post_that_reads_has_its_members_as_json_or_as_a_form() -> None:
+def test_post_members_are_sent_as_json_or_form() -> None:
     as_json = call_of(Post("/{name}", name=NAME, sort=SORT, ids=("1", "2")), name="ada")
     assert (as_json.method, as_json.path, as_json.query, as_json.only_reads) == ("POST", "/ada", {}, True)
     assert (as_json.json, as_json.form) == ({"ids": ("1", "2")}, None)
@@ -105,7 +105,7 @@ def test_a_post_that_reads_has_its_members_as_json_or_as_a_form() -> None:
         ("data.users[0]", {"data": {"users": [{"id": 1}]}}),
     ],
 )
-def test_one_record_is_read_where_it_stands(record: Any, at: str, body: Json) -> None:
+def test_single_reads_the_record_at_its_path(record: Any, at: str, body: Json) -> None:
     endpoint = single("user", "One.", AUTHOR, Get("/users/{name}", name=NAME), record, at=at)
     found = run(endpoint, body, name="ada")
     assert isinstance(found, Single)
@@ -114,7 +114,7 @@ def test_one_record_is_read_where_it_stands(record: Any, at: str, body: Json) ->
     assert (endpoint.params, endpoint.cache_ttl_s) == ((NAME,), 900)
 
 
-def test_the_first_of_none_is_not_found_and_what_is_no_list_is_unexpected() -> None:
+def test_empty_list_is_not_found_and_non_list_is_unexpected() -> None:
     endpoint = single("user", "One.", AUTHOR, Get("/users", name=NAME), AUTHOR_OF, at="users[0]")
     with pytest.raises(NotFound):
         run(endpoint, {"users": []}, name="ada")
@@ -122,7 +122,7 @@ def test_the_first_of_none_is_not_found_and_what_is_no_list_is_unexpected() -> N
         run(endpoint, {"users": {}}, name="ada")
 
 
-def test_a_list_has_the_parameters_of_its_call_and_of_its_paging() -> None:
+def test_listing_has_parameters_of_call_and_paging() -> None:
     pages = Pages(
         AUTHOR_OF, ByPage("page", size_max=50, total="meta.total"), "meta.rows", warnings={"cut": "It was cut"}
     )
@@ -134,7 +134,7 @@ def test_a_list_has_the_parameters_of_its_call_and_of_its_paging() -> None:
     assert (page.next, page.total, page.warnings) == ({"p": 2}, 9, ("It was cut",))
 
 
-def test_a_list_that_comes_whole_is_cut_into_pages() -> None:
+def test_whole_list_is_split_into_pages() -> None:
     endpoint = listing("users", "Many.", AUTHOR_LIST, Get("/users"), Pages(AUTHOR_OF, Whole()))
     rows = [{"id": number} for number in range(1_500)]
     page = run(endpoint, rows, limit=2)
@@ -144,7 +144,7 @@ def test_a_list_that_comes_whole_is_cut_into_pages() -> None:
         run(listing("users", "Many.", AUTHOR_LIST, Get("/users"), Pages(AUTHOR_OF, Once())), rows, limit=2)
 
 
-def test_an_endpoint_knows_the_fields_that_its_map_never_fills() -> None:
+def test_endpoint_knows_unfilled_fields_of_its_map() -> None:
     one = single("user", "One.", AUTHOR, Get("/users/{name}", name=NAME), AUTHOR_OF, never=("username",))
     assert {"followers", "username", "bio"} <= one.unfilled
     assert not {"id", "ext"} & one.unfilled
@@ -163,12 +163,12 @@ def test_an_endpoint_knows_the_fields_that_its_map_never_fills() -> None:
         ("x", "analytics", 1800),
     ],
 )
-def test_answers_are_kept_as_long_as_their_kind_says(resource: str, kind: Any, ttl_s: int) -> None:
+def test_cache_ttl_follows_from_the_kind(resource: str, kind: Any, ttl_s: int) -> None:
     more = {} if kind is None else {"kind": kind}
     assert listing(resource, "Many.", AUTHOR_LIST, Get("/x"), Pages(AUTHOR_OF, Once()), **more).cache_ttl_s == ttl_s
 
 
-def test_a_form_that_is_not_json_counts_more_than_the_map_that_reads_its_values() -> None:
+def test_form_takes_precedence_over_the_map_decoder() -> None:
     pages = Pages(AUTHOR_OF, ByToken("after"), "items")
     feed = Get("/feed").via(accepts=FEED)
     assert feed.at(Args({"limit": 5}), pages).accepts is FEED

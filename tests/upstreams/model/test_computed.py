@@ -1,4 +1,4 @@
-"""Computed fields: from the upstream's own numbers and words, and never from less."""
+"""Computed fields: only from the upstream's own numbers and texts."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def of_post(text: str | None = None, **fields: Any) -> tuple[dict[str, Any], lis
     return post_computed(post(id="1", url=None, text=text, author=None, **fields), warnings), warnings
 
 
-def test_an_authors_rate_is_likes_by_followers_and_their_reach_follows_from_it() -> None:
+def test_author_rate_is_likes_by_followers() -> None:
     computed, warnings = of_author(likes_count=250, followers=1_000)
     assert (computed["engagement_rate"], computed["estimated_reach"], warnings) == (0.25, 25, [])
 
 
-def test_a_posts_rate_is_its_engagement_by_views_and_its_reach_is_views_by_1_2() -> None:
+def test_post_rate_is_engagement_by_views_and_reach_is_1_2_views() -> None:
     computed, warnings = of_post(views=1_000, likes=50, comments=30, shares=20, saves=900)
     assert (computed["engagement_rate"], computed["estimated_reach"], warnings) == (0.1, 1_200, [])
 
@@ -46,13 +46,13 @@ def test_a_posts_rate_is_its_engagement_by_views_and_its_reach_is_views_by_1_2()
         {"likes_count": 5, "followers": -10},
     ],
 )
-def test_without_its_inputs_an_author_has_no_rate_and_no_reach(fields: dict[str, int]) -> None:
+def test_author_without_inputs_has_no_rate_and_reach(fields: dict[str, int]) -> None:
     computed, warnings = of_author(**fields)
     assert (computed["engagement_rate"], computed["estimated_reach"], warnings) == (None, None, [])
 
 
 @pytest.mark.parametrize("fields", [{}, {"likes": 5}, {"likes": 5, "views": 0}, {"likes": -5, "views": 10}])
-def test_without_its_inputs_a_post_has_no_rate(fields: dict[str, Any]) -> None:
+def test_post_without_inputs_has_no_rate(fields: dict[str, Any]) -> None:
     computed, warnings = of_post(**fields)
     assert (computed["engagement_rate"], warnings) == (None, [])
 
@@ -63,7 +63,7 @@ def test_views_alone_give_a_reach_but_no_rate() -> None:
     assert of_post(likes=3)[0]["estimated_reach"] is None
 
 
-def test_what_a_platform_never_counts_is_left_out_of_the_sum() -> None:
+def test_missing_counts_are_left_out_of_the_sum() -> None:
     assert of_post(views=10, likes=1, comments=None, shares=None)[0]["engagement_rate"] == 0.1
 
 
@@ -73,14 +73,14 @@ def test_zero_engagement_is_a_rate_of_zero() -> None:
     assert (computed["engagement_rate"], computed["estimated_reach"]) == (0, 0)
 
 
-def test_a_rate_of_exactly_one_stands() -> None:
+def test_rate_of_exactly_one_is_kept() -> None:
     assert of_author(likes_count=10, followers=10) == (
         {"engagement_rate": 1.0, "language": None, "content_category": "other", "estimated_reach": 1},
         [],
     )
 
 
-def test_a_rate_above_one_is_null_and_a_warning_says_why() -> None:
+def test_rate_above_one_is_null_with_a_warning() -> None:
     computed, warnings = of_author(likes_count=11, followers=10)
     assert (computed["engagement_rate"], computed["estimated_reach"]) == (None, None)
     assert warnings == ["engagement_rate is null: likes_count / followers is above 1.0"]
@@ -90,7 +90,7 @@ def test_a_rate_above_one_is_null_and_a_warning_says_why() -> None:
 
 
 @given(COUNTS, COUNTS)
-def test_a_rate_is_null_or_between_zero_and_one(likes: int | None, whole: int | None) -> None:
+def test_rate_is_null_or_between_zero_and_one(likes: int | None, whole: int | None) -> None:
     for computed, warnings in (of_author(likes_count=likes, followers=whole), of_post(views=whole, likes=likes)):
         rate = computed["engagement_rate"]
         assert rate is None or 0 <= rate <= 1
@@ -109,11 +109,11 @@ def test_a_rate_is_null_or_between_zero_and_one(likes: int | None, whole: int | 
         ("1234567890 1234567890 !!! ???", None),
     ],
 )
-def test_the_language_is_read_from_the_text(text: str | None, tag: str | None) -> None:
+def test_language_is_detected_from_the_text(text: str | None, tag: str | None) -> None:
     assert of_post(text)[0]["language"] == tag
 
 
-def test_the_upstreams_own_tag_wins_over_the_text() -> None:
+def test_upstream_language_tag_takes_precedence() -> None:
     assert of_author(bio=ENGLISH, ext={"language": "pt-BR"})[0]["language"] == "pt-BR"
     assert of_author(bio="football coach", ext={"language": "nl"})[0]["content_category"] == "sports"
     assert of_post("", ext={"language": "fr"})[0]["language"] == "fr"
@@ -136,10 +136,10 @@ def test_the_upstreams_own_tag_wins_over_the_text() -> None:
         (None, "other"),
     ],
 )
-def test_the_category_is_the_one_that_the_words_name_most_often(text: str | None, category: str) -> None:
+def test_category_has_the_most_keywords(text: str | None, category: str) -> None:
     assert of_post(text)[0]["content_category"] == category
 
 
-def test_a_bio_and_a_posts_text_are_what_is_categorized() -> None:
+def test_category_is_computed_from_bio_or_post_text() -> None:
     assert of_author(bio="football coach")[0]["content_category"] == "sports"
     assert of_post("a new album by the band")[0]["content_category"] == "music"

@@ -1,4 +1,4 @@
-"""Cursor tokens: what was sealed is opened again, for the same request and unchanged only."""
+"""Cursor tokens: a sealed state is opened again only for the same request and unchanged."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ ALPHABET = string.ascii_letters + string.digits + "-_=+/ %.\u0430"
 
 
 @given(st.binary(max_size=80), STATES)
-def test_a_token_opens_to_the_state_that_was_sealed(binding: bytes, state: dict[str, str | int]) -> None:
+def test_token_opens_to_its_state(binding: bytes, state: dict[str, str | int]) -> None:
     token = SIGNER.seal(binding, state)
     assert token.startswith("cur_")
     assert set(token) <= set(string.ascii_letters + string.digits + "-_")
     assert SIGNER.open(binding, token) == state
 
 
-def test_a_token_is_the_same_for_the_same_place() -> None:
+def test_token_is_deterministic() -> None:
     assert SIGNER.seal(BINDING, {"p": 2}) == TOKEN
     assert SIGNER.seal(BINDING, {"p": 3}) != TOKEN
 
 
 @given(st.binary(max_size=80))
-def test_a_token_of_another_request_is_refused(binding: bytes) -> None:
+def test_token_of_another_request_is_refused(binding: bytes) -> None:
     if binding != BINDING:
         with pytest.raises(InvalidCursor):
             SIGNER.open(binding, TOKEN)
 
 
 @given(st.binary(min_size=1, max_size=20), st.binary(min_size=1, max_size=20))
-def test_a_byte_cannot_move_between_the_request_and_the_state(first: bytes, second: bytes) -> None:
+def test_byte_cannot_move_between_binding_and_state(first: bytes, second: bytes) -> None:
     token = SIGNER.seal(first, {"c": second.hex()})
     with pytest.raises(InvalidCursor):
         SIGNER.open(first + second, token)
 
 
-def test_a_token_of_another_key_is_refused() -> None:
+def test_token_of_another_key_is_refused() -> None:
     with pytest.raises(InvalidCursor):
         CursorSigner(b"another key").open(BINDING, TOKEN)
 
 
 @given(st.integers(0, len(TOKEN) - 1), st.sampled_from(ALPHABET))
-def test_any_changed_character_is_refused(place: int, char: str) -> None:
+def test_changed_character_is_refused(place: int, char: str) -> None:
     changed = TOKEN[:place] + char + TOKEN[place + 1 :]
     if changed != TOKEN:
         with pytest.raises(InvalidCursor):
@@ -61,38 +61,38 @@ def test_any_changed_character_is_refused(place: int, char: str) -> None:
 
 
 @given(st.integers(0, len(TOKEN)), st.text(alphabet=ALPHABET, min_size=1, max_size=5))
-def test_anything_added_is_refused(place: int, more: str) -> None:
+def test_appended_text_is_refused(place: int, more: str) -> None:
     with pytest.raises(InvalidCursor):
         SIGNER.open(BINDING, TOKEN[:place] + more + TOKEN[place:])
 
 
 @given(st.integers(0, len(TOKEN) - 1))
-def test_a_token_cut_short_is_refused(length: int) -> None:
+def test_truncated_token_is_refused(length: int) -> None:
     with pytest.raises(InvalidCursor):
         SIGNER.open(BINDING, TOKEN[:length])
 
 
 @given(st.binary(max_size=60))
-def test_bytes_that_were_never_sealed_are_refused(raw: bytes) -> None:
+def test_unsealed_bytes_are_refused(raw: bytes) -> None:
     with pytest.raises(InvalidCursor):
         SIGNER.open(BINDING, "cur_" + urlsafe_b64encode(raw).rstrip(b"=").decode())
 
 
 @given(st.text())
-def test_any_other_text_is_refused(text: str) -> None:
+def test_other_text_is_refused(text: str) -> None:
     for token in (text, f"cur_{text}"):
         with pytest.raises(InvalidCursor):
             SIGNER.open(BINDING, token)
 
 
 @pytest.mark.parametrize("token", ["", "cur_", "cur_!!!!", "CUR_" + TOKEN[4:], "cur_" + "A" * 100_000, TOKEN + "="])
-def test_a_malformed_token_is_refused(token: str) -> None:
+def test_malformed_token_is_refused(token: str) -> None:
     with pytest.raises(InvalidCursor):
         SIGNER.open(BINDING, token)
 
 
 @pytest.mark.parametrize("length", [1, 2_000, 3_000, 3_040, 3_060, 4_000, 1_000_000])
-def test_a_token_that_could_not_be_sent_back_is_never_given_out(length: int) -> None:
+def test_token_too_long_to_send_back_is_not_issued(length: int) -> None:
     state = {"c": "x" * length}
     try:
         token = SIGNER.seal(BINDING, state)

@@ -22,37 +22,37 @@ def answer(status: int = 200, link: str | None = None) -> Answer:
     return Answer(status, {} if link is None else {"link": link}, {})
 
 
-def test_arguments_are_read_by_their_type() -> None:
+def test_arguments_are_returned_by_type() -> None:
     args = Args({"query": "trio", "limit": 5})
     assert (args.text("query"), args.number("limit")) == ("trio", 5)
     assert args.text_or_none("query") == "trio"
     assert args.text_or_none("sort") is None
 
 
-def test_without_a_cursor_a_list_begins_at_its_first_position() -> None:
+def test_list_without_cursor_starts_at_first_position() -> None:
     args = Args({})
     assert (args.position("p", 1), args.position("o", 0), args.token()) == (1, 0, None)
 
 
-def test_a_cursor_says_where_the_list_goes_on() -> None:
+def test_cursor_sets_the_position() -> None:
     assert Args({}, cursor={"p": 3}).position("p", 1) == 3
     assert Args({}, cursor={"p": 3}).token() is None
     assert Args({}, cursor={"c": "abc"}).token() == "abc"
     assert Args({}, cursor={"m": 17}).token("m") == "17"
 
 
-def test_a_cursor_of_another_kind_counts_as_none() -> None:
+def test_cursor_of_another_kind_is_ignored() -> None:
     assert Args({}, cursor={"c": "abc"}).position("p", 1) == 1
     assert Args({}, cursor={"p": "three"}).position("p", 1) == 1
 
 
-def test_a_page_size_is_bounded_and_has_a_default() -> None:
+def test_page_size_has_bounds_and_a_default() -> None:
     param = limit(100)
     assert (param.type, param.minimum, param.maximum, param.default, param.required) == ("integer", 1, 100, 20, False)
     assert limit(50, default=10).example == "10"
 
 
-def test_the_target_of_a_call_leaves_out_what_is_none() -> None:
+def test_call_target_omits_none() -> None:
     call = Call("/items", {"q": "a b&c", "page": 2, "after": None, "raw": True, "all": False, "empty": ""})
     assert call.target("/api") == "/api/items?q=a+b%26c&page=2&raw=true&all=false&empty="
     assert Call("/items", {"after": None}).target("") == "/items"
@@ -60,7 +60,7 @@ def test_the_target_of_a_call_leaves_out_what_is_none() -> None:
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text() | st.integers()))
-def test_a_query_comes_back_as_it_was_given(query: dict[str, str | int]) -> None:
+def test_query_round_trips(query: dict[str, str | int]) -> None:
     target = Call("/x", query).target("")
     assert target.isascii()
     found = dict(parse_qsl(target.partition("?")[2], keep_blank_values=True))
@@ -84,22 +84,22 @@ def test_a_query_comes_back_as_it_was_given(query: dict[str, str | int]) -> None
         ("garbage <<>>;;; rel=", None),
     ],
 )
-def test_the_link_header_names_the_next_page(link: str | None, page: str | None) -> None:
+def test_link_header_names_the_next_page(link: str | None, page: str | None) -> None:
     assert answer(link=link).next_link("page") == page
 
 
 @given(st.text(alphabet='<>;,= "relnxt?&%a1'))
-def test_no_link_header_makes_trouble(link: str) -> None:
+def test_any_link_header_is_accepted(link: str) -> None:
     answer(link=link).next_link("a")
 
 
-def test_a_missing_answer_is_false_and_an_answer_is_true() -> None:
+def test_missing_is_falsy_and_answer_is_truthy() -> None:
     assert not Missing("status 502")
     assert answer()
 
 
 @pytest.mark.parametrize("status", [404, 410, 451])
-def test_statuses_that_mean_nothing_is_there_are_not_found(status: int) -> None:
+def test_absent_statuses_are_not_found(status: int) -> None:
     assert isinstance(by_status(answer(status)), NotFound)
 
 
@@ -109,7 +109,7 @@ def test_other_statuses_are_left_to_the_fetch(status: int) -> None:
 
 
 @given(st.text(min_size=1))
-def test_a_segment_never_leaves_its_place_in_the_path(text: str) -> None:
+def test_segment_stays_in_its_place(text: str) -> None:
     encoded = segment(text)
     assert encoded.isascii()
     assert not set(encoded) & set("/?# ")
@@ -126,7 +126,7 @@ def test_a_segment_never_leaves_its_place_in_the_path(text: str) -> None:
         "HTTPS://EXAMPLE.ORG:443//a//b%20c",
     ],
 )
-def test_an_address_gives_the_decoded_segments_of_its_path(url: str) -> None:
+def test_url_gives_the_decoded_segments_of_its_path(url: str) -> None:
     assert ADDRESS.canonical(url).split("/") == ["a", "b c"]
 
 
@@ -143,14 +143,14 @@ def test_an_address_gives_the_decoded_segments_of_its_path(url: str) -> None:
         "://",
     ],
 )
-def test_an_address_elsewhere_or_unreadable_is_refused(url: str) -> None:
+def test_other_or_unreadable_url_is_refused(url: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         ADDRESS.canonical(url)
     assert refusal.value.param == "url"
 
 
 @given(st.text())
-def test_any_text_as_address_is_read_or_refused(text: str) -> None:
+def test_any_text_as_url_is_parsed_or_refused(text: str) -> None:
     try:
         found = ADDRESS.canonical(text)
     except InvalidArgument:

@@ -1,4 +1,4 @@
-"""A field map reads the same from a body that its decoder made as from the whole JSON, whatever was sent."""
+"""A field map reads the same values from a decoded body as from its full JSON, whatever was sent."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def decoded(reader: Any, raw: bytes) -> Any:
         return orjson.loads(raw)
 
 
-def test_every_reader_reads_its_member() -> None:
+def test_readers_read_their_members() -> None:
     record = post_of(SENT)
     assert record == post(
         id="7",
@@ -103,7 +103,7 @@ def test_every_reader_reads_its_member() -> None:
     assert list(record) == list(post(id=None, url=None, text=None, author=None))
 
 
-def test_a_map_of_another_place_reads_there_and_what_is_added_where_it_says() -> None:
+def test_moved_and_extended_map_reads_the_right_members() -> None:
     record = feed_of({"from": SENT, "deleted": True, "user": {"id": "why"}})
     assert record == {
         **post_of(SENT),
@@ -112,12 +112,12 @@ def test_a_map_of_another_place_reads_there_and_what_is_added_where_it_says() ->
     }
 
 
-def test_a_record_below_that_tells_nothing_is_none() -> None:
+def test_nested_record_without_values_is_none() -> None:
     for user in ({}, None, "octocat", [1], {"id": None, "name": ""}, {"other": 1}):
         assert post_of({**SENT, "user": user})["author"] is None
 
 
-def test_no_two_records_share_what_somebody_may_change() -> None:
+def test_records_share_no_mutable_values() -> None:
     one, other = post_of({}), post_of({})
     assert one["content"]["media_urls"] == []
     assert one["content"]["media_urls"] is not other["content"]["media_urls"]
@@ -125,13 +125,13 @@ def test_no_two_records_share_what_somebody_may_change() -> None:
 
 
 @given(objects)
-def test_a_decoded_object_gives_the_record_of_its_whole_json(sent: Any) -> None:
+def test_decoded_object_gives_the_same_record_as_json(sent: Any) -> None:
     raw = written(sent)
     assert post_of.read(decoded(post_of, raw)) == post_of(orjson.loads(raw))
 
 
 @given(st.lists(st.one_of(objects, values), max_size=4), values)
-def test_decoded_rows_give_the_records_of_their_whole_json(sent: list[Any], total: Any) -> None:
+def test_decoded_rows_give_the_same_records_as_json(sent: list[Any], total: Any) -> None:
     page, bare = written({"items": sent, "total": total}), written([{"from": one} for one in sent])
     expected = [post_of(row) for row in orjson.loads(page)["items"] if isinstance(row, dict)]
     assert ROWS.records(decoded(ROWS, page)) == expected
@@ -139,39 +139,39 @@ def test_decoded_rows_give_the_records_of_their_whole_json(sent: list[Any], tota
 
 
 @given(values)
-def test_the_other_members_of_a_page_are_what_was_sent(total: Any) -> None:
+def test_further_members_of_a_page_are_returned(total: Any) -> None:
     raw = written({"items": [USUAL], "total": total, "more": 1})
     number = fields.number(orjson.loads(raw), "total")
     assert fields.number(ROWS.members(ROWS.decode(raw)), "total") == number
 
 
-def test_a_page_of_the_usual_kind_is_decoded_and_makes_nothing_else() -> None:
+def test_usual_page_is_decoded_without_other_members() -> None:
     body = ROWS.decode(orjson.dumps({"items": [USUAL], "total": 1}))
     assert not isinstance(body, dict)
     assert not hasattr(body.items[0], "skipped")
 
 
 @pytest.mark.parametrize("sent", [{}, {"items": None}, {"items": {}}, {"items": "x"}, [], 3, None])
-def test_a_page_without_its_list_is_refused_as_unreadable(sent: Any) -> None:
+def test_page_without_its_list_is_refused(sent: Any) -> None:
     with pytest.raises(UnexpectedBody):
         ROWS.records(decoded(ROWS, orjson.dumps(sent)))
 
 
-def test_a_page_of_too_many_rows_is_refused_however_it_was_read() -> None:
+def test_page_with_too_many_rows_is_refused() -> None:
     raw = orjson.dumps({"items": [{}] * (fields.ROWS_MAX + 1)})
     for body in (ROWS.decode(raw), orjson.loads(raw)):
-        with pytest.raises(UnexpectedBody, match="a list of at most 1000 was due, 1001 came"):
+        with pytest.raises(UnexpectedBody, match="expected a list of at most 1000 entries, got 1001"):
             ROWS.records(body)
 
 
-def test_a_map_of_an_unknown_field_or_without_a_needed_one_is_refused_where_it_is_declared() -> None:
+def test_map_with_wrong_fields_is_refused_at_declaration() -> None:
     with pytest.raises(TypeError, match="nickname"):
         record_map(author, id=read.ident("id"), nickname=read.text("nick"))
     with pytest.raises(TypeError, match="author"):
         record_map(post, id=read.ident("id"), url=read.text("url"), text=read.text("text"))
 
 
-def test_a_member_that_is_read_whole_and_by_its_members_is_refused() -> None:
+def test_member_read_whole_and_by_members_is_refused() -> None:
     both = record_map(byline, id=read.ident("user.id"), username=of(str, "user"))
     with pytest.raises(TypeError, match="user is read as object and as value"):
         both({})

@@ -1,4 +1,4 @@
-"""Every paging object leads through a list to its end, and knows where a list of finite depth ends."""
+"""Every paging object reaches the end of a list, and respects the depth limit of a list."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def page_of(paging: Paging, limit: int, state: State | None, rows: int) -> tuple
 
 @pytest.mark.parametrize("paging", EVERY.values(), ids=EVERY)
 @given(rows=st.integers(0, 25), limit=SIZES)
-def test_a_walk_brings_every_row_once_and_ends(paging: Paging, rows: int, limit: int) -> None:
+def test_walk_returns_every_row_once_and_ends(paging: Paging, rows: int, limit: int) -> None:
     found: list[str] = []
     state: State | None = None
     for _ in range(30):
@@ -69,7 +69,7 @@ def test_a_walk_brings_every_row_once_and_ends(paging: Paging, rows: int, limit:
 
 @pytest.mark.parametrize("newest_last", [False, True])
 @given(rows=st.integers(0, 25), size=st.integers(2, 7), counted_in=st.booleans())
-def test_a_row_comes_once_whether_a_platform_counts_the_last_one_in_or_not(
+def test_row_is_returned_once_if_pages_repeat_the_last_one(
     newest_last: bool, rows: int, size: int, counted_in: bool
 ) -> None:
     pages = Pages(lambda row: {"id": str(row["id"])}, ByLastId("before", newest_last=newest_last), "rows")
@@ -89,7 +89,7 @@ def test_a_row_comes_once_whether_a_platform_counts_the_last_one_in_or_not(
 
 
 @given(rows=st.integers(0, 25), limit=SIZES)
-def test_once_is_one_page(rows: int, limit: int) -> None:
+def test_once_has_one_page(rows: int, limit: int) -> None:
     records, state = page_of(Once(), limit, None, rows)
     assert (len(records), state) == (min(rows, limit), None)
 
@@ -97,7 +97,7 @@ def test_once_is_one_page(rows: int, limit: int) -> None:
 @pytest.mark.parametrize(
     "paging", [ByPage("page", depth=10), ByOffset("offset", depth=10), ByPage("page", pages_max=2)]
 )
-def test_a_list_of_finite_depth_ends_there(paging: Paging) -> None:
+def test_list_ends_at_its_depth_limit(paging: Paging) -> None:
     _, state = page_of(paging, 5, None, 100)
     assert state is not None
     assert page_of(paging, 5, state, 100)[1] is None
@@ -116,12 +116,12 @@ def test_a_list_of_finite_depth_ends_there(paging: Paging) -> None:
         (ByLastId("before"), None, {}, ""),
     ],
 )
-def test_what_leads_nowhere_else_ends_the_list(paging: Paging, state: State, members: Any, link: str) -> None:
+def test_unchanged_token_ends_the_list(paging: Paging, state: State, members: Any, link: str) -> None:
     answer = Answer(200, {"link": link}, {})
     assert paging.following(Args({"limit": 5}, state), answer, members, []) is None
 
 
-def test_a_time_is_sent_as_unix_seconds_where_that_is_asked_for() -> None:
+def test_by_time_can_send_unix_seconds() -> None:
     paging = ByTime("until", unix=True)
     state = paging.following(
         Args({"limit": 1}), Answer(200, {}, {}), {}, [{"id": "1", "published_at": "2025-01-01T00:00:00Z"}]
@@ -130,7 +130,7 @@ def test_a_time_is_sent_as_unix_seconds_where_that_is_asked_for() -> None:
     assert paging.query(Args({"limit": 1}, state)) == {"limit": 1, "until": "1735689600"}
 
 
-def test_the_parameter_of_a_size_has_the_platforms_bounds() -> None:
+def test_size_parameter_has_the_platform_bounds() -> None:
     (limit,) = ByPage("page", size_max=40).params()
     assert (limit.name, limit.default, limit.maximum) == ("limit", 20, 40)
     assert ByPage("page", size="").params() == ()

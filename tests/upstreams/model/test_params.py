@@ -48,7 +48,7 @@ TEXTS = [
         (INSTANCE, "xn--bcher-kva.example", "xn--bcher-kva.example"),
     ],
 )
-def test_a_value_has_one_form_however_it_is_spelled(param: Param, text: str, value: str) -> None:
+def test_spellings_share_a_canonical_form(param: Param, text: str, value: str) -> None:
     assert param.canonical(text) == value
     assert param.canonical(value) == value
 
@@ -71,7 +71,7 @@ def test_a_value_has_one_form_however_it_is_spelled(param: Param, text: str, val
         ),
     ],
 )
-def test_what_cannot_be_a_value_is_refused_by_its_name(param: Param, text: str, problem: str) -> None:
+def test_invalid_value_is_refused_with_its_parameter(param: Param, text: str, problem: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         param.canonical(text)
     assert refusal.value.param == param.name
@@ -83,8 +83,8 @@ def test_what_cannot_be_a_value_is_refused_by_its_name(param: Param, text: str, 
 @example(text="@@a")
 @example(text="did:did:a")
 @example(text="%2541")
-def test_a_canonical_value_is_its_own_canonical_form(param: Param, text: str) -> None:
-    """Else a request whose value was taken from an answer would be another one."""
+def test_canonical_value_is_its_own_canonical_form(param: Param, text: str) -> None:
+    """Otherwise a request with a value from an answer would be a different request."""
     try:
         value = param.canonical(text)
     except InvalidArgument:
@@ -93,11 +93,11 @@ def test_a_canonical_value_is_its_own_canonical_form(param: Param, text: str) ->
 
 
 @pytest.mark.parametrize("param", dict.fromkeys(TEXTS), ids=lambda param: param.name)
-def test_every_example_is_a_value(param: Param) -> None:
+def test_examples_are_valid_values(param: Param) -> None:
     assert param.example_value
 
 
-def test_an_address_tells_the_host_to_read_from_and_its_name_there() -> None:
+def test_url_names_the_host_and_the_subject() -> None:
     url, number = Param("url", "Its address.", "https://example.org/7", type="url"), Param("id", "Its number.", "7")
     post = Located(Host("instance", default="example.org"), url, number)
     placed = post.placed(Args({"url": "example.net/7", "instance": "example.org"}))

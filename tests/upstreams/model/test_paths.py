@@ -1,4 +1,4 @@
-"""Paths lead where an endpoint means them to, whatever adapter writes them: refused by name, for free."""
+"""Paths lead where an endpoint intends, whatever the adapter; others are refused with the parameter, for free."""
 
 from __future__ import annotations
 
@@ -89,20 +89,20 @@ def endpoint(resource: str) -> Endpoint:
 
 
 @pytest.mark.parametrize("piece", ASTRAY)
-def test_a_path_that_some_server_reads_as_another_is_seen(piece: str) -> None:
+def test_ambiguous_path_is_detected(piece: str) -> None:
     assert not leads_straight(Call(f"/users/{piece}"))
     assert not leads_straight((Call("/users/ada"), Call(f"/users/{piece}")))
 
 
 @pytest.mark.parametrize("piece", STRAIGHT)
-def test_a_path_of_ordinary_segments_is_let_pass(piece: str) -> None:
+def test_ordinary_path_is_accepted(piece: str) -> None:
     assert leads_straight(Call(f"/users/{piece}"))
     assert leads_straight(Call(f"/users/{piece}/repos"))
 
 
 @pytest.mark.parametrize("resource", ["trusting", "kept", "composed"])
 @pytest.mark.parametrize("name", ["..", ".", "%2e%2e", "\uff0e\uff0e", "a/../b"])
-def test_a_value_that_leads_astray_is_refused_by_its_name_before_any_call(resource: str, name: str) -> None:
+def test_misleading_value_is_refused_before_any_call(resource: str, name: str) -> None:
     exchange = ScriptedExchange(OK)
     values = {"kind": "person", "name": name} if resource != "composed" else {"name": name}
     with pytest.raises(InvalidArgument) as refusal:
@@ -110,34 +110,34 @@ def test_a_value_that_leads_astray_is_refused_by_its_name_before_any_call(resour
     assert (refusal.value.param, exchange.calls) == ("name", [])
 
 
-def test_of_several_parameters_the_one_that_leads_astray_is_named() -> None:
+def test_misleading_parameter_is_named() -> None:
     for kind, name, culprit in (("..", "ada", "kind"), ("person", "..", "name"), ("person", "", "name")):
         with pytest.raises(InvalidArgument) as refusal:
             plan(site_over(ScriptedExchange(OK)), endpoint("trusting"), Args({"kind": kind, "name": name}))
         assert refusal.value.param == culprit
 
 
-def test_a_path_that_ends_with_a_slash_of_its_own_is_let_pass() -> None:
+def test_trailing_slash_of_an_endpoint_is_accepted() -> None:
     slashed = replace(endpoint("kept"), read=_slashed)
     assert plan(site_over(ScriptedExchange(OK)), slashed, Args({"name": "ada"})).first == Call("/users/ada/")
     with pytest.raises(InvalidArgument):
         plan(site_over(ScriptedExchange(OK)), slashed, Args({"name": ".."}))
 
 
-def test_a_value_of_which_nothing_is_left_is_refused() -> None:
+def test_empty_value_is_refused() -> None:
     with pytest.raises(InvalidArgument) as refusal:
         plan(site_over(ScriptedExchange(OK)), endpoint("kept"), Args({"name": "@"}))
     assert refusal.value.param == "name"
 
 
-def test_a_cursor_that_leads_astray_is_refused_as_the_cursor() -> None:
+def test_misleading_cursor_is_refused_as_cursor() -> None:
     with pytest.raises(InvalidArgument) as refusal:
         plan(site_over(ScriptedExchange(OK)), endpoint("paged"), Args({}, {"c": ".."}))
     assert refusal.value.param == "cursor"
 
 
 @pytest.mark.parametrize("told", ["..", "a/../../b", "%2e%2e"])
-async def test_what_an_upstream_tells_leads_no_later_call_astray(told: str) -> None:
+async def test_upstream_value_cannot_mislead_a_later_call(told: str) -> None:
     exchange = ScriptedExchange(said({"next": told}))
     planned = plan(site_over(exchange), endpoint("twice"), Args({}))
     with pytest.raises(UpstreamFailed, match="another path"):
@@ -196,7 +196,7 @@ LOCATIONS = st.lists(
 @example("https:evil.test")
 @example("https://api.test@evil.test/")
 @example("/%2e%2e/admin")
-def test_no_redirect_leads_to_another_host_or_writes_a_second_request(location: str) -> None:
+def test_redirect_cannot_change_the_host_or_inject_a_request(location: str) -> None:
     asked: list[HttpCall] = []
 
     async def exchange(call: HttpCall, _deadline_at: float) -> HttpAnswer:
@@ -226,7 +226,7 @@ def test_no_redirect_leads_to_another_host_or_writes_a_second_request(location: 
 @pytest.mark.parametrize(
     ("target", "is_straight"), [("", True), ("a/", True), ("a//b/?c=/../", True), ("a/%2e./b", False)]
 )
-def test_of_an_address_that_was_named_whole_only_dots_lead_elsewhere(target: str, is_straight: bool) -> None:
+def test_whole_url_is_refused_only_for_dots(target: str, is_straight: bool) -> None:
     call = address_call("url", f"feeds.example.org/{target}", source="feed", accepts="json")
     assert leads_straight(call) is is_straight
     assert call.target("") == f"/{target}"

@@ -1,4 +1,4 @@
-"""The manners of an upstream: refusals, quotas and pace, and how long its headers say to wait."""
+"""The behaviour of an upstream: refusals, quotas, pace, and the waits in its headers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_retry_after_is_seconds_or_a_date(retry_after: str, date: str, wait_s: f
     assert retry_after_s({"retry-after": retry_after, "date": date}) == wait_s
 
 
-def test_headers_that_say_nothing_ask_for_nothing() -> None:
+def test_unreadable_headers_give_no_wait() -> None:
     assert retry_after_s({}) is None
     assert until_reset_s({}, "x-reset") is None
 
@@ -66,7 +66,7 @@ def test_headers_that_say_nothing_ask_for_nothing() -> None:
         ("9" * 5000, SENT, math.inf),
     ],
 )
-def test_a_reset_is_a_unix_time_by_the_answers_own_clock(reset: str, date: str, wait_s: float | None) -> None:
+def test_unix_reset_is_relative_to_the_answers_date(reset: str, date: str, wait_s: float | None) -> None:
     assert until_reset_s({"x-reset": reset, "date": date}, "x-reset") == wait_s
 
 
@@ -82,7 +82,7 @@ DATES = st.builds(
 
 
 @given(st.text(max_size=30) | DATES | st.just(SENT), st.text(max_size=30) | DATES | st.just(SENT))
-def test_whatever_is_told_a_wait_is_ahead_or_none(told: str, date: str) -> None:
+def test_wait_is_positive_or_none(told: str, date: str) -> None:
     headers = {"retry-after": told, "x-reset": told, "date": date}
     assert all(wait_s is None or wait_s > 0 for wait_s in (retry_after_s(headers), until_reset_s(headers, "x-reset")))
 
@@ -120,7 +120,7 @@ def _error(status: int, code: str | int | None = None, message: str | None = Non
         (Answer(404, {}, "<h1>Gone</h1>", "api"), NotFound, {}),
     ],
 )
-def test_an_error_is_judged_by_its_code_its_status_and_its_words(
+def test_error_is_classified_by_code_status_and_words(
     answer: Answer, refusal: type[UpstreamError], more: dict[str, object]
 ) -> None:
     found = REFUSALS(answer)
@@ -136,7 +136,7 @@ def test_an_error_is_judged_by_its_code_its_status_and_its_words(
         ("", "Not here.", "The upstream has no such record."),
     ],
 )
-def test_a_plain_text_is_quoted_and_a_page_is_not(kind: str, body: str, words: str) -> None:
+def test_plain_text_is_quoted_but_a_page_is_not(kind: str, body: str, words: str) -> None:
     assert str(REFUSALS(Answer(404, {"content-type": kind}, body, "api"))) == words
 
 
@@ -152,7 +152,7 @@ def test_a_plain_text_is_quoted_and_a_page_is_not(kind: str, body: str, words: s
         Answer(400, {}, {"error": "text"}, "api"),
     ],
 )
-def test_what_the_table_does_not_say_is_left_to_the_fetch(answer: Answer) -> None:
+def test_unknown_error_is_left_to_the_fetch(answer: Answer) -> None:
     assert REFUSALS(answer) is None
 
 
@@ -172,9 +172,7 @@ def test_what_the_table_does_not_say_is_left_to_the_fetch(answer: Answer) -> Non
         ({}, None),
     ],
 )
-def test_a_quota_that_is_used_up_asks_for_rest_until_it_is_counted_anew(
-    headers: dict[str, str], pause_s: float | None
-) -> None:
+def test_exhausted_quota_pauses_until_its_reset(headers: dict[str, str], pause_s: float | None) -> None:
     found = Remaining("left", "reset", window_s=300.0)(Answer(200, headers, {}))
     assert found == (None if pause_s is None else Backoff(pause_s, "source"))
 
@@ -190,7 +188,7 @@ def test_a_quota_that_is_used_up_asks_for_rest_until_it_is_counted_anew(
         ({}, None),
     ],
 )
-def test_a_quota_may_stand_in_the_body_also_in_one_that_a_map_decoded(
+def test_quota_is_read_from_plain_and_decoded_bodies(
     body: dict[str, object], backoff: Backoff | None, decoded: bool
 ) -> None:
     raw = orjson.dumps({**body, "items": []})
@@ -198,7 +196,7 @@ def test_a_quota_may_stand_in_the_body_also_in_one_that_a_map_decoded(
     assert Remaining(member="left", pause="pause")(answer) == backoff
 
 
-def test_a_bucket_lets_as_many_go_as_its_pace_says_and_tells_the_rest_when() -> None:
+def test_bucket_enforces_the_pace_and_reports_the_wait() -> None:
     bucket = Bucket(Pace(10, per_s=5, costs={"/search": 4, "/search/all": 20}), 0.0)
     assert [bucket.wait_s("/search/x", 0.0) for _ in range(2)] == [0.0, 0.0]
     assert [bucket.left(at) for at in (0.0, 1.0, 60.0)] == [pytest.approx(2.0), pytest.approx(4.0), 10.0]
@@ -209,13 +207,13 @@ def test_a_bucket_lets_as_many_go_as_its_pace_says_and_tells_the_rest_when() -> 
     assert bucket.wait_s("/x", 100.0) > 0
 
 
-def test_a_pace_may_be_of_some_sources_alone() -> None:
+def test_pace_can_apply_to_some_sources() -> None:
     everywhere, there = Pace(2, per_s=1), Pace(2, per_s=1, sources=("there",))
     assert [everywhere.of("here"), there.of("there"), there.of("here")] == [everywhere, there, None]
 
 
 @given(st.lists(st.floats(0, 3), max_size=60))
-def test_no_window_has_more_calls_than_the_pace(gaps: list[float]) -> None:
+def test_no_window_exceeds_the_pace(gaps: list[float]) -> None:
     bucket, now, sent = Bucket(Pace(5, per_s=2), 0.0), 0.0, []
     for gap in gaps:
         now += gap

@@ -1,4 +1,4 @@
-"""The sandbox: what it answers over ASGI, how it fails when told to, and rehearsals of every endpoint against it."""
+"""The sandbox: its answers over ASGI, its simulated failures, and rehearsals of every endpoint."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def ask(sandbox: Sandbox, path: str, query: str = "") -> tuple[int, dict[s
 # The app
 
 
-async def test_an_answer_is_json_with_its_length() -> None:
+async def test_answer_is_json_with_content_length() -> None:
     sandbox = Sandbox(Behaviour(), Random(1))
     status, headers, body = await ask(sandbox, f"/{GITHUB}/users/ada")
     assert status == 200
@@ -66,21 +66,21 @@ async def test_an_answer_is_json_with_its_length() -> None:
     assert headers["content-length"] == str(len(body))
 
 
-async def test_the_same_question_is_always_answered_alike_and_another_is_not() -> None:
+async def test_same_request_gets_the_same_answer() -> None:
     first, second = Sandbox(Behaviour(), Random(1)), Sandbox(Behaviour(), Random(2))
     assert await ask(first, f"/{GITHUB}/users/ada") == await ask(second, f"/{GITHUB}/users/ada")
     assert (await ask(first, f"/{GITHUB}/users/ada"))[2] != (await ask(first, f"/{GITHUB}/users/grace"))[2]
 
 
 @pytest.mark.parametrize("path", ["/", "//", "/nowhere.test/x", f"/{GITHUB}", f"/{GITHUB}/no/such/path/here", "/é/ü"])
-async def test_a_place_without_a_stand_in_is_not_found(path: str) -> None:
+async def test_unknown_path_is_not_found(path: str) -> None:
     status, _, body = await ask(Sandbox(Behaviour(), Random(1)), path)
     assert status == 404
     assert "The sandbox has no" in orjson.loads(body)["message"]
 
 
 @pytest.mark.parametrize(("subject", "statuses"), [("missing", {404}), ("throttled", {403, 429}), ("broken", {500})])
-async def test_subjects_that_say_so_fail(subject: str, statuses: set[int]) -> None:
+async def test_trigger_words_cause_failures(subject: str, statuses: set[int]) -> None:
     assert (await ask(Sandbox(Behaviour(), Random(1)), f"/{GITHUB}/users/{subject}"))[0] in statuses
 
 
@@ -89,7 +89,7 @@ async def test_only_http_is_served() -> None:
         await Sandbox(Behaviour(), Random(1))({"type": "websocket"}, trio.sleep_forever, trio.sleep)
 
 
-async def test_every_answer_takes_the_latency_of_the_moment(autojump_clock: MockClock) -> None:
+async def test_latency_applies_to_every_answer(autojump_clock: MockClock) -> None:
     behaviour = Behaviour(latency_s=0.25)
     sandbox = Sandbox(behaviour, Random(1))
     await ask(sandbox, f"/{GITHUB}/users/ada")
@@ -105,7 +105,7 @@ async def test_every_answer_takes_the_latency_of_the_moment(autojump_clock: Mock
 
 
 @pytest.mark.parametrize(("rate", "low", "high"), [(0.0, 0, 0), (0.2, 50, 110), (1.0, 400, 400)])
-async def test_requests_fail_at_the_rate_that_it_was_told(rate: float, low: int, high: int) -> None:
+async def test_requests_fail_at_the_failure_rate(rate: float, low: int, high: int) -> None:
     sandbox = Sandbox(Behaviour(failure_rate=rate), Random(5))
     statuses = [(await ask(sandbox, f"/{GITHUB}/users/ada"))[0] for _ in range(400)]
     assert set(statuses) <= {200, 503}
@@ -113,7 +113,7 @@ async def test_requests_fail_at_the_rate_that_it_was_told(rate: float, low: int,
     assert sandbox.requests_total == 400
 
 
-async def test_the_failure_rate_may_change_at_any_time_and_its_dice_are_given() -> None:
+async def test_failure_rate_can_change_and_rng_is_injected() -> None:
     def patterns() -> Sandbox:
         return Sandbox(Behaviour(failure_rate=0.5), Random(9))
 
@@ -143,14 +143,12 @@ def test_every_endpoint_rehearses_its_example(platform: Platform, endpoint: Endp
 
 
 @every_endpoint
-def test_a_rehearsal_gives_the_same_each_time(platform: Platform, endpoint: Endpoint) -> None:
+def test_rehearsal_is_deterministic(platform: Platform, endpoint: Endpoint) -> None:
     assert rehearse(platform, endpoint, NOW_AT) == rehearse(platform, endpoint, NOW_AT)
 
 
 @every_endpoint
-def test_an_example_sends_one_of_each_group_what_is_required_and_the_defaults(
-    platform: Platform, endpoint: Endpoint
-) -> None:
+def test_example_sends_required_values_and_defaults(platform: Platform, endpoint: Endpoint) -> None:
     values = example_values(endpoint)
     for group in endpoint.one_of:
         assert len(values.keys() & set(group)) == 1
@@ -159,8 +157,8 @@ def test_an_example_sends_one_of_each_group_what_is_required_and_the_defaults(
         assert param.default is None or param.name in values
 
 
-def test_every_source_of_every_platform_has_a_stand_in() -> None:
-    """Of a source that whole addresses lead to, the hosts of their examples have one."""
+def test_every_source_has_a_sandbox() -> None:
+    """For a source of whole URLs, the hosts of their examples have a stand-in."""
     hosts = load_routes()
     for platform in load_platforms():
         params = [param for endpoint in platform.endpoints for param in endpoint.params]
@@ -172,7 +170,7 @@ def test_every_source_of_every_platform_has_a_stand_in() -> None:
 
 
 def small(path: str, *, optional: bool = False) -> tuple[Platform, Endpoint]:
-    """An endpoint of one call to GitHub's stand-in, which is told what came back."""
+    """An endpoint with one call to GitHub's stand-in, which records the answer."""
 
     def read(_args: Args) -> Steps:
         answer = yield Call(path, optional=optional)
@@ -183,13 +181,13 @@ def small(path: str, *, optional: bool = False) -> tuple[Platform, Endpoint]:
     return github, endpoint
 
 
-def test_a_segment_of_an_example_is_decoded_once() -> None:
+def test_example_segment_is_decoded_once() -> None:
     result = rehearse(*small("/users/a%2Fb%2525"), NOW_AT)
     assert isinstance(result, Single)
     assert result.record["body"]["login"] == "a/b%25"
 
 
-def test_a_stand_ins_refusal_is_the_platforms() -> None:
+def test_sandbox_refusal_is_judged_by_the_platform() -> None:
     with pytest.raises(NotFound):
         rehearse(*small("/users/missing"), NOW_AT)
     with pytest.raises(UpstreamThrottled):
@@ -198,11 +196,11 @@ def test_a_stand_ins_refusal_is_the_platforms() -> None:
         rehearse(*small("/users/broken"), NOW_AT)
 
 
-def test_an_optional_call_that_fails_is_missing_in_a_rehearsal_too() -> None:
+def test_failed_optional_call_is_missing_in_a_rehearsal() -> None:
     assert rehearse(*small("/users/missing", optional=True), NOW_AT) == Single({"missing": "status 404"})
 
 
-def test_an_examples_defaults_are_overridden_by_examples_of_what_is_required() -> None:
+def test_required_examples_override_defaults() -> None:
     def read(_args: Args) -> Steps:
         answer = yield Call("/users/ada")
         return Single(answer.body)
@@ -222,7 +220,7 @@ def test_an_examples_defaults_are_overridden_by_examples_of_what_is_required() -
 # Invented facts
 
 
-def test_what_is_invented_depends_on_the_subject_alone() -> None:
+def test_invented_facts_depend_only_on_the_subject() -> None:
     assert person(seeded("github", "ada")) == person(seeded("github", "ada"))
     assert len({paragraph(seeded("github", number)) for number in range(50)}) > 40
 
@@ -236,7 +234,7 @@ def test_invented_words_and_instants_are_plausible() -> None:
         assert EPOCH_S <= unix_time(rng) < EPOCH_S + 5 * 366 * 86_400
 
 
-def test_what_drifts_is_what_people_count_and_nothing_else() -> None:
+def test_only_counters_drift() -> None:
     body = {"followers": 1_000, "id": 7, "ok": True, "items": [{"score": 3}], "stargazers": {"totalCount": 200}}
     assert drifted(body, 0) == body
     assert drifted(body, 2) == {
@@ -249,7 +247,7 @@ def test_what_drifts_is_what_people_count_and_nothing_else() -> None:
     assert drifted({"search": {"totalCount": 5}}, 3) == {"search": {"totalCount": 5}}
 
 
-async def test_made_stand_ins_drift_once_and_by_the_same_switch(autojump_clock: MockClock) -> None:
+async def test_generated_stand_ins_drift_once(autojump_clock: MockClock) -> None:
     path = "/public.api.bsky.app/xrpc/app.bsky.actor.getProfile"
     behaviour = Behaviour(drifts=True)
     sandbox = Sandbox(behaviour, Random(1))
@@ -265,6 +263,6 @@ async def test_made_stand_ins_drift_once_and_by_the_same_switch(autojump_clock: 
     ("body", "name"),
     [(b'{"query": {"name": "ada"}}', "ada"), (b"query.name=grace&x=1", "grace"), (b"x" * 70_000, ""), (b"", "")],
 )
-def test_a_body_is_json_or_a_form(body: bytes, name: str) -> None:
+def test_request_body_is_json_or_form(body: bytes, name: str) -> None:
     assert request_of("POST", "a.example", "/x?y=1&y=2", body).values.get("query.name", "") == name
     assert request_of("POST", "a.example", "/x?y=1&y=2", body).query == {"y": "1,2"}

@@ -1,4 +1,4 @@
-"""Members that an upstream no longer sends, as against its stand-in."""
+"""Members that an upstream no longer sends, compared with its stand-in."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ INVENTED: Any = {
         ("text", [""]),
     ],
 )
-def test_a_member_that_no_object_has_is_gone(sent: Any, gone: list[str]) -> None:
+def test_member_missing_everywhere_is_gone(sent: Any, gone: list[str]) -> None:
     assert members_gone([INVENTED], [sent]) == gone
 
 
-def test_a_rehearsal_has_the_bodies_of_its_calls_which_have_not_drifted() -> None:
+def test_rehearsed_bodies_have_not_drifted() -> None:
     platform = next(one for one in load_platforms() if one.slug == "bluesky")
     endpoint = next(one for one in platform.endpoints if one.resource == "post/likes")
     result, bodies = rehearsed(platform, endpoint, 1_735_689_600.0)

@@ -1,4 +1,4 @@
-"""Made stand-ins: which call a request is, how its list is paged, how it fails, and bodies that are no JSON."""
+"""Generated stand-ins: the selection of a call, the paging of lists, failures, and bodies that are not JSON."""
 
 from __future__ import annotations
 
@@ -43,42 +43,42 @@ def ask(host: str, path: str, json: Any = None, **query: str) -> SandboxReply:
     return answer(ROUTES, SandboxRequest(host, path, query, json=json, method=method))
 
 
-def test_values_of_the_request_stand_in_the_answer() -> None:
+def test_request_values_appear_in_the_answer() -> None:
     body = ask("a.example", "/one/7").body
     assert (body["id"], body["number"]) == ("7", 7)
     assert body == ask("a.example", "/one/7").body != ask("a.example", "/one/8").body
 
 
-def test_what_stands_in_an_address_is_escaped_there() -> None:
+def test_values_in_a_url_are_escaped() -> None:
     body = ask("a.example", "/page/a%20%C3%BC").body
     assert body == {"url": "https://a.example/a%20%C3%BC", "title": "on a ü"}
 
 
-def test_a_mirror_answers_as_its_host_does() -> None:
+def test_alias_host_answers_like_its_host() -> None:
     assert ask("mirror.example", "/one/7").body == ask("a.example", "/one/7").body
 
 
 @pytest.mark.parametrize(("query", "kind"), [({"type": "b"}, "b"), ({}, "any"), ({"type": "c"}, None)])
-def test_calls_that_share_a_path_are_told_apart_by_what_is_sent(query: dict[str, str], kind: str | None) -> None:
+def test_calls_on_one_path_differ_by_values(query: dict[str, str], kind: str | None) -> None:
     assert ask("a.example", "/search", **query).body.get("kind") == kind
 
 
-def test_the_members_of_a_body_are_values_too() -> None:
+def test_body_members_are_values() -> None:
     assert ask("a.example", "/graphql", {"operation": "post", "variables": {"id": 5}}).body == {"id": "5"}
     assert ask("a.example", "/graphql", {"operation": "other"}).status == 404
 
 
-def test_several_ids_have_a_row_each() -> None:
+def test_each_id_has_a_row() -> None:
     assert ask("a.example", "/many", ids="7,9").body == {"items": [{"id": "7"}, {"id": "9"}]}
 
 
-def test_any_host_is_known_where_a_caller_may_name_it() -> None:
+def test_host_parameter_matches_any_host() -> None:
     assert ask("social.example.org", "/api/v1/x").body == {"host": "social.example.org", "rest": "v1/x"}
     assert ask("de.wiki.example", "/x").body == {"language": "de"}
     assert ask("social.example.org", "/other").status == 404
 
 
-def test_of_platforms_that_take_any_host_the_one_is_asked_whose_host_it_is() -> None:
+def test_alias_selects_the_platform_of_a_host() -> None:
     first = {"calls": [{"call": "GET {instance}/api/{id}", "body": {"of": "first"}}]}
     call = {"call": "GET {host}/api/{id}", "body": {"of": "${host}"}}
     second = {"aliases": {"second.example": "{host}"}, "calls": [call]}
@@ -87,7 +87,7 @@ def test_of_platforms_that_take_any_host_the_one_is_asked_whose_host_it_is() -> 
         assert answer(routes, SandboxRequest(host, "/api/7", {})).body == {"of": of}
 
 
-def test_of_platforms_that_share_a_host_the_one_is_asked_whose_values_the_request_has() -> None:
+def test_request_values_select_the_platform_on_a_shared_host() -> None:
     first = {"calls": [{"call": "GET shared.example/search", "body": {"of": "first"}}]}
     own = {"call": "GET shared.example/search", "when": {"media": "sound"}, "body": {"of": "second"}}
     routes = by_host((*routes_of("first", first), *routes_of("second", {"calls": [own]})))
@@ -104,12 +104,12 @@ def test_of_platforms_that_share_a_host_the_one_is_asked_whose_values_the_reques
         ("broken.test", 500, {}),
     ],
 )
-def test_a_subject_that_says_so_fails_as_the_platform_does(subject: str, status: int, body: Any) -> None:
+def test_trigger_word_fails_like_the_platform(subject: str, status: int, body: Any) -> None:
     reply = ask("a.example", f"/one/{subject}")
     assert (reply.status, reply.body) == (status, body)
 
 
-def test_a_feed_is_a_text_with_a_repeated_part_and_escaped_values() -> None:
+def test_feed_is_text_with_repeated_rows_and_escaped_values() -> None:
     reply = ask("feed.example", "/rss")
     assert reply.headers["content-type"] == "application/rss+xml"
     channel = ElementTree.fromstring(reply.body)[0]
@@ -134,8 +134,8 @@ STYLES: Mapping[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_a_list_is_paged_to_its_end_by_its_paging_object(style: str) -> None:
-    """Method: the paging object asks for each page and reads where the next one begins."""
+def test_list_is_paged_to_its_end(style: str) -> None:
+    """Method: the paging object requests each page and finds the start of the next one."""
     named, row = STYLES[style]
     call = {"call": "GET a.example/list", "rows": "items", "paging": named}
     call["body"] = {"items": [{"n": "$place", **row}]}  # type: ignore[assignment]
@@ -161,7 +161,7 @@ def at(body: Any, path: str) -> Any:
     return body
 
 
-def test_counts_grow_with_the_steps_and_nothing_else_does() -> None:
+def test_only_counts_grow_with_the_steps() -> None:
     first = answer(ROUTES, SandboxRequest("a.example", "/one/7", {}))
     assert answer(ROUTES, SandboxRequest("a.example", "/one/7", {}, steps=3)).body == first.body
     call = {"call": "GET a.example/list", "rows": "items", "body": {"items": [ROW]}}

@@ -1,4 +1,4 @@
-"""Routes of the stand-ins: a pattern matches the path as it was sent, and its groups are decoded."""
+"""Routes of the stand-ins: a pattern matches the undecoded path, and its groups are decoded."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ ROUTES = by_host((route("a.example", "/projects/{id}", echo), route("a.example",
         ("/projects/one/", None),
     ],
 )
-def test_a_group_is_one_segment_decoded_once(path: str, found: dict[str, str] | None) -> None:
+def test_group_is_one_segment_decoded_once(path: str, found: dict[str, str] | None) -> None:
     reply = answer(ROUTES, SandboxRequest("a.example", path, {}))
     assert (reply.body["found"] if reply.status == 200 else None) == found
 
 
-def test_a_host_without_a_stand_in_is_not_found() -> None:
+def test_host_without_a_sandbox_is_not_found() -> None:
     assert answer(ROUTES, SandboxRequest("b.example", "/projects/one", {})).status == 404
 
 
 @pytest.mark.parametrize(("sent", "page"), [("3", 3), ("", 1), ("-3", 1), ("three", 1)])
-def test_a_number_of_the_query_is_read_or_its_default_taken(sent: str, page: int) -> None:
+def test_query_number_has_a_default(sent: str, page: int) -> None:
     assert answer(ROUTES, SandboxRequest("a.example", "/projects/one", {"page": sent})).body["page"] == page
 
 
-def test_every_stand_in_is_found_by_its_host() -> None:
+def test_stand_ins_are_found_by_host() -> None:
     assert "api.github.com" in load_routes()
 
 
-async def test_over_asgi_a_segment_keeps_its_encoded_slash() -> None:
+async def test_asgi_path_keeps_an_encoded_slash() -> None:
     sent: list[Any] = []
 
     async def send(message: Any) -> None:

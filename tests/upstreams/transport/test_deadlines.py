@@ -1,4 +1,4 @@
-"""Calls that end by their deadlines whatever a real peer does or does not."""
+"""Calls that end by their deadlines, whatever a real peer does."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from upstreams.transport.pooled import Transport, open_transport
 SOON_S = 0.1
 """A deadline on the real clock that a test waits for."""
 CONNECTED_S = 0.5
-"""By then a connection is there, though the machine be busy."""
+"""A time by which a connection is established even on a busy machine."""
 
 
 # A connection
 
 
 class LateWire:
-    """A wire on which the answer and the end of its time come in the same moment."""
+    """A wire on which the answer and the deadline arrive at the same moment."""
 
     def __init__(self) -> None:
         self.connection: UpstreamConnection | None = None
@@ -58,7 +58,7 @@ class LateWire:
         """There is nothing to close."""
 
 
-async def test_a_connection_whose_time_was_up_as_the_answer_came_carries_no_other_call() -> None:
+async def test_connection_that_expired_with_its_answer_is_not_reused() -> None:
     wire = LateWire()
     connection = wire.connection = UpstreamConnection(
         wire, AnswerParser(AnswerHeadReader(), header_bytes_max=1000, body_bytes_max=1000)
@@ -81,7 +81,7 @@ async def deaf(_peer: Peer) -> None:
 
 
 async def trickling(peer: Peer) -> None:
-    """An answer that goes on for ever, a byte at a time: no wait for a single byte is long."""
+    """An endless answer, one byte at a time: no wait for a single byte is long."""
     await peer.request()
     await peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     while True:
@@ -116,7 +116,7 @@ def to(server: UpstreamServer, call: HttpCall) -> HttpCall:
         (deaf, UNDER_TLS, httpx.ConnectTimeout),
     ],
 )
-async def test_a_call_ends_at_its_deadline_wherever_the_peer_leaves_it(
+async def test_call_ends_at_its_deadline_in_every_phase(
     script: Callable[[Peer], Awaitable[None]], call: HttpCall, problem: type[Exception]
 ) -> None:
     with trio.fail_after(10):
@@ -128,7 +128,7 @@ async def test_a_call_ends_at_its_deadline_wherever_the_peer_leaves_it(
             assert transport.statistics().origins == {}
 
 
-async def test_a_call_that_waits_for_a_connection_ends_at_its_deadline() -> None:
+async def test_call_waiting_for_a_connection_ends_at_its_deadline() -> None:
     with trio.fail_after(5):
         async with (
             open_upstream_server(silent) as server,
@@ -143,7 +143,7 @@ async def test_a_call_that_waits_for_a_connection_ends_at_its_deadline() -> None
 
 
 @pytest.mark.parametrize("kept_connection", [False, True])
-async def test_a_call_whose_time_is_up_ends_at_once_and_leaves_the_pool_whole(kept_connection: bool) -> None:
+async def test_expired_call_ends_immediately_and_keeps_the_pool_consistent(kept_connection: bool) -> None:
     with trio.fail_after(5):
         async with open_upstream_server(always(reply())) as server, open_transport() as transport:
             if kept_connection:
@@ -153,7 +153,7 @@ async def test_a_call_whose_time_is_up_ends_at_once_and_leaves_the_pool_whole(ke
             assert (await transport.exchange(server.call(), trio.current_time() + 5.0)).status == 200
 
 
-async def test_the_deadline_of_one_call_leaves_those_beside_it_alone() -> None:
+async def test_deadline_of_one_call_does_not_affect_others() -> None:
     async def slow(peer: Peer) -> None:
         await peer.request()
         await trio.sleep(3 * SOON_S)
@@ -174,7 +174,7 @@ async def test_the_deadline_of_one_call_leaves_those_beside_it_alone() -> None:
 
 
 @pytest.mark.parametrize("script", [silent, trickling, deaf])
-async def test_a_source_with_retries_is_done_by_the_deadline_over_sockets(
+async def test_source_with_retries_ends_by_its_deadline(
     script: Callable[[Peer], Awaitable[None]],
 ) -> None:
     with trio.fail_after(5):
@@ -190,7 +190,7 @@ async def test_a_source_with_retries_is_done_by_the_deadline_over_sockets(
 
 
 class Stream(httpx.AsyncByteStream):
-    """A body that pauses before each of its pieces, and in its closing."""
+    """A body that pauses before each of its pieces, and while closing."""
 
     def __init__(self, pause_s: float, closing_s: float = 0.0) -> None:
         self.closed = False
@@ -219,14 +219,14 @@ class Slowly(httpx.AsyncBaseTransport):
         return httpx.Response(200, stream=self._stream)
 
 
-async def test_over_httpx_an_answer_in_time_is_whole_and_its_stream_closed(autojump_clock: MockClock) -> None:
+async def test_httpx_answer_in_time_closes_its_stream(autojump_clock: MockClock) -> None:
     stream = Stream(1.0)
     assert (await via_httpx(Slowly(stream, 1.0))(GET, 4.5)).body == b"[1, 2]"
     assert stream.closed
 
 
 @pytest.mark.parametrize(("before_s", "between_s"), [(math.inf, 0.0), (9.0, 0.0), (0.0, 2.0), (2.5, 0.4)])
-async def test_over_httpx_a_late_answer_is_a_read_timeout(
+async def test_httpx_late_answer_is_a_read_timeout(
     autojump_clock: MockClock, before_s: float, between_s: float
 ) -> None:
     stream = Stream(between_s)
@@ -236,7 +236,7 @@ async def test_over_httpx_a_late_answer_is_a_read_timeout(
     assert stream.closed is (before_s < 3.0)
 
 
-async def test_over_httpx_closing_has_a_second_beyond_the_deadline_and_no_more(autojump_clock: MockClock) -> None:
+async def test_httpx_close_has_one_extra_second(autojump_clock: MockClock) -> None:
     for closing_s, closed in ((0.5, True), (50.0, False)):
         stream = Stream(math.inf, closing_s)
         started = trio.current_time()
@@ -246,13 +246,13 @@ async def test_over_httpx_closing_has_a_second_beyond_the_deadline_and_no_more(a
         assert trio.current_time() - started == min(3.0 + closing_s, 4.0)
 
 
-async def test_over_httpx_a_cancellation_from_outside_is_no_timeout(autojump_clock: MockClock) -> None:
+async def test_httpx_outer_cancellation_is_not_a_timeout(autojump_clock: MockClock) -> None:
     with trio.move_on_after(1.0) as scope:
         await via_httpx(Slowly(Stream(math.inf)))(GET, 3.0)
     assert scope.cancelled_caught
 
 
-async def test_a_transport_that_nobody_opened_still_keeps_the_time_of_connecting() -> None:
+async def test_unopened_transport_still_limits_connecting() -> None:
     with trio.fail_after(5):
         async with open_upstream_server(deaf) as server:
             transport = Transport(connect_s=SOON_S)

@@ -1,5 +1,6 @@
-"""Goal: the quick reader and the careful one never read an answer differently. Method: both read the same bytes,
-ordinary and odd ones, in pieces and whole, with and without kept lines.
+"""Goal: `ordinary_head` and `careful_head` never parse an answer differently.
+
+Method: both parse the same bytes, ordinary and odd ones, in pieces and whole, with and without cached lines.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from upstreams.transport.ordinary_head import AnswerHead, AnswerHeadReader
 HEADER_BYTES_MAX = 400
 BODY_BYTES_MAX = 60
 ONE_READER = AnswerHeadReader()
-"""Keeps lines from example to example, as it does from answer to answer."""
+"""Keeps its cached lines between examples, as it does between answers."""
 
 STATUS_LINES = st.one_of(
     st.sampled_from([200, 201, 204, 205, 206, 299, 301, 304, 404, 429, 500, 503, 599]).map("HTTP/1.1 {} OK".format),
@@ -81,16 +82,16 @@ BODIES = st.one_of(
 
 
 class NoReader(AnswerHeadReader):
-    """Leaves every head to the careful reader."""
+    """Leaves every head to `careful_head`."""
 
     def read(self, data: bytes) -> AnswerHead | None:
-        """Nothing is ordinary."""
+        """Treats no head as ordinary."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The end of an answer; `failure` is the kind of the refusal."""
+    """The end of an answer; `failure` is the kind of refusal."""
 
     answer: HttpAnswer | None
     failure: type[Exception] | None
@@ -121,7 +122,7 @@ def cut(whole: bytes, cuts: list[int]) -> list[bytes]:
 
 
 def check_alike(pieces: list[bytes], method: str = "GET") -> None:
-    """Both read the same answer, or refuse it alike, and both keep or close its connection."""
+    """Check that both parse the same answer, or refuse it alike, and that both keep or close its connection."""
     careful = read(NoReader(), pieces, method)
     for reader in (AnswerHeadReader(), ONE_READER, ONE_READER):
         assert read(reader, pieces, method) == careful
@@ -129,20 +130,20 @@ def check_alike(pieces: list[bytes], method: str = "GET") -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(HEADS, BODIES, st.sampled_from(["GET", "GET", "HEAD", "POST"]))
-def test_an_answer_in_one_piece_is_read_as_the_careful_reader_reads_it(head: bytes, body: bytes, method: str):
+def test_answer_in_one_piece_parses_like_careful_head(head: bytes, body: bytes, method: str):
     check_alike([head + body], method)
 
 
 @settings(max_examples=200, deadline=None)
 @given(HEADS, BODIES, st.lists(st.integers(0, 500), max_size=4))
-def test_an_answer_in_pieces_is_read_as_the_careful_reader_reads_it(head: bytes, body: bytes, cuts: list[int]):
+def test_answer_in_pieces_parses_like_careful_head(head: bytes, body: bytes, cuts: list[int]):
     check_alike([head, *cut(body, cuts)])
     check_alike(cut(head + body, cuts))
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_an_ordinary_answer_with_one_odd_byte_is_read_as_the_careful_reader_reads_it(data: st.DataObject):
+def test_answer_with_one_odd_byte_parses_like_careful_head(data: st.DataObject):
     head = data.draw(ORDINARY_HEADS.map(lambda parts: "".join(parts).encode("latin-1")))
     at, byte = data.draw(st.integers(0, len(head) - 1)), data.draw(st.integers(0, 255))
     replaced = data.draw(st.booleans())
@@ -150,7 +151,7 @@ def test_an_ordinary_answer_with_one_odd_byte_is_read_as_the_careful_reader_read
 
 
 @pytest.mark.parametrize("byte", range(256))
-def test_each_byte_in_a_line_is_read_as_the_careful_reader_reads_it(byte: int):
+def test_each_byte_in_a_line_parses_like_careful_head(byte: int):
     odd = bytes([byte])
     for line in (b"a%sb: c", b"%sb: c", b"a%s: c", b"a:%sc", b"a: %sc", b"a: b%sc", b"a: c%s"):
         check_alike([b"HTTP/1.1 200 OK\r\n" + line.replace(b"%s", odd) + b"\r\nContent-Length: 2\r\n\r\n{}"])
@@ -158,7 +159,7 @@ def test_each_byte_in_a_line_is_read_as_the_careful_reader_reads_it(byte: int):
         check_alike([line.replace(b"%s", odd) + b"\r\nContent-Length: 2\r\n\r\n{}"])
 
 
-def test_an_ordinary_answer_is_read_by_the_quick_reader():
+def test_ordinary_answer_is_parsed_by_ordinary_head():
     cookies = b"Set-Cookie: a\r\nset-cookie: b\r\n"
     head = b"HTTP/1.1 200 OK\r\n" + cookies + b"Content-Length: 2\r\nConnection: keep-alive\r\n\r\n"
     found = AnswerHeadReader().read(head + b"{}")
@@ -168,7 +169,7 @@ def test_an_ordinary_answer_is_read_by_the_quick_reader():
     assert headers["set-cookie"] == "a, b"
 
 
-def test_a_chunked_body_behind_an_ordinary_head_is_read_with_all_headers():
+def test_chunked_body_after_an_ordinary_head_is_parsed():
     for connection, reusable in (("keep-alive", True), ("close", False)):
         head = (
             f"HTTP/1.1 404 No\r\nServer: x\r\nConnection: {connection}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
@@ -182,7 +183,7 @@ def test_a_chunked_body_behind_an_ordinary_head_is_read_with_all_headers():
         assert reading.reusable is reusable
 
 
-def test_what_is_kept_of_lines_is_bounded():
+def test_line_cache_is_bounded():
     reader = AnswerHeadReader()
     for number in range(3_000):
         lines = b"X-Long-%d: %s\r\nX-%d: 1\r\n" % (number, b"x" * 300, number)

@@ -1,4 +1,4 @@
-"""The transport as one of httpx's, and httpx's transports in its place."""
+"""The transport as an httpx transport, and httpx's transports in its place."""
 
 import gzip
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from upstreams.transport.pooled import Transport, open_transport
 ORIGIN = Origin("https", "api.example.com", 443)
 
 
-async def test_an_httpx_client_works_over_it():
+async def test_httpx_client_works_over_the_transport():
     packed = gzip.compress(b'{"a": 1}')
     with trio.fail_after(5):
         async with (
@@ -33,7 +33,7 @@ async def test_an_httpx_client_works_over_it():
         assert request.lower().count(b"\r\n" + name) == 1
 
 
-async def test_an_httpx_client_follows_redirects_over_it():
+async def test_httpx_client_follows_redirects():
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.send(reply(b"", "Location: /there", status="302 Found"))
@@ -49,7 +49,7 @@ async def test_an_httpx_client_follows_redirects_over_it():
 
 
 class _Pieces:
-    """A request's body that is only known while it is read."""
+    """A request body that is only known while it is read."""
 
     def __init__(self, *pieces: bytes) -> None:
         self._left = iter(pieces)
@@ -64,7 +64,7 @@ class _Pieces:
         raise StopAsyncIteration
 
 
-async def test_a_streamed_request_is_sent_whole():
+async def test_streamed_request_is_sent_whole():
     with trio.fail_after(5):
         async with (
             open_upstream_server(always(reply())) as server,
@@ -75,7 +75,7 @@ async def test_a_streamed_request_is_sent_whole():
     assert server.requests[0].endswith(b"Content-Length: 6\r\n\r\nonetwo")
 
 
-async def test_an_answer_to_head_keeps_its_length_for_httpx():
+async def test_head_answer_keeps_its_length():
     with trio.fail_after(5):
         async with (
             open_upstream_server(
@@ -111,7 +111,7 @@ async def test_each_phase_has_its_own_timeout():
                 await client.get(deaf.url.replace("http", "https"), timeout=httpx.Timeout(5, connect=0.05))
 
 
-async def test_waiting_for_a_place_has_its_timeout_too():
+async def test_pool_wait_has_a_timeout():
     with trio.fail_after(10):
         async with (
             open_upstream_server(_silent) as server,
@@ -126,7 +126,7 @@ async def test_waiting_for_a_place_has_its_timeout_too():
             nursery.cancel_scope.cancel()
 
 
-async def test_the_read_timeout_counts_each_wait_alone():
+async def test_read_timeout_applies_to_each_wait():
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.send(b"HTTP/1.1 200 OK\r\n\r\n")
@@ -142,7 +142,7 @@ async def test_the_read_timeout_counts_each_wait_alone():
             assert (await client.get(server.url, timeout=0.15)).text == "x" * 10
 
 
-async def test_a_timeout_of_none_leaves_it_to_the_caller():
+async def test_timeout_none_is_left_to_the_caller():
     with trio.fail_after(5):
         async with (
             open_upstream_server(_silent) as server,
@@ -153,7 +153,7 @@ async def test_a_timeout_of_none_leaves_it_to_the_caller():
             assert scope.cancelled_caught
 
 
-async def test_an_address_without_http_is_refused():
+async def test_url_without_http_is_refused():
     async with httpx.AsyncClient(transport=Transport()) as client:
         with pytest.raises(httpx.UnsupportedProtocol):
             await client.get("ftp://127.0.0.1/")
@@ -169,12 +169,12 @@ async def test_an_address_without_http_is_refused():
         ("http://bücher.example/", Origin("http", "xn--bcher-kva.example", 80), "/"),
     ],
 )
-def test_a_url_is_split_into_origin_and_target(url: str, origin: Origin, target: str):
+def test_url_is_split_into_origin_and_target(url: str, origin: Origin, target: str):
     assert origin_of(url) == (origin, target)
 
 
 @pytest.mark.parametrize("url", ["", "/path", "ftp://host/", "https://", "api.example.com/v1"])
-def test_what_is_no_absolute_web_address_is_refused(url: str):
+def test_non_absolute_url_is_refused(url: str):
     with pytest.raises(httpx.UnsupportedProtocol):
         origin_of(url)
 
@@ -188,11 +188,11 @@ def test_what_is_no_absolute_web_address_is_refused(url: str):
         (Origin("http", "::1", 81), "[::1]:81"),
     ],
 )
-def test_an_authority_names_the_port_only_when_it_must(origin: Origin, authority: str):
+def test_authority_names_only_a_non_default_port(origin: Origin, authority: str):
     assert origin.authority == authority
 
 
-async def test_a_mock_transport_can_stand_in():
+async def test_mock_transport_can_replace_ours():
     seen: list[httpx.Request] = []
 
     def handle(request: httpx.Request) -> httpx.Response:
@@ -211,7 +211,7 @@ async def test_a_mock_transport_can_stand_in():
     assert request.headers["accept-encoding"] == "gzip, deflate, br"
 
 
-async def test_an_accept_encoding_of_the_call_is_left_alone_there_too():
+async def test_own_accept_encoding_is_kept_over_httpx():
     def handle(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, text=request.headers["accept-encoding"])
 
@@ -222,7 +222,7 @@ async def test_an_accept_encoding_of_the_call_is_left_alone_there_too():
 
 
 class _Endless(httpx.AsyncByteStream):
-    """A body without end that notes whether it was closed."""
+    """An endless body that records whether it was closed."""
 
     closed = False
 
@@ -238,7 +238,7 @@ class _Endless(httpx.AsyncByteStream):
         await trio.lowlevel.checkpoint()
 
 
-async def test_the_cap_holds_for_transports_that_stand_in():
+async def test_body_limit_applies_over_httpx():
     for headers, body in (
         ({}, _Endless()),
         ({"Content-Encoding": "gzip"}, _Endless()),
@@ -250,7 +250,7 @@ async def test_the_cap_holds_for_transports_that_stand_in():
         assert getattr(body, "closed", True)
 
 
-async def test_httpxs_own_transport_gives_the_same_answer_as_ours():
+async def test_httpx_transport_gives_the_same_answer():
     wire = reply(gzip.compress(b"hello"), "Content-Encoding: gzip", "X-A: 1", "X-A: 2", status="404 Not Found")
     with trio.fail_after(5):
         async with (

@@ -1,4 +1,4 @@
-"""The pure parts: requests written, answers read from arbitrary pieces, bodies decoded."""
+"""The pure parts: writing requests, parsing answers from arbitrary pieces, decoding bodies."""
 
 import gzip
 import tracemalloc
@@ -52,7 +52,7 @@ def _chunked(body: bytes, size: int) -> bytes:
     size=st.integers(1, 50),
     cuts=st.lists(st.integers(0, 2000), max_size=30),
 )
-def test_an_answer_reads_the_same_however_it_is_cut(
+def test_answer_parses_the_same_in_any_pieces(
     body: bytes, framing: str, packing: str, interim: int, size: int, cuts: list[int]
 ):
     packed = {"": bytes, "gzip": gzip.compress, "deflate": zlib.compress, "br": brotli.compress}[packing](body)
@@ -74,7 +74,7 @@ def test_an_answer_reads_the_same_however_it_is_cut(
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=10))
-def test_no_bytes_make_anything_but_an_answer_or_a_protocol_error(junk: bytes, cuts: list[int]):
+def test_any_bytes_give_an_answer_or_a_protocol_error(junk: bytes, cuts: list[int]):
     for start in (b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"):
         try:
             _parse(_cut(start + junk, cuts), closed=True)
@@ -83,7 +83,7 @@ def test_no_bytes_make_anything_but_an_answer_or_a_protocol_error(junk: bytes, c
 
 
 @given(st.lists(st.tuples(st.sampled_from(["GET", "HEAD"]), st.binary(max_size=50)), max_size=10), st.integers(1, 40))
-def test_one_parser_reads_answer_after_answer(calls: list[tuple[str, bytes]], size: int):
+def test_parser_handles_consecutive_answers(calls: list[tuple[str, bytes]], size: int):
     parser = AnswerParser(AnswerHeadReader(), header_bytes_max=CAP, body_bytes_max=CAP)
     for method, body in calls:
         parser.begin(method)
@@ -95,7 +95,7 @@ def test_one_parser_reads_answer_after_answer(calls: list[tuple[str, bytes]], si
         assert parser.answer().body == (body if method == "GET" else b"")
 
 
-def test_framing_that_brings_no_body_counts_as_header_bytes():
+def test_framing_without_body_counts_as_header_bytes():
     parser = AnswerParser(AnswerHeadReader(), header_bytes_max=1000, body_bytes_max=CAP)
     parser.begin("GET")
     parser.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -124,7 +124,7 @@ def test_framing_that_brings_no_body_counts_as_header_bytes():
         ("utf-8, gzip", gzip.compress),
     ],
 )
-def test_codings_are_undone_up_to_the_cap(coding: str, pack):
+def test_codings_are_decoded_up_to_the_limit(coding: str, pack):
     body = bytes(range(256)) * 4
     assert decode_body(pack(body), coding, body_bytes_max=len(body)) == body
     if pack is not bytes:
@@ -133,7 +133,7 @@ def test_codings_are_undone_up_to_the_cap(coding: str, pack):
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br"])
-def test_an_empty_body_needs_no_decoding(coding: str):
+def test_empty_body_needs_no_decoding(coding: str):
     assert decode_body(b"", coding, body_bytes_max=CAP) == b""
 
 
@@ -153,7 +153,7 @@ def test_an_empty_body_needs_no_decoding(coding: str):
         ("gzip, gzip, gzip, gzip", b"anything"),
     ],
 )
-def test_what_cannot_be_decoded_says_so(coding: str, body: bytes):
+def test_undecodable_body_raises_decoding_error(coding: str, body: bytes):
     with pytest.raises(httpx.DecodingError):
         decode_body(body, coding, body_bytes_max=CAP)
 
@@ -168,19 +168,19 @@ def test_what_cannot_be_decoded_says_so(coding: str, body: bytes):
         ("gzip, gzip", gzip.compress(b"\0" * 10_000_000)),
     ],
 )
-def test_a_bomb_is_given_up_at_the_cap(coding: str, bomb: bytes):
+def test_compression_bomb_stops_at_the_limit(coding: str, bomb: bytes):
     with pytest.raises(ResponseTooLarge):
         decode_body(bomb, coding, body_bytes_max=CAP)
 
 
-def test_what_is_still_encoded_may_hardly_expand() -> None:
-    """Goal: codings one over the other cost no more than one. Method: one that packs its own kind a thousand times."""
+def test_stacked_codings_may_hardly_expand() -> None:
+    """Goal: stacked codings cost no more than one. Method: one that compresses its own format a thousand times."""
     packed = gzip.compress(gzip.compress(b"\0" * 200_000_000))
     with pytest.raises(ResponseTooLarge):
         decode_body(packed, "gzip, gzip", body_bytes_max=300_000_000)
 
 
-def test_a_body_in_pieces_of_a_byte_takes_its_own_length_and_is_let_go_of() -> None:
+def test_body_in_single_bytes_uses_its_own_length_of_memory() -> None:
     parser = AnswerParser(AnswerHeadReader(), header_bytes_max=1_000, body_bytes_max=10_000_000)
     pieces = b"1\r\nx\r\n2\r\nyz\r\n" * 5_000
     parser.begin("GET")
@@ -197,7 +197,7 @@ def test_a_body_in_pieces_of_a_byte_takes_its_own_length_and_is_let_go_of() -> N
         tracemalloc.stop()
 
 
-def test_an_answer_of_very_many_headers_is_refused() -> None:
+def test_answer_with_too_many_headers_is_refused() -> None:
     parser = AnswerParser(AnswerHeadReader(), header_bytes_max=1_000_000, body_bytes_max=CAP)
     parser.begin("GET")
     with pytest.raises(httpx.RemoteProtocolError, match="longer than 1000 lines"):
@@ -235,7 +235,7 @@ def _write(call: HttpCall) -> bytes:
         HttpCall("GET", ORIGIN, "/", (("Transfer-Encoding", "chunked"),)),
     ],
 )
-def test_a_call_that_could_smuggle_is_refused(call: HttpCall):
+def test_smuggling_call_is_refused(call: HttpCall):
     with pytest.raises(httpx.LocalProtocolError):
         _write(call)
 
@@ -244,7 +244,7 @@ def test_a_call_that_could_smuggle_is_refused(call: HttpCall):
     target=st.text(max_size=20),
     headers=st.lists(st.tuples(st.text(max_size=8), st.text(max_size=8)), max_size=4),
 )
-def test_whatever_is_written_is_one_request_with_these_headers(target: str, headers: list[tuple[str, str]]):
+def test_written_request_is_one_request_with_its_headers(target: str, headers: list[tuple[str, str]]):
     try:
         written = _write(HttpCall("GET", ORIGIN, "/" + target, tuple(headers)))
     except httpx.LocalProtocolError:

@@ -1,4 +1,4 @@
-"""Places, kept connections, and what a cancellation leaves behind; over real sockets."""
+"""Slots, kept connections, and the effects of cancellation; over real sockets."""
 
 from itertools import count
 
@@ -22,12 +22,12 @@ from upstreams.transport.pooled import Transport, open_transport
 
 
 def _figures(transport: Transport, server: UpstreamServer) -> tuple[int, int, int]:
-    """How many connections to the server are idle and busy, and how many calls wait."""
+    """The number of idle and busy connections to the server, and of waiting calls."""
     figures = transport.statistics().origins.get(server.origin)
     return (0, 0, 0) if figures is None else (figures.idle, figures.busy, figures.waiting)
 
 
-async def test_one_connection_carries_one_call_after_the_other():
+async def test_connection_is_reused_for_consecutive_calls():
     with trio.fail_after(5):
         async with open_upstream_server(echo_target) as server, open_transport() as transport:
             for number in range(20):
@@ -36,7 +36,7 @@ async def test_one_connection_carries_one_call_after_the_other():
             assert server.connections == 1
 
 
-async def test_the_most_recently_used_connection_is_taken_first():
+async def test_most_recently_used_connection_is_taken_first():
     arrivals: list[int] = []
 
     async def script(peer: Peer) -> None:
@@ -57,7 +57,7 @@ async def test_the_most_recently_used_connection_is_taken_first():
     assert arrivals == [3, 3]
 
 
-async def test_no_more_than_max_connections_are_open_and_nobody_starves():
+async def test_max_connections_is_enforced_without_starvation():
     busiest = 0
 
     async def script(peer: Peer) -> None:
@@ -81,7 +81,7 @@ async def test_no_more_than_max_connections_are_open_and_nobody_starves():
     assert busiest == 3
 
 
-async def test_calls_get_their_places_in_the_order_they_came():
+async def test_calls_get_slots_in_order_of_arrival():
     release = trio.Event()
 
     async def script(peer: Peer) -> None:
@@ -101,7 +101,7 @@ async def test_calls_get_their_places_in_the_order_they_came():
     assert [request.split(b" ")[1].decode() for request in server.requests] == [f"/{number}" for number in range(10)]
 
 
-async def test_a_waiting_call_is_cancelled_by_its_own_deadline_and_leaves_the_queue():
+async def test_waiting_call_is_cancelled_by_its_deadline():
     release = trio.Event()
 
     async def script(peer: Peer) -> None:
@@ -123,7 +123,7 @@ async def test_a_waiting_call_is_cancelled_by_its_own_deadline_and_leaves_the_qu
             assert transport.statistics().origins[server.origin] == OriginStatistics(1, 0, 0, 1, 0)
 
 
-async def test_a_place_freed_by_a_failure_goes_to_who_waits():
+async def test_slot_freed_by_a_failure_goes_to_a_waiter():
     async def script(peer: Peer) -> None:
         await peer.request()
         await trio.sleep(0.01)
@@ -143,7 +143,7 @@ async def test_a_place_freed_by_a_failure_goes_to_who_waits():
             assert _figures(transport, server) == (0, 0, 0)
 
 
-async def test_a_connection_unused_for_too_long_is_not_used_again():
+async def test_expired_idle_connection_is_not_reused():
     with trio.fail_after(5):
         async with open_upstream_server(echo_target) as server, open_transport(idle_s=0.02) as transport:
             await transport.exchange(server.call())
@@ -153,7 +153,7 @@ async def test_a_connection_unused_for_too_long_is_not_used_again():
             await until(lambda: server.open_connections == 1)
 
 
-async def test_idle_connections_of_one_origin_are_dropped_by_calls_to_another():
+async def test_calls_to_another_origin_drop_expired_connections():
     with trio.fail_after(5):
         async with (
             open_upstream_server(echo_target) as silent,
@@ -168,7 +168,7 @@ async def test_idle_connections_of_one_origin_are_dropped_by_calls_to_another():
 
 
 @pytest.mark.parametrize(("max_idle", "kept"), [(None, 4), (2, 2), (6, 6)])
-async def test_idle_connections_over_all_origins_are_bounded(max_idle: int | None, kept: int):
+async def test_idle_connections_are_bounded_over_all_origins(max_idle: int | None, kept: int):
     with trio.fail_after(5):
         async with (
             open_upstream_server(echo_target) as server,
@@ -195,7 +195,7 @@ async def test_idle_connections_over_all_origins_are_bounded(max_idle: int | Non
                 nursery.cancel_scope.cancel()
 
 
-async def test_closing_closes_idle_connections_and_those_under_way_after_their_exchange():
+async def test_close_closes_idle_and_later_busy_connections():
     release = trio.Event()
 
     async def script(peer: Peer) -> None:
@@ -240,7 +240,7 @@ class _CancelAtStep(trio.abc.Instrument):
 
 
 async def _exchange_cancelled_at(transport: Transport, call: HttpCall, step: int) -> bool:
-    """Run one exchange that is cancelled after `step` steps; tells whether that came in time."""
+    """Run one exchange that is cancelled after `step` steps; return whether the cancellation came in time."""
     with trio.CancelScope() as scope:
         instrument = _CancelAtStep(trio.lowlevel.current_task(), scope, step)
         trio.lowlevel.add_instrument(instrument)
@@ -252,8 +252,8 @@ async def _exchange_cancelled_at(transport: Transport, call: HttpCall, step: int
 
 
 @pytest.mark.parametrize("kept", [False, True])
-async def test_a_call_cancelled_at_any_step_leaves_the_pool_consistent(kept: bool):
-    """Goal: no lost place, no mixed-up answer. Method: cancel at each step of a call that ends up waiting in turn."""
+async def test_call_cancelled_at_any_step_keeps_the_pool_consistent(kept: bool):
+    """Goal: no lost slot, no mixed-up answer. Method: cancel at each step of a call that waits for a slot."""
 
     async def script(peer: Peer) -> None:
         while True:
@@ -280,7 +280,7 @@ async def test_a_call_cancelled_at_any_step_leaves_the_pool_consistent(kept: boo
             await until(lambda: server.open_connections == 0)
 
 
-async def test_a_waiter_cancelled_in_the_moment_it_is_given_a_place_passes_it_on():
+async def test_cancelled_waiter_passes_its_slot_on():
     release = trio.Event()
 
     async def script(peer: Peer) -> None:
@@ -312,7 +312,7 @@ async def test_a_waiter_cancelled_in_the_moment_it_is_given_a_place_passes_it_on
             assert _figures(transport, server) == (1, 0, 0)
 
 
-async def test_an_early_answer_to_a_long_body_is_read_when_the_peer_reads_on():
+async def test_early_answer_to_a_long_body_is_read():
     async def script(peer: Peer) -> None:
         try:
             await peer.send(reply(b"early"))
@@ -325,7 +325,7 @@ async def test_an_early_answer_to_a_long_body_is_read_when_the_peer_reads_on():
             assert (await transport.exchange(server.call(method="POST", body=b"x" * 2_000_000))).body == b"early"
 
 
-async def test_a_server_under_many_tasks_never_mixes_answers_up():
+async def test_concurrent_tasks_never_mix_up_answers():
     async def ask(task: int) -> None:
         for turn in range(30):
             with trio.move_on_after(0.002 if turn % 3 == 0 else 5):

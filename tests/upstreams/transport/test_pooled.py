@@ -1,4 +1,4 @@
-"""The words of one exchange, over real sockets."""
+"""The bytes of one exchange, over real sockets."""
 
 import gzip
 
@@ -13,7 +13,7 @@ from upstreams.transport.pooled import Transport, open_transport
 
 
 async def _ask(*pieces: bytes, method: str = "GET", times: int = 1, **options: int) -> tuple[HttpAnswer, int]:
-    """Let a server answer with `pieces` and keep the connection; gives the last answer and how many were opened."""
+    """Let a server answer with `pieces` and keep the connection; return the last answer and the connection count."""
     with trio.fail_after(5):
         async with open_upstream_server(always(*pieces)) as server, open_transport(**options) as transport:
             for _ in range(times):
@@ -28,7 +28,7 @@ async def _ask_closing(*pieces: bytes, method: str = "GET", **options: int) -> H
             return await transport.exchange(server.call(method=method))
 
 
-async def test_a_call_arrives_as_written_and_its_answer_comes_back():
+async def test_call_is_sent_as_written_and_answered():
     with trio.fail_after(5):
         async with (
             open_upstream_server(
@@ -44,7 +44,7 @@ async def test_a_call_arrives_as_written_and_its_answer_comes_back():
     ]
 
 
-async def test_a_body_is_sent_with_its_length_and_a_post_without_one_says_zero():
+async def test_content_length_is_sent_also_for_an_empty_post():
     with trio.fail_after(5):
         async with open_upstream_server(always(reply())) as server, open_transport() as transport:
             await transport.exchange(server.call(method="POST", body=b"x" * 300_000))
@@ -57,7 +57,7 @@ async def test_a_body_is_sent_with_its_length_and_a_post_without_one_says_zero()
     assert b"ontent-Length" not in delete
 
 
-async def test_an_accept_encoding_of_the_call_is_left_alone():
+async def test_own_accept_encoding_is_kept():
     with trio.fail_after(5):
         async with open_upstream_server(always(reply())) as server, open_transport() as transport:
             await transport.exchange(server.call(Accept_Encoding="identity"))
@@ -76,7 +76,7 @@ async def test_an_accept_encoding_of_the_call_is_left_alone():
         (b"HTTP/1.1 200\r\nContent-Length: 5\r\n\r\nhello",),
     ],
 )
-async def test_framed_answers_are_read_and_the_connection_is_kept(pieces: tuple[bytes, ...]):
+async def test_framed_answers_keep_the_connection(pieces: tuple[bytes, ...]):
     answer, connections = await _ask(*pieces, times=3)
     assert (answer.status, answer.body, connections) == (200, b"hello", 1)
     assert not {"link", "t"} & set(answer.headers)
@@ -91,7 +91,7 @@ async def test_framed_answers_are_read_and_the_connection_is_kept(pieces: tuple[
         (reply(b"hello", "Connection: close"),),
     ],
 )
-async def test_closing_servers_are_understood(pieces: tuple[bytes, ...]):
+async def test_answer_may_end_with_the_connection(pieces: tuple[bytes, ...]):
     with trio.fail_after(5):
         async with open_upstream_server(once(*pieces)) as server, open_transport() as transport:
             for expected in (1, 2):
@@ -111,7 +111,7 @@ async def test_closing_servers_are_understood(pieces: tuple[bytes, ...]):
         ("GET", b"HTTP/1.1 304 Not Modified\r\nContent-Encoding: gzip\r\n\r\n", 304),
     ],
 )
-async def test_answers_without_a_body_end_with_their_head(method: str, answer_bytes: bytes, status: int):
+async def test_bodiless_answers_end_with_their_head(method: str, answer_bytes: bytes, status: int):
     answer, connections = await _ask(answer_bytes, method=method, times=3)
     assert (answer.status, answer.body, connections) == (status, b"", 1)
 
@@ -133,7 +133,7 @@ async def test_methods_may_alternate_on_one_connection():
     [b"x", reply(b"nobody asked"), b"HTTP/1.1 2", b"\0" * 100],
 )
 @pytest.mark.parametrize(("method", "body"), [("GET", b"hello"), ("HEAD", b"")])
-async def test_bytes_behind_an_answer_never_reach_the_next_call(method: str, body: bytes, surplus: bytes):
+async def test_surplus_bytes_never_reach_the_next_call(method: str, body: bytes, surplus: bytes):
     answer, connections = await _ask(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" + body + surplus, method=method)
     assert (answer.body, connections) == (body, 1)
     answer, connections = await _ask(
@@ -152,7 +152,7 @@ async def test_bytes_behind_an_answer_never_reach_the_next_call(method: str, bod
         b"HTTP/1.1 100 Continue\r\n\r\n",
     ],
 )
-async def test_an_answer_cut_short_is_an_error(cut: bytes):
+async def test_truncated_answer_is_an_error(cut: bytes):
     with pytest.raises(httpx.RemoteProtocolError):
         await _ask_closing(cut)
 
@@ -171,7 +171,7 @@ async def test_an_answer_cut_short_is_an_error(cut: bytes):
         b"HTTP/2 200 OK\r\n\r\n",
     ],
 )
-async def test_a_malformed_answer_is_an_error_and_costs_the_connection(garbage: bytes):
+async def test_malformed_answer_is_an_error_and_closes_the_connection(garbage: bytes):
     with trio.fail_after(5):
         async with open_upstream_server(always(garbage)) as server, open_transport() as transport:
             with pytest.raises(httpx.RemoteProtocolError):
@@ -187,7 +187,7 @@ async def test_a_malformed_answer_is_an_error_and_costs_the_connection(garbage: 
         b"x" * 1000,
     ],
 )
-async def test_an_endless_head_is_cut_off(endless: bytes):
+async def test_endless_head_is_cut_off(endless: bytes):
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.send(b"HTTP/1.1 200 OK\r\n" if endless[:1] == b"X" else b"")
@@ -213,7 +213,7 @@ async def test_endless_trailers_are_cut_off():
                 await transport.exchange(server.call())
 
 
-async def test_the_cap_is_on_the_body_to_the_byte():
+async def test_body_limit_is_exact():
     answer, _ = await _ask(reply(b"x" * 1000), body_bytes_max=1000)
     assert len(answer.body) == 1000
     for too_long in (reply(b"x" * 1001), b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 1001):
@@ -221,13 +221,13 @@ async def test_the_cap_is_on_the_body_to_the_byte():
             await _ask_closing(too_long, body_bytes_max=1000)
 
 
-async def test_an_announced_length_beyond_the_cap_is_refused_before_it_is_sent():
+async def test_announced_length_beyond_the_limit_is_refused_early():
     with pytest.raises(ResponseTooLarge):
         await _ask(b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n", body_bytes_max=1000)
 
 
 @pytest.mark.parametrize("head", [b"\r\n", b"Transfer-Encoding: chunked\r\n\r\n"])
-async def test_an_endless_body_is_cut_off_by_the_cap(head: bytes):
+async def test_endless_body_is_cut_off_at_the_limit(head: bytes):
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.send(b"HTTP/1.1 200 OK\r\n" + head)
@@ -241,7 +241,7 @@ async def test_an_endless_body_is_cut_off_by_the_cap(head: bytes):
             assert transport.statistics().origins == {}
 
 
-async def test_a_slow_body_is_cut_off_by_the_callers_deadline():
+async def test_slow_body_is_cut_off_by_the_deadline():
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.send(b"HTTP/1.1 200 OK\r\n\r\n")
@@ -257,7 +257,7 @@ async def test_a_slow_body_is_cut_off_by_the_callers_deadline():
             assert transport.statistics().origins == {}
 
 
-async def test_a_bomb_is_refused_and_its_connection_kept():
+async def test_compression_bomb_is_refused_and_its_connection_kept():
     bomb = gzip.compress(b"\0" * 5_000_000)
     with trio.fail_after(5):
         async with (
@@ -275,7 +275,7 @@ async def test_redirects_are_left_to_the_caller():
     assert (answer.status, answer.headers["location"]) == (302, "/elsewhere")
 
 
-async def test_nobody_listening_is_a_connect_error():
+async def test_refused_connection_is_a_connect_error():
     async with open_upstream_server(always(reply())) as server:
         pass
     with trio.fail_after(5):
@@ -286,14 +286,14 @@ async def test_nobody_listening_is_a_connect_error():
 
 
 @pytest.mark.parametrize("host", ["a" * 64 + ".example", "a..example", "127.0.0.1.", "[broken"])
-async def test_a_name_that_is_none_is_a_connect_error(host: str):
+async def test_invalid_name_is_a_connect_error(host: str):
     with trio.fail_after(5):
         async with open_transport() as transport:
             with pytest.raises(httpx.ConnectError):
                 await transport.exchange(HttpCall("GET", Origin("http", host, 9), "/"))
 
 
-async def test_a_reset_is_a_read_error():
+async def test_reset_is_a_read_error():
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.send(b"HTTP/1.1 200 OK\r\n\r\nhel")
@@ -306,7 +306,7 @@ async def test_a_reset_is_a_read_error():
                 await transport.exchange(server.call())
 
 
-async def test_a_peer_that_goes_away_while_it_is_sent_to_is_a_write_error():
+async def test_peer_that_closes_while_receiving_is_a_write_error():
     async def script(peer: Peer) -> None:
         await trio.sleep(0.05)
         await peer.reset()
@@ -317,8 +317,8 @@ async def test_a_peer_that_goes_away_while_it_is_sent_to_is_a_write_error():
                 await transport.exchange(server.call(method="POST", body=b"x" * 20_000_000))
 
 
-async def test_connecting_has_its_own_bound():
-    """A listener that accepts but never shakes hands: TLS is part of connecting."""
+async def test_connecting_has_its_own_time_limit():
+    """A listener that accepts but never completes a handshake: TLS is part of connecting."""
 
     async def script(peer: Peer) -> None:
         await trio.sleep_forever()
@@ -334,7 +334,7 @@ async def test_connecting_has_its_own_bound():
             assert scope.cancelled_caught
 
 
-async def test_a_closed_transport_says_so():
+async def test_closed_transport_raises():
     transport = Transport()
     await transport.aclose()
     async with open_upstream_server(always(reply())) as server:
@@ -349,12 +349,12 @@ def _coded(body: bytes) -> bytes:
     return reply(gzip.compress(body, 1), "Content-Encoding: gzip")
 
 
-async def test_a_long_body_is_decoded_beside_the_loop_on_a_connection_that_is_kept():
+async def test_long_body_is_decoded_in_a_thread_and_keeps_its_connection():
     answer, connections = await _ask(_coded(LONG), times=3)
     assert (answer.status, answer.body, connections) == (200, LONG, 1)
 
 
-async def test_a_long_body_that_is_damaged_or_expands_beyond_the_cap_is_refused():
+async def test_damaged_or_oversized_long_body_is_refused():
     noise = gzip.compress(bytes(range(256)) * 2_000 + LONG, 0)
     with pytest.raises(httpx.DecodingError):
         await _ask(reply(noise[:-100], "Content-Encoding: gzip"))
@@ -362,7 +362,7 @@ async def test_a_long_body_that_is_damaged_or_expands_beyond_the_cap_is_refused(
         await _ask(_coded(LONG), body_bytes_max=1_000_000)
 
 
-async def test_a_long_body_is_not_waited_for_beyond_the_deadline():
+async def test_long_body_decoding_ends_at_the_deadline():
     with trio.fail_after(5):
         async with open_upstream_server(always(_coded(LONG))) as server, open_transport() as transport:
             await transport._decoding.acquire_on_behalf_of("another one")

@@ -1,4 +1,4 @@
-"""Conditional requests: what is unchanged comes from what was kept, and nothing else does."""
+"""Conditional requests: only unchanged answers come from the cache."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tag_of(exchange: ScriptedExchange) -> str | None:
     return dict(exchange.calls[-1].headers).get("if-none-match")
 
 
-async def test_an_answer_that_is_unchanged_has_its_body_and_the_headers_of_now() -> None:
+async def test_unchanged_answer_has_cached_body_and_new_headers() -> None:
     exchange = ScriptedExchange(TAGGED, UNCHANGED)
     revalidating = Revalidating(exchange)
     assert await revalidating(asking(), math.inf) == TAGGED
@@ -32,7 +32,7 @@ async def test_an_answer_that_is_unchanged_has_its_body_and_the_headers_of_now()
         assert answer.headers == {**TAGGED.headers, "x-left": "9", "date": "now"}
 
 
-async def test_a_new_answer_takes_the_place_of_the_old_one() -> None:
+async def test_new_answer_replaces_the_cached_one() -> None:
     exchange = ScriptedExchange(TAGGED, said({"n": 2}, etag='"two"'), UNCHANGED)
     revalidating = Revalidating(exchange)
     for _ in range(2):
@@ -41,7 +41,7 @@ async def test_a_new_answer_takes_the_place_of_the_old_one() -> None:
     assert tag_of(exchange) == '"two"'
 
 
-async def test_only_the_same_call_is_asked_for_by_its_tag() -> None:
+async def test_only_the_same_call_is_revalidated() -> None:
     exchange = ScriptedExchange(TAGGED)
     revalidating = Revalidating(exchange)
     await revalidating(asking(headers={"authorization": "a"}), math.inf)
@@ -55,7 +55,7 @@ async def test_only_the_same_call_is_asked_for_by_its_tag() -> None:
         assert tag_of(exchange) is None
 
 
-async def test_what_has_no_tag_failed_or_is_long_is_not_kept() -> None:
+async def test_untagged_failed_or_long_answers_are_not_cached() -> None:
     for answer in (OK, said({}, 404, etag='"x"'), said(b"x" * (ANSWER_BYTES_MAX + 1), etag='"x"'), said({}, etag="")):
         exchange = ScriptedExchange(answer)
         revalidating = Revalidating(exchange)
@@ -64,11 +64,11 @@ async def test_what_has_no_tag_failed_or_is_long_is_not_kept() -> None:
             assert tag_of(exchange) is None
 
 
-async def test_an_answer_that_nobody_asked_for_by_a_tag_stays_what_it_is() -> None:
+async def test_unexpected_304_is_returned_unchanged() -> None:
     assert await Revalidating(ScriptedExchange(UNCHANGED))(asking(), math.inf) == UNCHANGED
 
 
-async def test_what_is_kept_is_bounded_and_the_last_used_stays() -> None:
+async def test_cache_is_bounded_and_keeps_the_last_used() -> None:
     exchange = ScriptedExchange(script=lambda call: UNCHANGED if "if-none-match" in dict(call.headers) else TAGGED)
     key = _Asked(asking("/a").origin, "/a", asking("/a").headers)
     revalidating = Revalidating(exchange, bytes_max=3 * _bytes_of(key, TAGGED))
@@ -82,8 +82,8 @@ async def test_what_is_kept_is_bounded_and_the_last_used_stays() -> None:
 
 
 @pytest.mark.critical
-async def test_headers_and_targets_count_for_the_bound() -> None:
-    """Goal: an upstream that a caller runs cannot fill the memory with headers, each of which takes an object."""
+async def test_headers_and_targets_count_towards_the_bound() -> None:
+    """Goal: a caller's upstream cannot fill the memory with headers, each of which is an object."""
     many = {f"x-{number}": "v" * (number % 50) for number in range(200)}
     revalidating = Revalidating(ScriptedExchange(TAGGED), bytes_max=1_000_000)
     gc.collect()

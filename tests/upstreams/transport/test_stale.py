@@ -1,4 +1,4 @@
-"""Kept connections that the peer gave up, and when a call may be sent again; over real sockets."""
+"""Kept connections that the peer closed, and when a call may be resent; over real sockets."""
 
 import httpx
 import pytest
@@ -9,7 +9,7 @@ from upstreams.transport.pooled import open_transport
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "POST", "PATCH"])
-async def test_a_connection_that_the_peer_closed_while_idle_is_replaced_for_every_method(method: str):
+async def test_connection_closed_while_idle_is_replaced_for_every_method(method: str):
     with trio.fail_after(5):
         async with open_upstream_server(once(reply())) as server, open_transport() as transport:
             for number in range(1, 4):
@@ -25,7 +25,7 @@ async def _closes_on_the_second_request(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-async def test_an_idempotent_call_that_a_kept_connection_swallowed_is_sent_once_more(method: str):
+async def test_idempotent_call_on_a_broken_kept_connection_is_resent(method: str):
     with trio.fail_after(5):
         async with open_upstream_server(_closes_on_the_second_request) as server, open_transport() as transport:
             await transport.exchange(server.call(method=method, body=b"x"))
@@ -35,7 +35,7 @@ async def test_an_idempotent_call_that_a_kept_connection_swallowed_is_sent_once_
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "REPORT"])
-async def test_a_call_with_effects_is_never_sent_twice(method: str):
+async def test_call_with_effects_is_never_resent(method: str):
     with trio.fail_after(5):
         async with open_upstream_server(_closes_on_the_second_request) as server, open_transport() as transport:
             await transport.exchange(server.call())
@@ -44,7 +44,7 @@ async def test_a_call_with_effects_is_never_sent_twice(method: str):
             assert len(server.requests) == 2
 
 
-async def test_it_is_sent_once_more_and_not_more_often():
+async def test_call_is_resent_at_most_once():
     async def script(peer: Peer) -> None:
         await peer.request()
         if peer.number == 1:
@@ -59,7 +59,7 @@ async def test_it_is_sent_once_more_and_not_more_often():
             assert len(server.requests) == 3
 
 
-async def test_a_fresh_connection_is_not_given_a_second_try():
+async def test_call_on_a_fresh_connection_is_not_resent():
     with trio.fail_after(5):
         async with open_upstream_server(once()) as server, open_transport() as transport:
             with pytest.raises(httpx.RemoteProtocolError):
@@ -67,7 +67,7 @@ async def test_a_fresh_connection_is_not_given_a_second_try():
             assert len(server.requests) == 1
 
 
-async def test_nothing_is_sent_again_once_a_byte_of_the_answer_was_there():
+async def test_call_is_not_resent_after_the_first_answer_byte():
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.send(reply())
@@ -84,8 +84,8 @@ async def test_nothing_is_sent_again_once_a_byte_of_the_answer_was_there():
 
 @pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_races_with_a_peer_that_closes_after_each_answer(method: str, reset: bool):
-    """Goal: a GET never fails and no POST is processed twice. Method: the server closes at ever different moments."""
+async def test_closing_peer_never_fails_a_get_or_repeats_a_post(method: str, reset: bool):
+    """Goal: a GET never fails and no POST is processed twice. Method: the server closes at varying moments."""
     processed: list[bytes] = []
 
     async def script(peer: Peer) -> None:
@@ -112,8 +112,8 @@ async def test_races_with_a_peer_that_closes_after_each_answer(method: str, rese
     assert len(set(processed)) == len(processed) == 400 - failures
 
 
-async def test_unasked_bytes_on_an_idle_connection_cost_the_connection():
-    """A server that says 408 to a silent client must not have that read as the next answer."""
+async def test_unexpected_bytes_close_an_idle_connection():
+    """A server that sends 408 to a silent client must not have it parsed as the next answer."""
 
     read, said = trio.Semaphore(0), trio.Semaphore(0)
 

@@ -1,4 +1,4 @@
-"""The transport to targets that users name: checked addresses, and answers whose start is enough."""
+"""The transport to targets that users name: checked addresses, and answers of which only the start is read."""
 
 import ssl
 from contextlib import nullcontext
@@ -17,8 +17,8 @@ CAP = 1_000
 POST_AGAIN = frozenset({"POST"})
 
 
-async def test_a_connection_goes_to_the_address_and_names_the_host() -> None:
-    """Method: the host's name has no meaning, so that anything else than the address fails."""
+async def test_connection_goes_to_the_address_and_names_the_host() -> None:
+    """Method: the host name does not resolve, so that only the address can work."""
     authority = trustme.CA()
     client_tls, server_tls = ssl.create_default_context(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.configure_trust(client_tls)
@@ -39,7 +39,7 @@ async def test_a_connection_goes_to_the_address_and_names_the_host() -> None:
                 await transport.exchange(HttpCall("GET", origin._replace(address=""), "/"))
 
 
-async def test_connections_to_different_addresses_of_a_host_are_kept_apart() -> None:
+async def test_connections_to_different_addresses_are_separate() -> None:
     with trio.fail_after(5):
         async with open_upstream_server(always(reply(b"ok"))) as server, open_transport() as transport:
             first = server.origin._replace(host="a.invalid", address="127.0.0.1")
@@ -50,7 +50,7 @@ async def test_connections_to_different_addresses_of_a_host_are_kept_apart() -> 
 
 
 async def start_of(*pieces: bytes, method: str = "POST") -> tuple[HttpAnswer, int]:
-    """The part of an answer in these pieces that is read, and how many connections two calls took."""
+    """Return the part of an answer in these pieces that is read, and the number of connections for two calls."""
     with trio.fail_after(5):
         async with (
             open_upstream_server(always(*pieces)) as server,
@@ -79,7 +79,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
         ((reply(b"?", "Content-Encoding: enigma"),), b"?", 1),
     ],
 )
-async def test_a_body_is_cut_at_the_cap_at_the_cost_of_the_connection(
+async def test_truncated_body_closes_the_connection(
     pieces: tuple[bytes, ...], body: bytes | None, connections: int
 ) -> None:
     answer, opened = await start_of(*pieces)
@@ -90,13 +90,13 @@ async def test_a_body_is_cut_at_the_cap_at_the_cost_of_the_connection(
 @pytest.mark.parametrize(
     "head", [b"HTTP/1.1 200 OK\r\nX: " + b"x" * 99_000, b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 20_000]
 )
-async def test_a_head_that_is_too_long_is_still_refused(head: bytes) -> None:
-    """Method: longer than the cap and one read, which is all that is promised."""
+async def test_oversized_head_is_refused(head: bytes) -> None:
+    """Method: longer than the limit plus one read, which is all that is promised."""
     with pytest.raises(httpx.RemoteProtocolError, match="longer"):
         await start_of(head, b"\r\n\r\n")
 
 
-async def test_a_post_is_sent_again_where_it_may_be_when_the_kept_connection_breaks() -> None:
+async def test_repeatable_post_is_resent_on_a_broken_kept_connection() -> None:
     async def script(peer: Peer) -> None:
         await peer.request()
         if peer.number == 1:
@@ -111,7 +111,7 @@ async def test_a_post_is_sent_again_where_it_may_be_when_the_kept_connection_bre
             assert (bodies, server.connections) == ([b"first", b"again"], 2)
 
 
-async def test_a_post_on_a_fresh_connection_is_never_sent_again() -> None:
+async def test_post_on_a_fresh_connection_is_not_resent() -> None:
     with trio.fail_after(5):
         async with open_upstream_server(once()) as server, open_transport(repeats=POST_AGAIN) as transport:
             with pytest.raises(httpx.RemoteProtocolError):

@@ -1,6 +1,6 @@
-"""Work in a thread: its result, its failure, and that nothing of a failure is left once it was caught.
+"""Work in a thread: its result, its failure, and no leftovers after a failure was caught.
 
-Method: with the garbage collector off an object lives on only where a cycle, or something that is alive, leads to it.
+Method: with garbage collection off, an object survives only if a cycle or a live object refers to it.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ def failing(made: Made) -> Callable[[], object]:
     return work
 
 
-async def test_the_result_of_work_is_returned() -> None:
+async def test_result_of_work_is_returned() -> None:
     assert await run_in_thread(lambda: 7, trio.CapacityLimiter(1)) == 7
 
 
-async def test_a_failure_in_a_thread_leaves_nothing_behind() -> None:
+async def test_failure_in_a_thread_leaves_no_cycle() -> None:
     made: Made = []
     with pytest.raises(UnexpectedBody):
         await run_in_thread(failing(made), trio.CapacityLimiter(1))
@@ -92,7 +92,7 @@ def together(made: Made) -> Read:
 @pytest.mark.parametrize("length", [2, LONG_BYTES + 1])
 @pytest.mark.parametrize("of", [alone, together])
 @pytest.mark.parametrize("fallbacks", [0, 1])
-async def test_a_read_that_fails_leaves_nothing_behind(of: Callable[[Made], Read], fallbacks: int, length: int) -> None:
+async def test_failed_read_leaves_no_cycle(of: Callable[[Made], Read], fallbacks: int, length: int) -> None:
     made: Made = []
     body = said(b"x" * 5 if of is together else b'["%b"]' % (b"x" * (length - 4)))
     source = source_over(ScriptedExchange(script=lambda _call: body), rules=Rules(retries=0))

@@ -1,4 +1,4 @@
-"""The same exchange under TLS, and by way of an egress."""
+"""The same exchange under TLS, and through an egress."""
 
 import socket
 import ssl
@@ -37,9 +37,7 @@ def _server_tls(authority: trustme.CA, name: str = "127.0.0.1") -> ssl.SSLContex
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_calls_under_tls_share_a_connection(
-    authority: trustme.CA, client_tls: ssl.SSLContext, version: ssl.TLSVersion
-):
+async def test_tls_calls_share_a_connection(authority: trustme.CA, client_tls: ssl.SSLContext, version: ssl.TLSVersion):
     server_tls = _server_tls(authority)
     server_tls.minimum_version = server_tls.maximum_version = version
     with trio.fail_after(5):
@@ -52,9 +50,7 @@ async def test_calls_under_tls_share_a_connection(
             assert server.connections == 1
 
 
-async def test_an_authority_that_the_system_trusts_is_trusted(
-    authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+async def test_system_authority_is_trusted(authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Method: OpenSSL's own variable names a file instead of the system's."""
     trusted = tmp_path / "authority.pem"
     with trio.fail_after(5):
@@ -81,7 +77,7 @@ async def test_long_bodies_pass_both_ways_under_tls(authority: trustme.CA, clien
             assert server.connections == 1
 
 
-async def test_a_closed_connection_under_tls_is_replaced(authority: trustme.CA, client_tls: ssl.SSLContext):
+async def test_closed_tls_connection_is_replaced(authority: trustme.CA, client_tls: ssl.SSLContext):
     with trio.fail_after(5):
         async with (
             open_upstream_server(once(reply(b"ok")), _server_tls(authority)) as server,
@@ -92,10 +88,8 @@ async def test_a_closed_connection_under_tls_is_replaced(authority: trustme.CA, 
             assert server.connections == 5
 
 
-async def test_what_a_peer_sends_behind_an_answer_under_tls_is_not_the_next_answer(
-    authority: trustme.CA, client_tls: ssl.SSLContext
-):
-    """The surplus travels in a TLS record of its own, in the same TCP segment or in a later one."""
+async def test_surplus_bytes_under_tls_are_not_the_next_answer(authority: trustme.CA, client_tls: ssl.SSLContext):
+    """The surplus is in its own TLS record, in the same TCP segment or in a later one."""
     with trio.fail_after(5):
         async with (
             open_upstream_server(always(reply(b"real"), reply(b"surplus")), _server_tls(authority)) as server,
@@ -107,8 +101,9 @@ async def test_what_a_peer_sends_behind_an_answer_under_tls_is_not_the_next_answ
             assert server.connections == 5
 
 
-async def test_late_words_of_tls_itself_do_not_cost_the_connection(authority: trustme.CA, client_tls: ssl.SSLContext):
-    """Like a session ticket behind the answer; here a request for the client's certificate, which comes at will."""
+async def test_late_tls_records_keep_the_connection(authority: trustme.CA, client_tls: ssl.SSLContext):
+    """Like a session ticket after the answer; here a request for the client's certificate, which can be sent at any
+    time."""
     server_tls = _server_tls(authority)
     server_tls.verify_mode = ssl.CERT_OPTIONAL
     client = ssl.create_default_context()
@@ -139,7 +134,7 @@ async def test_late_words_of_tls_itself_do_not_cost_the_connection(authority: tr
             assert transport.statistics().origins[origin].opened == 1
 
 
-async def test_a_peer_with_another_name_is_refused(authority: trustme.CA, client_tls: ssl.SSLContext):
+async def test_peer_with_another_name_is_refused(authority: trustme.CA, client_tls: ssl.SSLContext):
     with trio.fail_after(5):
         async with (
             open_upstream_server(echo_target, _server_tls(authority, "other.example")) as server,
@@ -151,7 +146,7 @@ async def test_a_peer_with_another_name_is_refused(authority: trustme.CA, client
             assert transport.statistics().origins == {}
 
 
-async def test_a_peer_that_nobody_vouches_for_is_refused_by_default(authority: trustme.CA):
+async def test_untrusted_peer_is_refused_by_default(authority: trustme.CA):
     with trio.fail_after(5):
         async with (
             open_upstream_server(echo_target, _server_tls(authority)) as server,
@@ -161,7 +156,7 @@ async def test_a_peer_that_nobody_vouches_for_is_refused_by_default(authority: t
                 await transport.exchange(server.call())
 
 
-async def test_the_name_is_announced_to_the_peer(authority: trustme.CA, client_tls: ssl.SSLContext):
+async def test_server_name_is_sent_to_the_peer(authority: trustme.CA, client_tls: ssl.SSLContext):
     names: list[str | None] = []
     server_tls = _server_tls(authority, "localhost")
     server_tls.sni_callback = lambda _socket, name, _context: names.append(name)
@@ -175,7 +170,7 @@ async def test_the_name_is_announced_to_the_peer(authority: trustme.CA, client_t
     assert names == ["localhost"]
 
 
-async def test_a_peer_that_does_not_speak_tls_is_a_connect_error(client_tls: ssl.SSLContext):
+async def test_peer_without_tls_is_a_connect_error(client_tls: ssl.SSLContext):
     async def script(peer: Peer) -> None:
         await peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await trio.sleep(0.05)
@@ -186,7 +181,7 @@ async def test_a_peer_that_does_not_speak_tls_is_a_connect_error(client_tls: ssl
                 await transport.exchange(server.call()._replace(origin=server.origin._replace(scheme="https")))
 
 
-async def test_a_call_under_tls_may_be_cut_off_at_any_moment(authority: trustme.CA, client_tls: ssl.SSLContext):
+async def test_tls_call_can_be_cancelled_at_any_step(authority: trustme.CA, client_tls: ssl.SSLContext):
     async def script(peer: Peer) -> None:
         while True:
             await peer.request()
@@ -217,7 +212,7 @@ async def test_a_call_under_tls_may_be_cut_off_at_any_moment(authority: trustme.
         (Origin("http", "::1", 8080), "/[::1]:8080/v1?q=%20"),
     ],
 )
-async def test_an_egress_gets_every_call_with_its_host_in_the_path(prefix: str, origin: Origin, path: str):
+async def test_egress_receives_calls_with_the_host_in_the_path(prefix: str, origin: Origin, path: str):
     with trio.fail_after(5):
         async with (
             open_upstream_server(echo_target) as server,
@@ -228,9 +223,7 @@ async def test_an_egress_gets_every_call_with_its_host_in_the_path(prefix: str, 
             assert f"\r\nHost: 127.0.0.1:{server.origin.port}\r\n".encode() in server.requests[0]
 
 
-async def test_an_egress_may_be_under_tls_and_its_connections_serve_all_hosts(
-    authority: trustme.CA, client_tls: ssl.SSLContext
-):
+async def test_egress_can_use_tls_and_shares_connections(authority: trustme.CA, client_tls: ssl.SSLContext):
     with trio.fail_after(5):
         async with (
             open_upstream_server(echo_target, _server_tls(authority)) as server,
@@ -242,7 +235,7 @@ async def test_an_egress_may_be_under_tls_and_its_connections_serve_all_hosts(
             assert server.connections == 1
 
 
-async def test_an_egress_must_be_a_url():
+async def test_egress_must_be_a_url():
     with pytest.raises(httpx.UnsupportedProtocol):
         async with open_transport(egress="egress.example"):
             pass

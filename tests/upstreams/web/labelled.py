@@ -1,7 +1,7 @@
-"""Pages of our own making whose main text is known: ten layouts that mirror the markup of real systems, three scripts.
+"""Generated pages with known main text: ten layouts that mirror the markup of real systems, in three scripts.
 
-Each page is made of a seed: words are invented, sentences are of real lengths, and around the text stands all that such
-systems put there: menus, banners, boxes in the middle of the text, comments, related pages, footers.
+Each page is generated from a seed: words are invented, sentences have realistic lengths, and the text is surrounded by
+the usual parts of such systems: menus, banners, boxes inside the text, comments, related pages, footers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SCRIPTS = {"latin": (_LATIN, "en"), "cyrillic": (_CYRILLIC, "ru"), "han": (_HAN,
 
 @dataclass(slots=True)
 class Writer:
-    """Writes sentences in one script, and knows what was written as the main text."""
+    """Writes sentences in one script, and records what was written as the main text."""
 
     rng: Random
     script: str
@@ -76,7 +76,7 @@ class Writer:
         return escape(text)
 
     def linked(self, text: str) -> str:
-        """Main text in which some words are a link or stand out."""
+        """Return main text with some words linked or emphasized."""
         self.truth.append(text)
         if self.script == "han" or text.count(" ") < 8:
             return escape(text)
@@ -93,7 +93,7 @@ Body = Iterator[str]
 
 
 def _blocks(w: Writer, count: int, *, inner: Callable[[Writer], str] | None = None) -> Iterable[str]:
-    """Paragraphs, headings, lists and quotes of an article; `inner` is a foreign box in the midst of them."""
+    """Return paragraphs, headings, lists and quotes of an article; `inner` is an unrelated box in the middle."""
     for place in range(count):
         if place and place % 4 == 0:
             yield f"<h2>{w.main(w.title())}</h2>"
@@ -116,7 +116,7 @@ def _menu(w: Writer, count: int = 8, tag: str = "nav", name: str = "main-menu") 
 
 
 def _cards(w: Writer, count: int, name: str) -> str:
-    """Related pages, each with a teaser that reads like a text."""
+    """Return related pages, each with a teaser that reads like text."""
     cards = "".join(
         f'<div class="card"><a href="/a/{place}"><img src="/t{place}.jpg" alt=""><h3>{escape(w.title())}</h3></a>'
         f"<p>{escape(w.sentence())}</p><time>3 May</time></div>"
@@ -268,7 +268,7 @@ def shop(w: Writer, title: str) -> str:
 
 
 def divs(w: Writer, title: str) -> str:
-    """A site of a builder: nothing but divs, paragraphs parted by breaks."""
+    """Return the page of a site builder: only divs, with paragraphs separated by breaks."""
     parts = [w.linked(w.paragraph()) for _ in range(w.rng.randint(5, 10))]
     text = "<br><br>".join(parts)
     body = (
@@ -321,7 +321,7 @@ def questions(w: Writer, title: str) -> str:
 
 
 def letter(w: Writer, title: str) -> str:
-    """A newsletter's page: subtitle, buttons between the paragraphs, a wall of other letters."""
+    """Return the page of a newsletter: a subtitle, buttons between the paragraphs, a list of other letters."""
 
     def button(w: Writer) -> str:
         return f'<div class="subscription-widget-wrap"><p>{escape(w.sentence())}</p><form><input><button>Subscribe</button></form></div>'
@@ -353,7 +353,7 @@ LAYOUTS: dict[str, Callable[[Writer, str], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A page and its main text; the title is neither right nor wrong."""
+    """A page and its main text; the title counts neither as right nor as wrong."""
 
     name: str
     layout: str
@@ -363,7 +363,7 @@ class Labelled:
 
 
 def labelled_pages(each: int = 4) -> Iterator[Labelled]:
-    """`each` pages of every layout in every script."""
+    """Return `each` pages of every layout in every script."""
     for layout, make in LAYOUTS.items():
         for script in SCRIPTS:
             for number in range(each):
@@ -379,21 +379,21 @@ SHINGLE = 4
 
 
 def shingles(text: str) -> Counter[tuple[str, ...]]:
-    """The runs of four words (of Han, of four characters) in a text."""
+    """Return the runs of four words (for Han, of four characters) in a text."""
     words = _TOKENS.findall(text.lower())
     return Counter(tuple(words[at : at + SHINGLE]) for at in range(max(1, len(words) - SHINGLE + 1)))
 
 
 @dataclass(slots=True)
 class Score:
-    """Right, wrong and missing shares of texts, each page counting alike."""
+    """The right, wrong and missing shares of texts; each page has the same weight."""
 
     right: float = 0.0
     wrong: float = 0.0
     missing: float = 0.0
 
     def add(self, truth: str, found: str) -> float:
-        """Count one page; its own F1."""
+        """Count one page, and return its own F1."""
         due, came = shingles(truth), shingles(found)
         right = sum((due & came).values())
         wrong, missing = sum(came.values()) - right, sum(due.values()) - right

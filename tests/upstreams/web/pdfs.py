@@ -1,4 +1,4 @@
-"""PDFs made by hand, each page with some lines of text."""
+"""Handmade PDFs, with some lines of text on each page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def pdf_of(pages: Sequence[str], title: str = "") -> bytes:
-    """A PDF with one line of text a page, or none where it is empty."""
+    """Return a PDF with one line of text per page, or none if the line is empty."""
     kids = " ".join(f"{4 + 2 * place} 0 R" for place in range(len(pages)))
     objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",

@@ -1,11 +1,12 @@
-"""How well the main text of pages is found, beside the library as it comes: ours, the recorded pages, and any benchmark.
+"""Measures how well the main text of pages is found, compared with the library alone: on our own pages, the recorded
+pages, and any benchmark.
 
     python -m tests.upstreams.web.quality
     python -m tests.upstreams.web.quality FOLDER
 
-FOLDER is in the form of the public benchmark of article extraction: `ground-truth.json` is an object of
-`{"articleBody": ...}` by id, `html/ID.html.gz` are the pages. F1 is of the mean precision and the mean recall of the
-runs of four words, each page counting alike.
+FOLDER has the format of the public benchmark of article extraction: `ground-truth.json` is an object of
+`{"articleBody": ...}` by id, `html/ID.html.gz` are the pages. F1 is computed from the mean precision and the mean
+recall of the runs of four words; each page has the same weight.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _runs(text: str) -> Counter[tuple[str, ...]]:
 
 
 def ours(page: bytes) -> str:
-    """The text that scrape gives with `formats=text`; none where it says that there is none."""
+    """Return the text of scrape with `formats=text`; empty if it reports none."""
     wanted = {"formats": ["text"], "is_file": True}
     try:
         return read_document(page, "text/html", "https://e.org/", "https://e.org/", wanted)["text"] or ""
@@ -73,7 +74,7 @@ def ours(page: bytes) -> str:
 
 
 def theirs(page: bytes, **setting: Any) -> str:
-    """The text that Trafilatura gives with a setting of its own."""
+    """Return the text of Trafilatura with a setting of its own."""
     return extract(page, include_comments=False, **setting) or ""
 
 
@@ -87,13 +88,13 @@ READERS: Final[dict[str, Read]] = {
 
 
 def labelled() -> Iterator[tuple[bytes, str]]:
-    """The pages of our own making."""
+    """Return the generated pages."""
     for page in labelled_pages():
         yield f'<meta charset="utf-8">{page.html}'.encode(), page.truth
 
 
 def recorded() -> Iterator[tuple[bytes, str]]:
-    """Real pages with the content that another reader's authors expect."""
+    """Return real pages with the content that the authors of another parser expect."""
     for folder in sorted((RECORDINGS / "readability").iterdir()):
         yield (folder / "source.html").read_bytes(), as_text(page_tree((folder / "expected.html").read_text()))
 
@@ -105,7 +106,7 @@ def benchmark(folder: Path) -> Iterator[tuple[bytes, str]]:
 
 
 def quality(pages: Iterator[tuple[bytes, str]]) -> dict[str, Quality]:
-    """How well each reader reads these pages."""
+    """Return how well each reader reads these pages."""
     found = {name: Quality() for name in READERS}
     for page, truth in pages:
         for name, read in READERS.items():
@@ -114,7 +115,7 @@ def quality(pages: Iterator[tuple[bytes, str]]) -> dict[str, Quality]:
 
 
 def segments(read: Read) -> tuple[int, int]:
-    """The number of texts that recorded pages must give and do not, and of those that they must not and do."""
+    """Return how many required texts recorded pages lack, and how many forbidden ones they have."""
     missing = wrong = 0
     folder = RECORDINGS / "trafilatura_eval"
     for row in json.loads(next(folder.glob("*.json")).read_text()).values():

@@ -1,4 +1,4 @@
-"""Pages of private space: no spelling, redirect, sitemap or name server leads a node there (issue 21)."""
+"""Pages in private space: no spelling, redirect, sitemap or name server leads a node there (issue 21)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LONG_S = 60.0
 
 @asynccontextmanager
 async def open_web(exchange: ScriptedExchange, resolve: Any) -> AsyncIterator[Site]:
-    """The web as a node runs it, over this exchange."""
+    """The web platform of a node, over this exchange."""
 
     @asynccontextmanager
     async def open_exchange(**_settings: Any) -> AsyncIterator[Any]:
@@ -68,8 +68,8 @@ def addresses(exchange: ScriptedExchange) -> list[str]:
     return [call.origin.address for call in exchange.calls]
 
 
-async def test_no_writing_of_a_private_target_is_called() -> None:
-    """Slips behind a public host are mended, as browsers do; then that host is called, and no other."""
+async def test_private_target_is_never_called_in_any_spelling() -> None:
+    """Errors after a public host are repaired as in browsers; then only that host is called."""
     for evasion, reason in EVASIONS.items():
         for url in (evasion, evasion.replace("https:", "http:", 1)):
             exchange = ScriptedExchange(*[ABSENT] * 9)
@@ -82,7 +82,7 @@ async def test_no_writing_of_a_private_target_is_called() -> None:
 
 
 @pytest.mark.parametrize("found", [[address] for address in PRIVATE] + [[PUBLIC, PRIVATE[0]]])
-async def test_a_name_with_a_private_address_is_not_called(found: Sequence[str]) -> None:
+async def test_name_with_a_private_address_is_not_called(found: Sequence[str]) -> None:
     exchange = ScriptedExchange(PAGE)
     async with open_web(exchange, Resolver(found)) as site:
         for url in ("https://a.example.org/", "http://a.example.org:8080/"):
@@ -91,8 +91,8 @@ async def test_a_name_with_a_private_address_is_not_called(found: Sequence[str])
     assert exchange.calls == []
 
 
-async def test_the_connection_goes_to_the_address_that_was_checked_whatever_the_name_means_by_then() -> None:
-    """Goal: DNS rebinding. Method: each further look-up of the name leads inside; robots file and page go to the first."""
+async def test_connection_goes_to_the_checked_address() -> None:
+    """Goal: DNS rebinding. Method: later lookups return a private address; robots file and page use the first one."""
     exchange, resolver = ScriptedExchange(ABSENT, PAGE), Resolver([PUBLIC], ["127.0.0.1"])
     async with open_web(exchange, resolver) as site:
         await read(site, "http://a.example.org/")
@@ -100,8 +100,8 @@ async def test_the_connection_goes_to_the_address_that_was_checked_whatever_the_
     assert len(resolver.asked) == 1
 
 
-async def test_a_name_that_leads_inside_later_is_refused_then(autojump_clock: Any) -> None:
-    """Method: the page redirects to itself, so that no worker process is in play while the clock jumps."""
+async def test_name_that_becomes_private_is_refused_then(autojump_clock: Any) -> None:
+    """Method: the page redirects to itself, so that no worker process is involved while the clock jumps."""
     circle = HttpAnswer(302, {"location": "/"}, b"")
     exchange, resolver = ScriptedExchange(ABSENT, *[circle] * 20), Resolver([PUBLIC], ["127.0.0.1"])
     async with open_web(exchange, resolver) as site:
@@ -116,7 +116,7 @@ async def test_a_name_that_leads_inside_later_is_refused_then(autojump_clock: An
 
 
 @pytest.mark.parametrize("location", [f"http://[{one}]/" if ":" in one else f"http://{one}/" for one in PRIVATE])
-async def test_no_redirect_leads_inside_neither_by_address_nor_by_name(location: str) -> None:
+async def test_redirect_to_private_space_is_refused(location: str) -> None:
     for target in (location, "http://inside.example.org/"):
         away = HttpAnswer(302, {"location": target}, b"")
         exchange = ScriptedExchange(ABSENT, away, PAGE, PAGE)
@@ -126,7 +126,7 @@ async def test_no_redirect_leads_inside_neither_by_address_nor_by_name(location:
         assert addresses(exchange) == [PUBLIC, PUBLIC]
 
 
-async def test_a_redirect_of_the_robots_file_does_not_lead_inside_either() -> None:
+async def test_robots_redirect_to_private_space_is_refused() -> None:
     exchange = ScriptedExchange(HttpAnswer(301, {"location": "http://127.0.0.1/robots.txt"}, b""), PAGE)
     async with open_web(exchange, Resolver([PUBLIC])) as site:
         with pytest.raises(UpstreamFailed):
@@ -134,7 +134,7 @@ async def test_a_redirect_of_the_robots_file_does_not_lead_inside_either() -> No
     assert addresses(exchange) == [PUBLIC]
 
 
-async def test_a_redirect_to_another_public_host_is_checked_and_pinned_by_itself() -> None:
+async def test_redirect_to_a_public_host_is_checked_separately() -> None:
     away = HttpAnswer(302, {"location": "http://b.example.org:8080/x"}, b"")
     exchange = ScriptedExchange(ABSENT, away, ABSENT, PAGE)
     async with open_web(exchange, Resolver([PUBLIC], [OTHER_PUBLIC])) as site:
@@ -148,12 +148,12 @@ def robots(*lines: str) -> HttpAnswer:
 
 
 def targets(*outside: str) -> list[str]:
-    """Every writing of a private target, each private address, and these."""
+    """Every spelling of a private target, each private address, and these."""
     private = [f"http://[{one}]/" if ":" in one else f"http://{one}/" for one in PRIVATE]
     return [*EVASIONS, *private, *outside]
 
 
-async def test_no_sitemap_leads_inside_by_its_address_a_redirect_an_index_or_its_name() -> None:
+async def test_sitemap_cannot_lead_to_private_space() -> None:
     """Method: robots files that name every evasion; sitemaps that redirect there; indexes that list them."""
     inside = "http://inside.example.org/sitemap.xml"
 
@@ -178,8 +178,8 @@ async def test_no_sitemap_leads_inside_by_its_address_a_redirect_an_index_or_its
             assert {call.origin.host for call in exchange.calls} <= {"a.example.org", "example.com"}
 
 
-async def test_no_link_of_a_crawl_leads_inside_by_any_writing() -> None:
-    """Method: each evasion as a link, in the spelling that a crawl would keep, is read as its steps are."""
+async def test_crawl_link_cannot_lead_to_private_space() -> None:
+    """Method: each evasion as a link, in the spelling that a crawl would keep, is read like the steps of a crawl."""
     bounds, kept = CrawlBounds("https://a.example.org/", 1_000, external=True, backward=True), 0
     for link in targets("http://inside.example.org/"):
         page = LinkRules(bounds).page_of(link)
@@ -197,7 +197,7 @@ async def test_no_link_of_a_crawl_leads_inside_by_any_writing() -> None:
 
 
 @pytest.mark.parametrize(("lines", "apart_s"), [(("Crawl-delay: 5",), 5.0), (("Request-rate: 1/7",), 7.0)])
-async def test_calls_to_a_host_are_as_far_apart_as_its_robots_file_wants(
+async def test_calls_to_a_host_respect_its_crawl_delay(
     autojump_clock: Any, lines: Sequence[str], apart_s: float
 ) -> None:
     exchange = ScriptedExchange(robots(*lines), ABSENT)
@@ -210,7 +210,7 @@ async def test_calls_to_a_host_are_as_far_apart_as_its_robots_file_wants(
     assert [round(later - sooner, 3) >= apart_s for sooner, later in pairwise(pages)] == [True] * 3
 
 
-async def test_who_would_have_to_wait_too_long_for_a_host_is_told_for_how_long(autojump_clock: Any) -> None:
+async def test_call_with_too_long_a_delay_is_refused_with_the_wait(autojump_clock: Any) -> None:
     """A delay counts up to 30 s; a crawl waits for it."""
     exchange = ScriptedExchange(robots("Crawl-delay: 900"), ABSENT)
     async with open_web(exchange, Resolver([PUBLIC])) as site:

@@ -1,4 +1,5 @@
-"""web/map over HTTP: a site's pages by its sitemaps, of each form and bounded, and by the links of its page."""
+"""web/map over HTTP: the pages of a site from its sitemaps, in every format and bounded, and from the links of its
+page."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def read(raw: bytes, **scope: Any) -> list[str]:
 LINKS = '<a href="/linked">The linked page</a><a href="b?x=1#y">B</a><a href="https://else.example.net/">Else</a><a href="mailto:a@b">M</a>'
 
 
-async def test_a_site_is_mapped_by_the_sitemaps_that_its_robots_file_names_and_by_its_links(tmp_path: Path) -> None:
+async def test_site_is_mapped_by_sitemaps_from_robots_and_links(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answers: Mapping[str, Told] = {
             "/robots.txt": robots(f"{SITE}/index.xml", "/plain.txt"),
@@ -83,7 +84,7 @@ async def test_a_site_is_mapped_by_the_sitemaps_that_its_robots_file_names_and_b
         await node.assert_sound()
 
 
-async def test_a_site_without_a_sitemap_is_mapped_by_the_links_of_its_page(tmp_path: Path) -> None:
+async def test_site_without_a_sitemap_is_mapped_by_links(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         serve(node, {"/": Told(200, LINKS.encode(), HTML)})
         assert paths(await map_(node)) == ["/linked", "/b"]
@@ -93,7 +94,7 @@ async def test_a_site_without_a_sitemap_is_mapped_by_the_links_of_its_page(tmp_p
         assert (absent.status, absent.json["credits_used"]) == (404, 0)
 
 
-async def test_a_page_of_nothing_is_told_where_no_sitemap_has_its_site(tmp_path: Path) -> None:
+async def test_empty_page_is_reported_without_a_sitemap(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         serve(node, {"/": Told(200, b"<!-- a note -->", HTML)})
         empty = await map_(node)
@@ -103,7 +104,7 @@ async def test_a_page_of_nothing_is_told_where_no_sitemap_has_its_site(tmp_path:
         assert paths(await map_(node, fresh="true")) == ["/a"]
 
 
-async def test_a_sitemap_that_leads_inside_is_not_read(tmp_path: Path) -> None:
+async def test_sitemap_in_private_space_is_not_read(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         inside = (
             "http://127.0.0.1/s.xml",
@@ -121,7 +122,7 @@ async def test_a_sitemap_that_leads_inside_is_not_read(tmp_path: Path) -> None:
         assert {asked.partition("/")[0] for asked in node.upstream.requests} == {HOST}
 
 
-def test_a_sitemap_is_read_in_any_form_and_up_to_its_bound() -> None:
+def test_sitemap_of_any_form_is_read_up_to_its_limit() -> None:
     many = [f"{SITE}/{number}" for number in range(ENTRIES_MAX + 10)]
     assert len(read(urlset(*many), limit=10**6)) == ENTRIES_MAX
     assert len(read("\n".join(many).encode(), limit=10**6)) == ENTRIES_MAX
@@ -143,7 +144,7 @@ def test_a_sitemap_is_read_in_any_form_and_up_to_its_bound() -> None:
     assert read(bomb) == []
 
 
-def test_the_pages_that_fit_more_words_come_first() -> None:
+def test_pages_matching_more_words_come_first() -> None:
     places = [
         f"{SITE}/{path}" for path in ("about", "garden-tools", "tools", "blog/the-garden-in-spring", "gardening/tools")
     ]
@@ -153,7 +154,7 @@ def test_the_pages_that_fit_more_words_come_first() -> None:
     assert fitness(["garden"], f"{SITE}/x", "Our Garden") > fitness(["garden"], f"{SITE}/gardening", "") > 0
 
 
-def test_a_host_belongs_to_a_site_whole_or_not_at_all() -> None:
+def test_host_belongs_to_a_site_completely_or_not() -> None:
     scope = Scope(host=f"www.{HOST}")
     inside: Iterable[str] = (f"{SITE}/", f"https://www.{HOST}/", f"http://a.b.{HOST}/x")
     outside: Iterable[str] = (

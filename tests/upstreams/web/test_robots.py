@@ -1,4 +1,4 @@
-"""Robots files that are remembered: counted by the memory that their rules take, and bounded."""
+"""Cached robots files: counted by the memory of their rules, and bounded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FILES = {
 
 
 def look(file: RobotsFile, url: str, tasks: list[Task] | None = None) -> bool:
-    """Whether a file allows a page; the tasks for a worker process are done here, and noted."""
+    """Return whether a file allows a page; tasks for a worker process run here, and are recorded."""
     steps = file.allows(url)
     try:
         wanted = next(steps)
@@ -46,8 +46,8 @@ def look(file: RobotsFile, url: str, tasks: list[Task] | None = None) -> bool:
 
 
 @pytest.mark.critical
-def test_a_file_of_many_wildcards_is_looked_at_by_a_worker() -> None:
-    """Goal: such a look, which takes up to 80 ms, holds up no other request. Its verdicts are those of any other."""
+def test_file_with_many_wildcards_is_checked_by_a_worker() -> None:
+    """Goal: such a check, which takes up to 80 ms, does not block other requests. Its verdicts are the same."""
     short = (
         "User-agent: sluice/1.0\nDisallow: /*private\nAllow: /*private/open$\nCrawl-delay: 2\n"
         "Sitemap: https://a.example/s.xml\n"
@@ -66,7 +66,7 @@ def test_a_file_of_many_wildcards_is_looked_at_by_a_worker() -> None:
 
 @pytest.mark.critical
 @pytest.mark.parametrize("name", FILES)
-def test_rules_take_no_more_memory_than_is_counted(name: str) -> None:
+def test_counted_memory_covers_the_rules(name: str) -> None:
     look(_read_robots(b"User-agent: *\nDisallow: /a\n", "text/plain"), "https://a.example/b")
     raw = f"User-agent: *\n{FILES[name]}".encode()
     gc.collect()
@@ -82,7 +82,7 @@ def test_rules_take_no_more_memory_than_is_counted(name: str) -> None:
 
 
 @pytest.mark.parametrize("file", [ALLOWS_ALL, RobotsFile(None, 1_000_000)])
-def test_remembered_files_are_bounded_and_the_newest_stay(file: RobotsFile) -> None:
+def test_cached_files_are_bounded_and_the_newest_stay(file: RobotsFile) -> None:
     memory = RobotsMemory()
     for number in range(60_000):
         memory._remember(f"https://{number}.example", file, 1.0)

@@ -1,4 +1,4 @@
-"""web/scrape over HTTP: a page of any host, its price, its refusals, and what stands in the way of it (decisions 21)."""
+"""web/scrape over HTTP: a page of any host, its price, its refusals, and obstacles such as walls (decisions 21)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def page(html: str = PAGE, status: int = 200, **headers: str) -> Told:
 
 
 def serve(node: OpenNode, answers: Mapping[str, Told]) -> None:
-    """Answer these paths of the host; everything else is absent."""
+    """Answer these paths of the host; all others are not found."""
     node.upstream.script = lambda asked: answers.get(asked.removeprefix(HOST), ABSENT)
     node.upstream.requests.clear()
 
@@ -38,7 +38,7 @@ async def scrape(node: OpenNode, path: str = "/a", headers: Mapping[str, str] | 
     return await node.get(f"/v1/web/scrape?url={quote(f'https://{HOST}{path}', safe='')}{more}", headers=headers)
 
 
-async def test_a_page_comes_in_the_formats_that_were_asked_for_and_is_stored(tmp_path: Path) -> None:
+async def test_page_has_the_requested_formats_and_is_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         serve(node, {"/a": page()})
         first = await scrape(node, formats="markdown,metadata,links")
@@ -62,7 +62,7 @@ async def test_a_page_comes_in_the_formats_that_were_asked_for_and_is_stored(tmp
         await node.assert_sound()
 
 
-async def test_an_answer_that_is_older_than_max_age_is_fetched_anew(tmp_path: Path) -> None:
+async def test_answer_older_than_max_age_is_refetched(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         serve(node, {"/a": page()})
         seen = [(await scrape(node, max_age=age)).headers["x-cache"] for age in (0, 60_000, 172_800_000, 0)]
@@ -73,7 +73,7 @@ async def test_an_answer_that_is_older_than_max_age_is_fetched_anew(tmp_path: Pa
         assert node.upstream.requests.count(f"{HOST}/a") == 3
 
 
-async def test_a_pdf_costs_five_and_a_page_that_is_none_one(tmp_path: Path) -> None:
+async def test_pdf_costs_five_credits_and_another_page_one(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         pdf = Told(200, pdf_of(["Of the paper."]), {"content-type": "application/pdf"})
         serve(node, {"/p": pdf, "/a": page()})
@@ -89,7 +89,7 @@ async def test_a_pdf_costs_five_and_a_page_that_is_none_one(tmp_path: Path) -> N
         await node.assert_sound()
 
 
-async def test_redirects_are_followed_with_their_cookies_and_never_into_private_space(tmp_path: Path) -> None:
+async def test_redirects_keep_cookies_and_avoid_private_space(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answers = {
             "/1": page("", 302, location="/2", set_cookie="seen=1; Path=/, other=2; HttpOnly"),
@@ -122,7 +122,7 @@ INSIDE = (
 )  # fmt: skip
 
 
-async def test_robots_files_are_respected_and_remembered(tmp_path: Path) -> None:
+async def test_robots_files_are_respected_and_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         rules = "User-agent: sluice\nDisallow: /private\nAllow: /private/open\n\nUser-agent: *\nDisallow: /\n"
         robots = Told(200, rules.encode(), {"content-type": "text/plain"})
@@ -151,7 +151,7 @@ async def test_robots_files_are_respected_and_remembered(tmp_path: Path) -> None
         "User-agent: other\rUser-agent: Sluice/1.0",
     ],
 )
-async def test_a_robots_file_may_name_a_version_of_us(agent: str, tmp_path: Path) -> None:
+async def test_robots_file_may_name_a_version_of_us(agent: str, tmp_path: Path) -> None:
     rules = f"{agent}\nDisallow: /private\n\nUser-agent: *\nDisallow: /user-agents/a/b\n"
     async with open_test_node(tmp_path) as node:
         robots = Told(200, rules.encode(), {"content-type": "text/plain"})
@@ -160,7 +160,7 @@ async def test_a_robots_file_may_name_a_version_of_us(agent: str, tmp_path: Path
         assert (await scrape(node, "/user-agents/a/b")).status == 200, "that is said to others"
 
 
-async def test_a_host_that_fails_to_give_its_robots_file_is_not_read(tmp_path: Path) -> None:
+async def test_host_with_a_failing_robots_file_is_not_read(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
         serve(node, {"/robots.txt": Told(503, b"", {}), "/a": page()})
         refused = await scrape(node)
@@ -168,7 +168,7 @@ async def test_a_host_that_fails_to_give_its_robots_file_is_not_read(tmp_path: P
         assert f"{HOST}/a" not in node.upstream.requests
 
 
-async def test_walls_and_absent_pages_are_told_and_cost_nothing(tmp_path: Path) -> None:
+async def test_walls_and_missing_pages_are_reported_for_free(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
         login = '<title>Sign in</title><form><input type="password"></form>'
         walls = {
@@ -191,7 +191,7 @@ async def test_walls_and_absent_pages_are_told_and_cost_nothing(tmp_path: Path) 
         await node.assert_sound()
 
 
-async def test_bad_values_are_refused_by_name_and_for_free(tmp_path: Path) -> None:
+async def test_invalid_values_are_refused_for_free(tmp_path: Path) -> None:
     refused = {
         "url=": ("url", "invalid_param"),
         "url=http://127.0.0.1/": ("url", "invalid_param"),
@@ -219,7 +219,7 @@ async def test_bad_values_are_refused_by_name_and_for_free(tmp_path: Path) -> No
         assert node.upstream.requests == []
 
 
-async def test_a_page_that_takes_too_long_or_is_too_long_is_an_error_in_time(tmp_path: Path) -> None:
+async def test_slow_or_oversized_page_is_an_error_in_time(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
         slow = Told(200, PAGE.encode(), HTML, delay_s=30)
         serve(node, {"/slow": slow, "/long": Told(200, b"<p>x</p>" * 1_400_000, HTML), "/a": page()})
@@ -250,7 +250,7 @@ async def test_values_are_extracted_by_a_schema_for_five_credits(tmp_path: Path)
         await node.assert_sound()
 
 
-async def test_a_page_that_nobody_has_time_to_read_is_refused_before_it_is_charged(tmp_path: Path) -> None:
+async def test_page_without_worker_capacity_is_refused_before_charging(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         serve(node, {"/a": page()})
         turns, held = node.node.catalog.sites["web"].workers._line._turns, list[FairTurn]()

@@ -1,4 +1,4 @@
-"""web/search over HTTP: the configured engines in turn, each with its own form, priced by what came."""
+"""web/search over HTTP: the configured engines in turn, each with its own format, priced by the number of results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def only(host: str, answer: Callable[[str], Told]) -> Callable[[str], Told | Non
     return lambda asked: answer(asked) if asked.startswith(host) else DOWN
 
 
-async def test_results_are_told_as_the_engine_does_and_cost_two_for_ten(tmp_path: Path) -> None:
+async def test_results_match_the_engine_and_cost_two_per_ten(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, web={"search": {"searxng_url": ALL["searxng_url"]}}) as node:
         node.upstream.script = only(
             "search.test:8888/search", lambda asked: searxng(20, int(parse_qs(asked)["pageno"][0]))
@@ -71,7 +71,7 @@ async def test_results_are_told_as_the_engine_does_and_cost_two_for_ten(tmp_path
         await node.assert_sound()
 
 
-async def test_engines_are_asked_in_turn_until_one_answers(tmp_path: Path) -> None:
+async def test_engines_are_tried_in_turn(tmp_path: Path) -> None:
     async with open_test_node(
         tmp_path, environ=ENVIRON, web={"search": ALL}, upstreams={"defaults": {"retries": 0}}
     ) as node:
@@ -93,7 +93,7 @@ async def test_engines_are_asked_in_turn_until_one_answers(tmp_path: Path) -> No
         await node.assert_sound()
 
 
-async def test_contents_are_read_as_scrape_does_and_billed_by_page(tmp_path: Path) -> None:
+async def test_page_contents_are_read_and_billed_per_page(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, web={"search": {"searxng_url": ALL["searxng_url"]}}) as node:
 
         def answer(asked: str) -> Told | None:
@@ -113,7 +113,7 @@ async def test_contents_are_read_as_scrape_does_and_billed_by_page(tmp_path: Pat
         await node.assert_sound()
 
 
-async def test_results_at_hosts_that_are_not_wanted_or_not_public_are_left_out(tmp_path: Path) -> None:
+async def test_results_on_unwanted_or_private_hosts_are_removed(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, web={"search": {"searxng_url": ALL["searxng_url"]}}) as node:
         places = (
             "https://a.example.org/",
@@ -129,7 +129,7 @@ async def test_results_at_hosts_that_are_not_wanted_or_not_public_are_left_out(t
         assert any("site%3Aexample.org" in asked for asked in node.upstream.requests)
 
 
-async def test_without_an_engine_the_endpoint_says_what_is_missing(tmp_path: Path) -> None:
+async def test_without_an_engine_the_missing_credential_is_named(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         refused = await search(node)
         assert (refused.status, refused.json["error"]["type"]) == (503, "SERVICE_UNAVAILABLE")
@@ -140,9 +140,7 @@ async def test_without_an_engine_the_endpoint_says_what_is_missing(tmp_path: Pat
 
 
 @pytest.mark.parametrize("setting", [*ALL, None])
-async def test_the_guide_and_the_page_have_an_example_whichever_engine_is_configured(
-    setting: str | None, tmp_path: Path
-) -> None:
+async def test_examples_exist_for_any_configured_engine(setting: str | None, tmp_path: Path) -> None:
     engines = ALL if setting is None else {setting: ALL[setting]}
     async with open_test_node(tmp_path, environ=ENVIRON, web={"search": engines}) as node:
         guide = await node.get("/v1/utility/endpoint?id=web/search")
@@ -153,7 +151,7 @@ async def test_the_guide_and_the_page_have_an_example_whichever_engine_is_config
         assert node.upstream.requests == []
 
 
-async def test_values_that_no_engine_takes_are_refused_by_name(tmp_path: Path) -> None:
+async def test_values_unsupported_by_all_engines_are_refused(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, web={"search": {"marginalia_key_env": "MARGINALIA"}}) as node:
         refused = {
             "sources=podcasts": ("sources", "invalid_param"),

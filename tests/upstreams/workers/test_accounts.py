@@ -1,4 +1,4 @@
-"""Two accounts at real worker processes: the one that keeps them busy makes the other neither wait nor be refused."""
+"""Two accounts with real worker processes: a busy account neither delays the other nor gets it refused."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from upstreams.workers.pool import PROCESSES_MAX, ProcessPool, _counted
 
 HERE = __name__
 HOSTILE_S = 90.0
-"""The time that each hostile task would take; far more than the other account waits on the busiest machine."""
+"""The time of each hostile task; far more than the other account waits on the busiest machine."""
 WAIT_S_MAX = 30.0
-"""Of which a process that starts takes the most."""
+"""Mostly the start of a process."""
 
 
 def spin(cpu_s: float) -> float:
@@ -56,7 +56,7 @@ async def run(workers: ProcessPool, account: str, name: str, *values: float, wit
 
 @pytest.mark.critical
 @pytest.mark.trio(run=trio.run)
-async def test_an_account_that_keeps_all_processes_busy_delays_no_other_one() -> None:
+async def test_busy_account_does_not_delay_others() -> None:
     with open_workers() as workers:
         refused = 0
 
@@ -84,7 +84,7 @@ async def test_an_account_that_keeps_all_processes_busy_delays_no_other_one() ->
         assert workers.statistics() == TurnStatistics(0, 0)
 
 
-async def test_an_account_does_not_take_the_started_process_of_another_one() -> None:
+async def test_account_does_not_take_another_accounts_process() -> None:
     with open_workers() as workers:
         first = await run(workers, "a", "pid")
         second = await run(workers, "b", "pid")
@@ -94,8 +94,8 @@ async def test_an_account_does_not_take_the_started_process_of_another_one() -> 
             assert await run(workers, "b", "pid") == second
 
 
-async def test_an_account_whose_tasks_end_processes_leaves_others_theirs() -> None:
-    """Method: a task that is cut short ends its process; the other account's has started and stays."""
+async def test_account_that_kills_processes_leaves_others_theirs() -> None:
+    """Method: a cancelled task ends its process; the process of the other account stays."""
     with open_workers() as workers:
 
         async def attack() -> None:
@@ -114,7 +114,7 @@ async def test_an_account_whose_tasks_end_processes_leaves_others_theirs() -> No
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no clock tells the CPU time of another process")
-async def test_a_turn_costs_the_cpu_time_of_its_task() -> None:
+async def test_turn_costs_the_cpu_time_of_its_task() -> None:
     with open_workers(1) as workers:
         await run(workers, "a", "nap", 0.0)  # the process has started
         worker = workers._idle[0]

@@ -1,4 +1,4 @@
-"""The line before the worker processes: who comes when, who is told to come back, and that no turn is lost."""
+"""The queue of the worker processes: the order of tasks, refusals with a wait, and no lost turns."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LONG_S = 1_000.0
 
 
 async def work(line: TaskLine, size: int, takes_s: float, *, within_s: float = LONG_S, account: str = "a") -> float:
-    """The instant at which a task of so many bytes was begun."""
+    """Return the instant at which a task of this size was started."""
     async with line.turn(account, size, trio.current_time() + within_s):
         began = trio.current_time()
         await trio.sleep(takes_s)
     return began
 
 
-async def test_a_short_task_passes_long_ones_and_no_long_one_is_passed_for_ever(autojump_clock: MockClock) -> None:
+async def test_short_task_passes_long_ones_without_starving_them(autojump_clock: MockClock) -> None:
     line, begun = TaskLine(1), list[str]()
 
     async def run(name: str, size: int, takes_s: float) -> None:
@@ -43,7 +43,7 @@ async def test_a_short_task_passes_long_ones_and_no_long_one_is_passed_for_ever(
     assert begun.index("long") < begun.index("longer") < begun.index("short 39")
 
 
-async def test_who_cannot_be_in_time_is_told_at_once_when_to_come_back(autojump_clock: MockClock) -> None:
+async def test_task_that_would_be_late_is_refused_immediately(autojump_clock: MockClock) -> None:
     line = TaskLine(2)
     cost_s = 2 * MB * BYTE_S + TASK_S
     refused, waited = list[float](), list[float]()
@@ -66,7 +66,7 @@ async def test_who_cannot_be_in_time_is_told_at_once_when_to_come_back(autojump_
     assert trio.current_time() <= 31
 
 
-async def test_a_task_that_waited_too_long_is_not_begun_and_a_lone_one_always_is(autojump_clock: MockClock) -> None:
+async def test_late_task_does_not_start_but_a_single_one_does(autojump_clock: MockClock) -> None:
     line = TaskLine(1)
     assert await work(line, 100 * MB, 1.0, within_s=0.5) == 0.0, "nobody is before it: it has its chance"
     async with trio.open_nursery() as nursery:
@@ -78,7 +78,7 @@ async def test_a_task_that_waited_too_long_is_not_begun_and_a_lone_one_always_is
         assert trio.current_time() - began == pytest.approx(5, abs=0.1)
 
 
-async def test_the_line_learns_what_a_byte_costs_and_closes_while_it_is_full(autojump_clock: MockClock) -> None:
+async def test_queue_learns_the_cost_per_byte_and_closes_when_full(autojump_clock: MockClock) -> None:
     line = TaskLine(1)
     line.check_room("a")
     for _ in range(20):
@@ -94,8 +94,8 @@ async def test_the_line_learns_what_a_byte_costs_and_closes_while_it_is_full(aut
         line.check_room("a")
 
 
-async def test_no_turn_is_lost_or_given_twice_whoever_leaves_when(autojump_clock: MockClock) -> None:
-    """Method: 400 tasks of which two thirds are cut short at any moment, in line or at work."""
+async def test_turns_are_never_lost_or_assigned_twice(autojump_clock: MockClock) -> None:
+    """Method: 400 tasks, two thirds of them cancelled at random moments, while queued or running."""
     line, rng, most, under_way = TaskLine(2), Random(3), 0, 0
 
     async def run(wait_s: float, takes_s: float, leaves_s: float) -> None:
@@ -128,7 +128,7 @@ EXPENSIVE_S = 30.0
 
 
 async def attack(line: TaskLine, until_s: float) -> None:
-    """Keep eight tasks of an account in the queue that use up the whole of their time, at the end pages of 10 MB."""
+    """Keep eight tasks of an account in the queue that use all of their time, at the end with pages of 10 MB."""
 
     async def again() -> None:
         with trio.move_on_at(until_s):
@@ -148,9 +148,7 @@ async def attack(line: TaskLine, until_s: float) -> None:
 
 @pytest.mark.critical
 @pytest.mark.parametrize("at_once", [1, 2])
-async def test_expensive_tasks_of_one_account_neither_refuse_nor_delay_those_of_another(
-    autojump_clock: MockClock, at_once: int
-) -> None:
+async def test_expensive_tasks_do_not_refuse_or_delay_other_accounts(autojump_clock: MockClock, at_once: int) -> None:
     """Regression: one expensive task turned 56 of 58 scrapes of another account into 503s."""
     line, waits = TaskLine(at_once), list[float]()
     async with trio.open_nursery() as nursery:
@@ -164,7 +162,7 @@ async def test_expensive_tasks_of_one_account_neither_refuse_nor_delay_those_of_
     assert set(waits) == {0.0}
 
 
-async def test_several_accounts_share_what_a_hostile_one_leaves(autojump_clock: MockClock) -> None:
+async def test_accounts_share_the_rest_beside_a_hostile_one(autojump_clock: MockClock) -> None:
     line, waits = TaskLine(2), list[float]()
 
     async def scrape(account: str) -> None:
@@ -182,7 +180,7 @@ async def test_several_accounts_share_what_a_hostile_one_leaves(autojump_clock: 
     assert max(waits) < 5 * 0.07, "at most the tasks of the other victims"
 
 
-async def test_a_running_task_is_expected_to_end_by_its_deadline(autojump_clock: MockClock) -> None:
+async def test_running_task_is_expected_to_end_by_its_deadline(autojump_clock: MockClock) -> None:
     line = TaskLine(1)
     with trio.move_on_after(300):
         async with line.turn("a", 10 * MB, 300.0):  # now a byte is expected to take 20 us at most
@@ -197,7 +195,7 @@ async def test_a_running_task_is_expected_to_end_by_its_deadline(autojump_clock:
         line.check_room("a")
 
 
-async def test_each_account_learns_its_own_cost_of_a_byte(autojump_clock: MockClock) -> None:
+async def test_cost_per_byte_is_learned_per_account(autojump_clock: MockClock) -> None:
     line = TaskLine(1)
     for _ in range(20):
         async with line.turn("slow", MB, trio.current_time() + LONG_S):
@@ -214,6 +212,6 @@ async def test_each_account_learns_its_own_cost_of_a_byte(autojump_clock: MockCl
 
 
 async def hold(line: TaskLine, account: str) -> None:
-    """Run a task of a megabyte that has to be done in 9 s, and takes one."""
+    """Run a task of a megabyte that must finish within 9 s, and takes one."""
     async with line.turn(account, MB, trio.current_time() + 9):
         await trio.sleep(1)

@@ -1,4 +1,4 @@
-"""Worker processes: a result comes back, a refusal too, and one that takes too long or dies harms nobody else."""
+"""Worker processes: results and refusals are returned, and a slow or dying process affects no other."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def run(workers: ProcessPool, name: str, *args: object, within_s: float = 
     return done.body
 
 
-async def test_values_come_back_as_they_went_and_a_process_is_used_again() -> None:
+async def test_values_round_trip_and_the_process_is_reused() -> None:
     with open_workers(1) as workers:
         assert workers.started_total == 0, "nobody needs one yet"
         values = (b"\0\xff" * 500_000, "text", None, {"a": [1, 2.5, True]})
@@ -101,19 +101,19 @@ async def test_values_come_back_as_they_went_and_a_process_is_used_again() -> No
         assert workers.started_total == 1
 
 
-async def test_a_refusal_comes_as_it_was_raised_and_a_slip_as_a_failure() -> None:
+async def test_refusal_is_raised_and_error_becomes_a_failure() -> None:
     with open_workers(1) as workers:
         with pytest.raises(NotFound) as absent:
             await run(workers, "refuse", "absent")
         assert (str(absent.value), absent.value.reason) == ("Nothing is there.", "empty")
         with pytest.raises(UpstreamFailed, match="it is odd"):
             await run(workers, "refuse", "odd")
-        with pytest.raises(UpstreamFailed, match="another shape"):
+        with pytest.raises(UpstreamFailed, match="documented structure"):
             await run(workers, "refuse", "slip")
         assert workers.started_total == 1
 
 
-async def test_a_process_that_is_killed_fails_its_own_task_alone() -> None:
+async def test_killed_process_fails_only_its_task() -> None:
     with open_workers(1) as workers:
         with pytest.raises(UpstreamFailed):
             await run(workers, "die")
@@ -122,22 +122,22 @@ async def test_a_process_that_is_killed_fails_its_own_task_alone() -> None:
 
 @pytest.mark.critical
 @pytest.mark.parametrize("name", ["eat", "crash", "spin", "spin_in_c", "say_much"])
-async def test_a_task_that_takes_too_much_is_ended_and_charged(name: str) -> None:
-    """Method: the process's own limit of CPU time, also inside of one call of C, which never returns to Python."""
+async def test_task_over_its_limits_is_killed_and_charged(name: str) -> None:
+    """Method: the process's own CPU limit, also inside a single C call that never returns to Python."""
     with open_workers(1) as workers:
         with pytest.raises(PageTooCostly):
             await run(workers, name, within_s=600.0)
         assert await run(workers, "echo", 1)
 
 
-async def test_the_cpu_time_of_many_tasks_does_not_add_up() -> None:
+async def test_cpu_time_does_not_add_up_over_tasks() -> None:
     with open_workers(1) as workers:
         for _ in range(3):
             assert await run(workers, "work", 0.4 * CPU_S, within_s=600.0)
         assert workers.started_total == 1
 
 
-async def test_a_task_that_takes_too_long_is_ended_in_time_and_leaves_no_process() -> None:
+async def test_task_past_its_deadline_is_killed_and_leaves_no_process() -> None:
     with open_workers(1) as workers:
         before = await run(workers, "echo")
         assert isinstance(before, list)
@@ -154,8 +154,8 @@ async def test_a_task_that_takes_too_long_is_ended_in_time_and_leaves_no_process
 
 
 @pytest.mark.critical
-async def test_a_task_that_works_until_its_time_is_over_is_charged_and_not_remembered() -> None:
-    """A caller's own short `timeout` would else make the work of seconds free, again and again."""
+async def test_task_that_uses_its_time_is_charged_but_not_remembered() -> None:
+    """Otherwise a caller's short `timeout` would make seconds of work free, again and again."""
     remembered: list[bool] = []
     worked = Task(f"{HERE}:work_and_sleep", (CHARGED_CPU_S + 0.5,), None, lambda: remembered.append(True))
     with open_workers(1) as workers:
@@ -172,7 +172,7 @@ async def _failure(workers: ProcessPool, worked: Task, within_s: float) -> Excep
 
 
 @pytest.mark.critical
-async def test_a_page_that_is_too_costly_is_remembered() -> None:
+async def test_costly_page_is_remembered() -> None:
     remembered: list[bool] = []
     with open_workers(1) as workers:
         failed = await _failure(workers, Task(f"{HERE}:crash", (), None, lambda: remembered.append(True)), LONG_S)
@@ -180,7 +180,7 @@ async def test_a_page_that_is_too_costly_is_remembered() -> None:
     assert remembered == [True]
 
 
-async def test_a_caller_who_leaves_ends_the_task_and_the_next_one_has_its_turn() -> None:
+async def test_cancelled_caller_ends_the_task_and_the_next_one_runs() -> None:
     with open_workers(1) as workers:
         for _ in range(5):
             with trio.move_on_after(0.05) as leaving:
@@ -189,7 +189,7 @@ async def test_a_caller_who_leaves_ends_the_task_and_the_next_one_has_its_turn()
         assert await run(workers, "echo")
 
 
-async def test_more_tasks_than_processes_wait_and_all_are_done() -> None:
+async def test_excess_tasks_wait_and_complete() -> None:
     with open_workers(2) as workers:
         found: list[object] = []
 
@@ -205,7 +205,7 @@ async def test_more_tasks_than_processes_wait_and_all_are_done() -> None:
         assert workers.started_total <= 2
 
 
-async def test_a_worn_process_is_replaced() -> None:
+async def test_worn_out_process_is_replaced() -> None:
     with open_workers(1) as workers:
         pids = {str((await run(workers, "echo"))[0]) for _ in range(TASKS_EACH + 1)}  # type: ignore[index]
         assert len(pids) == 2

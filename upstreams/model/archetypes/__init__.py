@@ -1,7 +1,8 @@
 """The named response shapes: constructors of records, and how rows are wrapped (spec 2.2, decisions 3).
 
-A record holds every field of its archetype; what the upstream did not send is None. Where the fields are flat they are
-the constructor's arguments, in their order (`locals()`), so that no name is written twice. Each family has a module.
+A record has every field of its archetype; a field that the upstream did not send is None. Where the fields are flat,
+they are the constructor's arguments, in the same order (`locals()`), so that each name is written only once. Each
+family has its own module.
 """
 
 from upstreams.model.archetypes.accounts import CREATOR_CARD, PROFILE_FULL, VOICE
@@ -50,7 +51,7 @@ ARCHETYPES = {
         *INSIGHTS,
     )
 }
-"""All of them by name."""
+"""All archetypes by name."""
 __all__ = [
     "ANALYTICS",
     "APP",

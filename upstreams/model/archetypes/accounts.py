@@ -1,4 +1,4 @@
-"""Accounts on many platforms together: cards, voices, and all of one on one platform."""
+"""Accounts across platforms: cards, merged timelines, and a full profile on one platform."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from upstreams.model.archetypes.shape import computed as computed_record
 def post_row(
     *,
     post: Annotated[Record, Of(post_record), "The post."],
-    computed: Annotated[Record, Of(computed_record), "What is computed of it."],
+    computed: Annotated[Record, Of(computed_record), "Fields computed from the post."],
 ) -> Record:
     """A row of a list of posts."""
     return locals()
@@ -24,97 +24,107 @@ def voiced(
     *,
     platform: Annotated[str, "The platform's slug."],
     post: Annotated[Record, Of(post_record), "The post."],
-    computed: Annotated[Record, Of(computed_record), "What is computed of it."],
+    computed: Annotated[Record, Of(computed_record), "Fields computed from the post."],
 ) -> Record:
-    """A post in a timeline of many platforms."""
+    """A post in a timeline merged from several platforms."""
     return locals()
 
 
 def voice_numbers(
     *,
     posts: Annotated[int, "Posts that were read."],
-    cross_post_rate: Annotated[
-        float | None, "The share of posts with words that stand on two platforms or more, in the same words."
-    ],
+    cross_post_rate: Annotated[float | None, "Posts per week, over all platforms."],
     posts_per_week: Annotated[float | None, "How often they follow each other, all platforms together."],
-    tone: Annotated[Record, Of(tones), "The tone of their words."],
+    tone: Annotated[Record, Of(tones), "The tone of the posts."],
 ) -> Record:
-    """The numbers of an account's posts on many platforms."""
+    """Figures about an account's posts across platforms."""
     return locals()
 
 
 def voice(
     *,
-    handle: Annotated[str, "The name as it was sent."],
-    platform_presence: Annotated[Record, "Of each platform by its slug: true, false, or null where that is not known."],
-    posts_by_platform: Annotated[
-        Record, "The posts of each platform by its slug, `{post, computed}` each, newest first; null where none came."
+    handle: Annotated[str, "The name as sent in the request."],
+    platform_presence: Annotated[
+        Record, ("Whether each platform, by slug, has the account: true, false, or null if unknown.")
     ],
-    merged_timeline: Annotated[list[Record] | None, Of(voiced), "All of them, newest first."],
-    computed: Annotated[Record | None, Of(voice_numbers), "What is computed of them."],
-    has_more_by_platform: Annotated[Record, "Of each platform by its slug: whether there are older posts."],
-    next_cursor: Annotated[str | None, "Send it back as `cursor`: the page after this of every platform."] = None,
+    posts_by_platform: Annotated[
+        Record,
+        (
+            "The posts by platform slug, newest first, each as `{post, computed}`; null for a platform that returned "
+            "none."
+        ),
+    ],
+    merged_timeline: Annotated[list[Record] | None, Of(voiced), "The posts of all platforms, newest first."],
+    computed: Annotated[Record | None, Of(voice_numbers), "Figures computed from the posts."],
+    has_more_by_platform: Annotated[Record, "Whether each platform, by slug, has older posts."],
+    next_cursor: Annotated[str | None, "Send this as `cursor` to get the next page of every platform."] = None,
 ) -> Record:
-    """The posts of one name on many platforms."""
+    """The posts of one name across platforms."""
     return locals()
 
 
 def card_totals(
     *,
-    platforms: Annotated[int, "Platforms that it was found on."],
-    followers: Annotated[int | None, "Followers on all of them that tell; null where none does."],
-    following: Annotated[int | None, "Accounts that it follows, likewise."],
-    posts_count: Annotated[int | None, "Posts, likewise."],
-    likes_count: Annotated[int | None, "Likes received, or what comes closest, likewise."],
+    platforms: Annotated[int, "Platforms that have the account."],
+    followers: Annotated[int | None, "Followers on all platforms that report them; null if none does."],
+    following: Annotated[int | None, "Accounts followed, on all platforms that report them; null if none does."],
+    posts_count: Annotated[int | None, "Posts on all platforms that report them; null if none does."],
+    likes_count: Annotated[
+        int | None, ("Likes received, or the closest equivalent, on all platforms that report them; null if none does.")
+    ],
 ) -> Record:
-    """The sums over an account's cards."""
+    """Totals over an account's cards."""
     return locals()
 
 
 def creator_card(
     *,
-    handle: Annotated[str, "The name as it was sent."],
+    handle: Annotated[str, "The name as sent in the request."],
     cards: Annotated[
-        Record | None, "The account on each platform by its slug; null where there is none, or it is not known."
+        Record | None, "The account by platform slug; null if the platform does not have it, or if that is unknown."
     ],
-    found_on: Annotated[list[str], "The slugs of the platforms that have it."],
-    totals: Annotated[Record | None, Of(card_totals), "The sums over them."],
+    found_on: Annotated[list[str], "Slugs of the platforms that have the account."],
+    totals: Annotated[Record | None, Of(card_totals), "Totals over the cards."],
 ) -> Record:
-    """One name on many platforms: the accounts and their sums."""
+    """One name on several platforms: the accounts and their totals."""
     return locals()
 
 
 def time_window(
     *,
-    begins_at: Annotated[Instant, "The oldest post in it."],
-    ends_at: Annotated[Instant, "The newest."],
-    days: Annotated[float | None, "The days between the two."],
-    posts: Annotated[int, "Posts in it whose time is told."],
+    begins_at: Annotated[Instant, "Time of the oldest post in the window."],
+    ends_at: Annotated[Instant, "Time of the newest post in the window."],
+    days: Annotated[float | None, "Days between the oldest and the newest post."],
+    posts: Annotated[int, "Posts in the window that have a date."],
 ) -> Record:
-    """The time that posts are from."""
+    """The period that the posts cover."""
     return locals()
 
 
 def profile_numbers(
     *,
     average_engagement_rate: Annotated[
-        float | None, "The mean of likes, comments and shares over views, or over followers where views are not told."
+        float | None, "Mean of likes, comments and shares divided by views, or by followers if views are unknown."
     ],
-    posts_per_week: Annotated[float | None, "How often the posts follow each other."],
-    window: Annotated[Record | None, Of(time_window), "The time that the posts are from."],
-    top_post: Annotated[Record | None, Of(post_record), "The post with most likes, comments and shares together."],
-    format_mix: Annotated[Record | None, "The share of each form that there is: video, image, link, text."],
+    posts_per_week: Annotated[float | None, "Posts per week."],
+    window: Annotated[Record | None, Of(time_window), "The period that the posts cover."],
+    top_post: Annotated[
+        Record | None, Of(post_record), ("The post with the highest total of likes, comments and shares.")
+    ],
+    format_mix: Annotated[Record | None, "The share of each format that occurs: video, image, link, text."],
 ) -> Record:
-    """The numbers of an account and its recent posts."""
+    """Figures about an account and its recent posts."""
     return locals()
 
 
 def profile_full(
     *,
     author: Annotated[Record | None, Of(author_record), "The account."],
-    posts: Annotated[list[Record] | None, Of(post_row), "Its recent posts; null where they did not come."],
-    computed: Annotated[Record | None, Of(profile_numbers), "What is computed of them; null likewise."],
-    posts_cursor: Annotated[str | None, "Send it back as `cursor` for older posts."] = None,
+    posts: Annotated[list[Record] | None, Of(post_row), "Recent posts of the account; null if they could not be read."],
+    computed: Annotated[
+        Record | None, Of(profile_numbers), ("Figures computed from the posts; null if they could not be read.")
+    ],
+    posts_cursor: Annotated[str | None, "Send this as `cursor` to get older posts."] = None,
 ) -> Record:
     """An account with its recent posts."""
     return locals()

@@ -1,4 +1,4 @@
-"""Rankings: the most looked at or talked about, in numbers."""
+"""Rankings: the most viewed or most discussed items, with their figures."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from upstreams.model.archetypes.shape import Archetype, Of, Record, Url
 
 def ranked(
     *,
-    rank: Annotated[int, "Its place, from 1 on."],
-    name: Annotated[str | None, "The name of what is ranked."],
-    url: Annotated[Url, "Its page."] = None,
-    value: Annotated[int | None, "The number by which it stands there, or that comes closest."] = None,
-    change: Annotated[int | None, "The difference to that number in the period before."] = None,
+    rank: Annotated[int, "Position in the ranking, starting at 1."],
+    name: Annotated[str | None, "Name of the ranked item."],
+    url: Annotated[Url, "URL of the item's page."] = None,
+    value: Annotated[int | None, "The figure that the ranking is sorted by, or the closest available one."] = None,
+    change: Annotated[int | None, "Change from the same figure in the previous period."] = None,
 ) -> Record:
     """One entry of a ranking."""
     return locals()
@@ -21,9 +21,9 @@ def ranked(
 
 def analytics(
     *,
-    period: Annotated[str | None, "The time that the numbers are for: day, week, month."],
-    region: Annotated[str | None, "The country that they are for; null where they are for all."] = None,
-    items: Annotated[list[Record] | None, Of(ranked), "The entries, the first of them on top."] = None,
+    period: Annotated[str | None, "The period of the ranking: day, week or month."],
+    region: Annotated[str | None, "The country of the ranking; null if it covers all countries."] = None,
+    items: Annotated[list[Record] | None, Of(ranked), "The entries, highest first."] = None,
 ) -> Record:
     """A ranking."""
     items = items or []

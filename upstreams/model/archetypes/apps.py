@@ -1,4 +1,4 @@
-"""Apps of stores, and the reviews that their users write."""
+"""Apps in stores, and user reviews."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from typing import Annotated
 from upstreams.model.archetypes.shape import Archetype, Instant, Of, Record, Url, nests
 
 
-@nests(developer="Who made it.", price="The price in one country.", rating="The mean of all ratings.")
+@nests(developer="The app's developer.", price="The price in one country.", rating="The average rating.")
 def app(  # noqa: PLR0913 - one argument a field of the archetype
     *,
-    id: Annotated[str | None, "The store's own id of the app."],  # noqa: A002 - the field's own name
-    store: Annotated[str | None, "The store that sells it: app_store, steam."],
-    url: Annotated[Url, "Its page in the store."] = None,
-    title: Annotated[str | None, "Its name."] = None,
-    description: Annotated[str | None, "The words that the store shows, as plain text."] = None,
-    icon: Annotated[Url, "The address of its icon, or of the picture at the head of its page."] = None,
-    image_urls: Annotated[list[str] | None, "The addresses of its screenshots."] = None,
-    developer_id: Annotated[str | None, "The store's own id of the developer."] = None,
+    id: Annotated[str | None, "The store's ID of the app."],  # noqa: A002 - the field's own name
+    store: Annotated[str | None, "The store that sells the app: app_store or steam."],
+    url: Annotated[Url, "URL of the app's page in the store."] = None,
+    title: Annotated[str | None, "Title of the app."] = None,
+    description: Annotated[str | None, "The store's description, as plain text."] = None,
+    icon: Annotated[Url, "URL of the icon, or of the header image of the store page."] = None,
+    image_urls: Annotated[list[str] | None, "URLs of the screenshots."] = None,
+    developer_id: Annotated[str | None, "The store's ID of the developer."] = None,
     developer_name: Annotated[str | None, "The developer's name."] = None,
-    developer_url: Annotated[Url, "The developer's page in the store."] = None,
-    developer_website: Annotated[str | None, "The website that the developer names."] = None,
-    category: Annotated[str | None, "The genre that it is filed under first."] = None,
-    categories: Annotated[list[str] | None, "All genres and categories of it."] = None,
-    price: Annotated[float | None, "The price now, in whole units of the currency; 0 is free."] = None,
-    currency: Annotated[str | None, "The currency, as ISO 4217 names it."] = None,
-    price_displayed: Annotated[str | None, "The price as the store writes it."] = None,
-    is_free: Annotated[bool | None, "Whether it costs nothing."] = None,
-    rating: Annotated[float | None, "The mean."] = None,
-    rating_max: Annotated[int | None, "The best that can be given."] = None,
-    rating_count: Annotated[int | None, "How many rated it."] = None,
-    reviews_count: Annotated[int | None, "How many wrote a review or a recommendation."] = None,
-    version: Annotated[str | None, "The version that is sold now."] = None,
-    size: Annotated[int | None, "The bytes of a download."] = None,
-    minimum_os_version: Annotated[str | None, "The oldest system that it runs on."] = None,
-    languages: Annotated[list[str] | None, "The languages that it speaks, as the store writes them."] = None,
-    released_at: Annotated[Instant, "The time of its first release."] = None,
-    updated_at: Annotated[Instant, "The time of this version's release."] = None,
-    update_notes: Annotated[str | None, "What this version changed."] = None,
-    ext: Annotated[Record | None, "More that this platform alone tells."] = None,
+    developer_url: Annotated[Url, "URL of the developer's page in the store."] = None,
+    developer_website: Annotated[str | None, "The developer's website."] = None,
+    category: Annotated[str | None, "The primary genre."] = None,
+    categories: Annotated[list[str] | None, "All genres and categories of the app."] = None,
+    price: Annotated[float | None, "The current price, in whole units of the currency; 0 is free."] = None,
+    currency: Annotated[str | None, "ISO 4217 code of the currency."] = None,
+    price_displayed: Annotated[str | None, "The price as the store displays it."] = None,
+    is_free: Annotated[bool | None, "Whether the app is free."] = None,
+    rating: Annotated[float | None, "The average rating."] = None,
+    rating_max: Annotated[int | None, "The highest possible rating."] = None,
+    rating_count: Annotated[int | None, "Number of ratings."] = None,
+    reviews_count: Annotated[int | None, "Number of written reviews or recommendations."] = None,
+    version: Annotated[str | None, "The current version."] = None,
+    size: Annotated[int | None, "Download size in bytes."] = None,
+    minimum_os_version: Annotated[str | None, "The oldest supported version of the operating system."] = None,
+    languages: Annotated[list[str] | None, "Supported languages, as the store writes them."] = None,
+    released_at: Annotated[Instant, "Time of the first release."] = None,
+    updated_at: Annotated[Instant, "Time of the current version's release."] = None,
+    update_notes: Annotated[str | None, "The changes in the current version."] = None,
+    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
 ) -> Record:
-    """One app in a store."""
+    """An app in a store."""
     return {
         "id": id,
         "store": store,
@@ -70,32 +70,34 @@ def app(  # noqa: PLR0913 - one argument a field of the archetype
 
 def reviewer(
     *,
-    id: Annotated[str | None, "The platform's own id of the account."],  # noqa: A002 - the field's own name
-    name: Annotated[str | None, "The name that it shows."] = None,
-    url: Annotated[Url, "Its page."] = None,
-    reviews_count: Annotated[int | None, "Reviews that it wrote."] = None,
+    id: Annotated[str | None, "The platform's ID of the account."],  # noqa: A002 - the field's own name
+    name: Annotated[str | None, "Display name of the account."] = None,
+    url: Annotated[Url, "URL of the account's page."] = None,
+    reviews_count: Annotated[int | None, "Number of reviews that the account wrote."] = None,
 ) -> Record:
-    """The author of a review, as far as a row tells."""
+    """The author of a review, with the fields that a row has."""
     return locals()
 
 
-@nests(rating="The reviewer's verdict.")
+@nests(rating="The reviewer's rating.")
 def review(
     *,
-    id: Annotated[str | None, "The platform's own id of the review."],  # noqa: A002 - the field's own name
-    entity_id: Annotated[str | None, "The id of what is reviewed."],
-    url: Annotated[Url, "Its page."] = None,
-    title: Annotated[str | None, "Its title."] = None,
-    text: Annotated[str | None, "Its words, as plain text."] = None,
-    rating: Annotated[float | None, "The verdict; 1 of 1 is a recommendation."] = None,
-    rating_max: Annotated[int | None, "The best that can be given."] = None,
+    id: Annotated[str | None, "The platform's ID of the review."],  # noqa: A002 - the field's own name
+    entity_id: Annotated[str | None, "ID of the reviewed app, product or place."],
+    url: Annotated[Url, "URL of the review."] = None,
+    title: Annotated[str | None, "Title of the review."] = None,
+    text: Annotated[str | None, "Text of the review, as plain text."] = None,
+    rating: Annotated[float | None, "The rating; a recommendation is 1 out of 1."] = None,
+    rating_max: Annotated[int | None, "The highest possible rating."] = None,
     author: Annotated[Record | None, Of(reviewer), "The account that wrote it."] = None,
-    helpful_votes: Annotated[int | None, "Votes that found it helpful, less all others where both count."] = None,
-    language: Annotated[str | None, "The language that it says it is in."] = None,
-    published_at: Annotated[Instant, "The time of its publication."] = None,
-    ext: Annotated[Record | None, "More that this platform alone tells."] = None,
+    helpful_votes: Annotated[
+        int | None, "Number of helpful votes, minus unhelpful votes if the platform counts both."
+    ] = None,
+    language: Annotated[str | None, "The language that the platform states for the review."] = None,
+    published_at: Annotated[Instant, "Time of publication."] = None,
+    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
 ) -> Record:
-    """One review of an app, a product or a place."""
+    """A review of an app, a product or a place."""
     return {
         "id": id,
         "entity_id": entity_id,

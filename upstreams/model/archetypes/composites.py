@@ -1,4 +1,4 @@
-"""Answers of several parts, and the legs that they came by (decisions 14)."""
+"""Answers that combine several endpoints, and the legs that they consist of (decisions 14)."""
 
 from __future__ import annotations
 
@@ -20,63 +20,73 @@ from upstreams.model.archetypes.shape import computed as computed_record
 def dossier(
     *,
     repository: Annotated[Record | None, Of(repository_record), "The repository."],
-    article: Annotated[Record | None, Of(article_record), "Its readme."],
-    releases: Annotated[list[Record] | None, Of(release), "Its latest releases; null where they did not come."],
+    article: Annotated[Record | None, Of(article_record), "The readme of the repository."],
+    releases: Annotated[list[Record] | None, Of(release), "The latest releases; null if they could not be read."],
     top_issues: Annotated[
-        list[Record] | None, Of(post_record), "Its open issues with the most reactions; null likewise."
+        list[Record] | None, Of(post_record), "The open issues with the most reactions; null if they could not be read."
     ],
 ) -> Record:
-    """Everything about a repository at once."""
+    """A repository with its readme, releases and top issues."""
     return locals()
 
 
 def movement(
     *,
-    repos_seen: Annotated[int | None, "Repositories that were looked at: the 100 pushed to last."],
-    repos_pushed_30d: Annotated[int | None, "Those pushed to in the last 30 days."],
-    repos_pushed_365d: Annotated[int | None, "Those pushed to in the last 365 days."],
-    own_repos_created_365d: Annotated[int | None, "Those that are no copies and were made in the last 365 days."],
-    own_repos_stars: Annotated[int | None, "Stars of those that are no copies."],
-    last_pushed_at: Annotated[Instant, "The time of the last push to any of them."],
+    repos_seen: Annotated[int | None, "Repositories that were examined: the 100 most recently pushed to."],
+    repos_pushed_30d: Annotated[int | None, "Examined repositories pushed to in the last 30 days."],
+    repos_pushed_365d: Annotated[int | None, "Examined repositories pushed to in the last 365 days."],
+    own_repos_created_365d: Annotated[
+        int | None, ("Examined repositories, without forks, created in the last 365 days.")
+    ],
+    own_repos_stars: Annotated[int | None, "Stars of the examined repositories, without forks."],
+    last_pushed_at: Annotated[Instant, "Time of the most recent push."],
 ) -> Record:
-    """The movement of an account's repositories."""
+    """Activity in an account's repositories."""
     return locals()
 
 
 def pace_of_profile(
     *,
     author: Annotated[Record | None, Of(author_record), "The account."],
-    velocity: Annotated[Record | None, Of(movement), "How its repositories move; null where they did not come."],
+    velocity: Annotated[
+        Record | None, Of(movement), ("Activity in the account's repositories; null if they could not be read.")
+    ],
 ) -> Record:
-    """An account and how its repositories move."""
+    """An account and the activity in its repositories."""
     return locals()
 
 
 def resolved(
     *,
-    platform: Annotated[str, "The platform's slug; oembed where a page's own host told of it."],
-    endpoint: Annotated[str, "The path of the endpoint that answers the address, or the address of the host's oEmbed."],
-    archetype: Annotated[str, "The name of its answers' shape."],
-    params: Annotated[Record, "The parameters with which it gives the same record."],
+    platform: Annotated[str, "The platform's slug, or oembed if the page's own host described it."],
+    endpoint: Annotated[
+        str, ("The path of the endpoint that returns the record, or the URL of the host's oEmbed service.")
+    ],
+    archetype: Annotated[str, "Name of the archetype of the response."],
+    params: Annotated[Record, "The parameters that return the same record from this endpoint."],
 ) -> Record:
-    """The endpoint that an address leads to."""
+    """The endpoint that a URL resolves to."""
     return locals()
 
 
 def looked_up(
     *,
-    resolved: Annotated[Record | None, Of(resolved), "The endpoint that answered."],
-    post: Annotated[Record | None, Of(post_record), "The post, where the address is one's."] = None,
-    app: Annotated[Record | None, Of(app_record), "The app, likewise."] = None,
-    collection: Annotated[Record | None, Of(collection_record), "The album, playlist or podcast, likewise."] = None,
-    repository: Annotated[Record | None, Of(repository_record), "The repository, likewise."] = None,
-    article: Annotated[Record | None, Of(article_record), "The article, likewise."] = None,
-    author: Annotated[Record | None, Of(author_record), "The account, likewise."] = None,
-    comment: Annotated[Record | None, Of(comment_record), "The comment, likewise."] = None,
-    page: Annotated[Record | None, Of(page_record), "The page, where no platform reads it."] = None,
-    computed: Annotated[Record | None, Of(computed_record), "What is computed of it, where something is."] = None,
+    resolved: Annotated[Record | None, Of(resolved), "The endpoint that returned the record."],
+    post: Annotated[Record | None, Of(post_record), "The post, if the URL belongs to one."] = None,
+    app: Annotated[Record | None, Of(app_record), "The app, if the URL belongs to one."] = None,
+    collection: Annotated[
+        Record | None, Of(collection_record), ("The album, playlist or podcast, if the URL belongs to one.")
+    ] = None,
+    repository: Annotated[Record | None, Of(repository_record), "The repository, if the URL belongs to one."] = None,
+    article: Annotated[Record | None, Of(article_record), "The article, if the URL belongs to one."] = None,
+    author: Annotated[Record | None, Of(author_record), "The account, if the URL belongs to one."] = None,
+    comment: Annotated[Record | None, Of(comment_record), "The comment, if the URL belongs to one."] = None,
+    page: Annotated[Record | None, Of(page_record), "The web page, if no platform covers the URL."] = None,
+    computed: Annotated[
+        Record | None, Of(computed_record), "Fields computed from the record, if there are any."
+    ] = None,
 ) -> Record:
-    """The record of an address: of the kinds, the one that it is."""
+    """The record at a URL. Only the field of its kind is set."""
     return locals()
 
 

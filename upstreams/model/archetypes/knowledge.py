@@ -1,4 +1,4 @@
-"""Pages of text, places on the map, and numbers over time."""
+"""Text pages, places on a map, and time series."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from upstreams.model.archetypes.shape import Archetype, Instant, Of, Record, Url
 
 def article(
     *,
-    id: Annotated[str | None, "The platform's own id of the page."],  # noqa: A002 - the field's own name
-    url: Annotated[Url, "Its address."],
-    title: Annotated[str | None, "Its title."],
-    text: Annotated[str | None, "Its text."],
-    description: Annotated[str | None, "A line or two about it."] = None,
-    image_url: Annotated[Url, "The address of its main picture."] = None,
-    language: Annotated[str | None, "The language that it says it is in."] = None,
-    updated_at: Annotated[Instant, "The time of its last change."] = None,
-    ext: Annotated[Record | None, "More that this platform alone tells."] = None,
+    id: Annotated[str | None, "The platform's ID of the page."],  # noqa: A002 - the field's own name
+    url: Annotated[Url, "URL of the page."],
+    title: Annotated[str | None, "Title of the page."],
+    text: Annotated[str | None, "Text of the page."],
+    description: Annotated[str | None, "A short description."] = None,
+    image_url: Annotated[Url, "URL of the main image."] = None,
+    language: Annotated[str | None, "The language that the page states."] = None,
+    updated_at: Annotated[Instant, "Time of the last change."] = None,
+    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
 ) -> Record:
-    """One page of text: a readme, an encyclopedia page."""
+    """A text page, such as a readme or an encyclopedia article."""
     ext = ext or {}
     return locals()
 
 
-@nests(rating="The mean of all ratings.")
+@nests(rating="The average rating.")
 def place(
     *,
-    id: Annotated[str | None, "The platform's own id of the place."],  # noqa: A002 - the field's own name
-    url: Annotated[Url, "Its page."],
-    name: Annotated[str | None, "Its name."],
-    address: Annotated[str | None, "Its address as people write it."] = None,
-    latitude: Annotated[float | None, "Degrees north."] = None,
-    longitude: Annotated[float | None, "Degrees east."] = None,
-    distance_m: Annotated[float | None, "Metres from where the request asked."] = None,
-    category: Annotated[str | None, "The kind of place that it is."] = None,
-    rating: Annotated[float | None, "The mean."] = None,
-    rating_count: Annotated[int | None, "How many rated it."] = None,
-    ext: Annotated[Record | None, "More that this platform alone tells."] = None,
+    id: Annotated[str | None, "The platform's ID of the place."],  # noqa: A002 - the field's own name
+    url: Annotated[Url, "URL of the place's page."],
+    name: Annotated[str | None, "Name of the place."],
+    address: Annotated[str | None, "Postal address of the place."] = None,
+    latitude: Annotated[float | None, "Latitude in degrees north."] = None,
+    longitude: Annotated[float | None, "Longitude in degrees east."] = None,
+    distance_m: Annotated[float | None, "Distance in metres from the requested location."] = None,
+    category: Annotated[str | None, "The type of place."] = None,
+    rating: Annotated[float | None, "The average rating."] = None,
+    rating_count: Annotated[int | None, "Number of ratings."] = None,
+    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
 ) -> Record:
-    """One place."""
+    """A place."""
     return {
         "id": id,
         "url": url,
@@ -55,40 +55,40 @@ def place(
 
 
 @nests(
-    content="The page in the formats that were asked for.",
+    content="The page in the requested formats.",
     media="Pictures of the page.",
-    metadata="What the page says of itself.",
-    fetch="How it was had.",
+    metadata="Metadata that the page contains.",
+    fetch="How the page was fetched.",
 )
 def page(  # noqa: PLR0913 - one argument a field of the archetype
     *,
-    url: Annotated[Url, "The address that was asked for, in one spelling."],
-    final_url: Annotated[Url, "The address at the end of all redirects."] = None,
-    status_code: Annotated[int | None, "The status that its host answered with."] = None,
-    fetched_at: Annotated[Instant, "The time at which it was read."] = None,
-    source_type: Annotated[str | None, "What it is: html, pdf, feed or text."] = None,
-    page_count: Annotated[int | None, "Pages of a PDF."] = None,
-    text: Annotated[str | None, "Its text, without markup."] = None,
-    markdown: Annotated[str | None, "Its text as Markdown."] = None,
-    html: Annotated[str | None, "Its HTML without scripts, addresses in full."] = None,
-    raw_html: Annotated[str | None, "Its HTML as it came."] = None,
-    summary: Annotated[str | None, "A summary; null, since no language model is asked."] = None,
-    links: Annotated[list[str] | None, "The addresses that it links to, each once."] = None,
-    screenshot_url: Annotated[Url, "A screenshot, as a data address."] = None,
-    extraction: Annotated[Record | None, "The values that a schema found in it."] = None,
-    title: Annotated[str | None, "Its title."] = None,
-    description: Annotated[str | None, "A line or two about it."] = None,
-    language: Annotated[str | None, "The language that it says it is in."] = None,
-    published_at: Annotated[Instant, "The time of its publication, where it tells it."] = None,
-    author: Annotated[str | None, "Its author."] = None,
-    site_name: Annotated[str | None, "The name of its site."] = None,
-    image_url: Annotated[Url, "The address of its main picture."] = None,
-    canonical_url: Annotated[Url, "The address that it says is its own."] = None,
+    url: Annotated[Url, "The requested URL, normalized."],
+    final_url: Annotated[Url, "The URL after all redirects."] = None,
+    status_code: Annotated[int | None, "The HTTP status of the response."] = None,
+    fetched_at: Annotated[Instant, "Time when the page was read."] = None,
+    source_type: Annotated[str | None, "The type of the source: html, pdf, feed or text."] = None,
+    page_count: Annotated[int | None, "Number of pages, for a PDF."] = None,
+    text: Annotated[str | None, "The text without markup."] = None,
+    markdown: Annotated[str | None, "The text as Markdown."] = None,
+    html: Annotated[str | None, "The HTML without scripts, with absolute URLs."] = None,
+    raw_html: Annotated[str | None, "The original HTML."] = None,
+    summary: Annotated[str | None, "A summary. Always null, because no language model is used."] = None,
+    links: Annotated[list[str] | None, "The URLs that the page links to, each once."] = None,
+    screenshot_url: Annotated[Url, "A screenshot, as a data URL."] = None,
+    extraction: Annotated[Record | None, "The values that the schema extracted."] = None,
+    title: Annotated[str | None, "Title of the page."] = None,
+    description: Annotated[str | None, "A short description."] = None,
+    language: Annotated[str | None, "The language that the page states."] = None,
+    published_at: Annotated[Instant, "Time of publication, if the page states it."] = None,
+    author: Annotated[str | None, "Author of the page."] = None,
+    site_name: Annotated[str | None, "Name of the website."] = None,
+    image_url: Annotated[Url, "URL of the main image."] = None,
+    canonical_url: Annotated[Url, "The canonical URL that the page states."] = None,
     cache_state: Annotated[
-        str | None, "hit where the answer was stored, miss where it was fetched for this call."
+        str | None, "hit if the response came from the cache, miss if it was fetched for this call."
     ] = "miss",
 ) -> Record:
-    """One page of the web."""
+    """A web page."""
     return {
         "url": url,
         "final_url": final_url,
@@ -116,20 +116,20 @@ def page(  # noqa: PLR0913 - one argument a field of the archetype
 
 def point(
     *,
-    t: Annotated[Instant, "The beginning of the time that it is for."],
-    value: Annotated[float | None, "The value; times without one are left out."],
+    t: Annotated[Instant, "Start of the interval that the value covers."],
+    value: Annotated[float | None, "The value; intervals without a value are omitted."],
 ) -> Record:
-    """One value of a series."""
+    """A value of a series."""
     return locals()
 
 
 def series(
     *,
-    subject: Annotated[str | None, "The thing that is measured."],
+    subject: Annotated[str | None, "The measured subject."],
     unit: Annotated[str | None, "The unit of the values."],
     points: Annotated[list[Record] | None, Of(point), "The values, oldest first."] = None,
 ) -> Record:
-    """One number over time."""
+    """A series of values over time."""
     points = points or []
     return locals()
 

@@ -1,4 +1,4 @@
-"""Albums, playlists and the like, and the words of videos."""
+"""Albums, playlists and similar collections, and video transcripts."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from upstreams.model.archetypes.shape import Archetype, Instant, Of, Record, Url
 
 def collection(
     *,
-    id: Annotated[str | None, "The platform's own id of the collection."],  # noqa: A002 - the field's own name
-    url: Annotated[Url, "Its page."],
-    kind: Annotated[str | None, "What it is: album, playlist, podcast."],
-    title: Annotated[str | None, "Its title."],
-    description: Annotated[str | None, "What it says about itself, as plain text."] = None,
-    owner: Annotated[Record | None, Of(byline), "The account that it belongs to."] = None,
-    items_count: Annotated[int | None, "How much it holds."] = None,
-    followers: Annotated[int | None, "Accounts that follow it."] = None,
-    image_url: Annotated[Url, "The address of its picture."] = None,
-    released_at: Annotated[Instant, "The time of its publication."] = None,
-    ext: Annotated[Record | None, "More that this platform alone tells."] = None,
+    id: Annotated[str | None, "The platform's ID of the collection."],  # noqa: A002 - the field's own name
+    url: Annotated[Url, "URL of the collection."],
+    kind: Annotated[str | None, "The type of collection: album, playlist or podcast."],
+    title: Annotated[str | None, "Title of the collection."],
+    description: Annotated[str | None, "Description of the collection, as plain text."] = None,
+    owner: Annotated[Record | None, Of(byline), "The account that owns the collection."] = None,
+    items_count: Annotated[int | None, "Number of items."] = None,
+    followers: Annotated[int | None, "Number of followers."] = None,
+    image_url: Annotated[Url, "URL of the cover image."] = None,
+    released_at: Annotated[Instant, "Time of publication."] = None,
+    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
 ) -> Record:
-    """One album, playlist or podcast."""
+    """An album, playlist or podcast."""
     ext = ext or {}
     return locals()
 
 
 def cue(
     *,
-    text: Annotated[str, "Its words."],
-    language: Annotated[str | None, "Its language."] = None,
-    start_ms: Annotated[int | None, "Milliseconds into the video at which it begins."] = None,
-    end_ms: Annotated[int | None, "Milliseconds into the video at which it ends."] = None,
+    text: Annotated[str, "Text of the cue."],
+    language: Annotated[str | None, "Language of the text."] = None,
+    start_ms: Annotated[int | None, "Start of the cue, in milliseconds from the start of the video."] = None,
+    end_ms: Annotated[int | None, "End of the cue, in milliseconds from the start of the video."] = None,
 ) -> Record:
-    """One piece of what is said."""
+    """One cue of a transcript."""
     return locals()
 
 
 def transcript(
     *,
-    transcript: Annotated[str | None, "All that is said, as one text."],
-    transcripts: Annotated[list[Record] | None, Of(cue), "The pieces of it, in their order."] = None,
-    ext: Annotated[Record | None, "More that this platform alone tells."] = None,
+    transcript: Annotated[str | None, "The whole transcript as one text."],
+    transcripts: Annotated[list[Record] | None, Of(cue), "The cues of the transcript, in order."] = None,
+    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
 ) -> Record:
-    """The words of a video, which stand in the data themselves."""
+    """The transcript of a video. Its fields are directly in `data`."""
     transcripts, ext = transcripts or [], ext or {}
     return locals()
 

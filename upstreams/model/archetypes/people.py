@@ -10,38 +10,38 @@ from upstreams.model.computed import author_computed
 
 def author(  # noqa: PLR0913 - one argument a field of the archetype
     *,
-    id: Annotated[str | None, "The platform's own id of the account."],  # noqa: A002 - the field's own name
-    username: Annotated[str | None, "The name that the account is called by."] = None,
-    display_name: Annotated[str | None, "The name that the account shows."] = None,
-    avatar_url: Annotated[Url, "The address of its picture."] = None,
-    bio: Annotated[str | None, "What it says about itself, as plain text."] = None,
-    verified: Annotated[bool | None, "Whether the platform vouches for it."] = None,
-    followers: Annotated[int | None, "Accounts that follow it."] = None,
-    following: Annotated[int | None, "Accounts that it follows."] = None,
-    posts_count: Annotated[int | None, "Posts that it made, repositories on code hosts."] = None,
-    likes_count: Annotated[int | None, "Likes that it received, or what comes closest: karma, reputation."] = None,
-    url: Annotated[Url, "Its page on the platform."] = None,
-    private: Annotated[bool | None, "Whether only some may see its posts."] = None,
-    joined_at: Annotated[Instant, "The time since when it exists."] = None,
-    location: Annotated[str | None, "Where it says that it is."] = None,
-    external_url: Annotated[str | None, "The website that it names."] = None,
-    ext: Annotated[Record | None, "More that this platform alone tells."] = None,
+    id: Annotated[str | None, "The platform's ID of the account."],  # noqa: A002 - the field's own name
+    username: Annotated[str | None, "Username of the account."] = None,
+    display_name: Annotated[str | None, "Display name of the account."] = None,
+    avatar_url: Annotated[Url, "URL of the avatar."] = None,
+    bio: Annotated[str | None, "The profile text, as plain text."] = None,
+    verified: Annotated[bool | None, "Whether the platform has verified the account."] = None,
+    followers: Annotated[int | None, "Number of followers."] = None,
+    following: Annotated[int | None, "Number of accounts that the account follows."] = None,
+    posts_count: Annotated[int | None, "Number of posts; on code hosts, of repositories."] = None,
+    likes_count: Annotated[int | None, "Likes received, or the closest equivalent: karma or reputation."] = None,
+    url: Annotated[Url, "URL of the profile."] = None,
+    private: Annotated[bool | None, "Whether only approved accounts can see the posts."] = None,
+    joined_at: Annotated[Instant, "Time when the account was created."] = None,
+    location: Annotated[str | None, "The location that the profile states."] = None,
+    external_url: Annotated[str | None, "The website that the profile links to."] = None,
+    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
 ) -> Record:
-    """One account."""
+    """An account."""
     ext = ext or {}
     return locals()
 
 
 def byline(
     *,
-    id: Annotated[str | None, "The platform's own id of the account."],  # noqa: A002 - the field's own name
-    username: Annotated[str | None, "The name that the account is called by."] = None,
-    display_name: Annotated[str | None, "The name that the account shows."] = None,
-    avatar_url: Annotated[Url, "The address of its picture."] = None,
-    verified: Annotated[bool | None, "Whether the platform vouches for it."] = None,
-    url: Annotated[Url, "Its page on the platform."] = None,
+    id: Annotated[str | None, "The platform's ID of the account."],  # noqa: A002 - the field's own name
+    username: Annotated[str | None, "Username of the account."] = None,
+    display_name: Annotated[str | None, "Display name of the account."] = None,
+    avatar_url: Annotated[Url, "URL of the avatar."] = None,
+    verified: Annotated[bool | None, "Whether the platform has verified the account."] = None,
+    url: Annotated[Url, "URL of the profile."] = None,
 ) -> Record:
-    """The author of a post or comment, as far as a row tells."""
+    """The author of a post or comment, with the fields that a row has."""
     return locals()
 
 

@@ -1,6 +1,6 @@
-"""Posts and the comments on them.
+"""Posts and their comments.
 
-`ext.language` of a post, where a platform sets it, is the upstream's own language tag and wins over detection.
+If a platform sets `ext.language` of a post, that language tag takes precedence over language detection.
 """
 
 from __future__ import annotations
@@ -12,29 +12,31 @@ from upstreams.model.archetypes.shape import Archetype, Instant, Of, Record, Url
 from upstreams.model.computed import post_computed
 
 
-@nests(content="Its words and pictures.", engagement="How readers answered to it, in numbers.", flags="Its marks.")
+@nests(
+    content="Text and media of the post.", engagement="Reactions of readers, as counts.", flags=("Markers of the post.")
+)
 def post(  # noqa: PLR0913 - one argument a field of the archetype
     *,
-    id: Annotated[str | None, "The platform's own id of the post."],  # noqa: A002 - the field's own name
-    url: Annotated[Url, "Its page on the platform."],
+    id: Annotated[str | None, "The platform's ID of the post."],  # noqa: A002 - the field's own name
+    url: Annotated[Url, "URL of the post."],
     text: Annotated[str | None, "Title and text, as plain text."],
-    author: Annotated[Record | None, Of(byline), "The account that made it."],
-    media_urls: Annotated[list[str] | None, "The addresses of its pictures and videos."] = None,
-    thumbnail_url: Annotated[Url, "The address of a picture that previews it."] = None,
-    duration_seconds: Annotated[float | None, "How long its video or sound takes."] = None,
-    views: Annotated[int | None, "How often it was seen."] = None,
-    likes: Annotated[int | None, "Likes, points or positive votes."] = None,
-    comments: Annotated[int | None, "Comments or answers."] = None,
-    shares: Annotated[int | None, "Reposts and quotes."] = None,
+    author: Annotated[Record | None, Of(byline), "The account that wrote the post."],
+    media_urls: Annotated[list[str] | None, "URLs of images and videos."] = None,
+    thumbnail_url: Annotated[Url, "URL of the preview image."] = None,
+    duration_seconds: Annotated[float | None, "Length of the video or audio in seconds."] = None,
+    views: Annotated[int | None, "Number of views."] = None,
+    likes: Annotated[int | None, "Number of likes, points or upvotes."] = None,
+    comments: Annotated[int | None, "Number of comments or answers."] = None,
+    shares: Annotated[int | None, "Number of reposts and quotes."] = None,
     saves: Annotated[int | None, "Bookmarks."] = None,
-    pinned: Annotated[bool | None, "Whether its author put it first."] = None,
-    deleted: Annotated[bool | None, "Whether it was deleted."] = None,
-    nsfw: Annotated[bool | None, "Whether it is marked as not for everybody."] = None,
-    spoiler: Annotated[bool | None, "Whether it is marked as telling too much."] = None,
-    published_at: Annotated[Instant, "The time of its publication."] = None,
-    ext: Annotated[Record | None, "More that this platform alone tells."] = None,
+    pinned: Annotated[bool | None, "Whether the author pinned the post."] = None,
+    deleted: Annotated[bool | None, "Whether the post was deleted."] = None,
+    nsfw: Annotated[bool | None, "Whether the post is marked as not safe for work."] = None,
+    spoiler: Annotated[bool | None, "Whether the post is marked as a spoiler."] = None,
+    published_at: Annotated[Instant, "Time of publication."] = None,
+    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
 ) -> Record:
-    """One post: a story, an issue, a question, a message."""
+    """A post: a story, an issue, a question or a message."""
     return {
         "id": id,
         "url": url,
@@ -52,23 +54,23 @@ def post(  # noqa: PLR0913 - one argument a field of the archetype
     }
 
 
-@nests(engagement="How readers answered to it, in numbers.", flags="Its marks.")
+@nests(engagement="Reactions of readers, as counts.", flags="Markers of the comment.")
 def comment(
     *,
-    id: Annotated[str | None, "The platform's own id of the comment."],  # noqa: A002 - the field's own name
-    url: Annotated[Url, "Its page on the platform."] = None,
-    parent_id: Annotated[str | None, "The id of what it answers: a comment, or the post."] = None,
-    post_id: Annotated[str | None, "The id of the post."] = None,
-    text: Annotated[str | None, "Its words, as plain text; null where it was deleted."] = None,
-    author: Annotated[Record | None, Of(byline), "The account that made it; null where it was deleted."] = None,
-    likes: Annotated[int | None, "Likes, points or positive votes."] = None,
-    replies_count: Annotated[int | None, "Replies to it, here or not."] = None,
-    pinned: Annotated[bool | None, "Whether it was put first."] = None,
-    deleted: Annotated[bool | None, "Whether it was deleted."] = None,
-    published_at: Annotated[Instant, "The time of its publication."] = None,
-    replies: Annotated[list[Record] | None, Of(comment), "The replies to it, each a comment."] = None,
+    id: Annotated[str | None, "The platform's ID of the comment."],  # noqa: A002 - the field's own name
+    url: Annotated[Url, "URL of the comment."] = None,
+    parent_id: Annotated[str | None, "ID of the comment or post that this comment replies to."] = None,
+    post_id: Annotated[str | None, "ID of the post."] = None,
+    text: Annotated[str | None, "Text of the comment, as plain text; null if it was deleted."] = None,
+    author: Annotated[Record | None, Of(byline), "The account that wrote the comment; null if it was deleted."] = None,
+    likes: Annotated[int | None, "Number of likes, points or upvotes."] = None,
+    replies_count: Annotated[int | None, "Number of replies, including those that are not in `replies`."] = None,
+    pinned: Annotated[bool | None, "Whether the comment is pinned."] = None,
+    deleted: Annotated[bool | None, "Whether the comment was deleted."] = None,
+    published_at: Annotated[Instant, "Time of publication."] = None,
+    replies: Annotated[list[Record] | None, Of(comment), "Replies to the comment, as comments."] = None,
 ) -> Record:
-    """One comment; a tombstone has `deleted=True`, no text and no author."""
+    """A comment; a tombstone has `deleted=True`, no text and no author."""
     return {
         "id": id,
         "url": url,

@@ -1,4 +1,4 @@
-"""How a record's fields are declared: by its constructor's annotations, from which schemas and monitors' paths come.
+"""Declaration of a record's fields: the annotations of its constructor, from which schemas and monitor paths are built.
 
     @nests(flags="Marks that the platform set.")
     def release(
@@ -9,7 +9,7 @@
         published_at: Annotated[Instant, "The time of its publication."] = None,
     ) -> Record:
 
-What the upstream did not send is None, where the constructor does not make an empty list or object of it.
+A value that the upstream did not send is None, unless the constructor replaces it with an empty list or object.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _KINDS: dict[Any, Kind] = {
 
 
 class Format(NamedTuple):
-    """The format of a text, as JSON Schema names it."""
+    """The format of a text, as named by JSON Schema."""
 
     name: str
 
 
 class Of(NamedTuple):
-    """The constructor of the record that a field holds, or of those in the list that it holds."""
+    """The constructor of the record in a field, or of the records in its list."""
 
     make: Make
 
@@ -55,7 +55,7 @@ Url = Annotated[str | None, Format("uri")]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a record: what it holds, and whether it may be null."""
+    """One field of a record: its kind of value, and whether the value may be null."""
 
     name: str
     kind: Kind
@@ -63,73 +63,75 @@ class Field:
     nullable: bool = False
     format: str = ""
     make: Make | None = None
-    """The constructor of the record that it holds, or of those in its list."""
+    """The constructor of the record in this field, or of the records in its list."""
     members: tuple[Field, ...] = ()
-    """The fields of an object that the constructor makes itself."""
+    """The fields of an object that the constructor itself builds."""
     entries: Kind | None = None
-    """The kind of what a list holds."""
+    """The kind of the entries of a list."""
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody declares what stands below it, as below `ext`."""
+        """Whether the members of this field are undeclared, as in `ext`."""
         return self.kind == "object" and self.make is None and not self.members
 
 
 @dataclass(frozen=True, slots=True)
 class Archetype:
-    """A named shape: `key` is the record's name in `data` and in each row; an empty key spreads the record itself."""
+    """A named shape. `key` is the record's name in `data` and in each row; with an empty key, the record is spread."""
 
     name: str
     key: str
     make: Make
-    """The constructor of its records."""
+    """The constructor of the records."""
     many: bool = False
     computed: Computed | None = None
-    """Makes the fields beside a record, which `computed` describes."""
+    """Makes the computed fields next to a record, which `computed` describes."""
     has_legs: bool = False
-    """Whether its answers say which parts they came by, and how many of them came."""
+    """Whether the responses report which legs they consist of, and how many of the legs answered."""
     beside: Make | None = None
-    """The constructor of the fields that stand beside the rows of a list."""
+    """The constructor of the fields next to the rows of a list."""
     stored_as: tuple[bytes, bytes] | None = None
-    """A member that says how an answer was had, as JSON, and its value in an answer that was stored."""
+    """The JSON member that reports how the response was obtained, and its replacement in a response from the cache."""
 
     findings: tuple[str, ...] = ()
-    """Members that hold what was found, with dots for what is inside them, where the answer is no list of rows.
+    """Members that contain the findings (dots for nested members), for a response that is not a list of rows.
 
-    An answer in which all of them are empty found nothing, and costs nothing (spec 2.4).
+    A response in which all of them are empty found nothing, and is free (spec 2.4).
     """
     cursor_at: str = ""
-    """The field that has the cursor of the next page where it is no list; empty: it has no pages."""
+    """The field with the cursor of the next page, for a response that is not a list; empty if it has no pages."""
 
     @property
     def has_pages(self) -> bool:
-        """Whether a request for one may name a page by its cursor."""
+        """Whether a request may name a page by its cursor."""
         return self.many or bool(self.cursor_at)
 
     @property
     def makes_beside(self) -> tuple[Make, ...]:
-        """The constructors of all fields of its answers that are not its records'."""
+        """The constructors of all fields in the response that do not belong to a record."""
         more = () if self.beside is None else (self.beside,)
         return (*more, coverage) if self.has_legs else more
 
     def is_empty(self, record: Record) -> bool:
-        """Whether a record tells nothing to know it by: it has no id, which an article may lack that has words."""
+        """Return whether a record has no identity: no id. An article without an id counts only if it has no text
+        either."""
         return "id" in record and record["id"] is None and not (self.key == "article" and record["text"])
 
     def found_nothing(self, record: Record) -> bool:
-        """Return whether everything is empty in which the record says what was found."""
+        """Return whether all members that contain the findings are empty."""
         return bool(self.findings) and not any(_has_any(record, path.split(".")) for path in self.findings)
 
     def as_stored(self, encoded: bytes) -> bytes:
-        """The answer as the cache gives it. No text holds the member: its quotes would be escaped there."""
+        """Return the response as the cache serves it. No text can contain the member, because its quotes would be
+        escaped."""
         return encoded if self.stored_as is None else encoded.replace(*self.stored_as)
 
     def wrap(self, record: Record, warnings: list[str]) -> Record:
-        """The record under its key, with its computed fields beside it (decisions 3); a dict of its own."""
+        """Return a new dict with the record under its key, and its computed fields next to it (decisions 3)."""
         return self.rows((record,), warnings)[0]
 
     def rows(self, records: Iterable[Record], warnings: list[str]) -> list[Record]:
-        """Each of the records as `wrap` makes it."""
+        """Return each record wrapped as by `wrap`."""
         key, computed = self.key, self.computed
         if not key:
             return [{**record} for record in records]
@@ -139,7 +141,7 @@ class Archetype:
 
 
 def _has_any(value: Any, path: list[str]) -> bool:
-    """Return whether there is anything at a path; the path goes through each entry of a list."""
+    """Return whether there is a value at a path; the path is applied to each entry of a list."""
     if isinstance(value, list):
         return any(_has_any(one, path) for one in value)
     if isinstance(value, dict):
@@ -149,46 +151,48 @@ def _has_any(value: Any, path: list[str]) -> bool:
 
 def computed(
     *,
-    engagement_rate: Annotated[float | None, "Likes over followers; of a post all that readers did over its views."],
-    language: Annotated[str | None, "The language of its text, as the platform says or as it was detected."],
-    content_category: Annotated[str, "One of 16 subjects by the words of its text, or other."],
-    estimated_reach: Annotated[int | None, "People that it probably reaches."],
+    engagement_rate: Annotated[
+        float | None, ("Likes divided by followers; for a post, all interactions divided by views.")
+    ],
+    language: Annotated[str | None, "Language of the text, as stated by the platform or detected."],
+    content_category: Annotated[str, "One of 16 topics detected from the text, or other."],
+    estimated_reach: Annotated[int | None, "The estimated number of people reached."],
 ) -> Record:
-    """The fields that are computed beside a record."""
+    """The computed fields next to a record."""
     return locals()
 
 
 def leg(
     *,
-    endpoint: Annotated[str, "The endpoint that it stands for."],
-    source: Annotated[str, "The source that answered, or was called last."],
-    rung: Annotated[str, "primary, or fallback where the endpoint's own source did not answer."],
-    rung_index: Annotated[int, "How far down the ladder that was; 0 is the endpoint's own source."],
+    endpoint: Annotated[str, "The endpoint of this leg."],
+    source: Annotated[str, "The source that answered, or the last one that was called."],
+    rung: Annotated[str, "primary, or fallback if the endpoint's own source did not answer."],
+    rung_index: Annotated[int, "Position of the source in the ladder; 0 is the endpoint's own source."],
     status: Annotated[
         str,
-        "ok; not_found: there is no such thing; unsupported: not read here, or not by such values; deferred: its time "
-        "was over; failed.",
+        "ok; not_found: the item does not exist; unsupported: not readable here, or not with such values; deferred: "
+        "out of time; failed.",
     ],
-    credits_used: Annotated[int, "Its share of the call's cost."],
-    latency_ms: Annotated[int, "How long it took, in milliseconds."],
-    error: Annotated[str | None, "The code of its failure."] = None,
+    credits_used: Annotated[int, "The leg's share of the call's cost."],
+    latency_ms: Annotated[int, "Duration in milliseconds."],
+    error: Annotated[str | None, "Error code of the failure."] = None,
 ) -> Record:
-    """One part of a composite answer."""
+    """One leg of a composite response."""
     return locals()
 
 
 def coverage(
     *,
-    legs: Annotated[list[Record], Of(leg), "The parts that the answer came by."],
-    coverage: Annotated[float, "The share of parts that answered, 0 to 1; those that are unsupported do not count."],
-    partial_failure: Annotated[bool, "Whether parts are missing that should have come."],
+    legs: Annotated[list[Record], Of(leg), "The legs of the response."],
+    coverage: Annotated[float, "Share of legs that answered, 0 to 1, without the unsupported ones."],
+    partial_failure: Annotated[bool, "Whether legs are missing that were expected to answer."],
 ) -> Record:
-    """How whole an answer of several parts is."""
+    """How complete a composite response is."""
     return locals()
 
 
 def nests(**parts: str) -> Callable[[M], M]:
-    """Describe the objects that a constructor makes of its arguments, by their names."""
+    """Describe the nested objects that a constructor builds from its arguments, by name."""
 
     def remember(make: M) -> M:
         _PARTS[make] = parts
@@ -202,20 +206,20 @@ _PARTS: dict[Make, dict[str, str]] = {}
 
 @cache
 def fields_of(make: Make) -> tuple[Field, ...]:
-    """The fields of a constructor's records, in their order."""
+    """Return the fields of a constructor's records, in order."""
     hints = {name: hint for name, hint in get_type_hints(make, include_extras=True).items() if name != "return"}
     filled, empty = make(**{name: _Slot(name) for name in hints}), make(**dict.fromkeys(hints))
     return tuple(_fields(filled, empty, hints, _PARTS.get(make, {})))
 
 
 class _Slot(NamedTuple):
-    """Stands where a record holds an argument."""
+    """A placeholder for an argument in a record."""
 
     argument: str
 
 
 def _fields(filled: Record, empty: Record, hints: dict[str, Any], parts: dict[str, str]) -> Iterator[Field]:
-    """`filled` is the record of all arguments, `empty` the one of None alone."""
+    """Yield the fields. `filled` is the record with all arguments set, `empty` the record with all arguments None."""
     for name, value in filled.items():
         if isinstance(value, _Slot):
             yield _declared(name, hints[value.argument], is_none=empty[name] is None)

@@ -1,4 +1,4 @@
-"""Posts that were found on many platforms, what is said below them, and all comments on one."""
+"""Posts found on several platforms, the discussion below them, and all comments on one post."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from upstreams.model.archetypes.shape import computed as computed_record
 
 def sighting(
     *,
-    platform: Annotated[str, "The slug of the platform that has it."],
-    rank: Annotated[int, "Its place among that platform's rows, from 1 on, all pages together."],
-    id: Annotated[str | None, "Its id there."],  # noqa: A002 - the field's own name
-    url: Annotated[Url, "Its page there."],
+    platform: Annotated[str, "Slug of the platform."],
+    rank: Annotated[int, "Position among the platform's rows, starting at 1, counted over all pages."],
+    id: Annotated[str | None, "ID of the post on the platform."],  # noqa: A002 - the field's own name
+    url: Annotated[Url, "URL of the post on the platform."],
 ) -> Record:
-    """One place where a row was found."""
+    """One platform on which a row was found."""
     return locals()
 
 
 def fused(
     *,
-    post: Annotated[Record, Of(post_record), "The post, as the platform tells it that puts it highest."],
-    computed: Annotated[Record, Of(computed_record), "What is computed of it."],
-    platform: Annotated[str, "The slug of that platform."],
-    score: Annotated[float, "The sum over its places of weight / (60 + rank); the rows stand in its order."],
-    found_in: Annotated[list[Record], Of(sighting), "All places where it was found, the highest first."],
+    post: Annotated[Record, Of(post_record), "The post, as returned by the platform that ranks it highest."],
+    computed: Annotated[Record, Of(computed_record), "Fields computed from the post."],
+    platform: Annotated[str, "Slug of the platform that ranks the post highest."],
+    score: Annotated[float, "Sum of weight / (60 + rank) over all platforms. The rows are sorted by this score."],
+    found_in: Annotated[list[Record], Of(sighting), "All platforms where the post was found, highest rank first."],
 ) -> Record:
-    """One post that was found, perhaps on several platforms."""
+    """A post found on one or more platforms."""
     return locals()
 
 
 def by_source(
     *,
     items_by_source: Annotated[
-        Record, "The rows of each platform that answered, by its slug, in its own order: `{post, computed}` each."
+        Record, "The rows by platform slug, in the platform's own order, each as `{post, computed}`."
     ],
 ) -> Record:
-    """The same rows by the platforms that they came from."""
+    """The same rows, grouped by platform."""
     return locals()
 
 
 def comments_read(
     *,
-    returned: Annotated[int, "The rows here; replies that stand within their comment are no rows."],
-    scanned: Annotated[int, "The comments that were read, replies among them: whole pages."],
-    sorted_by: Annotated[str | None, "likes_desc where `sort` is top; null: the newest first."],
+    returned: Annotated[int, "Number of rows on this page. Replies inside a comment are not rows."],
+    scanned: Annotated[int, "Number of comments read, including replies, in whole pages."],
+    sorted_by: Annotated[str | None, "likes_desc if `sort` is top; null if newest first."],
     resolved: Annotated[Record, Of(resolved_record), "The endpoint that the pages came from."],
 ) -> Record:
     """How the comments were read."""
@@ -59,35 +59,35 @@ def comments_read(
 def expanded(
     *,
     post: Annotated[Record, Of(post_record), "The post."],
-    computed: Annotated[Record, Of(computed_record), "What is computed of it."],
+    computed: Annotated[Record, Of(computed_record), "Fields computed from the post."],
     comments: Annotated[
-        list[Record] | None, Of(comment_record), "The first comments on it, 15 at most; null where they were not read."
+        list[Record] | None, Of(comment_record), "Up to 15 of the first comments; null if they were not read."
     ],
 ) -> Record:
-    """One post that was found, with the comments on it."""
+    """A post with its first comments."""
     return locals()
 
 
 def community_share(
     *,
-    name: Annotated[str, "The community's name or number."],
-    posts: Annotated[int, "Posts of this page that are in it."],
-    likes: Annotated[int | None, "Their likes together; null where none is told."],
-    comments: Annotated[int | None, "Their comments together, likewise."],
+    name: Annotated[str, "Name or number of the community."],
+    posts: Annotated[int, "Posts on this page that belong to the community."],
+    likes: Annotated[int | None, "Total likes of the posts; null if unknown."],
+    comments: Annotated[int | None, "Total comments on the posts; null if unknown."],
     tone: Annotated[Record, Of(tones), "The tone of the posts and of the comments that were read."],
 ) -> Record:
-    """A community's part in a page of posts."""
+    """A community's share of a page of posts."""
     return locals()
 
 
 def rolled_up(
     *,
     communities: Annotated[
-        list[Record] | None, Of(community_share), "The communities of this page's posts, most posts first."
+        list[Record] | None, Of(community_share), "The communities of the posts on this page, most posts first."
     ],
     threads_expanded: Annotated[int, "Posts whose comments were read."],
 ) -> Record:
-    """A page of posts by community."""
+    """A page of posts, grouped by community."""
     return locals()
 
 

@@ -1,4 +1,4 @@
-"""Computed fields: engagement rate, reach, language and category, only where the upstream gave the inputs (spec 1)."""
+"""Computed fields: engagement rate, reach, language and category, if the upstream sent the inputs (spec 1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Computed = Callable[[Record, list[str]], Record]
 
 
 def _told_by(record: Record, text: str | None) -> tuple[str | None, str]:
-    """Language and category of a record by its text; the upstream's own language tag wins."""
+    """Return the language and category of a record from its text; the upstream's own language tag takes precedence."""
     own_tag = record["ext"].get("language")
     if own_tag.__class__ is not str or not own_tag:
         return _read(text[:TEXT_MAX]) if text else _UNTOLD
@@ -25,7 +25,7 @@ def _told_by(record: Record, text: str | None) -> tuple[str | None, str]:
 _UNTOLD = (None, "other")
 _read = lru_cache(maxsize=2_048)(language_and_category)
 _category = lru_cache(maxsize=2_048)(category_of)
-"""Both are remembered: they are slow, and the same bios and posts come again with every refresh."""
+"""Both are cached, because they are slow and the same bios and posts return with every refresh."""
 
 
 def _rate(part: int | None, whole: int, what: str, warnings: list[str]) -> float | None:
@@ -38,7 +38,10 @@ def _rate(part: int | None, whole: int, what: str, warnings: list[str]) -> float
 
 
 def author_computed(record: Record, warnings: list[str]) -> Record:
-    """Computed fields of an Author: rate = likes / followers, reach = followers x rate x 0.1 (decisions 3)."""
+    """Return the computed fields of an Author: rate = likes / followers, reach = followers x rate x 0.1.
+
+    See decisions 3.
+    """
     followers = record["followers"]
     rate = _rate(record["likes_count"], followers, "likes_count / followers", warnings) if followers else None
     language, category = _told_by(record, record["bio"])
@@ -51,7 +54,10 @@ def author_computed(record: Record, warnings: list[str]) -> Record:
 
 
 def post_computed(record: Record, warnings: list[str]) -> Record:
-    """Computed fields of a Post: rate = (likes + comments + shares) / views, reach = views x 1.2 (decisions 3)."""
+    """Return the computed fields of a Post: rate = (likes + comments + shares) / views, reach = views x 1.2.
+
+    See decisions 3.
+    """
     engagement = record["engagement"]
     views = engagement["views"]
     language, category = _told_by(record, record["content"]["text"])
@@ -64,7 +70,7 @@ def post_computed(record: Record, warnings: list[str]) -> Record:
 
 
 def _post_rate(engagement: Record, warnings: list[str]) -> float | None:
-    """Return the rate over the counts that the upstream has; without any of the three there is no rate."""
+    """Return the rate over the counts that the upstream sent; None without any of the three."""
     counted = [engagement[name] for name in ("likes", "comments", "shares") if engagement[name] is not None]
     part = sum(counted) if counted else None
     return _rate(part, engagement["views"], "(likes + comments + shares) / views", warnings)

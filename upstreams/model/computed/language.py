@@ -1,7 +1,8 @@
-"""The language of a text, told by its script, its letters and the small words that every sentence has.
+"""The language of a text, detected from its script, its letters and common small words.
 
-It needs no library and no model, so that it answers alike on every machine. It abstains where a text is too short or
-names nothing: a wrong tag is worse than none. `docs/performance.md` compares it with libraries that do the same.
+This needs no library and no model, so the result is the same on every machine. It returns None if a text is too short
+or unclear, because a wrong tag is worse than none. `docs/performance.md` compares it with libraries for language
+detection.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from upstreams.model.computed.scores import (
 )
 
 TEXT_MAX: Final = 2 * READ_MAX
-"""Characters of a text that may be read."""
+"""Maximum characters of a text that are read."""
 _LETTERS_MIN: Final = 10
-"""Fewer letters do not tell a language; each piece that has a score has one."""
+"""The minimum number of letters needed to detect a language. Each piece with a score has at least one."""
 _ENOUGH_LETTERS: Final = re.compile(rf"(?:[^\W\d_][\W\d_]*+){{{_LETTERS_MIN}}}")
-"""So many letters, whatever stands between them."""
+"""The minimum number of letters, with any characters between them."""
 _NO_LETTERS: Final = bytes(code for code in range(128) if not chr(code).isalpha())
 _BEYOND_LATIN: Final = re.compile(r"[\u0370-\u1dff\u3040-\ud7ff\uf900-\ufaff\ufb1d-\ufdff\ufe70-\ufeff]")
 _ADDRESS: Final = re.compile(r"https?://\S+|[@#][a-z0-9_]+")
@@ -68,14 +69,14 @@ _SCRIPTS: Final = (
     (0xFB50, 0xFDFF, "ar fa ur ku"),
     (0xFE70, 0xFEFF, "ar fa ur ku"),
 )
-"""Ranges of code points, and the languages that are written in them."""
+"""Ranges of code points, and the languages written in them."""
 _TAGS_OF: Final = {block: tags for first, last, tags in _SCRIPTS for block in range(first >> 4, (last >> 4) + 1)}
 
 _ENOUGH: Final = 9 * SHARED_BY
 _AHEAD_TENTHS: Final = 14
-"""The first language leads the second by this factor."""
+"""The factor, in tenths, by which the best language must lead the second."""
 _TOP_BIT: Final[int] = 1 << BITS - 1
-"""Is set in a score, once what it lacks to it was added, where it is large enough."""
+"""This bit is set after adding the missing amount to a score that is large enough."""
 _ONES: Final = everywhere(TAGS, 1)
 _TOP_BITS: Final = everywhere(TAGS, _TOP_BIT)
 _ENGLISH_SHIFT: Final = everywhere(("en",), 1).bit_length() - 1
@@ -84,9 +85,10 @@ _IN_LATIN: Final = everywhere(set(TAGS) - {tag for _, _, tags in _SCRIPTS for ta
 
 
 def language_and_category(text: str) -> tuple[str | None, str]:
-    """The language and the category of a text, both of one look at its first words.
+    """Return the language and the category of a text, both from one pass over its first words.
 
-    Only where these tell no language, as a title or an address at its begin may, the words behind them are read too.
+    If these do not determine a language, for example because the text begins with a title or a URL, the following words
+    are read too.
     """
     read = _small(text[:READ_MAX])
     scores, scored = scores_of(read)
@@ -102,7 +104,7 @@ def _small(text: str) -> str:
 
 
 def language_of(text: str) -> str | None:
-    """The language of a text as a tag such as `en`; short or unclear texts give None."""
+    """Return the language of a text as a tag such as `en`; None for short or unclear texts."""
     return language_and_category(text)[0]
 
 
@@ -128,18 +130,18 @@ def _has_letters(read: str, *, is_ascii: bool) -> bool:
 
 
 def _written_in(letters: list[str]) -> set[str]:
-    """The languages that are written in most of these letters."""
+    """Return the languages that use the script of most of these letters."""
     counts = Counter(_TAGS_OF.get(ord(letter) >> 4, "") for letter in letters)
     del counts[""]
-    if counts["ja"] * 10 >= counts["zh"]:  # its writers mix both
+    if counts["ja"] * 10 >= counts["zh"]:  # Japanese mixes both scripts
         counts["ja"] += counts.pop("zh", 0)
     return set(max(counts, key=counts.__getitem__).split()) if counts.total() else set()
 
 
 def _first(scores: int) -> str | None:
-    """The first language where it is well ahead of the second."""
+    """Return the best language if it is well ahead of the second."""
     english = scores >> _ENGLISH_SHIFT & ALL_BITS
-    if english >= _ENOUGH and _near(scores, english) == 1:  # as of most texts
+    if english >= _ENOUGH and _near(scores, english) == 1:  # the case of most texts
         return "en"
     values = values_of(scores)
     best = max(values)
@@ -147,6 +149,6 @@ def _first(scores: int) -> str | None:
 
 
 def _near(scores: int, best: int) -> int:
-    """How many languages have about so high a score, or a higher one."""
+    """Return the number of languages whose score is about as high, or higher."""
     missing = _TOP_BIT - 1 - 10 * best // _AHEAD_TENTHS
     return (scores + _ONES * missing & _TOP_BITS).bit_count()

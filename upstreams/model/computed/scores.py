@@ -1,7 +1,7 @@
-"""Scores of a text: the languages that have its words, and the subjects that these name.
+"""Scores of a text by language, from its words, and by topic, from its keywords.
 
-All scores of a text stand in one whole number, 16 bits each: the scores of a piece are one number that is remembered,
-and those of a text are one sum. No score of a text of `READ_MAX` characters reaches the top of its bits.
+All scores of a text are in one integer, 16 bits each. The scores of a piece are one cached integer, and the scores of a
+text are the sum of its pieces. No score of a text of `READ_MAX` characters reaches the top bit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from upstreams.model.computed.category import CATEGORY_OF, words_of
 
 _AROUND: Final = ".,;:!?…·\"'`*_~()[]{}<>«»„“”‘–—|-।،؟"
-"""Signs around words. An address, an account's name or a tag begins with other ones, and is no word."""
+"""Punctuation around words. URLs, account names and tags begin with other characters and are not words."""
 _LETTERS: Final = {
     "de": "ßäöü", "es": "ñ¿¡áóí", "pt": "ãõçêáó", "et": "õäöü", "hu": "őűöüóá", "pl": "łźżśęąćń", "lt": "ęąėųįšž",
     "cs": "řěůšžýčá", "sk": "ľĺŕäšžýčá", "ro": "țşţăâî", "tr": "şğıçöü", "vi": "ăơưđạếệộảềấ", "sv": "åäö",
@@ -24,7 +24,7 @@ _LETTERS: Final = {
     "mn": "өүыэё",
     "ur": "ٹڈڑےںہھپچگیک", "ku": "ەڵڕێۆپچگیک", "fa": "پچژگیک", "ar": "ةيكىإأ",
 }  # fmt: skip
-"""Letters that some languages of a script have and the others have not."""
+"""Letters that distinguish some languages of a script from the others."""
 
 _ENDINGS: Final = {
     "en": "ing ion ent ers ted ess ful ies ity ive ble ism", "de": "ung eit ich sch ten cht", "nl": "ijk eid aan ing",
@@ -35,21 +35,21 @@ _ENDINGS: Final = {
     "cs": "ého ost",
     "sk": "ého osť", "ru": "ого ния ать ых", "uk": "ого ння ати", "bg": "ата ите ият", "hr": "nje ost", "eo": "ojn ajn",
 }  # fmt: skip
-"""How long words often end in a language."""
+"""Common word endings of each language."""
 READ_MAX: Final = 250
-"""Characters that are read of a text at once: more would rarely change the answer, only its cost."""
+"""Characters of a text that are read in one pass. More would rarely change the result, but would cost more."""
 SHARED_BY: Final = 12
-"""A weight is shared by all languages that have the word, the ending or the letter: so many at most."""
+"""The maximum number of languages that share the weight of a word, an ending or a letter."""
 _WORD_WEIGHT: Final = 10 * SHARED_BY
 _ENDING_WEIGHT: Final = 5 * SHARED_BY
 _LETTER_WEIGHT: Final = 8 * SHARED_BY
 ENGLISH_AHEAD: Final = 3 * SHARED_BY
-"""English is what most texts without any other letters are."""
+"""The bonus for English, the most likely language of a text with only ASCII letters."""
 
 _NEAR_ENGLISH = "en nl af de da no fr es pt it ca pl cs sk ro hr ga sq fi et tl sv hu cy tr lv lt vi id is eo eu ht sw"
 _BEYOND_LATIN = "ru uk be bg sr mk kk mn ur ku fa ar hi mr ne"
 TAGS: Final = (*_NEAR_ENGLISH.split(), *_BEYOND_LATIN.split())
-"""The languages that have words here; first those that have words of English, so that its numbers stay small."""
+"""The languages with word lists. Those that share words with English are first, so that the integers stay small."""
 CATEGORIES: Final = tuple(dict.fromkeys(CATEGORY_OF.values()))
 BITS: Final = 16
 ALL_BITS: Final = 2**BITS - 1
@@ -58,16 +58,16 @@ _SUBJECTS_SHIFT: Final = BITS * len(TAGS)
 _PIECES_MAX: Final = 16_384
 _SINGLE: Final = Struct(f"<{len(_SHIFT)}H")
 _PIECE_MAX: Final = 40
-"""Characters of the longest piece that is remembered."""
+"""Maximum length of a cached piece, in characters."""
 
 
 def everywhere(names: Iterable[str], score: int = ALL_BITS) -> int:
-    """The number in which each of these names has this score."""
+    """Return the integer in which each of these names has this score."""
     return sum(score << _SHIFT[name] for name in names)
 
 
 def _weights(of: Mapping[str, Iterable[str]], weight: int) -> dict[str, int]:
-    """The scores that each word, ending or letter gives to the languages that have it."""
+    """Return the scores that each word, ending or letter gives to the languages that have it."""
     found: dict[str, list[str]] = {}
     for tag, each in of.items():
         for item in dict.fromkeys(each):
@@ -77,7 +77,7 @@ def _weights(of: Mapping[str, Iterable[str]], weight: int) -> dict[str, int]:
 
 _OF_ENDING: Final = _weights({tag: endings.split() for tag, endings in _ENDINGS.items()}, _ENDING_WEIGHT)
 OF_LETTER: Final = _weights(_LETTERS, _LETTER_WEIGHT)
-"""The scores of a letter that not all languages of its script have."""
+"""The scores of letters that only some languages of a script have."""
 
 
 @cache
@@ -88,7 +88,7 @@ def _words() -> dict[str, int]:
 
 
 def _of_languages(piece: str) -> int:
-    """The scores of a piece as a word, with signs around it or without them, or by its ending."""
+    """Return the scores of a piece as a word, with or without surrounding punctuation, or by its ending."""
     words = _words()
     if piece in words:
         return words[piece]
@@ -100,7 +100,7 @@ def _of_languages(piece: str) -> int:
 
 
 class _Pieces(dict[str, int]):
-    """The scores of pieces of texts, in small letters; those that came last are remembered."""
+    """A cache of the scores of pieces of text, in lower case."""
 
     def __missing__(self, piece: str) -> int:
         told = _of_languages(piece)
@@ -118,13 +118,13 @@ _PIECES: Final = _Pieces()
 
 
 def scores_of(read: str) -> tuple[int, int]:
-    """The scores of a text in small letters by its pieces, and how many of these have some."""
+    """Return the scores of a lower-case text by its pieces, and the number of pieces that have a score."""
     scored = list(filter(None, map(_PIECES.__getitem__, read.split())))
     return sum(scored), len(scored)
 
 
 def subject_of(scores: int) -> str:
-    """The category with the highest of these scores: `other` where none has any, "" where several have it."""
+    """Return the category with the highest score: `other` if none has a score, "" if several share the highest."""
     subjects = scores >> _SUBJECTS_SHIFT
     if not subjects:
         return "other"
@@ -134,5 +134,5 @@ def subject_of(scores: int) -> str:
 
 
 def values_of(scores: int) -> tuple[int, ...]:
-    """The single scores, from the first on."""
+    """Return the individual scores, in order."""
     return _SINGLE.unpack(scores.to_bytes(_SINGLE.size, "little"))

@@ -1,7 +1,7 @@
-"""Small words of each language that is written in Latin, Cyrillic, Arabic or Devanagari letters: data of `language`.
+"""Common small words of languages with Latin, Cyrillic, Arabic or Devanagari letters: the data of `language`.
 
-They are the words that nearly every sentence has: articles, pronouns, prepositions, forms of to be and to have, and
-what people say in posts. A word that several languages have stands with each of them.
+Nearly every sentence contains them: articles, pronouns, prepositions, forms of to be and to have, and words that are
+frequent in posts. A word of several languages is listed for each of them.
 """
 
 from __future__ import annotations

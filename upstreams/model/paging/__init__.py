@@ -1,10 +1,10 @@
-"""How lists are paged: an object asks for a page, reads where the next one begins, and plays a stand-in's pages.
+"""Paging of lists: an object requests a page, finds the start of the next one, and serves the pages of a stand-in.
 
     OLDER = ByLink("max_id", size="limit", size_max=40)
     HITS = ByPage("page", first=0, size="hitsPerPage", pages="nbPages", total="nbHits")
 
-Each keeps its place in the cursor's state, and knows where a list ends that has a finite depth. Members of the body
-that it reads are named with dots, as in a field map.
+Each object keeps its position in the state of the cursor, and stops at the depth limit of a list if there is one. Names
+of members of the body may contain dots, as in a field map.
 """
 
 from upstreams.model.paging.counted import ByOffset, ByPage

@@ -1,4 +1,4 @@
-"""Pages by a number: of the page, or of the rows before it."""
+"""Pages identified by a number: the page number, or the number of rows before the page."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ from upstreams.model.steps import Answer
 
 @dataclass(frozen=True)
 class _Counted(Paging):
-    """Pages with a number; whichever of these is declared tells that there is another, else a page that came full."""
+    """Numbered pages. Whichever of these fields is set shows whether there is another page; if none is set, a full page
+    does."""
 
     name: str
-    """The query member of the number."""
+    """The query member with the number."""
     first: int = field(default=0, kw_only=True)
     more: str = field(default="", kw_only=True)
-    """The member of the body that is there and true while there is more."""
+    """The member of the body that is true if there are more pages."""
     header: str = field(default="", kw_only=True)
-    """The header that is not empty while there is more."""
+    """The header that is not empty if there are more pages."""
     link: bool = field(default=False, kw_only=True)
-    """True: the `Link` header names the next page."""
+    """Whether the `Link` header names the next page."""
     depth: int | None = field(default=None, kw_only=True)
-    """The rows of one list that the platform serves at most."""
+    """The maximum number of rows of one list that the platform serves."""
     key: ClassVar[str]
-    """The name of the number in a cursor's state."""
+    """The key of the number in the cursor's state."""
 
     @property
     def also(self) -> tuple[str, ...]:
-        """As `Paging`."""
+        """See `Paging`."""
         return (*super().also, self.more) if self.more else super().also
 
     def query(self, args: Args) -> dict[str, Value | None]:
-        """As `Paging`."""
+        """See `Paging`."""
         place = args.position(self.key, self.first)
         return {self.name: place, self.size: args.number("limit")} if self.size else {self.name: place}
 
     def _goes_on(self, answer: Answer, members: Members, end: int, *, is_full: bool) -> bool:
-        """Whether there is a page after the one that ends with row number `end`."""
+        """Return whether there is a page after the one that ends with row number `end`."""
         if self.depth is not None and end >= self.depth:
             return False
         if self.more:
@@ -65,26 +66,26 @@ class _Counted(Paging):
 
 @dataclass(frozen=True)
 class ByPage(_Counted):
-    """Pages by their number, from `first` on."""
+    """Pages identified by their number, starting at `first`."""
 
     first: int = field(default=1, kw_only=True)
     pages: str = field(default="", kw_only=True)
-    """The member of the body that tells how many pages there are."""
+    """The member of the body with the number of pages."""
     pages_max: int | None = field(default=None, kw_only=True)
-    """The pages of one list that the platform serves at most."""
+    """The maximum number of pages of one list that the platform serves."""
     key: ClassVar[str] = "p"
 
     def is_last(self, args: Args, number: int) -> bool:  # noqa: ARG002 - some serve more to those with a credential
-        """Whether the platform serves no page after the one of this number, which begins at 1."""
+        """Return whether the platform serves no page after this one; numbers start at 1."""
         return number == self.pages_max
 
     @property
     def also(self) -> tuple[str, ...]:
-        """As `Paging`."""
+        """See `Paging`."""
         return (*super().also, self.pages) if self.pages else super().also
 
     def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:
-        """As `Paging`."""
+        """See `Paging`."""
         page, size = args.position("p", self.first), self.page_rows(args)
         number = page + 1 - self.first
         if self.is_last(args, number):
@@ -96,7 +97,7 @@ class ByPage(_Counted):
         return {"p": page + 1} if goes_on else None
 
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
-        """As `Paging`."""
+        """See `Paging`."""
         page, size = int(query.get(self.name, self.first)), self._served(query)
         served = self._page((page - self.first) * size, query, rows, following=page + 1)
         return served._replace(members={**served.members, self.pages: -(-rows // size)}) if self.pages else served
@@ -104,18 +105,18 @@ class ByPage(_Counted):
 
 @dataclass(frozen=True)
 class ByOffset(_Counted):
-    """Pages by the number of rows before them."""
+    """Pages identified by the number of rows before them."""
 
     key: ClassVar[str] = "o"
 
     def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:
-        """As `Paging`."""
+        """See `Paging`."""
         size = self.page_rows(args)
         end = args.position("o", self.first) + size
         goes_on = self._goes_on(answer, members, end - self.first, is_full=len(records) >= size)
         return {"o": end} if goes_on else None
 
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
-        """As `Paging`."""
+        """See `Paging`."""
         start = int(query.get(self.name, self.first))
         return self._page(start - self.first, query, rows, following=start + self._served(query))

@@ -1,4 +1,4 @@
-"""Many records by one call, where an upstream takes several ids at once; batches use it."""
+"""Reads of many records with one call, if an upstream accepts several ids at once. Batches use them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from upstreams.model.steps import Many, Single, Steps
 def many(
     param: Param, size: int, call: Get, rows: Rows, *, member: str = "id", apart: str = ",", needs: tuple[str, ...] = ()
 ) -> Many:
-    """Many records by one call, whose `member` has their ids with `apart` between; each record tells its own id."""
+    """Return a read of many records with one call.
+
+    The ids go into `member`, separated by `apart`. Each record must contain its own id.
+    """
 
     def read(values: Sequence[str], args: Args) -> Steps:
         answer = yield call.make(args, call.accepts, {}, {member: apart.join(values)})

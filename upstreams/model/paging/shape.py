@@ -1,4 +1,4 @@
-"""The interface of paging objects, those of lists that have one call, and the pages that one leads through."""
+"""The interface of paging objects, the ones for lists that need one call, and the pages they produce."""
 
 from __future__ import annotations
 
@@ -13,67 +13,68 @@ from upstreams.model.params import Args, Param, State, Value, collected, limit
 from upstreams.model.steps import Accepts, Answer, Page
 
 Members = Mapping[str, Any]
-"""The members of an answer's body that a paging object named."""
+"""The members of a response body that a paging object requested."""
 
 
 class StandInPage(NamedTuple):
-    """A page of a stand-in: which of its rows, and what the answer says of the next one."""
+    """A page of a stand-in: the range of its rows, and the references to the next page."""
 
     start: int
     stop: int
     members: Mapping[str, Any] = {}
-    """Members of the body by their dotted names."""
+    """Members of the body by dotted name."""
     headers: Mapping[str, str] = {}
     link: Mapping[str, str] = {}
-    """The query members of the `Link` header's rel="next" address, which has the others of the request."""
+    """The query members of the rel="next" URL in the `Link` header, added to the query of the request."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paging:
-    """The interface of all, and what they share: the size of a page and the upstream's own count."""
+    """The interface of all paging objects, with what they share: the page size and the upstream's total."""
 
     size: str = "limit"
-    """The query member for the size of a page; empty where the platform takes none: then pages have `size_max` rows."""
+    """The query member for the page size. Empty if the platform does not accept one: pages then have `size_max` rows.
+    """
     size_max: int = 100
     size_default: int = 20
     total: str = ""
-    """The member of the body that tells how many there are in all."""
+    """The member of the body with the total number of rows."""
     whole: ClassVar[bool] = False
-    """Whether a list comes as a whole, of which a page is a part."""
+    """Whether the upstream sends the whole list, of which a page is a part."""
 
     @property
     def also(self) -> tuple[str, ...]:
-        """The members of the body that are read beside the rows."""
+        """The members of the body that are read in addition to the rows."""
         return (self.total,) if self.total else ()
 
     def params(self, collect: int = 0) -> tuple[Param, ...]:
-        """The parameter for the size of a page, or for the rows that a walk collects."""
+        """Return the parameter for the page size, or for the number of rows that a walk collects."""
         if collect:
             return (collected(collect, self.size_default),)
         return (limit(self.size_max, min(self.size_default, self.size_max)),) if self.size else ()
 
     def page_rows(self, args: Args) -> int:
-        """The rows of a full page."""
+        """Return the number of rows of a full page."""
         return args.number("limit") if self.size else self.size_max
 
     def query(self, args: Args) -> dict[str, Value | None]:
-        """The query members that ask for the page."""
+        """Return the query members that request the page."""
         return {self.size: args.number("limit")} if self.size else {}
 
     def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:
-        """Where the next page begins; None on the last one."""
+        """Return the state at which the next page starts; None on the last page."""
         raise NotImplementedError
 
     def fresh(self, args: Args, records: list[Record]) -> list[Record]:  # noqa: ARG002 - mostly all
-        """Those of a page's records that the page before did not have."""
+        """Return the records of a page that were not on the previous page."""
         return records
 
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
-        """The page that a request's query asks a stand-in for, of so many rows."""
+        """Return the page that a stand-in with this number of rows serves for a request's query."""
         raise NotImplementedError
 
     def _served(self, query: Mapping[str, str]) -> int:
-        """The rows that a request asks for."""
+        """Return the number of rows that a request asks for."""
         return min(int(query.get(self.size, self.size_max)), self.size_max) if self.size else self.size_max
 
     def _counted(self, rows: int) -> dict[str, Any]:
@@ -82,35 +83,35 @@ class Paging:
 
 @dataclass(frozen=True, kw_only=True)
 class Once(Paging):
-    """A list that has one page."""
+    """A list with a single page."""
 
     def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - there is none
         """Return None."""
         return None
 
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
-        """As `Paging`."""
+        """See `Paging`."""
         return StandInPage(0, min(self._served(query), rows), self._counted(rows))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Whole(Paging):
-    """A list that comes whole with one call; a page is a part of it, by `limit` and our own cursor."""
+    """A list that one call returns as a whole; a page is a slice of it, by `limit` and our own cursor."""
 
     size: str = ""
     whole: ClassVar[bool] = True
 
     def params(self, collect: int = 0) -> tuple[Param, ...]:
-        """As `Paging`."""
+        """See `Paging`."""
         return (collected(collect, self.size_default) if collect else limit(self.size_max, self.size_default),)
 
     def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - as all
-        """As `Paging`; `records` are those from the page's begin to the list's end."""
+        """See `Paging`; `records` are the ones from the start of the page to the end of the list."""
         size = args.number("limit")
         return {"o": args.position("o", 0) + size} if len(records) > size else None
 
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:  # noqa: ARG002 - it is all of them
-        """As `Paging`."""
+        """See `Paging`."""
         return StandInPage(0, rows, self._counted(rows))
 
 
@@ -119,9 +120,9 @@ MakeRecord = RecordMap | Callable[[fields.Json], Record]
 
 
 class Pages:
-    """The pages of a list: how it is paged, and how its rows are read. `at` leads to the rows in the body.
+    """The pages of a list: how it is paged, and how its rows are read. `at` is the path of the rows in the body.
 
-    `warnings` are told with a page where the member of the body that each names is true.
+    `warnings` maps names of body members to warnings; a warning is added to the page if its member is true.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class Pages:
         self.accepts: Accepts = self._rows if isinstance(record, RecordMap) else "json"
 
     def page(self, args: Args, answer: Answer) -> Page:
-        """The page that came."""
+        """Return the page in an answer."""
         paging, rows = self.paging, self._rows
         members = rows.members(answer.body) if self._also else _NOTHING
         total = values.count(members.get(paging.total)) if paging.total else None

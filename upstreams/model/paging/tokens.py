@@ -1,4 +1,4 @@
-"""Pages by what the page before told: a token, a link, the last row's id or time."""
+"""Pages identified by data from the previous page: a token, a link, or the id or time of the last row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAGE = re.compile(r"[0-9]{1,9}")
 
 
 class _Tokens(Paging):
-    """Pages by a token of the upstream's; a stand-in's tokens say how many rows came before."""
+    """Pages identified by a token of the upstream; the tokens of a stand-in are the number of rows before the page."""
 
     name: str
 
@@ -28,22 +28,22 @@ class _Tokens(Paging):
 
 @dataclass(frozen=True)
 class ByToken(_Tokens):
-    """Pages by a token that the answer before told; one that leads nowhere else ends the list."""
+    """Pages identified by a token from the previous answer. A token that does not change ends the list."""
 
     name: str
-    """The query member of the token."""
+    """The query member with the token."""
     member: str = ""
-    """The member of the body that holds the next one; where it is not given it has the same name."""
+    """The member of the body with the next token; by default it has the same name as the query member."""
     header: str = field(default="", kw_only=True)
-    """The header that holds it instead."""
+    """The header with the next token, instead of a member of the body."""
     first: str | None = field(default=None, kw_only=True)
     """The token of the first page."""
     empty_ends: bool = field(default=False, kw_only=True)
-    """True: a page without rows is the last one, whatever token it tells."""
+    """Whether a page without rows is the last one even if it has a token."""
 
     @property
     def also(self) -> tuple[str, ...]:
-        """As `Paging`."""
+        """See `Paging`."""
         return super().also if self.header else (*super().also, self._member)
 
     @property
@@ -51,18 +51,18 @@ class ByToken(_Tokens):
         return self.member or self.name
 
     def query(self, args: Args) -> dict[str, Value | None]:
-        """As `Paging`."""
+        """See `Paging`."""
         token = args.token() or self.first
         return {self.size: args.number("limit"), self.name: token} if self.size else {self.name: token}
 
     def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:
-        """As `Paging`."""
+        """See `Paging`."""
         token = answer.headers.get(self.header) if self.header else values.ident(members.get(self._member))
         is_last = not token or token == (args.token() or self.first) or (self.empty_ends and not records)
         return None if is_last else {"c": str(token)}
 
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
-        """As `Paging`."""
+        """See `Paging`."""
         start = self._begin(query)
         stop = min(start + self._served(query), rows)
         token = str(stop) if stop < rows else None
@@ -74,14 +74,14 @@ class ByToken(_Tokens):
 
 @dataclass(frozen=True)
 class ByLink(_Tokens):
-    """Pages by a query member of the `Link` header's rel="next" address, or by another one where it lacks the first."""
+    """Pages identified by a query member of the rel="next" URL in the `Link` header, or else by `other`."""
 
     name: str
     other: str = ""
-    """A page's number, mostly."""
+    """A second query member, usually the page number."""
 
     def query(self, args: Args) -> dict[str, Value | None]:
-        """As `Paging`."""
+        """See `Paging`."""
         place = args.cursor or {}
         found: dict[str, Value | None] = {}
         if "c" in place:
@@ -93,14 +93,14 @@ class ByLink(_Tokens):
         return found
 
     def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - as all
-        """As `Paging`."""
+        """See `Paging`."""
         if (token := answer.next_link(self.name)) is not None:
             return {"c": token} if token and token != args.token() else None
         page = answer.next_link(self.other) if self.other else None
         return {"p": int(page)} if page is not None and _PAGE.fullmatch(page) else None
 
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
-        """As `Paging`."""
+        """See `Paging`."""
         start = self._begin(query)
         stop = min(start + self._served(query), rows)
         return StandInPage(start, stop, self._counted(rows), link={self.name: str(stop)} if stop < rows else {})
@@ -108,26 +108,26 @@ class ByLink(_Tokens):
 
 @dataclass(frozen=True)
 class ByLastId(_Tokens):
-    """Pages that go on from the last row's id; a page without rows is the last one.
+    """Pages that continue from the id of the last row; a page without rows is the last one.
 
-    A platform may count that row in, and begin the next page with it.
+    Some platforms repeat that row at the start of the next page.
     """
 
     name: str
     of: str = "id"
-    """The field of our record that holds it."""
+    """The field of our record with the value to continue from."""
     newest_last: bool = field(default=False, kw_only=True)
-    """True: rows come oldest first, and the page before them goes on from the first row."""
+    """Whether rows are sorted oldest first, so that older pages continue from the first row."""
     short_ends: bool = field(default=False, kw_only=True)
-    """True: a page that is not full is the last one."""
+    """Whether a page that is not full is the last one."""
 
     def query(self, args: Args) -> dict[str, Value | None]:
-        """As `Paging`."""
+        """See `Paging`."""
         token = args.token("m")
         return {self.size: args.number("limit"), self.name: token} if self.size else {self.name: token}
 
     def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - as all
-        """As `Paging`."""
+        """See `Paging`."""
         if not records or (self.short_ends and len(records) < self.page_rows(args)):
             return None
         value = records[0 if self.newest_last else -1].get(self.of)
@@ -135,7 +135,7 @@ class ByLastId(_Tokens):
         return {"m": place} if place is not None and place != args.token("m") else None
 
     def fresh(self, args: Args, records: list[Record]) -> list[Record]:
-        """As `Paging`; a time may be that of another row."""
+        """See `Paging`. Rows are not dropped by time, because several rows can have the same time."""
         known = args.token("m") if self.of == "id" else None
         if known is None or not records:
             return records
@@ -147,14 +147,14 @@ class ByLastId(_Tokens):
         return value
 
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
-        """As `Paging`; a stand-in's rows have their numbers as ids, from 0 on."""
+        """See `Paging`; the rows of a stand-in have consecutive numbers as ids, starting at 0."""
         start = self._begin(query) + 1 if query.get(self.name) else 0
         return StandInPage(start, min(start + self._served(query), rows), self._counted(rows))
 
 
 @dataclass(frozen=True)
 class ByTime(ByLastId):
-    """Pages that go on from the last row's time, sent as ISO text or as Unix seconds."""
+    """Pages that continue from the time of the last row, sent as ISO text or as Unix seconds."""
 
     of: str = "published_at"
     unix: bool = field(default=False, kw_only=True)

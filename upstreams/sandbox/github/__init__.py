@@ -1,4 +1,4 @@
-"""The stand-in of GitHub: accounts, repositories, releases, issues and search of the REST API, GraphQL and files."""
+"""The stand-in of GitHub: accounts, repositories, releases, issues and search by REST, GraphQL, and raw files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DOCS = "https://docs.github.com/rest"
 
 
 def _link(request: SandboxRequest, page: int, last: int) -> dict[str, str]:
-    """GitHub's paging header: the same address with another page number, with `next` on all pages but the last."""
+    """Return GitHub's paging header: the same URL with other page numbers, with `next` on all pages except the last."""
 
     def address(number: int, relation: str) -> str:
         query = urlencode({**request.query, "page": number})
@@ -27,7 +27,7 @@ def _link(request: SandboxRequest, page: int, last: int) -> dict[str, str]:
 
 
 def _places(request: SandboxRequest, total: int) -> tuple[range, dict[str, str]]:
-    """The places of a list that are on the asked page, and the headers that go with them."""
+    """Return the positions of a list that are on the requested page, and the matching headers."""
     size = min(max(request.number("per_page", 30), 1), 100)
     page = max(request.number("page", 1), 1)
     last = -(-total // size)
@@ -40,7 +40,7 @@ def _listed(request: SandboxRequest, total: int, invent: Callable[[int], Invente
 
 
 def _found(request: SandboxRequest, invent: Callable[[int], Invented]) -> SandboxReply:
-    """A page of search results; what is missing is not found, so its list is empty."""
+    """Return a page of search results; a search for a missing subject has no results."""
     total = 0 if "missing" in request.query.get("q", "") else invented.total("search", request.query.get("q", ""))
     places, headers = _places(request, total)
     body = {"total_count": total, "incomplete_results": False, "items": [invent(place) for place in places]}
@@ -62,7 +62,7 @@ def _releases(request: SandboxRequest) -> SandboxReply:
 
 
 def _issues(request: SandboxRequest) -> SandboxReply:
-    """Newest first; open issues have the odd numbers, so a list of one state skips every other one."""
+    """Return issues, newest first. Open issues have odd numbers, so a list of one state has every second number."""
     name, state = _name(request), request.query.get("state", "open")
     step = 1 if state == "all" else 2
     newest = invented.total("issues", name) * 2 - (state == "open")
@@ -99,7 +99,7 @@ def _failure(status: int, message: str, **more: Any) -> SandboxReply:
 
 
 def _guarded(pattern: str, answer: Callable[[SandboxRequest], SandboxReply]) -> SandboxRoute:
-    """A route on which the stand-ins' conventions for failures hold."""
+    """Return a route that follows the failure conventions of the stand-ins."""
 
     def guarded(request: SandboxRequest) -> SandboxReply:
         subject = f"{request.path} {request.query.get('q', '')}"
@@ -115,7 +115,7 @@ def _guarded(pattern: str, answer: Callable[[SandboxRequest], SandboxReply]) -> 
 
 
 def _raw(request: SandboxRequest) -> SandboxReply:
-    """A repository's only file is its readme."""
+    """Return the readme, the only file of a repository."""
     if "throttled" in request.path:
         return SandboxReply("429: Too Many Requests", 429, {"retry-after": "30"})
     if "broken" in request.path:

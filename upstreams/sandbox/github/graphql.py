@@ -1,4 +1,4 @@
-"""The stand-in of GitHub's GraphQL API: the facts of the REST API's, and whatever fields of them a query selects."""
+"""The stand-in of GitHub's GraphQL API: the same facts as in the REST API, with the fields that a query selects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOKEN = re.compile(r"\.\.\. *on *\w+|[\w]+|[{}:]")
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One selected field, under `key` in the answer; or, where `on` names a type, the fields of that type alone."""
+    """One selected field, named `key` in the answer; or, if `on` is a type, the fields that apply only to that type."""
 
     key: str
     name: str
@@ -55,7 +55,7 @@ def _found(root: _Field, variables: Mapping[str, Any]) -> Invented | None:
 
 
 def _variables_of(root: _Field, variables: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The variables of one of several fields: `owner_3` is the owner of `one_3`."""
+    """Return the variables of one of several fields: `owner_3` is the owner of `one_3`."""
     _, mark, place = root.key.rpartition("one_")
     return {
         name.removesuffix(f"_{place}"): one for name, one in variables.items() if not mark or name.endswith(f"_{place}")
@@ -68,7 +68,7 @@ def _fields_of(query: str) -> tuple[_Field, ...]:
 
 
 def _fields(tokens: list[str]) -> tuple[_Field, ...]:
-    """The fields up to the closing brace; what is read is taken from the front of `tokens`."""
+    """Return the fields up to the closing brace, removing the tokens that are read from the front of `tokens`."""
     fields: list[_Field] = []
     while (key := tokens.pop(0)) != "}":
         name, inner = key, tuple[_Field, ...]()
@@ -160,7 +160,7 @@ def _repository(variables: Mapping[str, Any]) -> Invented:
 
 
 def _releases(full_name: str, variables: Mapping[str, Any]) -> Invented:
-    """A page of the list; a cursor is the place after which it begins."""
+    """Return a page of the list; a cursor is the position after which the page starts."""
     start = int(variables["after"] or 0)
     end, last = start + variables["first"], invented.total("releases", full_name)
     places = range(start, min(end, last))

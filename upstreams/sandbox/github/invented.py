@@ -1,4 +1,4 @@
-"""The bodies of GitHub's stand-in: each from its subject alone, so that every call tells the same of it."""
+"""The bodies of GitHub's stand-in. Each depends only on its subject, so that all calls agree with each other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Invented = dict[str, Any]
 
 
 def total(*subject: object) -> int:
-    """Return the number of rows in a subject's list: more than one page of the usual size."""
+    """Return the number of rows in a subject's list: more than one page of the default size."""
     return seeded("github", "total", *subject).randrange(41, 70)
 
 
@@ -32,7 +32,7 @@ def _later(rng: Random, *earlier: str) -> str:
 
 
 def account(login: str) -> Invented:
-    """An account as lists and records of other things carry it."""
+    """Return an account as it appears in lists and inside other records."""
     rng = seeded("github", "account", login)
     number = rng.randrange(1, 200_000_000)
     return {
@@ -49,7 +49,7 @@ def account(login: str) -> Invented:
 
 
 def profile(login: str) -> Invented:
-    """An account as the call for it tells."""
+    """Return an account as its own endpoint returns it."""
     rng = seeded("github", "profile", login)
     created = _iso(rng)
     return {
@@ -72,7 +72,7 @@ def profile(login: str) -> Invented:
 
 
 def repo(full_name: str) -> Invented:
-    """A repository as lists carry it."""
+    """Return a repository as it appears in lists."""
     owner, _, name = full_name.partition("/")
     rng = seeded("github", "repo", full_name)
     number = rng.randrange(1, 900_000_000)
@@ -110,13 +110,13 @@ def repo(full_name: str) -> Invented:
 
 
 def single_repo(full_name: str) -> Invented:
-    """A repository as the call for it tells: only there are its watchers counted."""
+    """Return a repository as its own endpoint returns it, the only one that counts watchers."""
     rng = seeded("github", "watchers", full_name)
     return {**repo(full_name), "subscribers_count": rng.randrange(2_000), "network_count": rng.randrange(4_000)}
 
 
 def readme(full_name: str) -> Invented:
-    """A repository's readme in the JSON form."""
+    """Return the readme of a repository in JSON form."""
     rng = seeded("github", "readme", full_name)
     text = f"# {full_name}\n\n{paragraph(rng)}\n\n## Use\n\n{paragraph(rng)}\n".encode()
     sha = f"{rng.getrandbits(160):040x}"
@@ -134,7 +134,7 @@ def readme(full_name: str) -> Invented:
 
 
 def release(full_name: str, place: int) -> Invented:
-    """The release at a place of the list, the newest first."""
+    """Return the release at a position of the list, newest first."""
     rng = seeded("github", "release", full_name, place)
     tag = f"v{total('releases', full_name) - place}.{rng.randrange(9)}.0"
     created = _iso(rng)
@@ -159,7 +159,7 @@ def release(full_name: str, place: int) -> Invented:
 
 
 def issue(full_name: str, number: int) -> Invented:
-    """An issue or, above a 6 as last digit, a pull request; the odd numbers are open."""
+    """Return an issue, or a pull request if the last digit is above 6; odd numbers are open."""
     rng = seeded("github", "issue", full_name, number)
     state = "open" if number % 2 else "closed"
     kind = "pull" if number % 10 > 6 else "issues"
@@ -198,12 +198,12 @@ def _reactions(rng: Random) -> Invented:
 
 
 def comment(full_name: str, number: int, place: int) -> Invented:
-    """The comment at a place of an issue's list."""
+    """Return the comment at a position of an issue's list."""
     return _comment(full_name, number, seeded("github", "comment", full_name, number, place).randrange(10**10))
 
 
 def known_comment(full_name: str, comment_id: int) -> Invented:
-    """The comment of an id, which does not tell its issue here."""
+    """Return the comment with an id; the id does not determine the issue here."""
     return _comment(full_name, comment_id % 1_000 + 1, comment_id)
 
 

@@ -1,6 +1,6 @@
-"""The stand-in for Hacker News: Algolia's search, items and users, and Firebase's lists, items and users.
+"""The stand-in for Hacker News: search, items and users of Algolia, and lists, items and users of Firebase.
 
-Names and queries fail as everywhere (`missing`, `throttled`, `broken`); items have numbers only, of which 404 does not
+Names and queries fail as in all stand-ins (`missing`, `throttled`, `broken`). Items only have numbers: 404 does not
 exist, 429 is throttled and 500 is broken.
 """
 
@@ -29,13 +29,13 @@ from upstreams.sandbox.site import SandboxReply, SandboxRequest, SandboxRoute, r
 _ALGOLIA = "hn.algolia.com"
 _FIREBASE = "hacker-news.firebaseio.com"
 _FOUND = 245
-"""Results of every search: three pages of those that collect-until-N walks."""
+"""Results of every search: three pages of a collecting walk."""
 _GONE, _ABSENT = 40, 404
-"""The place in Firebase's lists of an item that no longer exists, and its number."""
+"""The position of a deleted item in Firebase's lists, and its number."""
 _BY_DATE = {"story": "newstories", "job": "jobstories"}
-"""Tag of Algolia's -> the list of Firebase's that has the newest of them too."""
+"""For tags of Algolia: the list of Firebase with the same newest items."""
 _BOUND = re.compile(r"created_at_i([<>])=?(\d+)")
-"""A bound of the time of results, in Unix seconds."""
+"""A bound on the time of results, in Unix seconds."""
 
 
 def _refused(subject: str) -> SandboxReply | None:
@@ -54,7 +54,7 @@ def _refused(subject: str) -> SandboxReply | None:
 
 
 def _hit(item_id: int, about: str = "", at: int | None = None) -> Json:
-    """A story as a search finds it: with the words of the query, at an instant that was asked for."""
+    """Return a story as a search result: with the words of the query, at the requested instant."""
     story, at = story_of(item_id, about), item_time(item_id) if at is None else at
     hit = {
         "_highlightResult": {"title": {"matchLevel": "none", "matchedWords": [], "value": story["title"]}},
@@ -91,7 +91,7 @@ def _comment_hit(story_id: int) -> Json:
 
 
 def _search(request: SandboxRequest) -> SandboxReply:
-    """A page of hits, counted from 0; newest first, which is also the order of relevance here."""
+    """Return a page of hits, counted from 0, newest first, which is also the order of relevance here."""
     query = request.query.get("query", "")
     subject = f"{query} {request.query.get('tags', '')}"
     if "missing" not in subject and (refused := _refused(subject)) is not None:
@@ -115,7 +115,7 @@ def _search(request: SandboxRequest) -> SandboxReply:
 
 
 def _asked_time(request: SandboxRequest, place: int) -> int | None:
-    """The instant of a result within the span that a request names, evenly from its end on; None: it names none."""
+    """Return the instant of a result, evenly spaced within the requested span from its end; None without a span."""
     bounds = dict(_BOUND.findall(request.query.get("numericFilters", "")))
     if not {">", "<"} <= bounds.keys():
         return None
@@ -124,7 +124,7 @@ def _asked_time(request: SandboxRequest, place: int) -> int | None:
 
 
 def _found(query: str, tags: str) -> list[int]:
-    """The items that a search finds; without a query those of Firebase's list that are still there."""
+    """Return the items that a search finds; without a query, the existing items of Firebase's list."""
     subject = f"{query} {tags}"
     if "missing" in subject:
         return []
@@ -160,7 +160,7 @@ def _item(request: SandboxRequest) -> SandboxReply:
 
 
 def _user(request: SandboxRequest) -> SandboxReply:
-    """Algolia's user, without the time that Firebase's has."""
+    """Return Algolia's user, without the creation time that Firebase has."""
     name = request.found["name"]
     user = account_of(name)
     return _refused(name) or SandboxReply({"username": name, "about": user["about"], "karma": user["karma"]})
@@ -200,7 +200,7 @@ def _firebase_item(request: SandboxRequest) -> SandboxReply:
 
 
 def _firebase_comment(story_id: int, place: int) -> Json:
-    """A comment of `comment_of`'s threads: those above a hundred are the replies to one below."""
+    """Return a comment from `comment_of`'s threads: positions above a hundred are replies to a position below."""
     comment = comment_of(story_id, place, ())
     parent = story_id if place < REPLIES_FROM else comment_id(story_id, place % REPLIES_FROM)
     body = {"id": comment["id"], "parent": parent, "time": comment["created_at_i"], "type": "comment"}
@@ -218,7 +218,7 @@ def _firebase_user(request: SandboxRequest) -> SandboxReply:
 
 
 def _numbered(host: str, pattern: str, answer: Callable[[SandboxRequest], SandboxReply]) -> SandboxRoute:
-    """A route whose item has to be a number."""
+    """Return a route whose item must be a number."""
 
     def numbered(request: SandboxRequest) -> SandboxReply:
         return answer(request) if request.found["id"].isdecimal() else SandboxReply({"error": "Not Found"}, 404)

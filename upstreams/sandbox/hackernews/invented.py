@@ -1,4 +1,4 @@
-"""The invented stories, comments and accounts that both APIs of Hacker News tell of."""
+"""The invented stories, comments and accounts that both APIs of Hacker News return."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from upstreams.sandbox.invent import EPOCH_S, paragraph, person, seeded, sentenc
 ROWS = 45
 """Rows of every list: three pages of the default size."""
 A_COMMENT, ITS_STORY = 2_921_983, 2_921_557
-"""The number of a comment of Firebase's documentation, and its story."""
+"""The number of a comment in Firebase's documentation, and of its story."""
 REPLIES_FROM = 100
 COMMENTS_FROM = 90_000_000_000
-"""Numbers above it are comments: this, a thousand times their story's number, and their place in its thread."""
+"""Numbers from here on are comments: this base, plus a thousand times the story's number, plus the position in its
+thread."""
 
 Json = dict[str, Any]
 
@@ -23,31 +24,31 @@ def _name(*subject: object) -> str:
 
 
 def place_of(item_id: int) -> tuple[int, int] | None:
-    """The story of a comment, and its place in that thread; None for a story."""
+    """Return the story of a comment and its position in the thread; None for a story."""
     if item_id == A_COMMENT:
         return ITS_STORY, 1
     return divmod(item_id - COMMENTS_FROM, 1_000) if item_id >= COMMENTS_FROM else None
 
 
 def comment_id(story_id: int, place: int) -> int:
-    """The number of the comment in a place of a story's thread."""
+    """Return the number of the comment at a position of a story's thread."""
     return A_COMMENT if (story_id, place) == (ITS_STORY, 1) else COMMENTS_FROM + story_id * 1_000 + place
 
 
 def item_time(item_id: int) -> int:
-    """Later items have higher numbers; a comment comes minutes after its story."""
+    """Return the time of an item: later items have higher numbers, and comments follow their story within minutes."""
     if found := place_of(item_id):
         return item_time(found[0]) + 60 * found[1]
     return EPOCH_S + item_id % 100_000_000
 
 
 def iso(seconds: int) -> str:
-    """An instant as Algolia writes it."""
+    """Return an instant in Algolia's format."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def story_of(item_id: int, about: str = "") -> Json:
-    """Return a story in neither API's names; every tenth asks, and has a text in place of a link."""
+    """Return a story in a format of neither API; every tenth is a question, with a text instead of a link."""
     rng = seeded("hackernews", item_id)
     asks = item_id % 10 == 0
     title = f"{about and f'{about}: '}{sentence(rng).rstrip('.')}"
@@ -62,12 +63,12 @@ def story_of(item_id: int, about: str = "") -> Json:
 
 
 def threads_of(story_id: int) -> int:
-    """How many comments answer a story itself."""
+    """Return the number of top-level comments on a story."""
     return seeded("hackernews", story_id, "threads").randrange(21, ROWS)
 
 
 def comment_of(story_id: int, place: int, replies: tuple[int, ...], parent_id: int | None = None) -> Json:
-    """A comment of a thread; the one in the fifth place was deleted."""
+    """Return a comment of a thread; the one at the fifth position is deleted."""
     item_id = comment_id(story_id, place)
     rng, at, gone = seeded("hackernews", item_id), item_time(item_id), place == 5
     return {
@@ -88,12 +89,12 @@ def comment_of(story_id: int, place: int, replies: tuple[int, ...], parent_id: i
 
 
 def replies_of(place: int) -> tuple[int, ...]:
-    """The places of the replies to the comment in a place."""
+    """Return the positions of the replies to the comment at a position."""
     return (REPLIES_FROM + place, 2 * REPLIES_FROM + place)
 
 
 def account_of(name: str) -> Json:
-    """An account as Firebase tells it."""
+    """Return an account as Firebase returns it."""
     rng = seeded("hackernews", "user", name)
     link = '<a href="https:&#x2F;&#x2F;example.com">example.com</a>'
     return {

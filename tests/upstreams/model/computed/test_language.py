@@ -1,4 +1,4 @@
-"""The language of a text: what every sentence has tells it, and an unclear text has none."""
+"""Language detection: common words determine the language, and an unclear text has none."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize(("tag", "text"), SENTENCES.items())
-def test_a_sentence_tells_its_language(tag: str, text: str) -> None:
+def test_sentence_language_is_detected(tag: str, text: str) -> None:
     assert language_of(text) == tag
 
 
@@ -61,47 +61,47 @@ def test_a_sentence_tells_its_language(tag: str, text: str) -> None:
     "text",
     ["Turbo Treehouses", "Kirzahk Zurita Bugha", "@ada_example #release", "https://example.com/the/and/with/about", ""],
 )
-def test_names_addresses_and_tags_are_no_words_of_a_language(text: str) -> None:
+def test_names_urls_and_tags_do_not_count_as_words(text: str) -> None:
     assert language_of(text) is None
 
 
-def test_a_language_needs_ten_letters() -> None:
+def test_language_needs_ten_letters() -> None:
     assert language_of("The and is 123!") is None
     assert language_of("The and is it 123!") == "en"
     assert language_of("H e l l o, w o r l") is None
 
 
-def test_the_script_of_most_letters_counts() -> None:
+def test_script_of_most_letters_decides() -> None:
     assert language_of(f"Привет! {ENGLISH}") == "en"
     assert language_of("今日は良い天気です #weather https://example.com") == "ja"
 
 
 @pytest.mark.parametrize("char", ["\x00", "\x1b", "\x7f", "\x85", "\ud800", "\ufdd0", "\uffff", "\U0010fffe"])
-def test_characters_that_are_no_text_do_not_hide_the_language(char: str) -> None:
+def test_non_letters_do_not_hide_the_language(char: str) -> None:
     assert language_of(f"{char}{ENGLISH}{char} {ENGLISH}") == "en"
 
 
 @given(st.text(st.characters()), st.text(st.characters()))
-def test_no_text_makes_trouble(first: str, second: str) -> None:
+def test_any_text_is_accepted(first: str, second: str) -> None:
     tag = language_of(first + ENGLISH + second)
     assert tag is None or tag.isascii()
     assert category_of(first + second)
 
 
-def test_a_text_that_begins_with_what_is_no_sentence_is_read_on() -> None:
+def test_text_that_starts_without_a_sentence_is_read_further() -> None:
     addresses = "https://example.com/a/page " * (READ_MAX // 27 + 1)
     assert language_of(addresses + ENGLISH) == "en"
     assert language_of(addresses * 2 + ENGLISH) is None
 
 
 @given(st.lists(st.sampled_from(["song", "recipe", "python", "and", "AI/ML", "coach,", "Élan"]), max_size=12))
-def test_the_category_is_the_same_whether_the_language_is_looked_for_or_not(words: list[str]) -> None:
+def test_category_does_not_depend_on_the_language(words: list[str]) -> None:
     text = " ".join(words)
     assert language_and_category(text)[1] == category_of(text)
 
 
 @pytest.mark.parametrize("tag", SMALL_WORDS)
-def test_no_score_of_what_is_read_runs_into_the_next_one(tag: str) -> None:
+def test_scores_do_not_overflow(tag: str) -> None:
     word = min(SMALL_WORDS[tag].split(), key=len)
     scores, _ = scores_of((f"{word} " * READ_MAX)[:READ_MAX])
     assert max(values_of(scores)) < 2**15

@@ -1,4 +1,4 @@
-"""Pages that take all they can get: endless scripts and memory, in a real Chromium beside another account's pages."""
+"""Pages that use all they can get: endless scripts and memory, in a real Chromium next to another account's pages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ IN_WORKER = "new Worker(URL.createObjectURL(new Blob([`%s`], {type: 'text/javasc
 FILL = (
     "const all = []; for (let n = 0; n < 64; n++) { const one = new Uint8Array(2 ** 24); one.fill(7); all.push(one) }"
 )
-"""A gigabyte in typed arrays, none of which is in the heap of a script."""
+"""A gigabyte in typed arrays, none of it in the heap of a script."""
 BOUNDS = PageBounds(cpu_s=1.0, cpu_share=0.0, memory_bytes=400_000_000)
 DIALOGS = "<script>for (;;) alert(1)</script>"
 FRAMES = "<script>setInterval(() => { const f = document.createElement('iframe'); document.body.append(f); f.remove() })</script>"
@@ -56,7 +56,7 @@ async def render(rendering: Rendering, body: str, account_id: str = "a", **wante
 
 @pytest.mark.critical
 async def test_endless_scripts_of_one_account_leave_a_page_to_another(chromium: Chromium) -> None:
-    """Goal: nobody waits for the end of another account's scripts. Method: it sends more of them than there are pages."""
+    """Goal: no one waits for another account's scripts. Method: it sends more of them than there are pages."""
     net, ended = Net({}), list[RenderedPage]()
     async with open_web(net, Resolver([PUBLIC]), chromium) as site, trio.open_nursery() as nursery:
         rendering = rendering_of(chromium, site, net, pages_max=2)
@@ -79,7 +79,7 @@ async def test_endless_scripts_of_one_account_leave_a_page_to_another(chromium: 
 @pytest.mark.parametrize(
     "body", [LOOP, f"<script>{IN_WORKER % 'for (;;);'}</script>", DIALOGS, FRAMES, VISITS], ids=lambda body: body[:40]
 )
-async def test_endless_page_is_ended_and_costly(body: str, chromium: Chromium) -> None:
+async def test_endless_page_is_stopped_and_costly(body: str, chromium: Chromium) -> None:
     net = Net({"/": document(body)})
     async with open_web(net, Resolver([PUBLIC]), chromium) as site:
         rendering = rendering_of(chromium, site, net)
@@ -89,7 +89,7 @@ async def test_endless_page_is_ended_and_costly(body: str, chromium: Chromium) -
 
 
 async def _wait_until_gone(rendering: Rendering) -> None:
-    """Wait until none of the browser's renderers uses time any more."""
+    """Wait until all renderers of the browser are idle."""
     local = rendering.browser.renderers.local
     assert local is not None, "these tests run as the browser's user"
     with trio.fail_after(LONG_S):
@@ -102,8 +102,8 @@ async def _wait_until_gone(rendering: Rendering) -> None:
 
 @pytest.mark.critical
 @pytest.mark.parametrize("script", [FILL, IN_WORKER % FILL], ids=["page", "worker"])
-async def test_page_with_too_much_memory_is_ended_and_costly(script: str, chromium: Chromium) -> None:
-    """Goal: a script takes no more than a page may, also where DevTools does not count it: in a worker."""
+async def test_page_with_too_much_memory_is_stopped_and_costly(script: str, chromium: Chromium) -> None:
+    """Goal: a script cannot exceed the memory of a page, even where DevTools does not count it: in a worker."""
     most = 0
     async with open_web(net := Net({}), Resolver([PUBLIC]), chromium) as site, trio.open_nursery() as nursery:
         rendering = rendering_of(chromium, site, net)
@@ -124,7 +124,7 @@ async def test_page_with_too_much_memory_is_ended_and_costly(script: str, chromi
 
 
 @pytest.mark.critical
-async def test_costly_page_is_charged_and_the_browser_not_blamed(tmp_path: Path, chromium: Chromium) -> None:
+async def test_costly_page_is_charged_without_blaming_the_browser(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium) as node:
         serve(node, {"/d": page(f"<p>{TEXT}</p>{DIALOGS}"), "/a": page(f"<p>{TEXT}</p>")})
         refused = await scrape(node, "/d", wait_for=10)
@@ -144,7 +144,7 @@ async def test_costly_page_is_charged_and_the_browser_not_blamed(tmp_path: Path,
 
 
 @pytest.mark.critical
-async def test_session_whose_page_uses_up_its_time_is_ended(chromium: Chromium) -> None:
+async def test_session_of_a_page_that_uses_up_its_time_is_ended(chromium: Chromium) -> None:
     net = Net({"/": document("<script>setTimeout(() => { for (;;); }, 1_000)</script>")})
     async with open_web(net, Resolver([PUBLIC]), chromium) as site:
         pages = HeldPages(rendering_of(chromium, site, net), site)
@@ -153,8 +153,8 @@ async def test_session_whose_page_uses_up_its_time_is_ended(chromium: Chromium) 
                 await trio.sleep_forever()
 
 
-async def test_selector_that_the_browser_cannot_read_names_its_parameter(tmp_path: Path, chromium: Chromium) -> None:
-    """Goal: it is the caller's error, and free. Method: selectors that our own reader takes, and Chromium does not."""
+async def test_selector_invalid_in_the_browser_names_its_parameter(tmp_path: Path, chromium: Chromium) -> None:
+    """Goal: it is the caller's error, and free. Method: selectors that our own parser accepts, and Chromium does not."""
     async with open_node(tmp_path, chromium) as node:
         serve(node, {"/a": page(f"<p>{TEXT}</p>")})
         for css in ('p:contains("a")', "p[a!=b]"):
@@ -177,8 +177,9 @@ async def test_selector_that_the_browser_cannot_read_names_its_parameter(tmp_pat
             assert refused_action.value.param == "actions[1].selector"
 
 
-async def test_waiting_for_a_place_does_not_hold_back_the_browser(chromium: Chromium) -> None:
-    """Goal: an account's own queue is no fault of the browser. Method: one page, held by the account, and a short time."""
+async def test_waiting_for_a_slot_does_not_block_the_browser(chromium: Chromium) -> None:
+    """Goal: an account's own queue does not count against the browser. Method: one page, held by the account, and a
+    short time."""
     net = Net({})
     async with open_web(net, Resolver([PUBLIC]), chromium) as site, trio.open_nursery() as nursery:
         rendering = rendering_of(chromium, site, net, pages_max=1)

@@ -1,4 +1,4 @@
-"""Pages that one connection holds and others work in, as nodes that share a browser do (decisions 21)."""
+"""Pages that one connection holds and others work in, like nodes that share a browser (decisions 21)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pages_of(browser: Chromium, site: Site, net: Net) -> HeldPages:
     return HeldPages(rendering, site)
 
 
-async def test_any_node_works_in_a_page_whose_requests_the_one_that_holds_it_makes(chromium: Chromium) -> None:
+async def test_any_node_works_in_a_page_held_by_another(chromium: Chromium) -> None:
     here, there = (Net({"/": document("<p id=p>First</p>"), "/b": document("<p id=p>Second</p>")}) for _ in range(2))
     async with open_web(here, Resolver([PUBLIC]), chromium) as site:
         holds, works = pages_of(chromium, site, here), pages_of(chromium, site, there)
@@ -53,7 +53,7 @@ async def test_any_node_works_in_a_page_whose_requests_the_one_that_holds_it_mak
 
 
 @pytest.mark.parametrize("address", ["http://localhost/", "http://10.0.0.1/"])
-async def test_a_page_that_leads_inside_fails_and_is_not_held(address: str, chromium: Chromium) -> None:
+async def test_page_that_leads_to_private_space_fails_and_is_not_held(address: str, chromium: Chromium) -> None:
     refreshes = f'<meta http-equiv="refresh" content="0;url={address}">'
     net = Net({"/moved": HttpAnswer(302, {"location": address}, b""), "/refreshes": document(refreshes)})
     async with open_web(net, Resolver([PUBLIC]), chromium) as site:
@@ -64,8 +64,8 @@ async def test_a_page_that_leads_inside_fails_and_is_not_held(address: str, chro
                     pytest.fail("it is open")
 
 
-async def test_a_page_that_sends_or_receives_too_much_harms_no_other(chromium: Chromium) -> None:
-    """Goal: what one page does to its connection touches nobody. Method: it posts 40 MB while another one is read."""
+async def test_page_with_too_much_traffic_does_not_affect_others(chromium: Chromium) -> None:
+    """Goal: one page's traffic does not affect others. Method: it posts 40 MB while another one is read."""
     script = "<script>fetch('/post', {method: 'POST', body: new Uint8Array(40e6)}).catch(() => 0)</script>"
     long = HttpAnswer(200, {"content-type": "text/plain"}, b"x" * 9_000_000)
     fetched = "<script>fetch('/long').then(r => r.text()).then(t => { said.textContent = t.length })</script>"
@@ -95,8 +95,8 @@ async def test_a_page_that_sends_or_receives_too_much_harms_no_other(chromium: C
         assert not [call for call in net.calls if call.target == "/post"]
 
 
-async def test_a_browser_that_a_page_keeps_busy_for_seconds_is_waited_for(chromium: Chromium) -> None:
-    """Goal: a busy browser is none that is away. Method: it stands still for longer than a connection may take."""
+async def test_busy_browser_is_waited_for(chromium: Chromium) -> None:
+    """Goal: a busy browser is not treated as gone. Method: it stalls for longer than a connection may take."""
     net = Net({"/": document("<p>Text</p>")})
     async with open_web(net, Resolver([PUBLIC]), chromium) as site:
         pages = pages_of(chromium, site, net)
@@ -116,8 +116,8 @@ async def test_a_browser_that_a_page_keeps_busy_for_seconds_is_waited_for(chromi
         assert "Text" in done["results"][0]["page"]["content"]["text"]
 
 
-async def test_a_page_of_a_browser_that_stands_still_fails_soon_after_its_time(chromium: Chromium) -> None:
-    """Goal: the patience for a busy browser is not added to a call's deadline. Method: it answers nothing."""
+async def test_page_of_a_stalled_browser_fails_soon_after_its_deadline(chromium: Chromium) -> None:
+    """Goal: the patience with a busy browser does not extend a call's deadline. Method: it never answers."""
     wanted = RenderWanted(url=f"{HOST}/", status=200, headers={}, body=b"<p>Text</p>")
     call = HttpCall("POST", Origin("https", "browser", 443), "/", body=msgspec.msgpack.encode(wanted))
     rendering = Rendering(Browser(chromium.url), pages_max=2)

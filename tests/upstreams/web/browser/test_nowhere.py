@@ -1,4 +1,4 @@
-"""Pages that look for private space: no way out of a real Chromium leads there, nor anywhere but through the guard."""
+"""Pages that try to reach private space: a real Chromium has no way out except through the guard."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ for (const kind of ["prefetch", "preconnect", "prerender", "dns-prefetch", "modu
 
 
 class Net:
-    """An exchange that answers by path, and remembers each call."""
+    """An exchange that answers by path, and records each call."""
 
     def __init__(self, pages: dict[str, HttpAnswer]) -> None:
         self.pages = pages
@@ -87,7 +87,7 @@ class Net:
 
 
 class Listeners:
-    """Sockets of private space; `reached` has what came to them."""
+    """Sockets in private space; `reached` has what they received."""
 
     def __init__(self) -> None:
         self.reached: list[bytes] = []
@@ -145,7 +145,7 @@ def document(body: str) -> HttpAnswer:
     return HttpAnswer(200, HTML, f"<!doctype html><html><head></head><body><p>{WORDS}</p>{body}</body></html>".encode())
 
 
-async def test_no_way_out_of_a_page_leads_into_private_space(chromium: Chromium) -> None:
+async def test_page_cannot_reach_private_space_in_any_way(chromium: Chromium) -> None:
     listeners = Listeners()
     async with trio.open_nursery() as nursery:
         await listeners.listen(nursery)
@@ -178,7 +178,7 @@ async def test_no_way_out_of_a_page_leads_into_private_space(chromium: Chromium)
         nursery.cancel_scope.cancel()
 
 
-async def test_a_page_that_goes_into_private_space_by_itself_is_refused(chromium: Chromium) -> None:
+async def test_page_that_navigates_to_private_space_is_refused(chromium: Chromium) -> None:
     moves = (
         '<script>location = "http://169.254.169.254/latest/meta-data/"</script>',
         '<meta http-equiv="refresh" content="0;url=http://10.0.0.1/">',
@@ -198,8 +198,8 @@ async def test_a_page_that_goes_into_private_space_by_itself_is_refused(chromium
         assert {call.origin.address for call in net.calls} == {PUBLIC}
 
 
-async def test_a_name_that_means_another_address_by_then_changes_nothing(chromium: Chromium) -> None:
-    """Goal: DNS rebinding. Method: each further look-up leads inside; the page calls its own host again and again."""
+async def test_dns_rebinding_has_no_effect(chromium: Chromium) -> None:
+    """Goal: DNS rebinding. Method: later lookups return a private address; the page calls its own host repeatedly."""
     script = "for (let n = 0; n < 5; n++) setTimeout(() => fetch('/again?' + n), 100 * n)"
     net = Net({"/": document(f"<script>{script}</script>")})
     resolver = Resolver([PUBLIC], ["127.0.0.1"])
@@ -210,7 +210,7 @@ async def test_a_name_that_means_another_address_by_then_changes_nothing(chromiu
     assert len(resolver.asked) == 1
 
 
-async def test_a_page_goes_on_only_where_robots_may(chromium: Chromium) -> None:
+async def test_page_navigates_only_where_robots_allows(chromium: Chromium) -> None:
     robots = HttpAnswer(200, {"content-type": "text/plain"}, b"User-agent: *\nDisallow: /private")
     net = Net(
         {"/": document('<script>location = "/private"</script>'), "/private": document(""), "/robots.txt": robots}

@@ -1,4 +1,4 @@
-"""web/scrape in a real Chromium: JavaScript, pictures, telephones, prices, and a browser that dies (decisions 21)."""
+"""web/scrape in a real Chromium: JavaScript, screenshots, mobile, prices, and a browser that dies (decisions 21)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def open_node(folder: Path, browser: Chromium, **web: Any) -> Any:
     )
 
 
-async def test_a_page_that_needs_javascript_is_read_as_its_scripts_leave_it(tmp_path: Path, chromium: Chromium) -> None:
+async def test_javascript_page_is_read_after_its_scripts(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium) as node:
         serve(node, SCRIPTS)
         plain = await scrape(node, "/s")
@@ -59,8 +59,8 @@ async def test_a_page_that_needs_javascript_is_read_as_its_scripts_leave_it(tmp_
         await node.assert_sound()
 
 
-async def test_a_long_page_and_a_long_script_come_to_the_browser_whole(tmp_path: Path, chromium: Chromium) -> None:
-    """Goal: a browser takes messages of many frames. Method: a script of 3 MB in a page of 1 MB says how long both are."""
+async def test_long_page_and_script_reach_the_browser_complete(tmp_path: Path, chromium: Chromium) -> None:
+    """Goal: a browser accepts messages of many frames. Method: a 3 MB script in a 1 MB page reports both lengths."""
     text, letters = "Wörter einer langen Seite. " * 40_000, "ä€" * 600_000
     long = f"const s = '{letters}'; document.title = 'long'; n.textContent = s.length + ' ' + m.textContent.length"
     async with open_node(tmp_path, chromium) as node:
@@ -94,7 +94,7 @@ def _picture(answer: Any) -> Image.Image:
     return Image.open(BytesIO(b64decode(data))).convert("RGB")
 
 
-async def test_bodies_that_no_browser_shows_cost_one_credit(tmp_path: Path, chromium: Chromium) -> None:
+async def test_bodies_that_no_browser_displays_cost_one_credit(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium) as node:
         serve(node, {"/t": Told(200, b"Some plain text of a file.", {"content-type": "text/plain"})})
         found = await scrape(node, "/t", wait_for=100)
@@ -105,7 +105,7 @@ async def test_bodies_that_no_browser_shows_cost_one_credit(tmp_path: Path, chro
         await node.assert_sound()
 
 
-async def test_endless_page_blames_itself_and_not_the_browser(tmp_path: Path, chromium: Chromium) -> None:
+async def test_endless_page_is_blamed_instead_of_the_browser(tmp_path: Path, chromium: Chromium) -> None:
     """Free only if the machine is so busy that the page did not use its own time."""
     async with open_node(tmp_path, chromium) as node:
         serve(node, {**SCRIPTS, "/loop": page(f"<p>{TEXT}</p><script>setTimeout(() => {{ for(;;); }}, 50)</script>")})
@@ -118,7 +118,7 @@ async def test_endless_page_blames_itself_and_not_the_browser(tmp_path: Path, ch
         await node.assert_sound()
 
 
-async def test_a_browser_that_dies_fails_its_calls_for_free_and_works_when_it_is_back(tmp_path: Path) -> None:
+async def test_dead_browser_fails_calls_for_free_until_it_is_back(tmp_path: Path) -> None:
     port = free_port()
     async with open_node(tmp_path, Chromium(port), browser_pages=2) as node:
         serve(node, SCRIPTS)
@@ -151,8 +151,8 @@ async def test_a_browser_that_dies_fails_its_calls_for_free_and_works_when_it_is
         await node.assert_sound()
 
 
-async def test_browser_without_the_flag_that_it_needs_is_a_permanent_503(tmp_path: Path) -> None:
-    """Goal: the operator learns of it, and nobody retries. Method: more calls than would open a circuit."""
+async def test_browser_without_its_required_flag_is_a_permanent_503(tmp_path: Path) -> None:
+    """Goal: the operator is informed, and nothing is retried. Method: more calls than would open a circuit."""
     with open_chromium(("--headless", "--no-sandbox", "--disable-gpu", "about:blank")) as browser:
         async with open_node(tmp_path, browser) as node:
             serve(node, SCRIPTS)
@@ -169,7 +169,7 @@ async def test_browser_without_the_flag_that_it_needs_is_a_permanent_503(tmp_pat
             await node.assert_sound()
 
 
-async def test_pages_of_the_sandbox_are_shown_in_the_browser(tmp_path: Path, chromium: Chromium) -> None:
+async def test_sandbox_pages_are_rendered(tmp_path: Path, chromium: Chromium) -> None:
     at = "/v1/web/scrape?formats=text,screenshot&only_main_content=false&url=https://example.com/scripts"
     async with open_node(tmp_path, chromium) as node:
         shown = (await node.get(f"{at}/page&wait_for=main%20h1")).json["data"]["page"]

@@ -1,4 +1,4 @@
-"""The WebSocket to a browser: long messages go in pieces, and arrive whole."""
+"""The WebSocket to a browser: long messages are sent in pieces, and arrive complete."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from upstreams.web.browser.address import BrowserAddress
 from upstreams.web.browser.socket import PIECE_BYTES, open_socket
 
 LONG = ('{"body":"' + "ä€😀abc" * 400_000 + '"}').encode()
-"""5 MB, whose letters of several bytes lie across the pieces."""
+"""5 MB, with multi-byte letters across the borders of the pieces."""
 
 
 class CountedStream(trio.abc.Stream):
-    """Counts what is written to another stream at a time."""
+    """Counts the bytes of each write to another stream."""
 
     def __init__(self, inner: trio.SocketStream) -> None:
         self._inner = inner
@@ -38,14 +38,14 @@ class CountedStream(trio.abc.Stream):
 
 
 async def take_two(texts: list[Any], taken: trio.Event, request: WebSocketRequest) -> None:
-    """A browser that takes two messages."""
+    """A browser that accepts two messages."""
     connection = await request.accept()
     texts += [await connection.get_message(), await connection.get_message()]
     taken.set()
 
 
 async def open_browser(nursery: trio.Nursery, texts: list[Any], taken: trio.Event) -> int:
-    """The port of a browser that takes two messages."""
+    """The port of a browser that accepts two messages."""
     serve: Callable[..., Any] = partial(
         serve_websocket, partial(take_two, texts, taken), "127.0.0.1", 0, None, max_message_size=10_000_000
     )
@@ -54,8 +54,8 @@ async def open_browser(nursery: trio.Nursery, texts: list[Any], taken: trio.Even
     return port
 
 
-async def test_a_long_message_is_written_in_pieces_between_which_others_have_their_turn() -> None:
-    """Goal: no step of the loop grows with a message. Method: count the pieces, and the turns of another task."""
+async def test_long_message_is_sent_in_pieces_between_other_tasks() -> None:
+    """Goal: no step of the event loop grows with a message. Method: count the pieces, and the turns of another task."""
     texts: list[Any] = []
     turns, taken = 0, trio.Event()
 

@@ -1,4 +1,4 @@
-"""What is a box beside the text, and what is only named like one."""
+"""Detection of boilerplate boxes next to the text, and of text that is only named like one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ TEXT = "A sentence that is long enough to be the text of an article, and then so
 
 
 def left(inner: str) -> str:
-    """The text of a page of which this is a part, behind the dropping of boxes."""
+    """Return the text of a page that contains this part, after boxes were removed."""
     tree = page_tree(f"<body><p>{TEXT}</p>{inner}<p>{TEXT}</p></body>")
     drop_boxes(tree)
     return as_text(tree).replace(TEXT.strip(), "").strip()
 
 
 @pytest.mark.parametrize("name", ["cookies", "pagination", "sharing", "comments", "table-of-contents"])
-def test_a_section_about_what_it_is_named_for_is_the_text(name: str) -> None:
+def test_section_named_after_its_topic_is_text(name: str) -> None:
     words = "It tells in some detail how this works, and what it is good for, so that nobody has to guess."
     section = (
         f'<section id="{name}"><h2>{name.replace("-", " ").title()}<a href="#{name}">¶</a></h2><p>{words}</p></section>'
@@ -32,7 +32,7 @@ def test_a_section_about_what_it_is_named_for_is_the_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["social-security", "share-price"])
-def test_a_name_that_only_begins_like_that_of_a_box_is_none(name: str) -> None:
+def test_box_name_prefix_alone_is_not_boilerplate(name: str) -> None:
     words = "The shares rose to twelve euro on Monday after a quarter that was good for those who had bought some."
     box = f'<div class="{name}"><p>{words}</p></div>'
     assert left(box) == words
@@ -51,7 +51,7 @@ def test_a_name_that_only_begins_like_that_of_a_box_is_none(name: str) -> None:
         "x toc",
     ],
 )
-def test_a_name_that_is_that_of_a_box_in_its_layout_is_one(name: str) -> None:
+def test_layout_class_names_mark_boilerplate(name: str) -> None:
     assert left(f'<div class="{name}"><a href="#">Facebook</a></div>') == ""
 
 
@@ -64,7 +64,7 @@ def test_a_name_that_is_that_of_a_box_in_its_layout_is_one(name: str) -> None:
         f"<h2>Comments</h2><p>{TEXT}</p>",
     ],
 )
-def test_a_sentence_an_item_or_a_heading_with_a_text_is_no_line_between_paragraphs(words: str) -> None:
+def test_sentence_item_or_heading_with_text_is_kept(words: str) -> None:
     assert left(words).split() == as_text(page_tree(words)).replace(TEXT.strip(), "").split()
 
 
@@ -78,5 +78,5 @@ def test_a_sentence_an_item_or_a_heading_with_a_text_is_no_line_between_paragrap
         "<p>Share this article</p>",
     ],
 )
-def test_a_call_of_the_site_or_a_link_that_is_a_whole_line_is_one(words: str) -> None:
+def test_site_prompt_or_full_line_link_is_boilerplate(words: str) -> None:
     assert left(words) == ""

@@ -1,4 +1,4 @@
-"""What a worker reads of a body: by its kind, in the formats that are wanted, and never a wall for content."""
+"""A worker's reading of a body: by its kind, in the requested formats, and never a wall as content."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def refusal(body: str | bytes, content_type: str = "text/html", sent_to: str = U
     return caught.value.reason
 
 
-def test_each_format_is_made_of_the_page_and_the_others_are_null() -> None:
+def test_requested_formats_are_filled_and_others_null() -> None:
     formats = ["markdown", "html", "raw_html", "links", "text"]
     found = read(PAGE, formats=formats)
     assert found["raw_html"] == PAGE
@@ -54,7 +54,7 @@ def test_each_format_is_made_of_the_page_and_the_others_are_null() -> None:
         assert {one for one in formats if alone[one] is not None} == {name}
 
 
-def test_the_main_content_keeps_its_code_its_lists_and_its_captions() -> None:
+def test_main_content_keeps_code_lists_and_captions() -> None:
     block = '<pre><code class="language-sh"><span>pip</span> install foo\n  --bar\n</code></pre><pre>as\n  it is</pre>'
     inner = "<ul><li>Inner one<ol><li>Deep</li></ol></li><li>Inner two</li></ul>"
     lists = f"<ol><li>First <code>a</code></li><li>Second{inner}</li><li>Third</li></ol>"
@@ -71,20 +71,20 @@ def test_the_main_content_keeps_its_code_its_lists_and_its_captions() -> None:
     assert "<p>What it shows</p>" in found["html"]
 
 
-def test_a_list_in_a_list_that_is_written_wrongly_loses_nothing() -> None:
+def test_malformed_nested_list_loses_nothing() -> None:
     wrong = "<ol><ul><li>One<dl><dd>Two<ol><li>Three<ul><li>Four</ul></ol></dl><li>Five</ul><dl><ol><li>Six</ol></dl>Seven</ol>"
     found = read(f"<article><p>{TEXT}</p>{wrong}<p>{TEXT}</p></article>")["markdown"]
     assert all(word in found for word in ("One", "Two", "Three", "Four", "Five", "Six"))
 
 
-def test_a_short_page_keeps_its_heading_its_list_and_its_links() -> None:
+def test_short_page_keeps_heading_list_and_links() -> None:
     page = '<h1>Shopping</h1><ul><li>Milk</li><li>Bread <b>fresh</b></li></ul><p>See <a href="/x">this</a>.</p>'
     wanted = "# Shopping\n\n- Milk\n- Bread **fresh**\n\nSee [this](https://site.example.org/x)."
     for body in (page, f"<nav><a href='/'>Home</a></nav><main>{page}</main><footer>Foot</footer>"):
         assert read(f"<body>{body}</body>")["markdown"] == wanted
 
 
-def test_a_page_says_of_itself_what_it_declares_and_nothing_is_guessed() -> None:
+def test_metadata_is_declared_and_never_guessed() -> None:
     assert read(PAGE)["metadata"] == {
         "title": "The title",
         "description": "About it.",
@@ -99,7 +99,7 @@ def test_a_page_says_of_itself_what_it_declares_and_nothing_is_guessed() -> None
     assert set(bare.values()) == {None}
 
 
-def test_the_whole_page_has_what_stands_around_the_text_too() -> None:
+def test_whole_page_includes_text_around_the_content() -> None:
     found = read(PAGE, formats=["markdown", "text"], only_main_content=False)
     for one in ("markdown", "text"):
         assert "Home" in found[one]
@@ -107,7 +107,7 @@ def test_the_whole_page_has_what_stands_around_the_text_too() -> None:
         assert "alert" not in found[one]
 
 
-def test_selectors_choose_what_is_read_and_what_is_left_out() -> None:
+def test_selectors_include_and_exclude_elements() -> None:
     assert read(PAGE, include_tags=[".note"], formats=["text"])["text"] == "A note there."
     both = read(PAGE, include_tags=["article", "p.note", "footer"], exclude_tags=["#p1", "h1"], formats=["text"])[
         "text"
@@ -117,7 +117,7 @@ def test_selectors_choose_what_is_read_and_what_is_left_out() -> None:
     assert both.count("A note there.") == 1
 
 
-def test_images_in_the_page_and_advertisements_stay_where_that_is_wanted() -> None:
+def test_inline_images_and_advertisements_are_kept_on_request() -> None:
     found = read(PAGE, formats=["html"], only_main_content=False, remove_base64_images=False, block_ads=False)["html"]
     assert "data:image/png" in found
     assert "Buy this" in found
@@ -136,11 +136,11 @@ def test_images_in_the_page_and_advertisements_stay_where_that_is_wanted() -> No
     ],
     ids=["header", "mark", "mark before header", "meta", "detection"],
 )
-def test_the_charset_is_known_by_header_mark_meta_and_detection(body: bytes, content_type: str) -> None:
+def test_charset_is_detected_from_header_bom_meta_and_bytes(body: bytes, content_type: str) -> None:
     assert read(body, content_type, formats=["text"], only_main_content=False)["text"] == "Grüße aus Köln"
 
 
-def test_a_pdf_is_read_where_that_is_wanted_and_told_where_not() -> None:
+def test_pdf_is_read_on_request_and_otherwise_refused() -> None:
     pdf = pdf_of(["First page.", "Second page."], title="A paper")
     found = read(pdf, "application/pdf", formats=["text", "markdown"], pdf_parse=True)
     assert (found["source_type"], found["page_count"], found["text"]) == ("pdf", 2, "First page.\n\nSecond page.")
@@ -152,7 +152,7 @@ def test_a_pdf_is_read_where_that_is_wanted_and_told_where_not() -> None:
         read(b"%PDF-1.4 and no more", "application/pdf", pdf_parse=True)
 
 
-def test_a_feed_is_a_list_of_its_items_and_plain_text_is_itself() -> None:
+def test_feed_is_a_list_of_items_and_plain_text_is_unchanged() -> None:
     feed = (
         '<?xml version="1.0"?><rss version="2.0"><channel><title>News</title><item><title>One</title>'
         "<link>https://site.example.org/1</link><description>&lt;p&gt;Of it.&lt;/p&gt;</description></item></channel></rss>"
@@ -165,7 +165,7 @@ def test_a_feed_is_a_list_of_its_items_and_plain_text_is_itself() -> None:
     assert read('{"a": 1}', "application/json")["source_type"] == "text"
 
 
-def test_something_without_text_is_told_and_not_passed_for_a_page() -> None:
+def test_body_without_text_is_refused() -> None:
     assert refusal(b"\x89PNG\r\n\x1a\n\0\0", "image/png") == "unsupported_content"
     assert refusal(b"PK\x03\x04\0\0\0\0", "application/octet-stream") == "unsupported_content"
     assert refusal("", "text/plain") == "empty"
@@ -175,11 +175,11 @@ def test_something_without_text_is_told_and_not_passed_for_a_page() -> None:
 
 
 @pytest.mark.parametrize("page", ["", " \n ", "<!-- a note -->", "<!doctype html>", "</p>"])
-def test_a_page_of_nothing_is_told_as_empty(page: str) -> None:
+def test_page_without_content_is_reported_as_empty(page: str) -> None:
     assert refusal(page) == "empty"
 
 
-def test_tests_for_robots_are_told_as_challenges() -> None:
+def test_robot_checks_are_reported_as_challenges() -> None:
     cloudflare = "<html><head><title>Just a moment...</title></head><body><p>Enable JavaScript and cookies to continue</p></body>"
     datadome = (
         '<html><head><script src="https://geo.captcha-delivery.com/captcha/x"></script></head><body><p>x</p></body>'
@@ -206,7 +206,7 @@ def test_tests_for_robots_are_told_as_challenges() -> None:
         '<title>e.org</title><div class="g-recaptcha"></div><p>We have seen unusual traffic from your network.',
     ],
 )
-def test_a_challenge_is_known_by_its_head_its_first_line_or_its_form(page: str) -> None:
+def test_challenge_is_detected_by_head_first_line_or_form(page: str) -> None:
     assert refusal(page) == "challenge"
 
 
@@ -222,12 +222,12 @@ def test_a_challenge_is_known_by_its_head_its_first_line_or_its_form(page: str) 
         ("Webhooks", "Human verification of each delivery is not needed."),
     ],
 )
-def test_a_short_page_that_has_words_of_a_challenge_is_a_page(title: str, text: str) -> None:
+def test_short_page_with_challenge_words_is_a_page(title: str, text: str) -> None:
     page = f"<title>{title}</title><body><article><h1>{title}</h1><p>{text}</p></article></body>"
     assert text in read(page)["markdown"]
 
 
-def test_a_short_page_with_the_form_of_a_sign_in_beside_its_text_is_a_page() -> None:
+def test_short_page_with_sign_in_form_next_to_text_is_a_page() -> None:
     forums = (
         "<ul><li><a href=f1>General</a> Talk of all kinds, 120 topics<li><a href=f2>Help</a> Ask here, 80 topics</ul>"
     )
@@ -239,7 +239,7 @@ def test_a_short_page_with_the_form_of_a_sign_in_beside_its_text_is_a_page() -> 
     assert about in read(shop)["markdown"]
 
 
-def test_a_page_that_asks_for_a_sign_in_is_told_as_such() -> None:
+def test_sign_in_page_is_reported() -> None:
     form = '<form><input name="u"><input type="password" name="p"><button>Log in</button></form>'
     wall = f"<html><head><title>Log in to read on</title></head><body><h1>Log in</h1>{form}</body></html>"
     assert refusal(wall) == "login_required"
@@ -252,7 +252,7 @@ def test_a_page_that_asks_for_a_sign_in_is_told_as_such() -> None:
 
 @pytest.mark.parametrize("depth", [300, 4_000])
 @pytest.mark.parametrize("tag", ["div", "font", "blockquote", "table"])
-def test_a_page_is_read_to_its_end_however_deep_it_is_nested(tag: str, depth: int) -> None:
+def test_deeply_nested_page_is_read_to_its_end(tag: str, depth: int) -> None:
     page = f"<p>Before.{f'<{tag}>' * depth}<p>The deep <b>end</b> of it.{f'</{tag}>' * depth}<p>Behind."
     formats = ("text", "markdown", "html")
     found = read(page, formats=formats, only_main_content=False)
@@ -263,13 +263,13 @@ def test_a_page_is_read_to_its_end_however_deep_it_is_nested(tag: str, depth: in
 
 
 @pytest.mark.parametrize("tag", ["div", "font", "ul", "table"])
-def test_a_page_of_very_many_elements_inside_of_each_other_is_refused_soon(tag: str) -> None:
+def test_too_deeply_nested_page_is_refused_quickly(tag: str) -> None:
     for behind in ("The end", "</span>" * 100_000):
-        with pytest.raises(UnexpectedBody, match="inside of each other"):
+        with pytest.raises(UnexpectedBody, match="nested elements"):
             read(f"<p>Before.{f'<{tag}>' * 100_000}{behind}")
 
 
-def test_hostile_pages_end_and_say_something() -> None:
+def test_hostile_pages_end_with_a_result() -> None:
     deep = "<div>" * 20_000 + "the end" + "</div>" * 20_000
     many = "<table>" * 2_000 + "<tr><td>cell" * 2_000
     for body in (deep, many, "<p " + " ".join(f"a{place}=1" for place in range(3_000)) + ">x", "\0" * 100 + "<p>x"):

@@ -1,4 +1,4 @@
-"""Values out of a page by a schema of selectors, and schemas that cannot be used."""
+"""Extraction of values from a page by a schema of selectors, and invalid schemas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read(schema: dict[str, Any], page: str = PAGE) -> Any:
     return read_extraction(page.encode(), "text/html", URL, URL, {"schema": schema})["extraction"]
 
 
-def test_values_come_as_texts_attributes_lists_and_objects() -> None:
+def test_values_are_texts_attributes_lists_and_objects() -> None:
     rows = {
         "selector": "li.row",
         "fields": {"name": "a", "url": "a@href", "id": "@data-id", "price": ".price", "marks": ["i"]},
@@ -41,7 +41,7 @@ def test_values_come_as_texts_attributes_lists_and_objects() -> None:
     assert read({"mail": 'a[href*="@"]', "title": "h1"})["mail"] is None, "an at sign in quotes names no attribute"
 
 
-def test_a_page_without_any_of_the_values_is_told() -> None:
+def test_page_without_any_value_is_reported() -> None:
     with pytest.raises(NotFound, match="nothing"):
         read({"a": ".gone", "b": [".gone"]})
 
@@ -59,12 +59,12 @@ def test_a_page_without_any_of_the_values_is_told() -> None:
         ({str(number): "p" for number in range(101)}, "100 fields"),
     ],
 )
-def test_a_schema_that_cannot_be_used_is_refused_in_words(schema: Any, words: str) -> None:
+def test_unusable_schema_is_refused_with_a_reason(schema: Any, words: str) -> None:
     with pytest.raises(SchemaFlaw, match=words):
         check_schema(schema)
 
 
-def test_a_schema_is_bounded_in_depth() -> None:
+def test_schema_depth_is_limited() -> None:
     schema: Any = {"a": "p"}
     for _ in range(4):
         schema = {"a": {"selector": "p", "fields": schema}}

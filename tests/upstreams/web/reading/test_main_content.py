@@ -1,4 +1,4 @@
-"""The main content of pages of our own making, whose text is known: ten layouts in three scripts."""
+"""The main content of generated pages, whose text is known: ten layouts in three scripts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def theirs(page: Labelled) -> str:
 
 
 def scores(read: Callable[[Labelled], str]) -> tuple[Score, dict[str, Score]]:
-    """The scores of all pages and of each layout; a title in front counts neither way."""
+    """Return the scores of all pages and of each layout; a title at the start does not count."""
     whole, by_layout = Score(), defaultdict[str, Score](Score)
     for page in PAGES:
         first, _, rest = read(page).lstrip().partition("\n")
@@ -47,8 +47,8 @@ def scores(read: Callable[[Labelled], str]) -> tuple[Score, dict[str, Score]]:
     return whole, by_layout
 
 
-def test_the_main_text_is_found_in_every_layout_better_than_by_the_library_alone() -> None:
-    """Goal: F1 of runs of four words, each page counting alike (issue 21: at least 0.93)."""
+def test_main_content_beats_the_library_in_every_layout() -> None:
+    """Goal: F1 of runs of four words, with equal weight for each page (issue 21: at least 0.93)."""
     assert len(PAGES) == 4 * len(LAYOUTS) * len(SCRIPTS) >= 100
     mine, by_layout = scores(ours)
     alone, _ = scores(theirs)
@@ -57,7 +57,7 @@ def test_the_main_text_is_found_in_every_layout_better_than_by_the_library_alone
     assert {name: round(one.f1, 3) for name, one in by_layout.items() if one.f1 < LAYOUT_F1_MIN} == {}
 
 
-def test_a_score_falls_with_what_is_missing_and_with_what_is_too_much() -> None:
+def test_score_falls_with_missing_and_surplus_text() -> None:
     """Goal: the test above can fail."""
     page = PAGES[0]
     whole, half, double = Score(), Score(), Score()
@@ -69,7 +69,7 @@ def test_a_score_falls_with_what_is_missing_and_with_what_is_too_much() -> None:
     assert double.f1 < 0.9
 
 
-def test_items_of_lists_inside_of_lists_are_all_there_and_in_order() -> None:
+def test_nested_list_items_are_complete_and_in_order() -> None:
     text = "A sentence that is long enough to be the text of an article, and then some more of it. " * 4
     inner = "<ul><li>One<ul><li>Two</li><ol><li>Three</li></ol></ul></li><ul><li>Four</li></ul><li>Five</li></ul>"
     found = main_text(page_tree(f"<body><article><p>{text}</p>{inner}<p>{text}</p></article></body>"))
@@ -77,7 +77,7 @@ def test_items_of_lists_inside_of_lists_are_all_there_and_in_order() -> None:
     assert words == ["One", "Two", "Three", "Four", "Five"]
 
 
-def test_lines_between_the_paragraphs_that_are_of_no_text_are_left_out() -> None:
+def test_unrelated_lines_between_paragraphs_are_removed() -> None:
     text = "A sentence that is long enough to be the text of an article, and then some more of it. " * 3
     lines = ("Advertisement", "Read more: Another story of ours", "Share this", "Sign up for our daily newsletter")
     body = "".join(f"<p>{text}</p><p>{line}</p>" for line in lines)
@@ -86,13 +86,13 @@ def test_lines_between_the_paragraphs_that_are_of_no_text_are_left_out() -> None
     assert "We share this view." in found
 
 
-def test_something_that_is_named_like_a_box_but_is_the_text_stays() -> None:
+def test_text_with_a_boilerplate_name_is_kept() -> None:
     text = "A sentence that is long enough to be the text of an article, and then some more of it. " * 9
     found = main_text(page_tree(f'<body><div class="related newsletter"><p>{text}</p></div><p>Foot.</p></body>'))
     assert text[:60] in found
 
 
-def test_the_page_itself_stays_as_it_is() -> None:
+def test_page_itself_is_not_modified() -> None:
     root = page_tree(PAGES[0].html)
     before = as_text(root)
     main_tree(root)
@@ -100,7 +100,7 @@ def test_the_page_itself_stays_as_it_is() -> None:
     assert as_text(root) == before
 
 
-def test_questions_below_an_article_are_no_thread() -> None:
+def test_questions_below_an_article_are_not_a_thread() -> None:
     text = "A sentence that is long enough to be the text of an article, and then some more of it. " * 12
     asked = "".join(
         f'<div itemscope itemtype="https://schema.org/Question"><h3>Why {n}?</h3><div itemprop="text">Since {n}.</div></div>'
@@ -110,20 +110,20 @@ def test_questions_below_an_article_are_no_thread() -> None:
     assert text[:60] in found
 
 
-def test_paragraphs_that_are_marked_as_paid_for_are_the_text() -> None:
+def test_paragraphs_marked_as_paid_are_text() -> None:
     text = "A sentence that is long enough to be the text of an article, and then some more of it. " * 3
     body = "".join(f'<p class="paywall">{n} {text}</p>' for n in range(6))
     found = main_text(page_tree(f"<body><article><h1>T</h1>{body}</article></body>"))
     assert all(f"{n} A sentence" in found for n in range(6))
 
 
-def test_a_page_in_which_no_article_is_found_is_its_words_without_its_menus() -> None:
+def test_page_without_an_article_is_its_words_without_menus() -> None:
     found = main_text(page_tree('<body><div role="navigation">Menu</div><div>Few words.</div></body>'))
     assert "Few words." in found
     assert "Menu" not in found
 
 
-def test_the_text_begins_behind_the_title_the_author_and_the_date_which_are_metadata() -> None:
+def test_text_starts_after_title_author_and_date() -> None:
     text = "A sentence that is long enough to be the text of an article, and then some more of it. " * 3
     head = "<h1>Of Bread</h1><p>By Ann Baker and Bo Miller</p><p>May 12, 2019 at 10:30 AM</p>"
     for inner in (head, "<h1>Of Bread</h1>", ""):
@@ -135,7 +135,7 @@ def test_the_text_begins_behind_the_title_the_author_and_the_date_which_are_meta
         assert main_text(page_tree(page)).startswith(first)
 
 
-def test_questions_below_an_article_and_the_box_of_a_product_in_it_are_not_taken_for_the_page() -> None:
+def test_faq_and_product_box_are_not_taken_for_the_page() -> None:
     text = "A sentence that is long enough to be the text of an article, and then some more of it. " * 6
     answer = "This is an answer that is as long as the article above it, since it says all of it again. " * 3
     one = "<div itemscope itemtype='https://schema.org/Question'><h3>Why?</h3><div itemscope itemtype='https://schema.org/Answer'>"
@@ -148,7 +148,7 @@ def test_questions_below_an_article_and_the_box_of_a_product_in_it_are_not_taken
     assert "A sentence that is long enough" in found
 
 
-def test_a_page_as_long_as_a_book_is_read_whole_without_its_menus_and_boxes() -> None:
+def test_book_length_page_is_read_completely() -> None:
     lines = "".join(f"<p>{'A sentence of a book that goes on for very long. ' * 20}Line {n}.</p>" for n in range(800))
     around = '<nav><a href="/">The menu</a></nav><div class="related">Other books</div><footer>Imprint</footer>'
     page = page_tree(f"<title>A book</title><body>{around}<div><h1>A book</h1>{lines}</div></body>")
@@ -162,8 +162,8 @@ def test_a_page_as_long_as_a_book_is_read_whole_without_its_menus_and_boxes() ->
         assert text not in written
 
 
-def test_real_pages_are_read_as_well_as_by_the_library_alone() -> None:
-    """Goal: nothing that is cleaned away costs recall. Method: the recorded pages, by both measures of theirs."""
+def test_recorded_pages_are_read_as_well_as_by_the_library() -> None:
+    """Goal: cleaning does not reduce the recall. Method: the recorded pages, with both of their measures."""
     recordings_dir()
     found = quality.quality(quality.recorded())
     mine, alone = found["as here"], found["Trafilatura, without comments"]
@@ -171,8 +171,8 @@ def test_real_pages_are_read_as_well_as_by_the_library_alone() -> None:
     assert sum(quality.segments(quality.ours)) < sum(quality.segments(quality.theirs))
 
 
-def test_a_benchmark_in_a_folder_is_read_and_a_wrong_reader_scores_less(tmp_path: Path) -> None:
-    """Goal: the figures can fall."""
+def test_benchmark_folder_is_read_and_a_wrong_reader_scores_less(tmp_path: Path) -> None:
+    """Goal: the scores can fall."""
     (tmp_path / "html").mkdir()
     (tmp_path / "html" / "a.html.gz").write_bytes(
         gzip.compress(f"<html><body><article><p>{TEXT}</p></article></body></html>".encode())
@@ -184,7 +184,7 @@ def test_a_benchmark_in_a_folder_is_read_and_a_wrong_reader_scores_less(tmp_path
     assert half.f1 < 0.8
 
 
-def test_words_of_a_sentence_stay_whatever_they_are_marked_or_named_as() -> None:
+def test_words_in_a_sentence_are_kept_despite_markup_or_names() -> None:
     marked = 'He sent a <em>tweet</em>, her <strong>comments</strong> and <a class="promo">a link</a> came.'
     found = main_text(page_tree(f"<body><article><p>{TEXT}</p><p>{marked}</p><p>{TEXT}</p></article></body>"))
     assert "He sent a tweet, her comments and a link came." in found
@@ -194,13 +194,13 @@ def test_words_of_a_sentence_stay_whatever_they_are_marked_or_named_as() -> None
     assert "Advertisement" not in found
 
 
-def test_an_article_of_a_category_that_is_named_like_a_box_is_the_text() -> None:
+def test_article_in_a_category_named_like_a_box_is_text() -> None:
     name = "post-12 post type-post hentry category-newsletter tag-social"
     page = f'<body><div class="{name}"><p>{TEXT}</p></div><aside>{"Elsewhere many words are. " * 99}</aside></body>'
     assert TEXT[:60] in main_text(page_tree(page))
 
 
-def test_a_text_that_is_hidden_until_scripts_run_is_read_and_what_else_is_hidden_is_not() -> None:
+def test_text_hidden_until_scripts_run_is_read() -> None:
     hidden = '<p style="display: none">Nobody sees this line of the page at all.</p>'
     page = f'<body><div style="visibility:hidden"><article><p>{TEXT}</p>{hidden}</article></div></body>'
     found = read_document(page.encode(), "text/html", "https://e.org/", "https://e.org/", {"formats": ["text"]})["text"]
@@ -208,7 +208,7 @@ def test_a_text_that_is_hidden_until_scripts_run_is_read_and_what_else_is_hidden
     assert "Nobody sees" not in found
 
 
-def test_a_page_that_shows_little_without_scripts_is_read_from_its_linked_data() -> None:
+def test_page_without_visible_text_is_read_from_linked_data() -> None:
     data = json.dumps({"@type": "NewsArticle", "headline": "Of Bread", "articleBody": TEXT})
     page = f'<script type="application/ld+json">{data}</script><body><h1>Of Bread</h1><p>It is loading.</p></body>'
     wanted = {"formats": ["text", "markdown"]}
@@ -217,13 +217,13 @@ def test_a_page_that_shows_little_without_scripts_is_read_from_its_linked_data()
     assert TEXT[:60] in found["markdown"]
 
 
-def test_a_section_s_name_above_the_title_is_of_its_head() -> None:
+def test_section_name_above_the_title_belongs_to_the_head() -> None:
     head = "<p>World news</p><h1>Of Bread</h1><p>Written by Ann Baker</p><p>3 hours ago</p>"
     found = main_text(page_tree(f"<title>Of Bread</title><body><article>{head}<p>{TEXT}</p></article></body>"))
     assert found.startswith("A sentence that is long enough")
 
 
-def test_a_product_s_properties_are_of_its_words_and_other_products_are_not() -> None:
+def test_product_properties_are_text_and_other_products_are_not() -> None:
     rows = "".join(f"<tr><th>Property {n}</th><td>is of this kind and number {n}</td></tr>" for n in range(9))
     other = f'<div class="product--description">{"Another product has these words. " * 9}</div>'
     parts = f'<div class="product--description"><p>{TEXT}</p></div><div class="product--properties"><table>{rows}</table></div>{other}'

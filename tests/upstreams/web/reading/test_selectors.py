@@ -1,4 +1,4 @@
-"""CSS selectors: the same elements as XPath finds, in time that grows with the page and not with its square."""
+"""CSS selectors: the same elements as with XPath, in time that is linear in the size of the page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = f"<p class='a b' id=x>{'<p class=a>text</p>' * 20_000}"
 
 
 def trees(depth: int = 3) -> st.SearchStrategy[Element]:
-    """Small trees of few tags and classes, so that selectors find some."""
+    """Small trees with few tags and classes, so that selectors match some elements."""
 
     def made(tag: str, classes: str, children: list[Element]) -> Element:
         element = html.Element(tag)
@@ -72,7 +72,7 @@ SELECTORS = st.lists(
 
 @settings(max_examples=400, deadline=None)
 @given(tree=trees(), css=SELECTORS)
-def test_selectors_find_what_xpath_finds(tree: Element, css: str) -> None:
+def test_selectors_match_the_same_elements_as_xpath(tree: Element, css: str) -> None:
     expected = etree.XPath(HTMLTranslator().css_to_xpath(css))(tree)
     assert Matching().found(tree, css) == expected
 
@@ -91,14 +91,14 @@ def test_selectors_find_what_xpath_finds(tree: Element, css: str) -> None:
         "p:contains(q)",
     ],
 )
-def test_the_dearest_selectors_take_time_by_the_length_of_the_page(css: str) -> None:
+def test_expensive_selectors_take_linear_time(css: str) -> None:
     """Method: CPU time on 20,000 siblings; before, twenty `~` took hours and one took more than a second."""
     tree = html.document_fromstring(PAGE)
     assert _cpu_s(lambda: Matching().found(tree, css)) < 2.0
 
 
 @pytest.mark.critical
-def test_the_selectors_of_one_task_share_a_bound_of_work() -> None:
+def test_selectors_of_one_task_share_a_work_limit() -> None:
     tree, matching = html.document_fromstring(PAGE), Matching()
 
     def match_many() -> None:
@@ -131,10 +131,10 @@ def _cpu_s(work: Callable[[], object]) -> float:
         ("", "."),
     ],
 )
-def test_selectors_that_are_wrong_or_too_dear_are_refused_before_any_page(css: str, problem: str) -> None:
+def test_invalid_or_expensive_selectors_are_refused_before_any_page(css: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         compiled(css)
 
 
-def test_steps_are_counted_over_lists_and_functions() -> None:
+def test_steps_are_counted_in_lists_and_functions() -> None:
     assert steps_of("a > b, c:not(d ~ e):has(f)") == 6

@@ -1,4 +1,4 @@
-"""The answers of composites that count, compare and rank what platforms tell (decisions 18)."""
+"""The responses of composites that count, compare and rank data of several platforms (decisions 18)."""
 
 from upstreams.model.archetypes.insight import crisis, stores, threads, words
 
@@ -7,5 +7,5 @@ INSIGHTS = (
     *(threads.DEVTOOL_PULSE, threads.LAUNCH_ECHO, threads.ORG_RADAR, threads.AUDIENCE_QUESTIONS, threads.LEADS),
     *(stores.APP_REVIEWS, stores.APPS_LOOKUP),
 )
-"""Their archetypes."""
+"""The archetypes of the insight endpoints."""
 __all__ = ["INSIGHTS", "crisis", "stores", "threads", "words"]

@@ -1,4 +1,4 @@
-"""A brand that is spoken of more, or worse, than on usual days, and the second look at it."""
+"""Brands that get more mentions, or worse ones, than on a normal day, with a detailed confirmation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from upstreams.model.archetypes.shape import Archetype, Of, Record
 def volume(
     *,
     date: Annotated[str, "The day in UTC."],
-    volume: Annotated[int, "Mentions of that day."],
-    negative_share: Annotated[float | None, "The share of negative ones among those with a tone; null without any."],
+    volume: Annotated[int, "Mentions on the day."],
+    negative_share: Annotated[
+        float | None, ("Share of negative mentions among those with a tone; null if none has a tone.")
+    ],
 ) -> Record:
     """One day of a series."""
     return locals()
@@ -21,17 +23,19 @@ def volume(
 
 def baseline(
     *,
-    first: Annotated[str, "Its first day."],
-    last: Annotated[str, "Its last day, the one before the day that is judged."],
-    days: Annotated[int, "Its days."],
-    rolling_mean_volume: Annotated[float, "Mentions on a usual day."],
-    rolling_std_volume: Annotated[float, "Their sample standard deviation."],
-    today_volume: Annotated[int, "Mentions on the day that is judged."],
-    rolling_mean_negative_share: Annotated[float | None, "The negative share of a usual day that has one."],
-    rolling_std_negative_share: Annotated[float | None, "Its sample standard deviation; null with less than 3 days."],
-    today_negative_share: Annotated[float | None, "The negative share of the day that is judged."],
+    first: Annotated[str, "First day of the baseline."],
+    last: Annotated[str, "Last day of the baseline: the day before the judged day."],
+    days: Annotated[int, "Days in the baseline."],
+    rolling_mean_volume: Annotated[float, "Mean mentions per day."],
+    rolling_std_volume: Annotated[float, "Sample standard deviation of the mentions per day."],
+    today_volume: Annotated[int, "Mentions on the judged day."],
+    rolling_mean_negative_share: Annotated[float | None, "Mean negative share of the days that have one."],
+    rolling_std_negative_share: Annotated[
+        float | None, ("Sample standard deviation of the negative share; null for fewer than 3 days.")
+    ],
+    today_negative_share: Annotated[float | None, "Negative share of the judged day."],
 ) -> Record:
-    """The days that the day which is judged is compared with."""
+    """The days that the judged day is compared with."""
     record = locals()
     return {"from": record.pop("first"), "to": record.pop("last"), **record}
 
@@ -39,18 +43,18 @@ def baseline(
 def angry(
     *,
     post: Annotated[Record, Of(post_record), "The post."],
-    platform: Annotated[str, "The slug of its platform."],
-    anger: Annotated[int, "Its words that displease, less those that please."],
+    platform: Annotated[str, "Slug of the post's platform."],
+    anger: Annotated[int, "Number of negative words minus number of positive words."],
 ) -> Record:
-    """A mention that displeases."""
+    """A negative mention."""
     return locals()
 
 
 def best(
     *,
     post: Annotated[Record, Of(post_record), "The post."],
-    platform: Annotated[str, "The slug of the platform that puts it highest."],
-    score: Annotated[float, "As that of search/everywhere."],
+    platform: Annotated[str, "Slug of the platform that ranks the post highest."],
+    score: Annotated[float, "The score, computed like the score of search/everywhere."],
 ) -> Record:
     """One of the best posts about a brand."""
     return locals()
@@ -59,9 +63,9 @@ def best(
 def severity(
     *,
     volume: Annotated[int | None, "z_volume as a share of twice the sensitivity."],
-    tone: Annotated[int | None, "z_negative_share likewise; null where it is not known."],
-    spread: Annotated[int | None, "The share of the searches that answered which have a negative mention of the day."],
-    readers: Annotated[int | None, "The negative share of the comments; null without one that has a tone."],
+    tone: Annotated[int | None, "z_negative_share as a share of twice the sensitivity; null if unknown."],
+    spread: Annotated[int | None, "Share of the answered searches that have a negative mention on the day."],
+    readers: Annotated[int | None, "Negative share of the comments; null if no comment has a tone."],
 ) -> Record:
     """The parts of a severity, 0 to 100 each."""
     return locals()
@@ -69,34 +73,40 @@ def severity(
 
 def confirmation(
     *,
-    severity: Annotated[int, "0 to 100: the mean of its parts that are known."],
-    parts: Annotated[Record, Of(severity), "Its parts."],
+    severity: Annotated[int, "0 to 100: the mean of the known parts."],
+    parts: Annotated[Record, Of(severity), "The parts of the severity."],
     sentiment: Annotated[Record, Of(tones), "The tone of the day's mentions."],
-    readers: Annotated[Record, Of(tones), "The tone of the comments on those with the most engagement."],
-    by_anger: Annotated[list[Record], Of(angry), "The ten mentions of the day that displease the most."],
-    items: Annotated[list[Record], Of(best), "The ten best posts about the brand on all platforms, of any day."],
+    readers: Annotated[Record, Of(tones), "The tone of the comments on the mentions with the most engagement."],
+    by_anger: Annotated[list[Record], Of(angry), "The ten most negative mentions of the day."],
+    items: Annotated[list[Record], Of(best), "The ten best posts about the brand on all platforms, from any day."],
 ) -> Record:
-    """A second look at a breach."""
+    """A detailed look at a breach."""
     return locals()
 
 
 def crisis_radar(  # noqa: PLR0913 - one argument a field of the archetype
     *,
-    brand: Annotated[str, "The phrase that was looked for."],
-    alert_level: Annotated[str | None, "calm, watch, alert or crisis; null without a platform that reaches back."],
-    breached: Annotated[bool | None, "Whether one of the two is at or above the sensitivity."],
-    z_volume: Annotated[float | None, "How far the day's mentions are above the usual, in standard deviations."],
-    z_negative_share: Annotated[float | None, "The same of the negative share; null where it is not known."],
-    sensitivity: Annotated[float, "The deviation from which on it is a breach."],
-    baseline_window: Annotated[Record | None, Of(baseline), "What it is compared with."],
-    daily_series: Annotated[list[Record], Of(volume), "Each day of the baseline, and the day that is judged."],
-    is_partial_day: Annotated[bool, "Whether the day that is judged is not over."],
-    severity: Annotated[int | None, "That of `confirmation`."],
-    confirmation: Annotated[Record | None, Of(confirmation), "With `confirm` and a breach; null else."],
-    sources: Annotated[list[Record], Of(source), "What each platform has; only complete ones are counted."],
+    brand: Annotated[str, "The phrase that was searched for."],
+    alert_level: Annotated[str | None, "calm, watch, alert or crisis; null if no platform has enough history."],
+    breached: Annotated[bool | None, "Whether z_volume or z_negative_share reaches the sensitivity."],
+    z_volume: Annotated[float | None, "How far the day's mentions are above the mean, in standard deviations."],
+    z_negative_share: Annotated[
+        float | None, ("How far the day's negative share is above the mean, in standard deviations; null if unknown.")
+    ],
+    sensitivity: Annotated[float, "The deviation that counts as a breach."],
+    baseline_window: Annotated[Record | None, Of(baseline), "The days that the judged day is compared with."],
+    daily_series: Annotated[list[Record], Of(volume), "Each day of the baseline, and the judged day."],
+    is_partial_day: Annotated[bool, "Whether the judged day has not ended yet."],
+    severity: Annotated[int | None, "The severity from `confirmation`."],
+    confirmation: Annotated[
+        Record | None, Of(confirmation), ("Set if `confirm` was requested and there is a breach; null otherwise.")
+    ],
+    sources: Annotated[
+        list[Record], Of(source), ("Contribution of each platform. Only complete platforms are counted.")
+    ],
     method: Annotated[str, "How it is computed."],
 ) -> Record:
-    """Whether a brand is spoken of more, or worse, than on usual days."""
+    """Whether a brand gets more mentions, or worse ones, than on a normal day."""
     return locals()
 
 

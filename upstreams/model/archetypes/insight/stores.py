@@ -1,4 +1,4 @@
-"""Apps over several stores: their reviews in numbers, and two listings side by side."""
+"""Apps in several stores: statistics of their reviews, and listings side by side."""
 
 from __future__ import annotations
 
@@ -12,32 +12,36 @@ def rated(
     *,
     store: Annotated[str, "The store."],
     reviews: Annotated[int, "Reviews that were read."],
-    rating: Annotated[float | None, "The mean of their verdicts, as a share of the best one."],
-    positive_share: Annotated[float | None, "The share of those with at least 0.6 of the best verdict."],
-    distribution: Annotated[list[int], "How many gave 0 to 0.2, to 0.4, to 0.6, to 0.8 and above 0.8 of the best."],
-    listed_rating: Annotated[float | None, "The rating that the store shows, as a share of the best one."],
-    listed_count: Annotated[int | None, "The ratings that the store counts."],
+    rating: Annotated[float | None, "Mean rating, as a share of the highest possible rating."],
+    positive_share: Annotated[float | None, "Share of reviews that rate at least 0.6 of the highest possible rating."],
+    distribution: Annotated[
+        list[int], ("Number of reviews by rating: up to 0.2, 0.4, 0.6 and 0.8 of the highest rating, and above 0.8.")
+    ],
+    listed_rating: Annotated[
+        float | None, ("The rating that the store displays, as a share of the highest possible rating.")
+    ],
+    listed_count: Annotated[int | None, "The number of ratings that the store displays."],
 ) -> Record:
-    """The verdicts of one store's reviews."""
+    """The ratings in one store's reviews."""
     return locals()
 
 
 def topic(
     *,
-    word: Annotated[str, "The word, or two that stand together."],
-    reviews: Annotated[int, "Reviews that have it."],
-    rating: Annotated[float | None, "The mean of their verdicts, as a share of the best one."],
-    rating_impact: Annotated[float | None, "That mean less the mean of all reviews."],
+    word: Annotated[str, "The word, or two adjacent words."],
+    reviews: Annotated[int, "Reviews that contain the word."],
+    rating: Annotated[float | None, "Mean rating, as a share of the highest possible rating."],
+    rating_impact: Annotated[float | None, "The mean rating minus the mean of all reviews."],
 ) -> Record:
-    """A word that many reviews have."""
+    """A word that occurs in many reviews."""
     return locals()
 
 
 def reviewed_day(
     *,
     date: Annotated[str, "The day in UTC."],
-    reviews: Annotated[int, "Reviews of that day."],
-    rating: Annotated[float | None, "The mean of their verdicts, as a share of the best one."],
+    reviews: Annotated[int, "Reviews on the day."],
+    rating: Annotated[float | None, "Mean rating, as a share of the highest possible rating."],
 ) -> Record:
     """The reviews of one day."""
     return locals()
@@ -46,47 +50,51 @@ def reviewed_day(
 def wish(
     *,
     store: Annotated[str, "The store."],
-    review_id: Annotated[str | None, "The id of the review."],
-    text: Annotated[str, "The sentence that asks for something."],
+    review_id: Annotated[str | None, "ID of the review."],
+    text: Annotated[str, "The sentence that requests a feature."],
     helpful_votes: Annotated[int | None, "Readers who found the review helpful."],
 ) -> Record:
-    """A sentence of a review that asks for something."""
+    """A sentence in a review that requests a feature."""
     return locals()
 
 
 def app_reviews(
     *,
-    reviews: Annotated[Record, "The reviews by store, in the order of the store."],
-    apps: Annotated[list[Record], Of(app_record), "The listings that they are of, where a store told it."],
-    ratings: Annotated[list[Record], Of(rated), "The verdicts by store."],
-    topics: Annotated[list[Record] | None, Of(topic), "Up to 20 words of at least three reviews; null where left out."],
-    sentiment_timeline: Annotated[list[Record] | None, Of(reviewed_day), "Verdicts by day; null where left out."],
-    feature_requests: Annotated[list[Record] | None, Of(wish), "Up to 20 sentences that ask; null where left out."],
-    response_rate: Annotated[float | None, "The share with a developer's answer; null where no store tells it."],
-    method: Annotated[str, "How words and wishes are found."],
+    reviews: Annotated[Record, "The reviews by store, in the store's order."],
+    apps: Annotated[list[Record], Of(app_record), "The listings of the reviewed apps, if a store returned them."],
+    ratings: Annotated[list[Record], Of(rated), "The ratings by store."],
+    topics: Annotated[
+        list[Record] | None, Of(topic), ("Up to 20 words that occur in at least three reviews; null if not requested.")
+    ],
+    sentiment_timeline: Annotated[list[Record] | None, Of(reviewed_day), "Ratings by day; null if not requested."],
+    feature_requests: Annotated[
+        list[Record] | None, Of(wish), ("Up to 20 sentences that request a feature; null if not requested.")
+    ],
+    response_rate: Annotated[float | None, "Share of reviews with a developer's reply; null if no store reports it."],
+    method: Annotated[str, "How words and feature requests are found."],
 ) -> Record:
-    """The reviews of an app, of one or more stores."""
+    """The reviews of an app, from one or more stores."""
     return locals()
 
 
 def match(
     *,
-    is_match: Annotated[bool, "Whether they are the same app, by the threshold."],
-    confidence: Annotated[float | None, "0 to 1: title counts two thirds, developer one; null with one listing."],
-    title_similarity: Annotated[float | None, "How alike the titles are."],
-    developer_similarity: Annotated[float | None, "How alike the developers' names are; null where one is not told."],
-    threshold: Annotated[float, "The confidence from which on they are the same."],
+    is_match: Annotated[bool, "Whether the listings belong to the same app, according to the threshold."],
+    confidence: Annotated[float | None, "0 to 1: two thirds title, one third developer; null with only one listing."],
+    title_similarity: Annotated[float | None, "Similarity of the titles."],
+    developer_similarity: Annotated[float | None, "Similarity of the developers' names; null if one is unknown."],
+    threshold: Annotated[float, "The confidence from which listings are considered the same app."],
 ) -> Record:
-    """How sure it is that two listings are of one app."""
+    """How certain it is that two listings belong to the same app."""
     return locals()
 
 
 def listing(
     *,
     store: Annotated[str, "The store."],
-    found: Annotated[bool | None, "Whether the store has it; null where it did not answer."],
+    found: Annotated[bool | None, "Whether the store has the app; null if the store did not answer."],
     app: Annotated[Record | None, Of(app_record), "The listing."],
-    rating: Annotated[float | None, "Its rating as a share of the best one."],
+    rating: Annotated[float | None, "The rating, as a share of the highest possible rating."],
 ) -> Record:
     """One store's listing."""
     return locals()
@@ -95,9 +103,9 @@ def listing(
 def apps_lookup(
     *,
     listings: Annotated[list[Record], Of(listing), "The listing of each store."],
-    match: Annotated[Record, Of(match), "Whether they are the same app."],
-    rating_gap: Annotated[float | None, "The best rating less the worst, as shares; null with less than two."],
-    method: Annotated[str, "How likeness is computed."],
+    match: Annotated[Record, Of(match), "Whether the listings belong to the same app."],
+    rating_gap: Annotated[float | None, "The highest rating minus the lowest, as shares; null with fewer than two."],
+    method: Annotated[str, "How similarity is computed."],
 ) -> Record:
     """An app in all stores, side by side."""
     return locals()

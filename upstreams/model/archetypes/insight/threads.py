@@ -16,75 +16,81 @@ from upstreams.model.archetypes.shape import Archetype, Of, Record
 def top_issues(
     *,
     top_feature_request: Annotated[
-        Record | None, Of(post_record), "The open issue with the most reactions that asks for something."
+        Record | None, Of(post_record), "The open issue with the most reactions that requests a feature."
     ],
     top_complaint: Annotated[
-        Record | None, Of(post_record), "The one with the most reactions that says that something is wrong."
+        Record | None, Of(post_record), "The open issue with the most reactions that reports a problem."
     ],
 ) -> Record:
-    """The issues that weigh most, by their labels and words."""
+    """The most important issues, by their labels and words."""
     return locals()
 
 
 def project(
     *,
     info: Annotated[Record | None, Of(repository_record), "The repository."],
-    readme: Annotated[str | None, "The first 2,000 characters of its readme."],
-    releases: Annotated[list[Record], Of(release), "Its latest releases."],
-    top_issues: Annotated[Record, Of(top_issues), "The issues that weigh most."],
+    readme: Annotated[str | None, "The first 2,000 characters of the readme."],
+    releases: Annotated[list[Record], Of(release), "The latest releases."],
+    top_issues: Annotated[Record, Of(top_issues), "The most important issues."],
 ) -> Record:
-    """A repository and what surrounds it."""
+    """A repository with its readme, releases and issues."""
     return locals()
 
 
 def attention(
     *,
-    window: Annotated[Record, Of(window), "The days that were looked at."],
+    window: Annotated[Record, Of(window), "The days that were searched."],
     mentions: Annotated[int, "Mentions in threads."],
-    per_day: Annotated[float, "Mentions a day."],
-    change_percent: Annotated[float | None, "The second half of the days against the first; null without any there."],
+    per_day: Annotated[float, "Mentions per day."],
+    change_percent: Annotated[
+        float | None, ("Change from the first half of the days to the second; null if the first half has no mentions.")
+    ],
     daily_series: Annotated[list[Record], Of(day), "Mentions by day."],
-    top_sources: Annotated[list[Record], Of(share), "The platforms with the most."],
-    top_domains: Annotated[list[Record] | None, Of(share), "The sites that they link to most; null where left out."],
-    sources: Annotated[list[Record], Of(source), "What each platform has."],
+    top_sources: Annotated[list[Record], Of(share), "The platforms with the most mentions."],
+    top_domains: Annotated[list[Record] | None, Of(share), "The most linked websites; null if not requested."],
+    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
 ) -> Record:
-    """How much something is spoken of."""
+    """How much something is discussed."""
     return locals()
 
 
 def scores(
     *,
-    release_recency: Annotated[int | None, "100 for a release of today, 0 for one a year ago."],
-    issue_load: Annotated[int | None, "100 without open issues, 0 with 50 or more for each thousand stars."],
-    attention: Annotated[int | None, "100 for five mentions a day and more."],
-    momentum: Annotated[int | None, "50 for as many as before, 100 for twice as many, 0 for none."],
+    release_recency: Annotated[int | None, "100 for a release today, 0 for a release a year ago."],
+    issue_load: Annotated[int | None, "100 without open issues, 0 with 50 or more per thousand stars."],
+    attention: Annotated[int | None, "100 for five or more mentions per day."],
+    momentum: Annotated[int | None, "50 if mentions did not change, 100 if they doubled, 0 if there are none."],
 ) -> Record:
-    """The parts of a pulse, 0 to 100 each."""
+    """The parts of the pulse score, 0 to 100 each."""
     return locals()
 
 
 def devtool_pulse(
     *,
-    query: Annotated[str, "The words that were looked for."],
+    query: Annotated[str, "The words that were searched for."],
     pulse: Annotated[str | None, "strong, steady, cooling or quiet."],
-    score: Annotated[int | None, "The mean of the parts that are known."],
-    scores: Annotated[Record, Of(scores), "The parts."],
+    score: Annotated[int | None, "The mean of the known parts."],
+    scores: Annotated[Record, Of(scores), "The parts of the score."],
     days_since_release: Annotated[int | None, "Days since the latest release."],
-    open_issues_per_1000_stars: Annotated[float | None, "Open issues and pull requests for each thousand stars."],
+    open_issues_per_1000_stars: Annotated[float | None, "Open issues and pull requests per thousand stars."],
     dossier: Annotated[Record | None, Of(project), "The repository; null without one."],
-    attention: Annotated[Record | None, Of(attention), "How much it is spoken of; null where no search answered."],
-    tone: Annotated[Record | None, Of(tones), "The tone of that, and of comments on the first three; null likewise."],
+    attention: Annotated[Record | None, Of(attention), "How much the tool is discussed; null if no search answered."],
+    tone: Annotated[
+        Record | None,
+        Of(tones),
+        ("The tone of the threads and of the comments on the first three; null if no search answered."),
+    ],
     top_threads: Annotated[list[Record], Of(post_record), "The ten threads with the most points and comments."],
     method: Annotated[str, "How it is computed."],
 ) -> Record:
-    """How alive a tool for developers is."""
+    """How active a developer tool is."""
     return locals()
 
 
 def discussion(
     *,
     items: Annotated[list[Record], Of(comment_record), "The comments that were read."],
-    total: Annotated[int | None, "How many there are; null where the platform does not tell."],
+    total: Annotated[int | None, "Total number of comments; null if the platform does not report it."],
 ) -> Record:
     """The comments on a story."""
     return locals()
@@ -94,63 +100,69 @@ def story(
     *,
     platform: Annotated[str, "The platform's slug."],
     post: Annotated[Record, Of(post_record), "The thread."],
-    comments: Annotated[Record | None, Of(discussion), "Its comments; null where they did not come or were left out."],
-    tone: Annotated[Record | None, Of(tones), "The tone of the comments by a list of words; null likewise."],
+    comments: Annotated[
+        Record | None,
+        Of(discussion),
+        ("The comments of the thread; null if they could not be read or were not requested."),
+    ],
+    tone: Annotated[Record | None, Of(tones), ("The tone of the comments, from a word list; null without comments.")],
 ) -> Record:
-    """One thread about a launch."""
+    """A thread about a launch."""
     return locals()
 
 
 def blog(
     *,
-    url: Annotated[str, "Its address, as the thread links to it."],
-    domain: Annotated[str, "Its host."],
+    url: Annotated[str, "URL of the page, as the thread links to it."],
+    domain: Annotated[str, "Host of the page."],
 ) -> Record:
-    """A page that is written about a launch."""
+    """A page about a launch."""
     return locals()
 
 
 def launch_echo(
     *,
-    query: Annotated[str, "The words that were looked for."],
+    query: Annotated[str, "The words that were searched for."],
     stories: Annotated[list[Record], Of(story), "The threads with the most points and comments."],
-    threads_found: Annotated[int, "All threads that were found."],
-    points: Annotated[int, "Points of all of them, as far as they are told."],
-    comments: Annotated[int, "Comments on all of them, as far as they are told."],
-    first_seen_at: Annotated[str | None, "The time of the first of them."],
-    sites: Annotated[list[Record], Of(share), "The sites that they link to the most."],
-    blogs: Annotated[list[Record] | None, Of(blog), "Pages that they link to, of no platform; null where left out."],
+    threads_found: Annotated[int, "Number of threads found."],
+    points: Annotated[int, "Total points of the threads, where known."],
+    comments: Annotated[int, "Total comments on the threads, where known."],
+    first_seen_at: Annotated[str | None, "Time of the earliest thread."],
+    sites: Annotated[list[Record], Of(share), "The most linked websites."],
+    blogs: Annotated[list[Record] | None, Of(blog), "Linked pages that are not on a platform; null if not requested."],
     tone: Annotated[Record, Of(tones), "The tone of all comments that were read."],
-    dossier: Annotated[Record | None, Of(dossier_record), "The repository; null where it was left out or is none."],
-    sources: Annotated[list[Record], Of(source), "What each platform has."],
+    dossier: Annotated[
+        Record | None, Of(dossier_record), ("The repository; null if it was not requested or does not exist.")
+    ],
+    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
     method: Annotated[str, "How threads are chosen."],
 ) -> Record:
-    """The words of readers about a launch."""
+    """The discussion of a launch."""
     return locals()
 
 
 def language_share(
     *,
-    language: Annotated[str, "The language of the most code."],
-    repositories: Annotated[int, "Repositories in it."],
+    language: Annotated[str, "The main programming language."],
+    repositories: Annotated[int, "Repositories with this main language."],
 ) -> Record:
-    """One language of an organization."""
+    """A programming language of an organization."""
     return locals()
 
 
 def rollup(
     *,
-    repositories: Annotated[int, "Repositories that were counted: no forks, and none that is archived."],
-    stars: Annotated[int | None, "Their stars."],
-    forks: Annotated[int | None, "Their forks."],
-    open_issues: Annotated[int | None, "Their open issues and pull requests."],
-    pushed_30d: Annotated[int | None, "Those pushed to in the last 30 days."],
-    released_90d: Annotated[int | None, "Those with a release in the last 90 days, of those with a dossier."],
-    languages: Annotated[list[Record], Of(language_share), "Their languages, the most frequent ahead."],
-    licenses: Annotated[list[Record], Of(share), "Their licenses, the most frequent ahead."],
-    last_pushed_at: Annotated[str | None, "The time of the last push to any of them."],
+    repositories: Annotated[int, "Number of repositories, without forks and archived repositories."],
+    stars: Annotated[int | None, "Total stars."],
+    forks: Annotated[int | None, "Total forks."],
+    open_issues: Annotated[int | None, "Total open issues and pull requests."],
+    pushed_30d: Annotated[int | None, "Repositories pushed to in the last 30 days."],
+    released_90d: Annotated[int | None, "Repositories with a dossier that had a release in the last 90 days."],
+    languages: Annotated[list[Record], Of(language_share), "Programming languages, most frequent first."],
+    licenses: Annotated[list[Record], Of(share), "Licenses, most frequent first."],
+    last_pushed_at: Annotated[str | None, "Time of the most recent push."],
 ) -> Record:
-    """An organization's repositories together."""
+    """Totals over an organization's repositories."""
     return locals()
 
 
@@ -158,9 +170,11 @@ def org_radar(
     *,
     platform: Annotated[str, "The platform's slug."],
     org: Annotated[str, "The organization's login."],
-    repositories: Annotated[list[Record], Of(repository_record), "Its repositories, in the order that was asked for."],
-    dossiers: Annotated[list[Record] | None, Of(dossier_record), "Those with a dossier; null where left out."],
-    rollup: Annotated[Record | None, Of(rollup), "All of them together; null where left out."],
+    repositories: Annotated[list[Record], Of(repository_record), "The repositories, in the requested order."],
+    dossiers: Annotated[
+        list[Record] | None, Of(dossier_record), ("The repositories with a dossier; null if not requested.")
+    ],
+    rollup: Annotated[Record | None, Of(rollup), "Totals over the repositories; null if not requested."],
 ) -> Record:
     """The repositories of an organization."""
     return locals()
@@ -168,23 +182,23 @@ def org_radar(
 
 def quote(
     *,
-    text: Annotated[str, "The question as it stands."],
+    text: Annotated[str, "The text of the question."],
     platform: Annotated[str, "The platform's slug."],
-    url: Annotated[str | None, "The page that it stands on."],
+    url: Annotated[str | None, "URL of the page that contains the question."],
     likes: Annotated[int | None, "Likes or points of the post or comment."],
 ) -> Record:
-    """One place where a question stands."""
+    """One occurrence of a question."""
     return locals()
 
 
 def question(
     *,
-    question: Annotated[str, "The question, in the words of the one with the most likes."],
-    count: Annotated[int, "How often it stands, in any words."],
-    platforms: Annotated[list[str], "The slugs of the platforms where."],
-    likes: Annotated[int, "Likes of all places, as far as they are told."],
-    score: Annotated[float, "count x 2 + ln(1 + likes), by which they are ranked."],
-    quotes: Annotated[list[Record], Of(quote), "Up to five of the places, the most likes ahead."],
+    question: Annotated[str, "The question, in the wording with the most likes."],
+    count: Annotated[int, "How often the question occurs, in any wording."],
+    platforms: Annotated[list[str], "Slugs of the platforms where the question occurs."],
+    likes: Annotated[int, "Total likes of all occurrences, where known."],
+    score: Annotated[float, "count x 2 + ln(1 + likes). The questions are sorted by this score."],
+    quotes: Annotated[list[Record], Of(quote), "Up to five occurrences, most likes first."],
 ) -> Record:
     """A question that an audience asks."""
     return locals()
@@ -192,11 +206,11 @@ def question(
 
 def audience_questions(
     *,
-    topic: Annotated[str, "The words that were looked for."],
-    questions: Annotated[list[Record], Of(question), "The questions, the highest score ahead."],
+    topic: Annotated[str, "The words that were searched for."],
+    questions: Annotated[list[Record], Of(question), "The questions, highest score first."],
     threads_read: Annotated[int, "Threads whose comments were read."],
-    sentences_read: Annotated[int, "Questions that were found, before like ones were put together."],
-    method: Annotated[str, "How questions are found, put together and ranked."],
+    sentences_read: Annotated[int, "Questions found before similar ones were merged."],
+    method: Annotated[str, "How questions are found, merged and ranked."],
 ) -> Record:
     """The questions that an audience asks about a topic."""
     return locals()
@@ -206,28 +220,28 @@ def lead(
     *,
     kind: Annotated[str, "post or comment."],
     platform: Annotated[str, "The platform's slug."],
-    url: Annotated[str | None, "Its page."],
-    text: Annotated[str | None, "Its words."],
-    published_at: Annotated[str | None, "The time of its publication."],
+    url: Annotated[str | None, "URL of the post or comment."],
+    text: Annotated[str | None, "Text of the post or comment."],
+    published_at: Annotated[str | None, "Time of publication."],
     likes: Annotated[int | None, "Likes or points."],
     comments: Annotated[int | None, "Comments."],
-    phrase_matched: Annotated[str, "The phrase that it has, the strongest of several."],
-    intent_score: Annotated[int, "0 to 100: how much it sounds as if somebody is looking for another one."],
-    reasons: Annotated[list[str], "What the score is made of."],
+    phrase_matched: Annotated[str, "The phrase that was found; the strongest one if there are several."],
+    intent_score: Annotated[int, "0 to 100: how likely it is that the author is looking for an alternative."],
+    reasons: Annotated[list[str], "The reasons for the score."],
 ) -> Record:
-    """A post of somebody who looks for another product; no account is named."""
+    """A post by someone who is looking for another product. Accounts are not named."""
     return locals()
 
 
 def leads(
     *,
-    competitor: Annotated[str, "The product that they leave or compare."],
-    leads: Annotated[list[Record], Of(lead), "The posts and comments, the highest score ahead."],
-    counts_by_phrase: Annotated[Record, "How many there are by phrase."],
-    sources: Annotated[list[Record], Of(source), "What each platform has."],
-    method: Annotated[str, "How the score is made."],
+    competitor: Annotated[str, "The product that the authors are leaving or comparing."],
+    leads: Annotated[list[Record], Of(lead), "The posts and comments, highest score first."],
+    counts_by_phrase: Annotated[Record, "Number of leads by phrase."],
+    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
+    method: Annotated[str, "How the score is computed."],
 ) -> Record:
-    """Posts of people who look for something else."""
+    """Posts by people who are looking for an alternative."""
     return locals()
 
 

@@ -1,4 +1,4 @@
-"""Mentions of a phrase by day: of a brand and of a campaign."""
+"""Mentions of a phrase by day, for a brand or a campaign."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from upstreams.model.archetypes.shape import computed as computed_record
 
 def mention(
     *,
-    post: Annotated[Record, Of(post_record), "The post that has the phrase."],
-    computed: Annotated[Record, Of(computed_record), "What is computed of it."],
-    platform: Annotated[str, "The slug of its platform."],
-    date: Annotated[str, "The day of its publication in UTC."],
-    tone: Annotated[str | None, "positive, neutral or negative, by the word list; null in a language without one."],
+    post: Annotated[Record, Of(post_record), "The post that contains the phrase."],
+    computed: Annotated[Record, Of(computed_record), "Fields computed from the post."],
+    platform: Annotated[str, "Slug of the post's platform."],
+    date: Annotated[str, "The day of publication in UTC."],
+    tone: Annotated[
+        str | None, ("positive, neutral or negative, from the word list; null if the language has no word list.")
+    ],
 ) -> Record:
     """One dated mention."""
     return locals()
@@ -23,9 +25,11 @@ def mention(
 
 def day(
     *,
-    date: Annotated[str, "The day in UTC, or the first one of the week or month."],
-    mentions: Annotated[int, "Mentions of that day, week or month."],
-    negative_share: Annotated[float | None, "The share of negative ones among those with a tone; null without any."],
+    date: Annotated[str, "The day in UTC, or the first day of the week or month."],
+    mentions: Annotated[int, "Mentions in the day, week or month."],
+    negative_share: Annotated[
+        float | None, ("Share of negative mentions among those with a tone; null if none has a tone.")
+    ],
 ) -> Record:
     """The mentions of one day, week or month."""
     return locals()
@@ -34,12 +38,14 @@ def day(
 def source(
     *,
     platform: Annotated[str, "The platform's slug."],
-    mentions: Annotated[int | None, "Mentions that it has in the window; null where it did not answer."],
-    is_complete: Annotated[bool, "Whether its search was read back to the window's first day, or to its end."],
-    oldest_seen_at: Annotated[Instant, "The time of the oldest post that was read, with the phrase or without."],
-    dropped: Annotated[int, "Rows that were left out: without a date, outside of the window, or without the phrase."],
+    mentions: Annotated[int | None, "Mentions on the platform in the window; null if the platform did not answer."],
+    is_complete: Annotated[
+        bool, ("Whether the search was read back to the first day of the window, or to the end of its results.")
+    ],
+    oldest_seen_at: Annotated[Instant, "Time of the oldest post that was read, whether it contains the phrase or not."],
+    dropped: Annotated[int, "Rows that were skipped: undated, outside the window, or without the phrase."],
 ) -> Record:
-    """One platform as a source of mentions, and how far back it was read."""
+    """One platform as a source of mentions, and how far back its results were read."""
     return locals()
 
 
@@ -47,7 +53,7 @@ def window(
     *,
     date_from: Annotated[str, "The first day."],
     date_to: Annotated[str, "The last day."],
-    days: Annotated[int, "Days from the first to the last."],
+    days: Annotated[int, "Number of days from the first to the last."],
 ) -> Record:
     """A span of whole days in UTC."""
     return locals()
@@ -56,34 +62,34 @@ def window(
 def tones(
     *,
     positive: Annotated[int, "Mentions with more positive words."],
-    neutral: Annotated[int, "Mentions with as many of both, or none."],
+    neutral: Annotated[int, "Mentions with as many positive as negative words, or with none."],
     negative: Annotated[int, "Mentions with more negative words."],
     uncovered: Annotated[int, "Mentions in a language without a word list."],
-    positive_share: Annotated[float | None, "The share of positive ones among those with a tone."],
-    negative_share: Annotated[float | None, "The share of negative ones among them."],
-    method: Annotated[str, "The method: a list of words, and no model."],
+    positive_share: Annotated[float | None, "Share of positive mentions among those with a tone."],
+    negative_share: Annotated[float | None, "Share of negative mentions among those with a tone."],
+    method: Annotated[str, "The method: a word list, without a language model."],
 ) -> Record:
-    """The tone of mentions by a documented list of words."""
+    """The tone of mentions, from a documented word list."""
     return locals()
 
 
 def around_mentions(
     *,
-    window: Annotated[Record | None, Of(window), "The days that were asked for; null without date_from."],
-    daily_series: Annotated[list[Record], Of(day), "This page's mentions by day."],
-    sources: Annotated[list[Record], Of(source), "What each platform has."],
-    dropped: Annotated[int, "Rows of this page that were left out."],
+    window: Annotated[Record | None, Of(window), "The requested days; null without date_from."],
+    daily_series: Annotated[list[Record], Of(day), "Mentions on this page by day."],
+    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
+    dropped: Annotated[int, "Rows of this page that were skipped."],
     method: Annotated[str, "How mentions are found and counted."],
 ) -> Record:
-    """The mentions of a page in numbers."""
+    """Statistics of a page of mentions."""
     return locals()
 
 
 def share(
     *,
-    name: Annotated[str, "A platform, an account or a site."],
-    mentions: Annotated[int, "Mentions of it."],
-    share: Annotated[float, "Its share of all."],
+    name: Annotated[str, "Name of a platform, an account or a website."],
+    mentions: Annotated[int, "Mentions of this source."],
+    share: Annotated[float, "The source's share of all mentions."],
 ) -> Record:
     """One source's share of mentions."""
     return locals()
@@ -91,27 +97,27 @@ def share(
 
 def trend(
     *,
-    slope: Annotated[float | None, "Mentions more from one day, week or month to the next, by least squares."],
-    direction: Annotated[str | None, "rising, steady or falling; null with less than three values."],
+    slope: Annotated[float | None, "Change in mentions from one day, week or month to the next, by least squares."],
+    direction: Annotated[str | None, "rising, steady or falling; null with fewer than three values."],
     methodology_version: Annotated[str, "The version of the method."],
 ) -> Record:
-    """The way that a series goes."""
+    """The trend of a series."""
     return locals()
 
 
 def brand_mentions(
     *,
-    keyword: Annotated[str, "The phrase that was looked for."],
-    window: Annotated[Record, Of(window), "The days that were looked at."],
+    keyword: Annotated[str, "The phrase that was searched for."],
+    window: Annotated[Record, Of(window), "The days that were searched."],
     date_group: Annotated[str, "day, week or month."],
     mentions: Annotated[int, "All mentions."],
     volume_series: Annotated[list[Record], Of(day), "Mentions by day, week or month."],
-    sentiment: Annotated[Record, Of(tones), "Their tone by a list of words."],
-    top_sources: Annotated[list[Record], Of(share), "The platforms with the most of them."],
-    top_sites: Annotated[list[Record], Of(share), "The sites that they link to the most."],
-    recent_mentions: Annotated[list[Record], Of(mention), "The newest 20."],
-    computed: Annotated[Record, Of(trend), "The way that the series goes."],
-    sources: Annotated[list[Record], Of(source), "What each platform has."],
+    sentiment: Annotated[Record, Of(tones), "The tone of the mentions, from a word list."],
+    top_sources: Annotated[list[Record], Of(share), "The platforms with the most mentions."],
+    top_sites: Annotated[list[Record], Of(share), "The most linked websites."],
+    recent_mentions: Annotated[list[Record], Of(mention), "The 20 newest mentions."],
+    computed: Annotated[Record, Of(trend), "The trend of the series."],
+    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
     method: Annotated[str, "How mentions are found and counted."],
 ) -> Record:
     """The mentions of a brand."""
@@ -120,11 +126,11 @@ def brand_mentions(
 
 def period(
     *,
-    date_from: Annotated[str, "Its first day."],
-    date_to: Annotated[str, "Its last day."],
-    days: Annotated[int, "Its days, of which none lies ahead."],
-    mentions: Annotated[int, "Mentions in it."],
-    per_day: Annotated[float | None, "Mentions a day; null without a day."],
+    date_from: Annotated[str, "First day of the period."],
+    date_to: Annotated[str, "Last day of the period."],
+    days: Annotated[int, "Days of the period, without days in the future."],
+    mentions: Annotated[int, "Mentions in the period."],
+    per_day: Annotated[float | None, "Mentions per day; null if the period has no days."],
 ) -> Record:
     """A period of a campaign."""
     return locals()
@@ -133,34 +139,40 @@ def period(
 def amplifier(
     *,
     platform: Annotated[str, "The platform's slug."],
-    username: Annotated[str | None, "The account's name there."],
-    url: Annotated[str | None, "Its page."],
-    mentions: Annotated[int, "Its mentions."],
-    engagement: Annotated[int, "Likes, comments and shares of them together, as far as they are told."],
-    first_seen_at: Annotated[Instant, "The time of its first one."],
-    dates: Annotated[list[str] | None, "The days of its mentions; null where left out."],
+    username: Annotated[str | None, "Username of the account."],
+    url: Annotated[str | None, "URL of the account."],
+    mentions: Annotated[int, "Mentions by the account."],
+    engagement: Annotated[int, "Total likes, comments and shares of the mentions, where known."],
+    first_seen_at: Annotated[Instant, "Time of the account's first mention."],
+    dates: Annotated[list[str] | None, "Days on which the account has mentions; null if not requested."],
 ) -> Record:
-    """An account that carried a campaign."""
+    """An account that spread a campaign."""
     return locals()
 
 
 def campaign(  # noqa: PLR0913 - one argument a field of the archetype
     *,
     subject: Annotated[str, "The phrase or hashtag."],
-    before: Annotated[Record, Of(period), "The days before it."],
-    during: Annotated[Record, Of(period), "Its own days."],
-    after: Annotated[Record | None, Of(period), "The days after it, as far as they are past; null where none is."],
-    lift_percent: Annotated[float | None, "How many more a day there were than before; null where there were none."],
-    sustained_percent: Annotated[float | None, "The same of the days after it."],
-    sustained_floor: Annotated[float | None, "Mentions on the median day after it."],
-    peak_date: Annotated[str | None, "The day with the most mentions; the first of several."],
-    daily_series: Annotated[list[Record], Of(day), "Each day, from the first before to the last after."],
-    amplifiers: Annotated[list[Record], Of(amplifier), "The 20 accounts with the most engagement while it ran."],
-    sentiment: Annotated[Record, Of(tones), "The tone while it ran."],
-    sources: Annotated[list[Record], Of(source), "What each platform has."],
+    before: Annotated[Record, Of(period), "The days before the campaign."],
+    during: Annotated[Record, Of(period), "The days of the campaign."],
+    after: Annotated[
+        Record | None, Of(period), ("The days after the campaign that have passed; null if there are none yet.")
+    ],
+    lift_percent: Annotated[
+        float | None, ("Increase in mentions per day over the days before; null if there were none before.")
+    ],
+    sustained_percent: Annotated[float | None, "The same increase for the days after the campaign."],
+    sustained_floor: Annotated[float | None, "Mentions on the median day after the campaign."],
+    peak_date: Annotated[str | None, "The day with the most mentions; the first one in case of a tie."],
+    daily_series: Annotated[
+        list[Record], Of(day), ("Each day, from the first day before the campaign to the last day after it.")
+    ],
+    amplifiers: Annotated[list[Record], Of(amplifier), "The 20 accounts with the most engagement during the campaign."],
+    sentiment: Annotated[Record, Of(tones), "The tone during the campaign."],
+    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
     method: Annotated[str, "How it is computed."],
 ) -> Record:
-    """The change that a campaign made."""
+    """The effect of a campaign."""
     return locals()
 
 

@@ -1,4 +1,4 @@
-"""Apps of several stores, over recorded reviews and listings and over some that are made by hand."""
+"""Apps in several stores, over recorded reviews and listings and over handmade ones."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ITUNES, STEAM = "itunes.apple.com", "store.steampowered.com"
 FEED = f"{ITUNES}/us/rss/customerreviews/id=1404176564/sortby=mostrecent/json"
 
 
-def test_recorded_reviews_are_counted_as_their_feed_has_them() -> None:
-    """Goal: ratings, days and price over a recorded leg. Method: counted of the feed's own JSON."""
+def test_recorded_reviews_are_counted_like_their_feed() -> None:
+    """Goal: ratings, days and price over a recorded leg. Method: count them in the feed's own JSON."""
     body = recorded("", "app_store/reviews_rss__50.json").body
     stars = [int(one["im:rating"]["label"]) for one in body["feed"]["entry"] if "im:rating" in one]
     result = compose("app-reviews", {"app_store_id": "1404176564"}, {FEED: "app_store/reviews_rss__50.json"})
@@ -45,7 +45,7 @@ def review(text: str, value: float, votes: int | None = None) -> Json:
     return {"id": text[:3], "title": None, "text": text, "rating": {"value": value, "max": 5}, "helpful_votes": votes}
 
 
-def test_topics_are_words_of_three_reviews_with_the_rating_that_goes_with_them() -> None:
+def test_topics_are_words_of_three_reviews_with_their_rating() -> None:
     rows = [
         review("The sync failed", 1),
         review("Sync failed again", 2),
@@ -57,7 +57,7 @@ def test_topics_are_words_of_three_reviews_with_the_rating_that_goes_with_them()
     assert topics(rows) == [{"word": word, **expected} for word in ("failed", "sync", "sync failed")]
 
 
-def test_wishes_are_sentences_that_ask() -> None:
+def test_feature_requests_are_sentences_that_ask() -> None:
     rows = [
         ("steam", review("I like it. Please add a dark theme. Bye.", 4, 2)),
         ("app_store", review("It would be nice to have tabs! Good.", 4, 9)),
@@ -73,7 +73,7 @@ def test_wishes_are_sentences_that_ask() -> None:
     ("one", "other", "alike"),
     [("Acme Inc.", "ACME", 1.0), ("Acme", "Bolt", 0.0), ("Things 3", "Things", 0.8571), (None, "x", 0.0)],
 )
-def test_names_are_compared_without_company_forms(one: str | None, other: str, alike: float) -> None:
+def test_names_are_compared_without_company_suffixes(one: str | None, other: str, alike: float) -> None:
     assert likeness(one, other) == alike
 
 
@@ -88,7 +88,7 @@ def app(title: str, developer: str, rating: float) -> Json:
     }
 
 
-def test_two_listings_are_one_app_by_title_and_developer() -> None:
+def test_listings_match_by_title_and_developer() -> None:
     steam = {
         "steam_appid": 9, "name": "Acme", "developers": ["Ada Games"], "publishers": ["Ada Games"], "type": "game",
     }  # fmt: skip
@@ -114,7 +114,7 @@ def test_two_listings_are_one_app_by_title_and_developer() -> None:
     assert [(one["store"], one["found"]) for one in beside["listings"]] == [("app_store", True), ("steam", True)]
 
 
-def test_an_app_of_no_store_is_not_there() -> None:
+def test_app_in_no_store_is_not_found() -> None:
     with pytest.raises(UpstreamError):
         compose("apps-lookup", {"title": "Acme"}, {})
     with pytest.raises(InvalidArgument):

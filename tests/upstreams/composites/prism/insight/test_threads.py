@@ -1,4 +1,4 @@
-"""Tools, launches, organizations, questions and leads, value by value over legs that are recorded or made by hand."""
+"""Tools, launches, organizations, questions and leads, value by value over recorded or handmade legs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GITHUB: dict[str, Any] = {
 }
 
 
-def test_a_pulse_is_the_mean_of_four_parts_counted_by_hand() -> None:
+def test_pulse_is_the_mean_of_four_parts() -> None:
     """Days: 2025-01-01 to 2025-01-10, 5 in each half; today is the 10th, and the release was 37 days before."""
     rows = [
         hit(5, "2025-01-09", "Acme is great", points=50, comments=5, link="https://acme.example/x"),
@@ -63,7 +63,7 @@ def test_a_pulse_is_the_mean_of_four_parts_counted_by_hand() -> None:
     assert [one["tag"] for one in told["dossier"]["releases"]] == ["v2"]
 
 
-def test_the_issues_that_weigh_most_are_told_by_their_labels_and_words() -> None:
+def test_top_issues_are_classified_by_labels_and_words() -> None:
     told = record("devtool-pulse", {"query": "x", "repo": "ada/acme", "include": "dossier"}, GITHUB)
     issues = told["dossier"]["top_issues"]
     assert issues["top_complaint"]["id"] == "3"
@@ -74,7 +74,7 @@ def test_the_issues_that_weigh_most_are_told_by_their_labels_and_words() -> None
 @pytest.mark.parametrize(
     ("score", "word"), [(100, "strong"), (70, "strong"), (69, "steady"), (45, "steady"), (20, "cooling"), (19, "quiet")]
 )
-def test_a_pulse_has_a_word(score: int, word: str) -> None:
+def test_pulse_level_follows_from_the_score(score: int, word: str) -> None:
     assert pulse_of(score) == word
     assert pulse_of(None) is None
 
@@ -84,7 +84,7 @@ def comment(number: int, text: str, *children: Json, by: str = "eve") -> Json:
     return {"id": number, "type": "comment", "author": by, "text": text, "created_at": at, "children": list(children)}
 
 
-def test_the_echo_of_a_launch_is_its_threads_with_the_most_points() -> None:
+def test_launch_echo_has_the_threads_with_most_points() -> None:
     rows = [
         hit(3, "2025-01-05", "Acme again", points=1),
         hit(2, "2025-01-04", "Show HN: Acme", points=90, comments=3, link="https://acme.example"),
@@ -109,8 +109,8 @@ def test_the_echo_of_a_launch_is_its_threads_with_the_most_points() -> None:
     assert without["stories"][0]["comments"] is without["stories"][0]["tone"] is None
 
 
-def test_an_organization_over_a_recorded_list_is_rolled_up() -> None:
-    """Goal: the numbers of the recorded list. Method: they are counted of its JSON by themselves."""
+def test_recorded_organization_is_rolled_up() -> None:
+    """Goal: the figures of the recorded list. Method: count them separately in its JSON."""
     place = f"{API}/users/beaversoftware/repos"
     rows = recorded("", "github/org_repos__BeaverSoftware.json").body
     own = [row for row in rows if not row["fork"] and not row.get("archived")]
@@ -122,7 +122,7 @@ def test_an_organization_over_a_recorded_list_is_rolled_up() -> None:
     assert told["dossiers"] is None
 
 
-def test_an_organization_is_ranked_and_costs_five_for_each_dossier_that_came() -> None:
+def test_organization_costs_five_per_dossier() -> None:
     rows = [
         {**REPO, "full_name": "ada/old", "stargazers_count": 5, "archived": True},
         {**REPO, "full_name": "ada/copy", "stargazers_count": 9, "fork": True},
@@ -143,14 +143,14 @@ def test_an_organization_is_ranked_and_costs_five_for_each_dossier_that_came() -
     assert rollup["last_pushed_at"] == "2025-01-09T00:00:00Z"
 
 
-def test_an_organization_that_is_not_there_is_not_found() -> None:
+def test_missing_organization_is_not_found() -> None:
     with pytest.raises(UpstreamError):
         compose("org-radar", {"org": "nobody"}, {})
     assert span_of({"repos": 10}) == (1, 51)
     assert span_of({"repos": 10, "include": "rollup"}) == (1, 1)
 
 
-def test_questions_are_put_together_and_ranked_by_hand() -> None:
+def test_questions_are_merged_and_ranked() -> None:
     rows = [
         hit(2, "2025-01-09", "How do I deploy Acme on a small server?", points=9),
         hit(1, "2025-01-08", "Acme is great", points=2),
@@ -178,13 +178,13 @@ def test_questions_are_put_together_and_ranked_by_hand() -> None:
     assert (told["threads_read"], told["sentences_read"]) == (2, 3)
 
 
-def test_a_question_is_a_sentence_of_some_words_and_no_address() -> None:
+def test_question_has_several_words_and_no_url() -> None:
     text = "Why? Does it work at all? It does. See https://x.example/a?b=c it is. " + "word " * 50 + "?"
     assert sentences(text) == ["Does it work at all?"]
     assert sentences(None) == []
 
 
-def test_leads_are_scored_as_the_table_says() -> None:
+def test_leads_are_scored_by_the_table() -> None:
     rows = [
         hit(3, "2025-01-09", "Any good alternative to Acme? It is too expensive", points=5, comments=2),
         hit(2, "2024-12-20", "Acme vs Bolt"),
@@ -206,13 +206,13 @@ def test_leads_are_scored_as_the_table_says() -> None:
     assert offered[0]["reasons"][-1] == "offer"
 
 
-def test_without_a_search_that_answers_there_is_no_answer() -> None:
+def test_no_answer_without_an_answering_search() -> None:
     for resource, values in (("leads", {"competitor": "Acme"}), ("mentions", {"phrase": "Acme"})):
         with pytest.raises((NotFound, UpstreamError)):
             compose(resource, values, {})
 
 
-def test_parts_of_a_pulse_are_named_and_a_platform_that_is_not_here_is_told() -> None:
+def test_pulse_names_its_parts_and_missing_platforms() -> None:
     rows = [hit(1, "2025-01-09", "Acme is great", link="https://blog.example/acme")]
     values = {"query": "Acme", "date_from": "2025-01-01", "subreddit": "Python"}
     result: Any = compose("devtool-pulse", {**values, "include": "hn,reddit"}, hits(*rows))
@@ -226,7 +226,7 @@ def test_parts_of_a_pulse_are_named_and_a_platform_that_is_not_here_is_told() ->
     assert sites.record["dossier"] is None
 
 
-def test_a_pulse_without_any_thread_that_came_has_its_dossier_all_the_same() -> None:
+def test_pulse_without_threads_keeps_its_dossier() -> None:
     told = record("devtool-pulse", {"query": "x", "repo": "ada/acme", "include": "reddit,dossier"}, GITHUB)
     assert told["dossier"]["info"]["full_name"] == "ada/acme"
     assert told["attention"] is told["tone"] is told["scores"]["attention"] is None
@@ -234,7 +234,7 @@ def test_a_pulse_without_any_thread_that_came_has_its_dossier_all_the_same() -> 
         record("devtool-pulse", {"query": "x", "include": "reddit"}, {})
 
 
-def test_blogs_of_a_launch_are_pages_at_hosts_of_nobody_here() -> None:
+def test_launch_blogs_exclude_platform_hosts() -> None:
     links = ("https://blog.example/acme?utm_source=x", "https://blog.example/acme", "https://github.com/ada/acme",
              "https://acme.example/", "https://www.other.example/a")  # fmt: skip
     rows = [hit(place, "2025-01-09", "Acme is out", points=9 - place, link=link) for place, link in enumerate(links)]
@@ -246,7 +246,7 @@ def test_blogs_of_a_launch_are_pages_at_hosts_of_nobody_here() -> None:
     assert record("launch-echo", {"query": "Acme", "include": "comments"}, hits(*rows))["blogs"] is None
 
 
-def test_an_organization_is_named_by_its_address_too() -> None:
+def test_organization_accepts_its_url() -> None:
     rows = [{**REPO, "full_name": "ada/acme"}]
     for org in ("https://github.com/ada", "github.com/ada/", "@Ada", "ada"):
         told = record("org-radar", {"org": org, "include": "rollup"}, {f"{API}/users/ada/repos": rows})
@@ -257,7 +257,7 @@ def test_an_organization_is_named_by_its_address_too() -> None:
         assert refusal.value.param == "org"
 
 
-def test_comments_are_leads_by_the_same_points() -> None:
+def test_comments_are_scored_like_posts() -> None:
     rows = [hit(3, "2025-01-09", "Any good alternative to Acme?", points=5, comments=2)]
     said = [
         comment(31, "Switching from Acme was easy", comment(32, "Acme vs Bolt: no contest")),
@@ -276,7 +276,7 @@ def test_comments_are_leads_by_the_same_points() -> None:
     assert [one["kind"] for one in record("leads", values, answers)["leads"]] == ["post"]
 
 
-def test_pages_of_the_web_are_read_where_they_are_wanted() -> None:
+def test_web_pages_are_read_on_request() -> None:
     result: Any = compose("audience-questions", {"topic": "Acme", "platforms": "hackernews", "include": "web"}, hits())
     (leg,) = [one for one in result.legs if one.endpoint == "web/search"]
     assert isinstance(leg.answer, Missing), "no engine is configured here"

@@ -1,4 +1,4 @@
-"""Mentions and what is counted of them, against tables that were made by hand, and over recorded searches."""
+"""Mentions and their statistics, compared with handmade tables, and over recorded searches."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ON_HN = {"platforms": "hackernews"}
         (None, "en", None),
     ],
 )
-def test_a_tone_is_that_of_the_list_of_words(text: str | None, language: str | None, tone: Tone | None) -> None:
+def test_tone_follows_from_the_word_list(text: str | None, language: str | None, tone: Tone | None) -> None:
     assert tone_of(text, language) == tone
 
 
@@ -58,7 +58,7 @@ def test_a_tone_is_that_of_the_list_of_words(text: str | None, language: str | N
         ("c", "cc", False),
     ],
 )
-def test_a_phrase_is_found_as_whole_words_in_any_case_and_width(phrase: str, text: str, *, found: bool) -> None:
+def test_phrase_matches_whole_words_in_any_case_and_width(phrase: str, text: str, *, found: bool) -> None:
     assert finder(phrase)(text) is found
 
 
@@ -82,7 +82,7 @@ TABLE: dict[str, list[Any]] = {
 0.075787, deviation sqrt(0.075787/5) = 0.123115."""
 
 
-def test_the_scores_of_a_day_are_those_of_a_table_made_by_hand() -> None:
+def test_daily_scores_match_the_table() -> None:
     told = judge(mentions_of(TABLE), DaySpan(date(2025, 1, 1), date(2025, 1, 8)), 2.0)
     assert told["z_volume"] == 5.6569  # (12 - 4) / 1.414214
     assert told["z_negative_share"] == 3.6325  # (0.666667 - 0.219444) / 0.123115
@@ -103,8 +103,8 @@ def test_the_scores_of_a_day_are_those_of_a_table_made_by_hand() -> None:
     ]  # fmt: skip
 
 
-def test_one_mention_more_about_a_quiet_brand_is_no_crisis() -> None:
-    """Goal: the floor of the deviation. Method: seven days without any, then one, then three."""
+def test_one_mention_of_a_quiet_brand_does_not_breach() -> None:
+    """Goal: the minimum of the deviation. Method: seven days without mentions, then one, then three."""
     span = DaySpan(date(2025, 1, 1), date(2025, 1, 8))
     one, three = (judge(mentions_of({"2025-01-08": [NONE] * count}), span, 2.0) for count in (1, 3))
     assert (one["z_volume"], one["alert_level"], one["breached"]) == (1.0, "watch", False)
@@ -115,19 +115,19 @@ def test_one_mention_more_about_a_quiet_brand_is_no_crisis() -> None:
     ("z_volume", "z_share", "level"),
     [(0.9, None, "calm"), (1.0, None, "watch"), (2.0, 1.9, "alert"), (-1.0, 2.0, "alert"), (2.0, 2.0, "crisis")],
 )
-def test_an_alert_level_is_that_of_both_scores(z_volume: float, z_share: float | None, level: str) -> None:
+def test_alert_level_follows_from_both_scores(z_volume: float, z_share: float | None, level: str) -> None:
     assert alert_level(z_volume, z_share, 2.0) == level
 
 
-def test_a_trend_is_the_slope_of_the_least_squares() -> None:
-    """By hand: of 1 2 4 the slope is ((-1)(1) + 0 + (1)(4)) / 2 = 1.5; 0.05 of the mean is steady."""
+def test_trend_is_the_least_squares_slope() -> None:
+    """By hand: the slope of 1 2 4 is ((-1)(1) + 0 + (1)(4)) / 2 = 1.5; 0.05 of the mean is steady."""
     assert trend_of([1, 2, 4]) == {"slope": 1.5, "direction": "rising", "methodology_version": "1.0.0"}
     assert trend_of([4, 4, 4])["direction"] == "steady"
     assert trend_of([9, 3, 1]) == {"slope": -4.0, "direction": "falling", "methodology_version": "1.0.0"}
     assert trend_of([1, 2])["direction"] is None
 
 
-def test_weeks_begin_on_monday_and_shares_are_of_all() -> None:
+def test_weeks_start_on_monday_and_shares_are_of_the_total() -> None:
     assert group_of(date(2025, 1, 5), "week") == date(2024, 12, 30)
     assert group_of(date(2025, 1, 31), "month") == date(2025, 1, 1)
     assert shares(["b", "a", "b"]) == [
@@ -146,7 +146,7 @@ LISTED = hits(
 )
 
 
-def test_mentions_of_a_page_are_dated_and_counted() -> None:
+def test_page_mentions_are_dated_and_counted() -> None:
     page = compose("mentions", {"phrase": "Acme", "date_from": "2025-01-05", **ON_HN}, LISTED)
     assert isinstance(page, Page)
     assert [(one["post"]["id"], one["date"], one["tone"]) for one in page.records] == [
@@ -170,7 +170,7 @@ def test_mentions_of_a_page_are_dated_and_counted() -> None:
     ]
 
 
-def test_the_mentions_of_a_brand_are_value_by_value_as_counted_by_hand() -> None:
+def test_brand_mentions_match_hand_counted_values() -> None:
     told = record("brand-mentions", {"keyword": '"Acme"', "date_from": "2025-01-05", **ON_HN}, LISTED)
     assert (told["keyword"], told["mentions"], told["date_group"]) == ("Acme", 4, "day")
     assert [(one["date"][8:], one["mentions"], one["negative_share"]) for one in told["volume_series"]] == [
@@ -193,8 +193,8 @@ def test_the_mentions_of_a_brand_are_value_by_value_as_counted_by_hand() -> None
     assert [(one["date"], one["mentions"]) for one in weekly["volume_series"]] == [("2024-12-30", 1), ("2025-01-06", 3)]
 
 
-def test_a_brand_is_looked_for_on_pages_of_one_type() -> None:
-    """Goal: message boards are the platforms without followers; there are no others to search."""
+def test_brand_search_is_limited_by_site_type() -> None:
+    """Goal: message boards are the platforms without followers, and no others are searched."""
     values = {"keyword": "Acme", "date_from": "2025-01-05"}
     result: Any = compose("brand-mentions", {**values, "page_type": "message-boards"}, LISTED)
     assert {one["platform"] for one in result.record["sources"]} == {
@@ -209,8 +209,8 @@ def test_a_brand_is_looked_for_on_pages_of_one_type() -> None:
         assert (refusal.value.param, refusal.value.reason) == ("page_type", "capability_missing")
 
 
-def test_the_mentions_of_a_recorded_search_are_those_that_have_the_phrase() -> None:
-    """Goal: over a recorded leg. Method: the phrase is looked for in the recorded titles and bodies by another way."""
+def test_recorded_mentions_contain_the_phrase() -> None:
+    """Goal: a recorded leg. Method: search the phrase in the recorded titles and bodies in a different way."""
     answers = {"api.stackexchange.com/2.3/search/advanced": "stackexchange/search__stackapi_merged.json"}
     items = recorded("", answers["api.stackexchange.com/2.3/search/advanced"]).body["items"]
     expected = {
@@ -225,7 +225,7 @@ def test_the_mentions_of_a_recorded_search_are_those_that_have_the_phrase() -> N
     assert [one["date"] for one in page.records] == sorted(expected.values(), reverse=True)
 
 
-def test_a_crisis_is_seen_over_legs_that_reach_back() -> None:
+def test_crisis_is_detected_over_complete_legs() -> None:
     usual = [hit(100 + day, f"2025-01-0{day}", "Why Acme reads files") for day in range(3, 10)]
     worse = [hit(200 + place, "2025-01-10", "Acme crashed again") for place in range(6)]
     told = record("crisis-radar", {"brand": "Acme", **ON_HN}, hits(*worse, *reversed(usual)))
@@ -260,7 +260,7 @@ SECOND_LOOK: Json = {
 }
 
 
-def test_a_breach_is_confirmed_by_a_second_look_that_is_counted_by_hand() -> None:
+def test_breach_confirmation_matches_hand_counted_values() -> None:
     """z_volume (6 - 1) / 1 = 5, z_negative_share (1 - 0) / 0.05 = 20, both above 2 x 2; a third of readers is angry."""
     result = compose("crisis-radar", {"brand": "Acme", "confirm": "true", **ON_HN}, SECOND_LOOK)
     assert isinstance(result, Single)
@@ -284,13 +284,13 @@ def test_a_breach_is_confirmed_by_a_second_look_that_is_counted_by_hand() -> Non
     ],
     ids=["it was not wanted", "nothing is breached", "none of it came"],
 )
-def test_without_a_second_look_a_radar_stays_at_its_first_price(values: Json, answers: Json) -> None:
+def test_radar_without_confirmation_costs_its_base_price(values: Json, answers: Json) -> None:
     result = compose("crisis-radar", {"brand": "Acme", **ON_HN, **values}, answers)
     assert isinstance(result, Single)
     assert (result.record["severity"], result.record["confirmation"], result.credits_used) == (None, None, 15)
 
 
-def test_the_parts_of_a_severity_are_shares_of_twice_the_sensitivity() -> None:
+def test_severity_parts_are_shares_of_twice_the_sensitivity() -> None:
     of_day = [Mention(slug, date(2025, 1, 1), {}, tone) for slug, tone in (("x", N), ("x", N), ("y", P), ("z", None))]
     parts = severity_parts(of_day, (3.0, 1.0), 2.0, 4, 0.5)
     assert parts == {"volume": 75, "tone": 25, "spread": 25, "readers": 50}
@@ -302,8 +302,9 @@ def test_the_parts_of_a_severity_are_shares_of_twice_the_sensitivity() -> None:
     }
 
 
-def test_a_source_that_does_not_reach_back_is_not_counted() -> None:
-    """Goal: days that were not read are no quiet days. Method: a search whose only page is full, and goes on."""
+def test_incomplete_source_is_not_counted() -> None:
+    """Goal: days that were not read do not count as quiet days. Method: a search whose only page is full and not the
+    last."""
     rows = [hit(place, "2025-01-10", "Acme crashed") for place in range(500)]
     body = {"hits": rows, "nbHits": 9_000, "nbPages": 90, "page": 0}
     told = record("crisis-radar", {"brand": "Acme", **ON_HN}, {"hn.algolia.com/api/v1/search_by_date": body})
@@ -312,7 +313,7 @@ def test_a_source_that_does_not_reach_back_is_not_counted() -> None:
     assert told["sources"][0]["is_complete"] is False
 
 
-def test_a_campaign_is_compared_with_the_days_before_and_after_it() -> None:
+def test_campaign_is_compared_with_days_before_and_after() -> None:
     rows = [
         hit(1, "2025-01-09", "Acme, still here", by="eve"),
         *(hit(10 + place, "2025-01-06", "Acme launches", by="ada", points=10, comments=1) for place in range(4)),
@@ -356,15 +357,13 @@ def test_a_campaign_is_compared_with_the_days_before_and_after_it() -> None:
         ("campaign", {"phrase": "Acme", "window_start": "2025-02-01", "window_end": "2025-03-01"}, "window_start"),
     ],
 )
-def test_days_and_numbers_that_make_no_sense_are_refused_before_any_call(
-    resource: str, values: Json, param: str
-) -> None:
+def test_invalid_days_and_numbers_are_refused_before_any_call(resource: str, values: Json, param: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         compose(resource, values, {})
     assert refusal.value.param == param
 
 
-async def test_a_radar_is_a_recipe_whose_score_can_fire_an_alert(tmp_path: Path) -> None:
+async def test_radar_recipe_score_can_fire_an_alert(tmp_path: Path) -> None:
     body = {
         "recipe": "prism/crisis-radar",
         "params": {"brand": "Acme"},
