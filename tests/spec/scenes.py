@@ -28,7 +28,7 @@ REFUNDED = ("refund", "deduction")
 """The entries of a charge that was given back, newest first."""
 KEYLESS: Mapping[str, bool] = {"windowed": False, "knows_balance": False}
 INVALID_KEY = "send one that is active"
-OWN_KEY = "send a key of its own with each request"
+OWN_KEY = "use a new key for each request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,10 @@ def method(target: str, sent: str) -> Scene:
     """405 of a path that is only read."""
     path = target.partition("?")[0]
     return Scene(
-        "METHOD_NOT_ALLOWED", get(target, sent), f"{path} takes GET, HEAD, not {sent}", headers={"allow": "GET, HEAD"}
+        "METHOD_NOT_ALLOWED",
+        get(target, sent),
+        f"{path} supports GET, HEAD, not {sent}",
+        headers={"allow": "GET, HEAD"},
     )
 
 
@@ -93,10 +96,8 @@ SCENES = {
     "an unknown key": Scene("INVALID_API_KEY", asks.with_key("sl_" + 43 * "a"), INVALID_KEY, **KEYLESS),
     "a revoked key": Scene("INVALID_API_KEY", asks.with_revoked_key, INVALID_KEY, **KEYLESS),
     "an expired key": Scene("INVALID_API_KEY", asks.with_expired_key, INVALID_KEY, **KEYLESS),
-    "no credits": poor(get(PROFILE), 0, "balance_too_low", 1, "holds 0 credits; this request costs 1"),
-    "fewer credits than it costs": poor(
-        get(VELOCITY), 4, "balance_too_low", 5, "holds 4 credits; this request costs 5"
-    ),
+    "no credits": poor(get(PROFILE), 0, "balance_too_low", 1, "has 0 credits; this request costs 1"),
+    "fewer credits than it costs": poor(get(VELOCITY), 4, "balance_too_low", 5, "has 4 credits; this request costs 5"),
     "more than max_credits": poor(
         get(f"{VELOCITY}&max_credits=4"), 1000, "above_max_credits", 5, "would reserve 5 credits, above max_credits"
     ),
@@ -108,7 +109,7 @@ SCENES = {
     ),
     "a missing parameter": param("/v1/github/profile", "handle", "is required"),
     "conflicting parameters": param(
-        "/v1/bluesky/profile?handle=a.test&user_id=plc:a", "handle", "or another of handle, user_id must be sent"
+        "/v1/bluesky/profile?handle=a.test&user_id=plc:a", "handle", "or another of handle, user_id is required"
     ),
     "an undeclared parameter": invalid(
         f"{PROFILE}&handel=octocat",
@@ -165,7 +166,7 @@ SCENES = {
     "the same request under its idempotency key": Scene(
         "IDEMPOTENCY_IN_PROGRESS",
         lambda node: asks.while_another_runs(node, SLOW, "one"),
-        "ask again in a moment",
+        "retry in a moment",
         retry_after=(1, 1),
     ),
     "another endpoint under a running idempotency key": Scene(
@@ -183,12 +184,12 @@ SCENES = {
     "an answer that was too long to replay": Scene(
         "IDEMPOTENCY_REPLAY_UNAVAILABLE",
         asks.with_a_key_whose_answer_was_too_long,
-        "for another, billed one send another key",
+        "for a new, billed response use another key",
     ),
     "a full window": Scene(
         "RATE_LIMITED",
         asks.twice,
-        "1 requests were admitted in the last 60 s; the next is free in",
+        "The limit of 1 requests in 60 s is reached; retry in",
         {"limits": {"requests_per_minute": 1}},
         retry_after=(59, 60),
         headers={"x-ratelimit-limit": "1", "x-ratelimit-remaining": "0"},
@@ -196,7 +197,7 @@ SCENES = {
     "all leases held": Scene(
         "CONCURRENCY_LIMIT",
         asks.while_another_runs,
-        "wait for one of them to end",
+        "wait for one to end",
         {"limits": {"concurrent_requests": 1}},
         retry_after=(1, 5),
         headers={"x-concurrency-limit": "1", "x-concurrency-remaining": "0"},
@@ -205,7 +206,7 @@ SCENES = {
     "an upstream that fails": Scene(
         "UPSTREAM_ERROR",
         get("/v1/github/profile?handle=broken"),
-        "did not answer usefully",
+        "did not return a usable response",
         NO_RETRIES,
         entries=REFUNDED,
     ),
@@ -225,7 +226,7 @@ SCENES = {
         entries=REFUNDED,
     ),
     "a source that is held back": Scene(
-        "SERVICE_UNAVAILABLE", asks.held_back, "hold back", retry_after=(1, 60), entries=REFUNDED
+        "SERVICE_UNAVAILABLE", asks.held_back, "throttling this node", retry_after=(1, 60), entries=REFUNDED
     ),
     "a store that is away": Scene(
         "SERVICE_UNAVAILABLE", asks.without_store, "nothing was charged", retry_after=(1, 1), knows_balance=False

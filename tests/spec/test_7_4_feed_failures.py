@@ -55,7 +55,7 @@ def wrong(query: str, param: str, step: str, reason: str = "invalid_param") -> F
 
 
 def meant(ask: Ask, param: str, name: str) -> Failure:
-    return Failure(ask, None, param, "Correct the parameter", did_you_mean=name)
+    return Failure(ask, None, param, "Fix the parameter", did_you_mean=name)
 
 
 OLDEST = "Read again with cursor=oldest."
@@ -67,7 +67,7 @@ FAILURES = {
     "a cursor that was changed": wrong("cursor=cur_AAAA", "cursor", OLDEST),
     "an event that is none": wrong("cursor=evt_1", "cursor", OLDEST),
     "a cursor in capitals": wrong("cursor=NOW", "cursor", OLDEST),
-    "an event with a NUL": wrong("cursor=evt_%00", "cursor", "Correct the parameter"),
+    "an event with a NUL": wrong("cursor=evt_%00", "cursor", "Fix the parameter"),
     "a cursor with a consumer": wrong("cursor=now&consumer=one", "cursor", "Leave cursor out", "conflicting_params"),
     "a consumer without a name": wrong("consumer=", "consumer", "Send consumer=main."),
     "a consumer without a name, with a cursor": wrong("consumer=&cursor=now", "consumer", "Send consumer=main."),
@@ -83,22 +83,22 @@ FAILURES = {
     "a type unlike any": wrong("types=zzz", "types", "Leave types out"),
     "a list of types with a hole": wrong("types=key.revoked,,key.revoked", "types", "Leave types out"),
     "subjects without an id": wrong("subject_id=,%20,", "subject_id", "Leave subject_id out"),
-    "a subject with a NUL": wrong("subject_id=a,%00", "subject_id", "Correct the parameter"),
+    "a subject with a NUL": wrong("subject_id=a,%00", "subject_id", "Fix the parameter"),
     "101 subjects": wrong(
         "subject_id=" + ",".join(f"mon_{number}" for number in range(101)), "subject_id", "Split the read."
     ),
     "a limit of 0": wrong("limit=0", "limit", "Send limit=1."),
     "a limit of 501": wrong("limit=501", "limit", "Send limit=500."),
     "a limit below 0": wrong("limit=-5", "limit", "Send limit=1."),
-    "a limit that is no number": wrong("limit=ten", "limit", "Correct the parameter"),
-    "a limit with a fraction": wrong("limit=1.5", "limit", "Correct the parameter"),
+    "a limit that is no number": wrong("limit=ten", "limit", "Fix the parameter"),
+    "a limit with a fraction": wrong("limit=1.5", "limit", "Fix the parameter"),
     "a wait of 26": wrong("wait_s=26", "wait_s", "Send wait_s=25."),
     "a wait below 0": wrong("wait_s=-1", "wait_s", "Send wait_s=0."),
-    "a wait that is no number": wrong("wait_s=long", "wait_s", "Correct the parameter"),
-    "a parameter twice": wrong("limit=1&limit=2", "limit", "Correct the parameter"),
-    "no UTF-8": wrong("types=%FF", "types", "Correct the parameter", "invalid_utf8"),
-    "encoded twice": wrong("subject_id=a%252Fb", "subject_id", "Correct the parameter", "double_encoded"),
-    "101 parameters": wrong("limit=1&" * 100 + "limit=1", "query", "Correct the parameter"),
+    "a wait that is no number": wrong("wait_s=long", "wait_s", "Fix the parameter"),
+    "a parameter twice": wrong("limit=1&limit=2", "limit", "Fix the parameter"),
+    "no UTF-8": wrong("types=%FF", "types", "Fix the parameter", "invalid_utf8"),
+    "encoded twice": wrong("subject_id=a%252Fb", "subject_id", "Fix the parameter", "double_encoded"),
+    "101 parameters": wrong("limit=1&" * 100 + "limit=1", "query", "Fix the parameter"),
     "a stream with an idempotency key": Failure(
         lambda node: node.get(FEED, headers=STREAMED),
         "conflicting_params",
@@ -126,19 +126,17 @@ FAILURES = {
     "a reset to an unknown event": Failure(
         lambda node: post(node, f"{CONSUMERS}/one/reset", {"cursor": "evt_1"}), "invalid_param", "cursor", RESET
     ),
-    "an acknowledgement of nothing": Failure(acking({}), "invalid_param", "cursor", "Correct the parameter"),
-    "an acknowledgement of a number": Failure(acking({"cursor": 1}), "invalid_param", "cursor", "Correct"),
-    "an acknowledgement of null": Failure(acking({"cursor": None}), "invalid_param", "cursor", "Correct"),
-    "an acknowledgement without a body": Failure(acking(b""), "invalid_param", "body", "Correct"),
-    "an acknowledgement that is no JSON": Failure(acking(b"{"), "invalid_param", "body", "Correct"),
-    "an acknowledgement that is no object": Failure(acking([1]), "invalid_param", "body", "Correct"),
-    "an acknowledgement that is no UTF-8": Failure(acking(b'{"cursor":"\xff"}'), "invalid_utf8", "body", "Correct"),
+    "an acknowledgement of nothing": Failure(acking({}), "invalid_param", "cursor", "Fix the parameter"),
+    "an acknowledgement of a number": Failure(acking({"cursor": 1}), "invalid_param", "cursor", "Fix"),
+    "an acknowledgement of null": Failure(acking({"cursor": None}), "invalid_param", "cursor", "Fix"),
+    "an acknowledgement without a body": Failure(acking(b""), "invalid_param", "body", "Fix"),
+    "an acknowledgement that is no JSON": Failure(acking(b"{"), "invalid_param", "body", "Fix"),
+    "an acknowledgement that is no object": Failure(acking([1]), "invalid_param", "body", "Fix"),
+    "an acknowledgement that is no UTF-8": Failure(acking(b'{"cursor":"\xff"}'), "invalid_utf8", "body", "Fix"),
     "an acknowledgement with another field": meant(acking({"curser": "now"}), "curser", "cursor"),
-    "an acknowledgement with a query": Failure(
-        acking({"cursor": "now"}, query="?x=1"), "invalid_param", "x", "Correct"
-    ),
+    "an acknowledgement with a query": Failure(acking({"cursor": "now"}, query="?x=1"), "invalid_param", "x", "Fix"),
     "a list of consumers with a query": Failure(
-        lambda node: node.get(f"{CONSUMERS}?limit=1"), "invalid_param", "limit", "Correct"
+        lambda node: node.get(f"{CONSUMERS}?limit=1"), "invalid_param", "limit", "Fix"
     ),
     "an acknowledgement for a name that is none": Failure(
         acking({"cursor": "now"}, name="One"), "invalid_param", "consumer", "Send consumer=one."

@@ -41,7 +41,7 @@ def recipes_over(shelf: Shelf, *, stopping: Callable[[], bool] = lambda: False) 
         ({"topic": "a", "sort": "newer"}, "params.sort", "must be one of new, old", "Send new.", "new"),
         ({"topic": "a", "limit": 0}, "params.limit", "must be at least 1", LOOK_UP, None),
         ({"topic": "a", "limit": 1.5}, "params.limit", "must be text, a whole number or a boolean, not", LOOK_UP, None),
-        ({"topic": "a\0b"}, "params.topic", "holds a NUL character", LOOK_UP, None),
+        ({"topic": "a\0b"}, "params.topic", "contains a NUL character", LOOK_UP, None),
     ],
 )
 async def test_a_parameter_is_refused_with_its_name_the_problem_and_what_to_send(

@@ -225,7 +225,7 @@ async def test_a_search_finds_what_is_meant_first_and_without_a_script(tmp_path:
             page = await node.get(f"/search?q={words.replace(' ', '+')}", key=None)
             assert path in links_of(page).hrefs
         nothing = await node.get("/search?q=zzzz", key=None)
-        assert (nothing.status, b"Nothing was found" in nothing.body) == (200, True)
+        assert (nothing.status, b"No results" in nothing.body) == (200, True)
 
 
 KINDS_OF_PAGE = (
@@ -289,7 +289,7 @@ async def test_an_address_without_a_page_is_a_page_to_a_browser_and_json_to_a_pr
             assert (program.status, program.json["error"]["type"]) == (404, "ENDPOINT_NOT_FOUND")
             person = await node.get(path, key=None, headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
             assert (person.status, person.headers["vary"]) == (404, "accept, accept-encoding")
-            assert b"There is no such page" in person.body
+            assert b"Page not found" in person.body
             assert "default-src 'none'" in person.headers["content-security-policy"]
             assert (await node.get(path, key=None, method="OPTIONS")).status == 404
         under = await node.get("/v1/nowhere", headers={"accept": "text/html"})

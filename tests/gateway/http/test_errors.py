@@ -79,7 +79,7 @@ ROWS = {
     "too few credits": Row(
         InsufficientCredits(required=5, balance=4),
         "INSUFFICIENT_CREDITS",
-        "holds 4 credits; this request costs 5",
+        "has 4 credits; this request costs 5",
         {"reason": "balance_too_low", "credits_required": 5},
     ),
     "a spent key": Row(
@@ -89,10 +89,10 @@ ROWS = {
         {"reason": "key_budget_reached", "credits_required": 5},
     ),
     "a full window": Row(
-        RateLimited(WindowState(600, 0, 7)), "RATE_LIMITED", "600 requests were admitted", retry_after_s=7
+        RateLimited(WindowState(600, 0, 7)), "RATE_LIMITED", "limit of 600 requests in 60 s", retry_after_s=7
     ),
     "a window that frees at this moment": Row(
-        RateLimited(WindowState(600, 0, 0)), "RATE_LIMITED", "is free in 0 s", retry_after_s=1
+        RateLimited(WindowState(600, 0, 0)), "RATE_LIMITED", "retry in 0 s", retry_after_s=1
     ),
     "all leases held": Row(
         ConcurrencyReached(50), "CONCURRENCY_LIMIT", "50 requests of this key", retry_after_s=1, headers=LEASES
@@ -105,8 +105,10 @@ ROWS = {
     "no such account": Row(
         NotFound("Gone.", reason="account_gone"), "RESOURCE_NOT_FOUND", "Gone.", {"reason": "account_gone"}
     ),
-    "an upstream that fails": Row(UpstreamFailed("api", "status 500"), "UPSTREAM_ERROR", "usefully: api: status 500"),
-    "a cursor that went stale": Row(StaleCursor("it is too old"), "UPSTREAM_ERROR", "no longer takes this cursor"),
+    "an upstream that fails": Row(
+        UpstreamFailed("api", "status 500"), "UPSTREAM_ERROR", "usable response: api: status 500"
+    ),
+    "a cursor that went stale": Row(StaleCursor("it is too old"), "UPSTREAM_ERROR", "no longer accepts this cursor"),
     "a throttle that says nothing": Row(UpstreamThrottled("api"), "SERVICE_UNAVAILABLE", "slow down", retry_after_s=30),
     "a throttle that says when": Row(
         UpstreamThrottled("api", 12.4), "SERVICE_UNAVAILABLE", "slow down", retry_after_s=12
@@ -117,17 +119,19 @@ ROWS = {
     "more to read than there is time for": Row(
         WorkersBusy(22.3), "SERVICE_UNAVAILABLE", "nothing was charged", retry_after_s=23
     ),
-    "a source that is held": Row(Throttled(9), "SERVICE_UNAVAILABLE", "hold back", retry_after_s=9),
-    "a source that is held no longer": Row(Throttled(0), "SERVICE_UNAVAILABLE", "hold back", retry_after_s=1),
+    "a source that is held": Row(Throttled(9), "SERVICE_UNAVAILABLE", "throttling this node", retry_after_s=9),
+    "a source that is held no longer": Row(
+        Throttled(0), "SERVICE_UNAVAILABLE", "throttling this node", retry_after_s=1
+    ),
     "an open circuit": Row(CircuitOpen(30), "SERVICE_UNAVAILABLE", "circuit is open", retry_after_s=30),
     "a circuit at its end": Row(CircuitOpen(0), "SERVICE_UNAVAILABLE", "circuit is open", retry_after_s=1),
-    "another request of the key": Row(ClaimConflict(), "IDEMPOTENCY_KEY_CONFLICT", "a key of its own"),
+    "another request of the key": Row(ClaimConflict(), "IDEMPOTENCY_KEY_CONFLICT", "a new key"),
     "the same one still running": Row(
-        ClaimInProgress(), "IDEMPOTENCY_IN_PROGRESS", "ask again in a moment", retry_after_s=1
+        ClaimInProgress(), "IDEMPOTENCY_IN_PROGRESS", "retry in a moment", retry_after_s=1
     ),
-    "other parameters": Row(ClaimMismatch(), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", "a key of its own"),
+    "other parameters": Row(ClaimMismatch(), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", "a new key"),
     "an outcome that was too long": Row(
-        ReplayUnavailable(), "IDEMPOTENCY_REPLAY_UNAVAILABLE", "billed one send another key"
+        ReplayUnavailable(), "IDEMPOTENCY_REPLAY_UNAVAILABLE", "billed response use another key"
     ),
     "a wrong field": monitor(MonitorInvalid(*SENT)),
     "a wrong recipe": monitor(RecipeInvalid(*SENT, reason="double_encoded"), reason="double_encoded"),
@@ -163,7 +167,7 @@ ROWS = {
     "a paused monitor": Row(
         MonitorPaused(),
         "INVALID_REQUEST",
-        "A paused monitor is not run.",
+        "The monitor is paused.",
         {"reason": "monitor_paused", "param": "monitor_id", "next_step": 'Send PATCH {"status": "active"} first.'},
     ),
     "a run too soon": Row(
@@ -182,7 +186,11 @@ ROWS = {
         {"reason": "delivery_pending", "param": "delivery_id", "next_step": "Wait for it."},
     ),
     "a store that is away": Row(
-        StoreUnavailable("disk full"), "SERVICE_UNAVAILABLE", "store is away", retry_after_s=1, knows_balance=False
+        StoreUnavailable("disk full"),
+        "SERVICE_UNAVAILABLE",
+        "store is unavailable",
+        retry_after_s=1,
+        knows_balance=False,
     ),
     "a store that is busy": Row(
         StoreBusy(), "SERVICE_UNAVAILABLE", "nothing was charged", retry_after_s=1, knows_balance=False
@@ -190,7 +198,7 @@ ROWS = {
     "a state that is away": Row(
         StateUnavailable("no Redis"),
         "SERVICE_UNAVAILABLE",
-        "shared state is away",
+        "shared state is unavailable",
         retry_after_s=1,
         knows_balance=False,
     ),

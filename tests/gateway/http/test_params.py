@@ -137,7 +137,7 @@ def test_a_refusal_names_what_is_wrong(query: str, details: dict[str, object]) -
     ("query", "param", "problem", "meant", "reason"),
     [
         ("", "name", "is required: A name", None, "invalid_param"),
-        ("name=ada&nam=ada", "nam", "is no parameter of this endpoint; did you mean name?", "name", "invalid_param"),
+        ("name=ada&nam=ada", "nam", "is not a parameter of this endpoint; did you mean name?", "name", "invalid_param"),
         ("name=ada&sort=newer", "sort", "must be one of new, old", "new", "invalid_param"),
         ("name=ada&sort=zzzzz", "sort", "must be one of new, old", None, "invalid_param"),
         ("name=ada&least=x", "least", "must be a whole number of 0 to 9, such as 5", None, "invalid_param"),
@@ -215,13 +215,13 @@ def test_a_span_that_ends_before_it_begins_is_refused(since: str, until: str, is
 
 
 def test_where_nothing_is_declared_nothing_else_is_proposed() -> None:
-    with pytest.raises(Refused, match="a is no parameter of this endpoint, which takes none") as refusal:
+    with pytest.raises(Refused, match="a is not a parameter of this endpoint, which accepts none") as refusal:
         read_free([("empty", ""), ("a", "1"), ("b", "2")], ())
     assert refusal.value.details == {**about("a"), "remove_params": ["a", "b"], "param": "a"}
 
 
 def test_where_nothing_is_near_all_that_is_taken_is_named() -> None:
-    with pytest.raises(Refused, match="no parameter of this endpoint; it takes name, sort, max_credits, dry_run"):
+    with pytest.raises(Refused, match="not a parameter of this endpoint; it accepts name, sort, max_credits, dry_run"):
         rules(NAME, SORT).read([("zzzz", "1")])
 
 
