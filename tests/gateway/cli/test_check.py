@@ -11,7 +11,7 @@ from upstreams.web.browser.processes import memory_limit_bytes
 
 def test_a_good_file_passes(place: Place) -> None:
     ended = place.operate("check")
-    assert (ended.exit_code, ended.out, ended.err) == (0, "the config is good\n", "")
+    assert (ended.exit_code, ended.out, ended.err) == (0, "the config is valid\n", "")
 
 
 def test_the_file_that_comes_with_the_program_passes(place: Place) -> None:
@@ -76,7 +76,7 @@ def test_a_secret_that_is_easily_guessed_fails_at_the_check_and_at_the_start(pla
 def test_a_doubtful_secret_is_told_and_taken(place: Place) -> None:
     doubtful = "lighthouse gravel tandem"
     ended = place.run("check", "--config", str(place.config), SLUICE_SECRET=doubtful)
-    assert (ended.exit_code, ended.out) == (0, "the config is good\n")
+    assert (ended.exit_code, ended.out) == (0, "the config is valid\n")
     said = "SLUICE_SECRET: the secret might be guessed; make one with: openssl rand -base64 32"
     assert ended.err == f"sluice: warning: {said}\n"
     with replace(place, environ={"SLUICE_SECRET": doubtful}).serve() as node:
@@ -98,7 +98,7 @@ def test_connecting_reaches_the_store_and_the_upstreams(place: Place) -> None:
         place.configure(upstreams={"egress": egress})
         ended = place.operate("check", "--connect")
         assert (ended.exit_code, ended.err) == (0, "")
-        assert ended.out == f"the config is good\nstore: reached\nupstreams.egress ({egress}): reached\n"
+        assert ended.out == f"the config is valid\nstore: reachable\nupstreams.egress ({egress}): reachable\n"
 
 
 def test_connecting_names_all_that_cannot_be_reached(place: Place) -> None:
@@ -109,7 +109,7 @@ def test_connecting_names_all_that_cannot_be_reached(place: Place) -> None:
         state={"url": f"redis://127.0.0.1:{third}"},
     )
     ended = place.operate("check", "--connect")
-    assert (ended.exit_code, ended.out) == (1, "the config is good\n")
+    assert (ended.exit_code, ended.out) == (1, "the config is valid\n")
     names = [line.split(":")[1].split(" (")[0].strip() for line in ended.err.splitlines()]
     assert names == ["store", "state", "upstreams.egress"]
     assert [line.rpartition(": ")[2] for line in ended.err.splitlines()[1:]] == ["Connection refused"] * 2

@@ -13,7 +13,7 @@ from tests.fakes.calling import call
 from tests.processes.place import Place
 from tests.processes.process import Process
 
-LAST_WORDS = "nothing stays behind."
+LAST_WORDS = "it leaves no files."
 
 
 def welcome(process: Process) -> str:
@@ -77,4 +77,4 @@ def test_a_port_that_is_none_is_wrong_use(place: Place, port: str) -> None:
 def test_a_port_that_is_taken_is_refused(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         why = place.run("demo", "--port", str(taken.getsockname()[1])).refused(1)
-    assert "in use; name another --port" in why
+    assert "in use; choose another --port" in why

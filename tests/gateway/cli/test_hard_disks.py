@@ -224,7 +224,7 @@ def test_a_folder_that_others_may_enter_is_told_and_left_as_it_is_and_the_file_i
     folder.chmod(0o755)
     file.chmod(0o644)
     checked = place.operate("check")
-    assert (checked.exit_code, checked.out) == (0, "the config is good\n")
+    assert (checked.exit_code, checked.out) == (0, "the config is valid\n")
     assert checked.err.splitlines() == [
         f"sluice: warning: others may enter {folder} (mode 0755); allow its owner only: chmod go= {folder}",
         f"sluice: warning: others may read {file} (mode 0644); allow its owner only: chmod go= {file}",

@@ -80,7 +80,7 @@ def test_no_command_tells_an_impostor_a_secret_or_does_anything(place: Place) ->
         for command in commands_of(account, made["id"]):
             told = len(impostor.told)
             said = place.operate(*command).refused(1)
-            assert said.startswith(f"what listens on 127.0.0.1:{impostor.port} is not this node: "), command
+            assert said.startswith(f"the listener on 127.0.0.1:{impostor.port} is not this node: "), command
             assert len(impostor.told) > told, f"{command} asked nobody"
         heard = impostor.heard
     assert not [secret for secret in secrets_of(place) if secret in heard]
@@ -94,7 +94,7 @@ def test_whatever_an_impostor_answers_it_is_found_out(place: Place, how: str) ->
     account, _ = place.new_key()
     with impostor_at(place, ANSWERS[how]) as impostor:
         said = place.operate("credits", "grant", account, "5").refused(1)
-    assert said.startswith(f"what listens on 127.0.0.1:{impostor.port} is not this node: ")
+    assert said.startswith(f"the listener on 127.0.0.1:{impostor.port} is not this node: ")
     assert [row for row in stored(place)[0] if row == (account, 100)]
 
 
@@ -103,7 +103,7 @@ def test_one_that_answers_byte_by_byte_for_ever_is_left_in_time(place: Place) ->
     began_at = time.monotonic()
     with impostor_at(place, drip) as impostor:
         said = place.operate("credits", "grant", account, "5").refused(1)
-    assert said == f"the running node does not answer at {impostor.url}: no proof within 10 s"
+    assert said == f"the running node does not respond at {impostor.url}: no proof within 10 s"
     assert 9 < time.monotonic() - began_at < 50
     assert [row for row in stored(place)[0] if row == (account, 100)]
 
@@ -125,7 +125,7 @@ def test_a_relay_to_the_true_node_is_found_out(place: Place) -> None:
             write_note(place, relay.url)
             for command in commands_of(account, made["id"]):
                 said = elsewhere.operate(*command).refused(1)
-                assert said.startswith(f"what listens on 127.0.0.1:{relay.port} is not this node: its proof is wrong")
+                assert said.startswith(f"the listener on 127.0.0.1:{relay.port} is not this node: its proof is wrong")
         assert stored(place) == before
     assert not [secret for secret in secrets_of(place) if secret in relay.heard]
 

@@ -44,7 +44,7 @@ def test_a_slot_is_run_once_and_its_record_printed(place: Place) -> None:
     assert record["scheduled_for"] == "2026-01-31T12:00:00.000Z"
     again = place.operate("monitor", "run", "mon_1", "--slot", "2026-01-31T12:00:00Z")
     assert again.json == record
-    assert "had been run before: nothing was run now" in again.err
+    assert "was already run; nothing was run now" in again.err
     assert [account["balance"] for account in place.told("account", "list")] == [98]  # and nothing else was run
     assert place.told("ledger", "verify")["ok"]
 

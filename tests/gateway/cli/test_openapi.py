@@ -18,4 +18,4 @@ def test_the_document_is_that_of_a_node_with_this_config_and_needs_no_store(plac
 def test_a_platform_s_document_has_that_alone_and_an_unknown_one_is_refused(place: Place) -> None:
     document = json.loads(place.run("openapi", "--platform", "hackernews").out)
     assert all(path.startswith("/v1/hackernews/") for path in document["paths"])
-    assert "there is no platform myspace" in place.run("openapi", "--platform", "myspace").refused(2)
+    assert "unknown platform myspace" in place.run("openapi", "--platform", "myspace").refused(2)

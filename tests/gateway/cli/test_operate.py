@@ -134,7 +134,7 @@ def test_tampering_is_proved_violation_by_violation(shared: Place) -> None:
     assert said.err.count("\n") == len(violations)
     assert f"{account}: 107 are available, 0 held and 0 spent, of 100 that came in" in said.err
     tamper(shared, "UPDATE accounts SET balance = balance - 7 WHERE id = ?", account)
-    assert shared.operate("ledger", "verify").out == "the ledger holds\n"
+    assert shared.operate("ledger", "verify").out == "the ledger is consistent\n"
 
 
 def tamper(place: Place, sql: str, *params: object) -> None:
@@ -163,9 +163,9 @@ def test_the_stores_size_is_told_by_table(shared: Place) -> None:
     said = shared.operate("store", "size")
     assert (said.exit_code, said.err) == (0, "")
     lines = said.out.splitlines()
-    assert lines[0].split() == ["table", "rows", "bytes", "indexes", "a", "row"]
+    assert lines[0].split() == ["table", "rows", "bytes", "indexes", "per", "row"]
     assert {line.split()[0] for line in lines[1 : lines.index("")]} == sizes.keys()
-    assert lines[-2] == "growth: not known before a node has run for over an hour"
+    assert lines[-2] == "growth: unknown until a node has run for over an hour"
     assert lines[-1].startswith("disk: ")
     assert (found["disk"] is None) == ("the database server's own" in lines[-1])
 
@@ -175,7 +175,7 @@ def test_a_key_is_revealed_after_a_confirmation(shared: Place) -> None:
     assert shared.told("key", "reveal", made["id"], "--yes") == {"id": made["id"], "key": made["key"]}
     asked = shared.run("key", "reveal", made["id"])
     assert (asked.exit_code, asked.out) == (1, "")
-    assert asked.err.endswith("sluice: nobody has confirmed: nothing was done; --yes confirms beforehand\n")
+    assert asked.err.endswith("sluice: not confirmed; nothing was done. Use --yes to skip the question\n")
     assert made["key"] not in asked.err
 
 

@@ -108,7 +108,7 @@ def test_what_was_refused_can_be_done_later_under_the_same_id(shared: Place) -> 
 @pytest.mark.parametrize("wrong", ["short", "x" * 65, "two words", "é" * 9, "a\nbcdefgh"])
 def test_what_is_no_id_is_refused(shared: Place, wrong: str) -> None:
     refused = shared.operate("account", "create", "--name", "x", ID, wrong).refused(2)
-    assert refused == "Invalid value for '--operation-id': must be 8 to 64 of A-Z, a-z, 0-9, _ and -"
+    assert refused == "Invalid value for '--operation-id': must be 8 to 64 characters of A-Z, a-z, 0-9, _ and -"
 
 
 async def test_records_are_kept_for_30_days(tmp_path: Path) -> None:
@@ -138,11 +138,11 @@ def test_who_gives_up_says_that_it_may_have_happened_and_how_to_repeat_it(place:
         point_to(place, lossy.port)
         said = place.operate("key", "create", "--account", account).refused(1)
         assert said.startswith(
-            f"the running node does not answer at {lossy.url}: its answer is not whole; it may have "
+            f"the running node does not respond at {lossy.url}: its answer is not whole; it may have "
         )
         operation_id = said.partition(f"repeat it with {ID} ")[2].partition(",")[0]
         read = place.operate("account", "list").refused(1)
-        assert read.endswith("; it is harmless to repeat")
+        assert read.endswith("; it is safe to repeat")
     point_to(place, place.admin_port)
     made = place.told("key", "create", "--account", account, ID, operation_id)
     assert keys_of(place, account) == [made["id"]]

@@ -47,7 +47,7 @@ def test_smoke_calls_every_endpoint_that_is_available_and_is_no_composite(sandbo
     assert [each for each in results if each["outcome"] == "failed"] == []
     skipped = {each["id"]: each["detail"] for each in results if each["outcome"] == "skipped"}
     of_others = {
-        id_: told for id_, told in skipped.items() if told.startswith("made of other endpoints' calls; try it by")
+        id_: told for id_, told in skipped.items() if told.startswith("combines calls of other endpoints; to try it")
     }
     composites = tuple(f"{slug}/" for slug in composite_slugs() if slug != "web")
     assert [*of_others] == [id_ for id_ in ENDPOINTS if id_.startswith(composites)]
@@ -102,7 +102,7 @@ def test_smoke_names_the_members_that_readers_touch_and_that_are_gone(place: Pla
 
 
 def test_smoke_of_a_platform_that_is_not_there_is_wrong_use(place: Place) -> None:
-    assert place.operate("platforms", "smoke", "myspace").refused(2) == "there is no platform myspace"
+    assert place.operate("platforms", "smoke", "myspace").refused(2) == "unknown platform myspace"
 
 
 def test_new_says_what_it_wrote_and_needs_a_checkout(place: Place, tmp_path: Path) -> None:

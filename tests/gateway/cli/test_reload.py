@@ -69,4 +69,4 @@ def test_sighup_reads_the_file_again(place: Place) -> None:
 
 
 def test_without_a_node_there_is_nothing_to_reload(place: Place) -> None:
-    assert place.operate("reload").refused(1).startswith("no node runs on this store")
+    assert place.operate("reload").refused(1).startswith("no node is running on this store")

@@ -37,7 +37,7 @@ def test_commands_go_to_the_node_at_the_configs_admin_address(place: Place, tmp_
 
 def test_what_only_a_node_can_do_is_refused_while_none_answers(place: Place) -> None:
     place.configure(admin={"port": free_port()}, store=SHARED)
-    assert place.operate("reload").refused(1) == "no node runs on this store"
+    assert place.operate("reload").refused(1) == "no node is running on this store"
 
 
 def test_a_database_that_is_away_is_said_in_one_line(place: Place) -> None:

@@ -70,7 +70,7 @@ def test_an_expired_certificate_and_an_open_key_are_told_and_served(place: Place
     files.key.chmod(0o644)
     place.configure(server=files.settings)
     ended = place.operate("check")
-    assert (ended.exit_code, ended.out) == (0, "the config is good\n")
+    assert (ended.exit_code, ended.out) == (0, "the config is valid\n")
     expired, exposed = ended.err.splitlines()
     assert expired.startswith("sluice: warning: server.tls_cert: the certificate has expired on ")
     assert exposed.startswith(f"sluice: warning: server.tls_key: others may read {files.key} (mode 0644)")

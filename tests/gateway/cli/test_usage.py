@@ -20,22 +20,22 @@ WRONG = [
     (("account", "create", "--name", "x", "--credits", "-5"), "'--credits': -5 is not in the range 0<=x<="),
     (("account", "plan", "acc_x"), "Missing argument 'PLAN'. Choose from: free, starter, growth, pro, enterprise"),
     (("key", "create", "--account", "acc_x", "--expires-at", "yesterday"), "'--expires-at': yesterday is no ISO 8601"),
-    (("key", "update", "key_x"), "Nothing is to be changed: name --credit-limit or --reset-usage."),
-    (("ledger", "export", "--from", "2026-13-01", "--to", "x"), "2026-13-01 is no day, such as 2026-01-31"),
+    (("key", "update", "key_x"), "Nothing to change: use --credit-limit or --reset-usage."),
+    (("ledger", "export", "--from", "2026-13-01", "--to", "x"), "2026-13-01 is not a day such as 2026-01-31"),
     (("webhook", "listen", "--secret", ""), "'--secret': is empty"),
     (("webhook", "listen", "--secret", "x", "--port", "99999"), "99999 is not in the range 0<=x<=65535"),
     (("key", "update", "key_x", "--credit-limit", "lots"), "must be a number of credits, or none"),
     (("credits", "grant", "acc_x", "9" * 20), "is not in the range 1<=x<=1000000000000"),
     (("credits", "grant", "acc_x", "0"), "'AMOUNT': 0 is not in the range 1<=x<="),
-    (("account", "create", "--name", "\udcff"), "an argument cannot be used: str is not valid UTF-8"),
+    (("account", "create", "--name", "\udcff"), "invalid argument: str is not valid UTF-8"),
     (
         ("monitor", "run", "mon_x", "--slot", "tomorrow"),
         "tomorrow is no ISO 8601 instant, such as 2030-01-31T12:00:00Z",
     ),
     (("monitor", "run", "mon_x", "--slot", "9999-12-31T23:59:59-14:00"), "is no ISO 8601 instant"),
-    (("platforms", "list", "myspace"), "there is no platform myspace"),
-    (("platforms", "list", "githb"), "there is no platform githb; did you mean github?"),
-    (("platforms", "smoke", "githb"), "there is no platform githb; did you mean github?"),
+    (("platforms", "list", "myspace"), "unknown platform myspace"),
+    (("platforms", "list", "githb"), "unknown platform githb; did you mean github?"),
+    (("platforms", "smoke", "githb"), "unknown platform githb; did you mean github?"),
 ]
 
 

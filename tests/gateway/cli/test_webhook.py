@@ -74,7 +74,7 @@ def test_listen_verifies_answers_and_prints(place: Place) -> None:
         for sent, body, why in (
             (headers, BODY + b" ", "no v1"),
             ({}, BODY, "there is no x-sluice-signature header"),
-            ({HEADER: sign(b"text", keys=[SECRET], at=time.time())}, b"text", "no JSON"),
+            ({HEADER: sign(b"text", keys=[SECRET], at=time.time())}, b"text", "not valid JSON"),
         ):
             answered = call(url, method="POST", headers=sent, body=body)
             told = orjson.loads(read_line(process))
@@ -96,7 +96,7 @@ def test_listen_prints_for_people_too(place: Place) -> None:
         lines = [read_line(process).decode() for _ in range(4)]
         assert lines == ["verified: {\n", '  "run_id": "run_1",\n', '  "text": "ü"\n', "}\n"]
         assert call(url, method="POST", body=BODY).status == 401
-        assert read_line(process) == b"refused: there is no x-mine header\n"
+        assert read_line(process) == b"rejected: there is no x-mine header\n"
 
 
 def test_listen_prints_one_line_of_each_delivery(place: Place) -> None:

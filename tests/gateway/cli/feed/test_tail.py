@@ -219,7 +219,7 @@ def test_what_may_pass_is_waited_out_and_said(place: Place, passing: Step) -> No
         lines, said = ended(place, feed, "--json")
         assert ids(lines) == ["evt_1", "evt_2"]
         assert [query["cursor"] for query in feed.queries()[-2:]] == ["cur_1", "cur_2"]
-    assert all("; trying again in " in line for line in said[:-1])
+    assert all("; retrying in " in line for line in said[:-1])
     assert said[-1] == "sluice: 401 INVALID_API_KEY: It is refused."
 
 
@@ -228,7 +228,7 @@ def test_it_gives_up_after_as_many_attempts_in_a_row_as_it_may_make(place: Place
     with open_scripted_feed(away, page(event(1)), away, away, page(event(2))) as feed:
         lines, said = ended(place, feed, "--attempts", "2", "--json")
     assert ids(lines) == ["evt_1"]
-    assert said[-1] == "sluice: 503 SERVICE_UNAVAILABLE: It is refused. Ask again.; this was attempt 2, the last"
+    assert said[-1] == "sluice: 503 SERVICE_UNAVAILABLE: It is refused. Ask again.; giving up after attempt 2"
 
 
 @pytest.mark.parametrize(
@@ -237,10 +237,10 @@ def test_it_gives_up_after_as_many_attempts_in_a_row_as_it_may_make(place: Place
         (refusal(400, "INVALID_REQUEST", next_step="Read again with cursor=oldest."), "400 INVALID_REQUEST: It is"),
         (refusal(401, "INVALID_API_KEY"), "401 INVALID_API_KEY: It is refused."),
         (refusal(404, "RESOURCE_NOT_FOUND"), "404 RESOURCE_NOT_FOUND: It is refused."),
-        (Step(302, b"", {"location": "http://127.0.0.1:1/"}), "302 was answered, and not by a Sluice node"),
-        (Step(200, b"<html>hello</html>"), "200 was answered, and not by a Sluice node"),
-        (Step(200, b'{"data":{"items":{}}}'), "200 was answered, and not by a Sluice node"),
-        (Step(200, b"\xff"), "200 was answered, and not by a Sluice node"),
+        (Step(302, b"", {"location": "http://127.0.0.1:1/"}), "status 302, from a server that is not a Sluice node"),
+        (Step(200, b"<html>hello</html>"), "status 200, from a server that is not a Sluice node"),
+        (Step(200, b'{"data":{"items":{}}}'), "status 200, from a server that is not a Sluice node"),
+        (Step(200, b"\xff"), "status 200, from a server that is not a Sluice node"),
     ],
 )
 def test_what_does_not_pass_ends_it_with_words(place: Place, final: Step, words: str) -> None:
@@ -258,8 +258,8 @@ def test_a_410_is_told_and_read_on_from_the_oldest(place: Place) -> None:
         assert [query["cursor"] for query in feed.queries()] == ["cur_0", "oldest", "cur_7"]
     assert ids(lines) == ["evt_7"]
     assert said[0] == (
-        "sluice: events from 2026-10-01T00:00:00Z until 2026-10-22T00:00:00Z were removed by retention unread; "
-        "reading on at the oldest kept"
+        "sluice: events from 2026-10-01T00:00:00Z until 2026-10-22T00:00:00Z were removed by retention before they were read; "
+        "continuing at the oldest kept"
     )
 
 
@@ -272,7 +272,7 @@ def test_a_lapsed_consumer_reads_again_and_says_what_was_dropped(place: Place) -
         assert feed.acked() == ["cur_7"]
     assert ids(lines) == ["evt_7"]
     assert said[0].startswith("sluice: events until 2026-10-22T00:00:00Z were removed")
-    assert said[1] == "sluice: the consumer restarts at the oldest kept event; 6 positions were dropped"
+    assert said[1] == "sluice: the consumer restarts at the oldest kept event; 6 positions were lost"
 
 
 def test_a_feed_that_only_answers_410_ends_it(place: Place) -> None:
@@ -326,13 +326,13 @@ def test_what_the_node_says_does_nothing_to_a_terminal(place: Place) -> None:
 @pytest.mark.parametrize(
     ("options", "environ", "words"),
     [
-        ((), {}, "there is no key: set SLUICE_API_KEY, or name a file with --key-file"),
-        ((), {"SLUICE_API_KEY": "two\nlines"}, "SLUICE_API_KEY holds no key"),
+        ((), {}, "no API key: set SLUICE_API_KEY, or use --key-file"),
+        ((), {"SLUICE_API_KEY": "two\nlines"}, "SLUICE_API_KEY does not contain a valid key"),
         (("--key-file", "absent"), {}, "absent cannot be read: No such file or directory"),
-        (("--url", "ftp://node"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be an address such as "),
-        (("--url", "http://node:99999"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be an address such"),
-        (("--url", f"http://{KEY}@node"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must not hold more"),
-        (("--url", f"http://node/?key={KEY}"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must not hold more"),
+        (("--url", "ftp://node"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be a URL such as "),
+        (("--url", "http://node:99999"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be a URL such"),
+        (("--url", f"http://{KEY}@node"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be only the node"),
+        (("--url", f"http://node/?key={KEY}"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be only the node"),
         (("--from", "yesterday"), {"SLUICE_API_KEY": KEY}, "Invalid value for --from: must be oldest, now, a cursor"),
         (("--consumer", "A b"), {"SLUICE_API_KEY": KEY}, "Invalid value for --consumer: must be 1 to 64 characters"),
         (
@@ -340,7 +340,7 @@ def test_what_the_node_says_does_nothing_to_a_terminal(place: Place) -> None:
             {"SLUICE_API_KEY": KEY},
             "Invalid value for --from: must be oldest or",
         ),
-        (("--consumer", "c", "--cursor-file", "f"), {"SLUICE_API_KEY": KEY}, "Invalid value for --cursor-file: is not"),
+        (("--consumer", "c", "--cursor-file", "f"), {"SLUICE_API_KEY": KEY}, "Invalid value for --cursor-file: cannot be used"),
         (("--attempts", "-1"), {"SLUICE_API_KEY": KEY}, "Invalid value for '--attempts': "),
     ],
 )
@@ -359,7 +359,7 @@ def test_a_certificate_is_checked(place: Place) -> None:
     with open_scripted_feed(page(event(1)), OVER, tls=tls) as feed:
         words = ("events", "tail", "--url", feed.url)
         said = place.run(*words, SLUICE_API_KEY=KEY).refused(1)
-        assert said.startswith("the node's certificate does not hold: ")
+        assert said.startswith("the node's certificate is not valid: ")
         assert feed.seen == []
         trusting = place.run(*words, SLUICE_API_KEY=KEY, SSL_CERT_FILE=str(place.folder / "authority.pem"))
     assert "evt_1" not in trusting.out
@@ -394,18 +394,18 @@ def test_a_file_can_hold_the_key(place: Place) -> None:
 def test_a_file_without_a_cursor_is_left_as_it_is(place: Place) -> None:
     (place.folder / "at").write_text("precious\n")
     ended_ = place.run("events", "tail", "--cursor-file", "at", SLUICE_API_KEY=KEY)
-    assert ended_.refused(1) == "at holds no cursor; remove it to begin anew"
+    assert ended_.refused(1) == "at does not contain a cursor; delete it to start over"
     assert (place.folder / "at").read_text() == "precious\n"
 
 
 def test_a_cursor_file_without_a_folder_is_refused_before_anything_is_printed(place: Place) -> None:
     said = place.run("events", "tail", "--cursor-file", "absent/at", SLUICE_API_KEY=KEY).refused(1)
-    assert said == "absent/at cannot be written: there is no folder absent"
+    assert said == "absent/at cannot be written: the folder absent does not exist"
 
 
 def test_a_node_that_is_not_there_is_named(place: Place) -> None:
     ended_ = place.run("events", "tail", "--url", "http://127.0.0.1:1", "--attempts", "1", SLUICE_API_KEY=KEY)
-    said = "the connection to 127.0.0.1:1 failed: Connection refused; this was attempt 1, the last"
+    said = "the connection to 127.0.0.1:1 failed: Connection refused; giving up after attempt 1"
     assert ended_.refused(1) == said
 
 
@@ -415,4 +415,4 @@ def test_a_closed_stdout_is_refused_before_an_event_can_be_lost(tmp_path: Path) 
         command = ["sh", "-c", 'exec "$@" >&-', "sh", *SLUICE, "events", "tail", "--url", feed.url]
         done = subprocess.run(command, env=environ, stderr=subprocess.PIPE, timeout=WAIT_S, check=False)
         assert feed.seen == []
-    assert (done.returncode, done.stderr) == (2, b"sluice: stdout is closed: there is nowhere to print to\n")
+    assert (done.returncode, done.stderr) == (2, b"sluice: stdout is closed; there is nowhere to print\n")
