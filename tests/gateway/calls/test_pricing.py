@@ -29,7 +29,7 @@ def _read(_args: Args) -> Steps:
 def test_a_call_of_one_price_costs_what_its_tier_does(tier: Any, credits: int, label: str) -> None:  # noqa: A002 - the specification's name
     price = price_of(Endpoint("x", "X.", AUTHOR, _read, tier=tier))
     assert (price.credits, price.label) == (credits, label)
-    assert price.note == "One charge for each answer from the upstream."
+    assert price.note == "One charge for each response from the upstream."
 
 
 @given(st.integers(1, 500), st.integers(1, 100), st.integers(0, 9), st.sampled_from([("standard", 1), ("advanced", 5)]))

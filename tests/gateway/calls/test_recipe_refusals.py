@@ -18,7 +18,7 @@ from upstreams.model.archetypes import COMMENT_LIST
 from upstreams.model.endpoint import Collect, Endpoint, Platform
 from upstreams.model.params import Param, limit
 
-LOOK_UP = "The endpoint's guide tells its parameters and an example of each."
+LOOK_UP = "The endpoint's guide lists its parameters, with an example of each."
 TOPIC = Param("topic", "What it is about.", "birds", required=True)
 SORT = Param("sort", "Order.", "new", default="new", choices=("new", "old"))
 

@@ -270,7 +270,7 @@ async def test_what_is_longer_than_a_result_may_be_is_left_out_with_a_warning() 
     recipes = upstream.recipes()
     gathered = await recipes.gather(recipes.read("odd/walk", {"limit": 30}), 20, timeout_s=60.0, as_sent=True)
     assert len(gathered.data["calls"]) == 2
-    assert gathered.warnings[-1].startswith("result has the bodies of 2 of 3 calls")
+    assert gathered.warnings[-1].startswith("the result has the bodies of 2 of 3 calls")
 
 
 async def test_what_is_nested_too_deep_to_be_kept_is_a_failure(autojump_clock: MockClock) -> None:
