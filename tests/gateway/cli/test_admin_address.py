@@ -114,7 +114,7 @@ def test_who_has_no_token_does_not_learn_which_operations_there_are(admin: Admin
 
 
 WRONG = [
-    ("account.frobnicate", b"{}", "there is no operation account.frobnicate"),
+    ("account.frobnicate", b"{}", "unknown operation account.frobnicate"),
     ("account.create", b"{", "unexpected end"),
     ("account.create", b"[1]", "must be a JSON object"),
     ("account.create", b"{}", "name is required"),

@@ -68,7 +68,7 @@ def test_a_state_that_a_node_could_not_read_fails_at_the_check(place: Place) -> 
 
 def test_a_secret_that_is_easily_guessed_fails_at_the_check_and_at_the_start(place: Place) -> None:
     weak = "changeme-changeme"
-    said = "SLUICE_SECRET: the secret is easily guessed; make one with: openssl rand -base64 32"
+    said = "SLUICE_SECRET: the secret is easy to guess; generate one with: openssl rand -base64 32"
     assert place.run("check", "--config", str(place.config), SLUICE_SECRET=weak).refused(2) == said
     assert place.run("serve", "--config", str(place.config), SLUICE_SECRET=weak).refused(1) == said
 
@@ -77,7 +77,7 @@ def test_a_doubtful_secret_is_told_and_taken(place: Place) -> None:
     doubtful = "lighthouse gravel tandem"
     ended = place.run("check", "--config", str(place.config), SLUICE_SECRET=doubtful)
     assert (ended.exit_code, ended.out) == (0, "the config is valid\n")
-    said = "SLUICE_SECRET: the secret might be guessed; make one with: openssl rand -base64 32"
+    said = "SLUICE_SECRET: the secret could be guessed; generate one with: openssl rand -base64 32"
     assert ended.err == f"sluice: warning: {said}\n"
     with replace(place, environ={"SLUICE_SECRET": doubtful}).serve() as node:
         (event,) = node.logged("secret_doubtful")
@@ -133,4 +133,4 @@ def test_connecting_tries_the_browser(place: Place) -> None:
             ended = place.operate("check", "--connect")
             assert ended.exit_code == code
             named = f"web.browser_url ({url}): "
-            assert f"{named}reached\n" in ended.out if code == 0 else named in ended.err
+            assert f"{named}reachable\n" in ended.out if code == 0 else named in ended.err

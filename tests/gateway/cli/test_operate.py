@@ -182,7 +182,7 @@ def test_a_key_is_revealed_after_a_confirmation(shared: Place) -> None:
 def test_a_key_that_would_be_expired_from_the_start_is_refused(shared: Place) -> None:
     account, _ = shared.new_key()
     refused = shared.operate("key", "create", "--account", account, "--expires-at", "2020-01-31T12:00:00Z").refused(1)
-    assert refused == "the key would be expired from the start: 2020-01-31T12:00:00Z is in the past"
+    assert refused == "expires_at 2020-01-31T12:00:00Z is in the past"
 
 
 def test_an_account_is_shown_and_its_plan_changed(shared: Place) -> None:

@@ -68,7 +68,7 @@ def test_an_id_is_for_one_operation_with_the_same_arguments(shared: Place) -> No
     shared.told("credits", "grant", account, "5", ID, "op_one_thing")
     for other in (("credits", "grant", account, "6"), ("key", "create", "--account", account)):
         said = shared.operate(*other, ID, "op_one_thing").refused(1)
-        assert said == "the operation id op_one_thing was used for something else"
+        assert said == "the operation id op_one_thing was used for another operation"
     assert balance_of(shared, account) == 105
 
 
@@ -138,7 +138,7 @@ def test_who_gives_up_says_that_it_may_have_happened_and_how_to_repeat_it(place:
         point_to(place, lossy.port)
         said = place.operate("key", "create", "--account", account).refused(1)
         assert said.startswith(
-            f"the running node does not respond at {lossy.url}: its answer is not whole; it may have "
+            f"the running node does not respond at {lossy.url}: its response is incomplete; it may have "
         )
         operation_id = said.partition(f"repeat it with {ID} ")[2].partition(",")[0]
         read = place.operate("account", "list").refused(1)

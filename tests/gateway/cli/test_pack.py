@@ -51,4 +51,4 @@ def test_a_pack_that_is_wrong_is_refused_with_its_place(place: Place) -> None:
     assert (ended.exit_code, ended.out) == (2, "")
     assert "packs[1].credits: must be set" in ended.err
     assert 'packs[1].credit: unknown key; did you mean "packs[1].credits"?' in ended.err
-    assert "packs[1].name: must differ from that of packs[0], starter" in ended.err
+    assert "packs[1].name: must differ from the name of packs[0], starter" in ended.err

@@ -41,7 +41,7 @@ def test_the_check_and_the_start_refuse_settings_that_do_not_fit(place: Place) -
     files = certified(place.folder / "tls")
     place.configure(server={**files.settings, "engine": "native"})
     ended = place.operate("check")
-    wanted = 'needs server.engine = "hypercorn"; the engine "native" speaks HTTP/1.1 in the clear only'
+    wanted = 'needs server.engine = "hypercorn"; the engine "native" only supports HTTP/1.1 without TLS'
     assert (ended.exit_code, ended.out) == (2, "")
     assert ended.err.splitlines() == [
         f"sluice: {place.config}: server.tls_cert: {wanted}",
@@ -50,7 +50,7 @@ def test_the_check_and_the_start_refuse_settings_that_do_not_fit(place: Place) -
     place.configure(server={**files.settings, "tls_key": ""})
     for command in ("check", "serve"):
         said = place.operate(command).refused(2)
-        assert said.startswith(f"{place.config}: server.tls_key: must be set with server.tls_cert")
+        assert said.startswith(f"{place.config}: server.tls_key: must be set together with server.tls_cert")
 
 
 def test_the_check_and_the_start_refuse_files_that_cannot_be_used(place: Place) -> None:
@@ -72,8 +72,8 @@ def test_an_expired_certificate_and_an_open_key_are_told_and_served(place: Place
     ended = place.operate("check")
     assert (ended.exit_code, ended.out) == (0, "the config is valid\n")
     expired, exposed = ended.err.splitlines()
-    assert expired.startswith("sluice: warning: server.tls_cert: the certificate has expired on ")
-    assert exposed.startswith(f"sluice: warning: server.tls_key: others may read {files.key} (mode 0644)")
+    assert expired.startswith("sluice: warning: server.tls_cert: the certificate expired on ")
+    assert exposed.startswith(f"sluice: warning: server.tls_key: other users can read {files.key} (mode 0644)")
     with place.serve("--sandbox") as node:
         told = [event["problem"] for event in node.logged("tls_doubtful", 2)]
         assert [f"sluice: warning: {problem}" for problem in told] == [expired, exposed]
@@ -106,7 +106,7 @@ def test_a_reload_takes_a_renewed_certificate_and_cuts_no_connection(place: Plac
         assert (serial(old), asked(old)) == (first, b"HTTP/1.1 200 ")
         files.key.write_bytes(b"half of a renewal")
         ended = place.operate("reload")
-        assert (ended.exit_code, "holds no private key in PEM form" in ended.err) == (1, True)
+        assert (ended.exit_code, "does not contain a private key in PEM format" in ended.err) == (1, True)
         with secured(node, files) as new:
             assert serial(new) == second
 

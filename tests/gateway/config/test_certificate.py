@@ -94,19 +94,22 @@ FLAWS: list[tuple[Callable[[Certified], object], list[str]]] = [
     (
         swap,
         [
-            "server.tls_cert: cert.pem holds no certificate in PEM form",
-            "server.tls_key: key.pem holds no private key in PEM form",
+            "server.tls_cert: cert.pem does not contain a certificate in PEM format",
+            "server.tls_key: key.pem does not contain a private key in PEM format",
         ],
     ),
     (
         lambda files: files.cert.write_bytes(ssl.PEM_cert_to_DER_cert(files.cert.read_text())),
-        ["server.tls_cert: cert.pem holds no certificate in PEM form"],
+        ["server.tls_cert: cert.pem does not contain a certificate in PEM format"],
     ),
-    (lambda files: files.key.write_bytes(b""), ["server.tls_key: key.pem holds no private key in PEM form"]),
+    (
+        lambda files: files.key.write_bytes(b""),
+        ["server.tls_key: key.pem does not contain a private key in PEM format"],
+    ),
     (
         encrypt_key,
         [
-            "server.tls_key: key.pem is encrypted; nobody is there to type its passphrase, so decrypt it: "
+            "server.tls_key: key.pem is encrypted, and a node cannot enter its passphrase; decrypt it: "
             "openssl pkey -in FILE -out FILE"
         ],
     ),
@@ -138,7 +141,7 @@ def test_a_certificate_out_of_its_time_is_a_doubt_and_no_flaw(tmp_path: Path) ->
     day = timedelta(days=1)
     files.issue(not_before=NOW - 3 * day, not_after=NOW - day)
     (line,) = doubts(files)
-    assert line.startswith(f"server.tls_cert: the certificate has expired on {(NOW - day).date()}T")
+    assert line.startswith(f"server.tls_cert: the certificate expired on {(NOW - day).date()}T")
     files.issue(not_before=NOW + day, not_after=NOW + 3 * day)
     (line,) = doubts(files)
     assert line.startswith(f"server.tls_cert: the certificate is not valid before {(NOW + day).date()}T")
@@ -149,7 +152,7 @@ def test_a_certificate_out_of_its_time_is_a_doubt_and_no_flaw(tmp_path: Path) ->
 def test_a_key_that_others_may_read_is_a_doubt(tmp_path: Path, mode: int) -> None:
     files = certified(tmp_path)
     files.key.chmod(mode)
-    said = f"server.tls_key: others may read key.pem (mode {mode:04o}); forbid it: chmod go= key.pem"
+    said = f"server.tls_key: other users can read key.pem (mode {mode:04o}); fix it: chmod go= key.pem"
     assert doubts(files) == [said]
     assert flaws(files) == []
 

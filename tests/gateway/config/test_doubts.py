@@ -59,9 +59,9 @@ def test_the_name_of_a_variable_does_not_look_like_a_secret(name: str) -> None:
 
 def test_credentials_that_a_platform_has_no_use_for_are_told() -> None:
     (told,) = doubts(with_platform("bluesky", token_env="TOKEN"), TOKEN="x")
-    assert told == "upstreams.bluesky.token_env is of no use: bluesky takes identifier_env and password_env"
+    assert told == "upstreams.bluesky.token_env has no effect: bluesky uses identifier_env and password_env"
     (told,) = doubts(with_platform("hackernews", key_env="KEY"), KEY="x")
-    assert told.endswith("hackernews takes no credentials")
+    assert told.endswith("hackernews uses no credentials")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
@@ -70,17 +70,17 @@ def test_wildcard_addresses_are_told(host: str) -> None:
     assert told.startswith("admin.host")
     public = ServerSettings(host=host)
     (told,) = doubts(Config(server=public))
-    assert told.startswith("server.base_url is not set: links name localhost")
+    assert told.startswith("server.base_url is not set: links point to localhost")
     assert doubts(Config(server=replace(public, base_url="https://api.example.com"))) == []
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (told,) = doubts(Config(store=StoreSettings(url=f"sqlite:///{tmp_path}/file/data/x.db")))
-    assert told == f"store.url: {tmp_path}/file is no folder"
+    assert told == f"store.url: {tmp_path}/file is not a folder"
     assert doubts(Config(store=StoreSettings(url=f"sqlite:///{tmp_path}/new/data/x.db"))) == []
     (told,) = doubts(Config(ledger=LedgerSettings(archive=f"{tmp_path}/file")))
-    assert told == f"ledger.archive: {tmp_path}/file is no folder"
+    assert told == f"ledger.archive: {tmp_path}/file is not a folder"
 
 
 def test_the_page_of_operators_names_every_platform_that_takes_credentials() -> None:

@@ -74,7 +74,7 @@ def test_processes_that_start_together_agree_on_one_secret(tmp_path):
 def test_a_file_that_others_can_open_is_refused(tmp_path, mode):
     load_secret({}, tmp_path)
     (tmp_path / "secret").chmod(mode)
-    with pytest.raises(SecretUnusable, match="others may read it"):
+    with pytest.raises(SecretUnusable, match="other users can read it"):
         load_secret({}, tmp_path)
 
 
@@ -91,7 +91,7 @@ def test_what_is_no_file_is_refused(tmp_path):
     with pytest.raises(SecretUnusable, match="Is a directory"):
         load_secret({}, tmp_path)
     (tmp_path / "file").touch()
-    with pytest.raises(SecretUnusable, match="set SLUICE_SECRET or make the folder usable"):
+    with pytest.raises(SecretUnusable, match="set SLUICE_SECRET or fix the folder"):
         load_secret({}, tmp_path / "file")
     (tmp_path / "pipe").mkdir()
     os.symlink("nowhere", tmp_path / "pipe" / "secret")
@@ -108,11 +108,11 @@ def test_a_secret_of_any_bytes_in_the_environment_is_taken(tmp_path):
 def test_a_secret_that_is_easily_guessed_is_refused_wherever_it_is_and_not_repeated(tmp_path, weak):
     with pytest.raises(SecretUnusable) as caught:
         doubt_of({"SLUICE_SECRET": weak}, tmp_path)
-    said = "SLUICE_SECRET: the secret is easily guessed; make one with: openssl rand -base64 32"
+    said = "SLUICE_SECRET: the secret is easy to guess; generate one with: openssl rand -base64 32"
     assert str(caught.value) == said
     (tmp_path / "secret").touch(0o600)
     (tmp_path / "secret").write_text(weak)
-    with pytest.raises(SecretUnusable, match="easily guessed"):
+    with pytest.raises(SecretUnusable, match="easy to guess"):
         doubt_of({}, tmp_path)
 
 
@@ -120,7 +120,7 @@ def test_a_doubtful_secret_is_taken_and_told_and_a_good_one_is_not(tmp_path):
     doubtful = {"SLUICE_SECRET": "lighthouse gravel tandem"}
     assert load_secret(doubtful, tmp_path) == load_secret(doubtful, tmp_path)
     assert doubt_of(doubtful, tmp_path) == (
-        "SLUICE_SECRET: the secret might be guessed; make one with: openssl rand -base64 32"
+        "SLUICE_SECRET: the secret could be guessed; generate one with: openssl rand -base64 32"
     )
     assert doubt_of({"SLUICE_SECRET": MASTER}, tmp_path) is None
 

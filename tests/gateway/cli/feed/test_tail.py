@@ -258,8 +258,8 @@ def test_a_410_is_told_and_read_on_from_the_oldest(place: Place) -> None:
         assert [query["cursor"] for query in feed.queries()] == ["cur_0", "oldest", "cur_7"]
     assert ids(lines) == ["evt_7"]
     assert said[0] == (
-        "sluice: events from 2026-10-01T00:00:00Z until 2026-10-22T00:00:00Z were removed by retention before they were read; "
-        "continuing at the oldest kept"
+        "sluice: events from 2026-10-01T00:00:00Z until 2026-10-22T00:00:00Z were removed by retention before "
+        "they were read; continuing at the oldest kept"
     )
 
 
@@ -332,7 +332,11 @@ def test_what_the_node_says_does_nothing_to_a_terminal(place: Place) -> None:
         (("--url", "ftp://node"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be a URL such as "),
         (("--url", "http://node:99999"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be a URL such"),
         (("--url", f"http://{KEY}@node"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be only the node"),
-        (("--url", f"http://node/?key={KEY}"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be only the node"),
+        (
+            ("--url", f"http://node/?key={KEY}"),
+            {"SLUICE_API_KEY": KEY},
+            "Invalid value for --url: must be only the node",
+        ),
         (("--from", "yesterday"), {"SLUICE_API_KEY": KEY}, "Invalid value for --from: must be oldest, now, a cursor"),
         (("--consumer", "A b"), {"SLUICE_API_KEY": KEY}, "Invalid value for --consumer: must be 1 to 64 characters"),
         (
@@ -340,7 +344,11 @@ def test_what_the_node_says_does_nothing_to_a_terminal(place: Place) -> None:
             {"SLUICE_API_KEY": KEY},
             "Invalid value for --from: must be oldest or",
         ),
-        (("--consumer", "c", "--cursor-file", "f"), {"SLUICE_API_KEY": KEY}, "Invalid value for --cursor-file: cannot be used"),
+        (
+            ("--consumer", "c", "--cursor-file", "f"),
+            {"SLUICE_API_KEY": KEY},
+            "Invalid value for --cursor-file: cannot be used",
+        ),
         (("--attempts", "-1"), {"SLUICE_API_KEY": KEY}, "Invalid value for '--attempts': "),
     ],
 )
