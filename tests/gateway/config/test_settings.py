@@ -263,6 +263,146 @@ WRONG_VALUES = [
         "[server]\ncors_origins = ['*', 'https://a.example/']",
         'server.cors_origins[1]: must be "*", or an origin such as https://app.example.com: only a scheme and a '
         "host",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "line"), WRONG_VALUES)
+def test_a_wrong_value_is_refused_with_what_it_must_be(tmp_path, text, line):
+    assert first_line(tmp_path, text) == line
+
+
+def test_a_secret_in_the_place_of_a_variables_name_is_not_repeated(tmp_path):
+    error = refusal(tmp_path, "[upstreams.github]\ntoken_env = 'ghp-s3cr3t/value'")
+    assert str(error).endswith("token_env: must be the name of an environment variable (never the secret itself)")
+    assert "s3cr3t" not in str(error)
+
+
+def test_credentials_in_a_refused_url_are_not_repeated(tmp_path):
+    for text in (
+        "[store]\nurl = 'postgresql://u:s3cr3t@h'",
+        "[state]\nurl = 'redys://u:s3cr3t@h'",
+        "[state]\nurl = 'redis://u:s3cr3t@h:x'",
+        "[server]\nbase_url = 'https://u:s3cr3t@h'",
+    ):
+        assert "s3cr3t" not in " ".join(refusal(tmp_path, text).lines())
+
+
+@pytest.mark.parametrize("key", ["server.base_url", "upstreams.egress"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "example.com",
+        "ftp://example.com",
+        "https://",
+        "/path",
+        "http://h:99999",
+        "http://[::1",
+        "http://h:0",
+        "http://u@h",
+        "http://h?q=1",
+        "http://h/#f",
+        "http://h/?",
+        "http://a b",
+        "http://h\\n",
+        "http://é.example",
+    ],
+)
+def test_an_address_that_is_no_plain_http_url_is_refused(tmp_path, key, url):
+    section, name = key.split(".")
+    line = first_line(tmp_path, f'[{section}]\n{name} = "{url}"')
+    assert line.startswith(f"{key}: must be an absolute http or https URL such as https://api.example.com")
+
+
+IN_THE_CLEAR = 'needs server.engine = "hypercorn"; the engine "native" only supports HTTP/1.1 without TLS'
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "engine = 'hypercorn'\ntls_cert = 'c.pem'",
+            ["server.tls_key: must be set together with server.tls_cert: the PEM file of the certificate's key"],
+        ),
+        (
+            "engine = 'hypercorn'\ntls_key = 'k.pem'",
+            ["server.tls_cert: must be set together with server.tls_key: the PEM file of the key's certificate"],
+        ),
+        (
+            "tls_cert = 'c.pem'\ntls_key = 'k.pem'",
+            [f"server.tls_cert: {IN_THE_CLEAR}", f"server.tls_key: {IN_THE_CLEAR}"],
+        ),
+    ],
+)
+def test_a_certificate_needs_its_key_and_the_engine_that_speaks_tls(tmp_path, text, lines):
+    assert [str(problem) for problem in refusal(tmp_path, f"[server]\n{text}").problems] == lines
+
+
+def test_only_a_node_looks_at_the_files_of_its_certificate(tmp_path):
+    text = "[server]\nengine = 'hypercorn'\ntls_cert = 'absent.pem'\ntls_key = 'absent.pem'"
+    assert load(tmp_path, text).server.tls_cert == "absent.pem"
+    with pytest.raises(ConfigError) as refused:
+        load_config(tmp_path / "config.toml", {}, PLATFORMS, to_serve=True)
+    assert [problem.key_path for problem in refused.value.problems] == ["server.tls_cert", "server.tls_key"]
+
+
+def test_with_a_certificate_the_address_is_one_of_https():
+    plain = ServerSettings(host="::1")
+    tls = ServerSettings(host="::1", engine="hypercorn", tls_cert="c.pem", tls_key="k.pem")
+    assert (plain.public_url(80), plain.listening_url(80)) == ("http://[::1]:80", "http://[::1]:80")
+    assert (tls.public_url(443), tls.listening_url(443)) == ("https://[::1]:443", "https://[::1]:443")
+    named = ServerSettings(base_url="https://api.example.com/", tls_cert="c.pem", tls_key="k.pem")
+    assert named.public_url(443) == "https://api.example.com"
+
+
+POSTGRESQL, REDIS = "postgresql://sluice@db.internal/sluice", "redis://state.internal:6379"
+
+
+def shared(workers, store, state):
+    return f"[server]\nworkers = {workers}\n[store]\nurl = '{store}'\n[state]\nurl = '{state}'\n"
+
+
+def test_several_workers_need_a_store_and_a_state_that_they_can_share(tmp_path):
+    lines = [str(problem) for problem in refusal(tmp_path, "[server]\nworkers = 3").problems]
+    assert lines == [
+        "store.url: server.workers = 3 needs PostgreSQL; set it to postgresql://user@host:5432/database",
+        "state.url: server.workers = 3 needs Redis; set it to redis://host:6379",
+    ]
+    assert first_line(tmp_path, shared(2, POSTGRESQL, "memory:")).startswith("state.url: server.workers = 2 needs")
+    assert first_line(tmp_path, shared(2, "sqlite:///x.db", REDIS)).startswith("store.url: server.workers = 2 needs")
+
+
+@pytest.mark.parametrize("workers", [1, 256])
+@pytest.mark.parametrize(
+    "store",
+    [
+        POSTGRESQL,
+        "postgres://u:p@10.0.0.1:5433/d?sslmode=verify-full",
+        "postgresql://one:5432,two:5432/d?target_session_attrs=read-write",
+        "postgresql:///d?host=/run/postgresql",
+    ],
+)
+@pytest.mark.parametrize(
+    "state",
+    [
+        REDIS,
+        "redis://:p@h/2",
+        "rediss://u:p@h:6380/0",
+        "redis+cluster://a:7000,b:7000",
+        "rediss+cluster://a:7000",
+        "redis+sentinel://a:26379,b:26379/main",
+    ],
+)
+def test_a_shared_store_and_state_serve_any_number_of_workers(tmp_path, workers, store, state):
+    config = load(tmp_path, shared(workers, store, state))
+    assert (config.server.workers, config.store.url, config.state.url) == (workers, store, state)
+    assert config.store.data_dir == Path("data")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
         "disk:",
         "redis:",
         "redis://",
@@ -292,9 +432,8 @@ def test_several_servers_that_are_no_cluster_are_refused_with_what_to_write(tmp_
 @pytest.mark.parametrize("url", ["redis://h h", "redis://:p#s@h", "redis://:pä@h"])
 def test_a_state_with_characters_that_have_to_be_escaped_is_refused(tmp_path, url):
     line = first_line(tmp_path, f"[state]\nurl = '{url}'")
-    assert (
-        line
-        == "state.url: must contain only visible ASCII characters without #; "
+    assert line == (
+        "state.url: must contain only visible ASCII characters without #; "
         "percent-encode others in a password, such as %23"
     )
 
