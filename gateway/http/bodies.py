@@ -106,7 +106,7 @@ def _refuse_repeated(body: bytes, sent: object) -> None:
         return
     if len(body) <= _NAMED_BYTES_MAX:
         json.loads(body, object_pairs_hook=_refuse_repeated_name, parse_int=str)  # `str` accepts any length
-    raise InvalidParam("body", "contains an object with a repeated name")
+    raise InvalidParam("body", "contains an object in which a name appears twice")
 
 
 def _escaped_colons(body: bytes) -> int:

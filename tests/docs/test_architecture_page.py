@@ -92,21 +92,21 @@ def _names_of(node: ast.AST, own: dict[str, list[Function]], within: frozenset[s
             yield from _names_of(function, own, within | {name})
 
 
-def test_every_room_is_a_folder_and_every_folder_is_a_room() -> None:
+def test_rooms_match_folders() -> None:
     folders = {name.replace(".", "/") for name, module in modules().items() if module.is_package}
     a_platforms = {folder for folder in folders if folder.startswith(("upstreams/platforms/", "upstreams/sandbox/"))}
     assert sorted(ROOMS) == sorted(folders - a_platforms - {"gateway"})
 
 
-def test_there_are_three_pictures() -> None:
+def test_page_has_three_diagrams() -> None:
     assert len(PICTURES) == 3
 
 
-def test_every_line_names_something_that_exists() -> None:
+def test_every_line_names_existing_code() -> None:
     assert [line.name for line in LINES if definition(line.name) is None] == []
 
 
-def test_every_other_name_of_code_on_the_page_exists() -> None:
+def test_every_other_code_name_exists() -> None:
     """A path is a file or folder; `Class.method` is of a class in one of the pictures."""
     shown = {line.name for line in LINES}
     classes = {name.rpartition(".")[0] for name in shown}
@@ -125,7 +125,7 @@ def test_every_other_name_of_code_on_the_page_exists() -> None:
 
 
 @of_each_arrow
-def test_a_caller_imports_what_it_calls_or_knows_it_by_the_name_that_the_page_says(arrow: Shown) -> None:
+def test_callers_import_what_they_call(arrow: Shown) -> None:
     assert arrow.caller is not None
     caller, callee = module_of(arrow.caller), module_of(arrow.name)
     if arrow.by is None:
@@ -136,7 +136,7 @@ def test_a_caller_imports_what_it_calls_or_knows_it_by_the_name_that_the_page_sa
 
 
 @of_each_arrow
-def test_a_caller_calls_it(arrow: Shown) -> None:
+def test_callers_call_what_the_diagram_says(arrow: Shown) -> None:
     assert arrow.caller is not None
     last = arrow.name.rpartition(".")[2]
     assert {plain(last), plain(arrow.by or last)} & {plain(named.name) for named in walk_through(arrow.caller)}
@@ -147,7 +147,7 @@ def plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def test_calls_of_one_caller_stand_in_their_order() -> None:
+def test_calls_of_a_caller_are_in_order() -> None:
     """Goal: the real order. Method: of two neighbours, the second is named after the first, if only once of many."""
     wrong = []
     for picture in PICTURES:

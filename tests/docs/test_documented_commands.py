@@ -82,7 +82,7 @@ def perform(words: Sequence[str], ids: Mapping[str, str], place: Place) -> Ended
 
 
 @pytest.mark.parametrize("block", [block for _name, block in RUN], ids=[name for name, _block in RUN])
-def test_a_documented_command_does_what_it_says(block: Block, home: tuple[Place, Served]) -> None:
+def test_documented_command_prints_documented_output(block: Block, home: tuple[Place, Served]) -> None:
     place, node = home
     ids = new_ids(place, node)
     for words in (one.words for one in commands(block.text)):
@@ -91,7 +91,7 @@ def test_a_documented_command_does_what_it_says(block: Block, home: tuple[Place,
             assert (ended.exit_code, ended.err) == (0, ""), (words, ended)
 
 
-def test_a_documented_refusal_is_what_the_command_prints(tmp_path: Path) -> None:
+def test_documented_error_matches_command_output(tmp_path: Path) -> None:
     (command,) = commands(REFUSED.text)
     with open_commands() as runner:
         place = Place(tmp_path, runner)
@@ -99,5 +99,5 @@ def test_a_documented_refusal_is_what_the_command_prints(tmp_path: Path) -> None
         assert place.run(*command.words[1:]) == Ended(2, "", REFUSED.output)
 
 
-def test_the_tests_that_run_the_others_are_there() -> None:
+def test_tests_of_other_commands_exist() -> None:
     assert [file for file in RUN_BY.values() if not (PROJECT / file).is_file()] == []

@@ -67,7 +67,7 @@ def printed(block: Block, node: Node) -> str:
     return perform(read_call(command.words), node).body.decode()
 
 
-def test_the_example_of_credits_is_what_a_new_account_sees(tmp_path: Path) -> None:
+def test_credits_example_matches_new_account(tmp_path: Path) -> None:
     """Goal: each number of the page is true. Method: its calls, in their order, as a new account."""
     blocks = [block for block in shell_blocks(MONEY) if block.output]
     rows = re.findall(r"^\| ([\w ]+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", MONEY.read_text(), re.M)
@@ -84,19 +84,19 @@ def test_the_example_of_credits_is_what_a_new_account_sees(tmp_path: Path) -> No
     assert [entry["amount"] for entry in ledger] == moved
 
 
-def test_the_quickstart_s_answer_is_what_its_call_gets(first: tuple[Node, str]) -> None:
+def test_quickstart_response_matches_its_call(first: tuple[Node, str]) -> None:
     (text,) = re.findall(r"^```json\n(.*?)^```$", QUICKSTART.read_text(), re.M | re.S)
     assert {**orjson.loads(first[1]), "request_id": "req_..."} == orjson.loads(text)
 
 
 @of_each_language
-def test_the_quickstart_s_first_call_prints_what_it_cost(language: str, node: Node) -> None:
+def test_quickstart_first_call_prints_its_cost(language: str, node: Node) -> None:
     done = run(language, CALL, node.url, node.key)
     assert re.fullmatch(r"17297 followers, [01] credit used\n", done.stdout), done.stderr
 
 
 @of_each_language
-def test_the_quickstart_s_loop_reads_a_list_to_its_end(language: str, node: Node) -> None:
+def test_quickstart_loop_reads_list_to_the_end(language: str, node: Node) -> None:
     done = run(language, LIST, node.url, node.key)
     names = done.stdout.splitlines()
     assert len(names) == len(set(names)) > 40, done.stderr
@@ -116,7 +116,7 @@ FINAL = {
 
 
 @of_each_language
-def test_the_quickstart_s_client_repeats_what_is_worth_it_under_one_key(language: str) -> None:
+def test_quickstart_client_retries_under_one_key(language: str) -> None:
     steps = [refusal(status, code, headers={"retry-after": "0"}) for status, code in RETRIED.items()]
     with open_scripted_feed(*steps, FOUND) as feed:
         done = run(language, CLIENT, feed.url, "sl_scripted")
@@ -127,7 +127,7 @@ def test_the_quickstart_s_client_repeats_what_is_worth_it_under_one_key(language
 
 @pytest.mark.parametrize("status", FINAL)
 @of_each_language
-def test_the_quickstart_s_client_gives_up_what_is_final(status: int, language: str) -> None:
+def test_quickstart_client_does_not_retry_final_errors(status: int, language: str) -> None:
     refused = refusal(status, FINAL[status])
     with open_scripted_feed(Step(status, {**refused.body, "request_id": "req_1"}), FOUND) as feed:
         done = run(language, CLIENT, feed.url, "sl_scripted")

@@ -12,5 +12,5 @@ _PATH = re.compile(rf"`((?:{'|'.join((*PACKAGES, 'tests', 'docs'))})/[\w./-]+)`"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(PROJECT)) for page in PAGES])
-def test_the_paths_of_a_page_exist(page: Path) -> None:
+def test_documented_paths_exist(page: Path) -> None:
     assert [path for path in _PATH.findall(page.read_text()) if not (PROJECT / path).exists()] == []

@@ -47,7 +47,7 @@ def lesson() -> dict[str, Any]:
     return names
 
 
-def test_the_tables_parameters_and_endpoints_of_the_lesson_are_made() -> None:
+def test_lesson_tables_parameters_and_endpoints_work() -> None:
     names = lesson()
     assert [one.resource for one in names["MADE"]] == ["profile", "question", "hashtag", "search/users"]
     assert names["HANDLE"].canonical("https://github.com/Octocat") == "octocat"
@@ -59,7 +59,7 @@ def test_the_tables_parameters_and_endpoints_of_the_lesson_are_made() -> None:
     assert (names["REST"].left, names["PACE"].cost("/search/x")) == ("x-ratelimit-remaining", 100)
 
 
-def test_the_read_by_hand_makes_its_two_calls() -> None:
+def test_lesson_custom_read_makes_two_calls() -> None:
     by_hand = lesson()["BY_HAND"]
     assert [param.name for param in by_hand.params] == ["handle", "limit"]
     steps = by_hand.read(Args({"handle": "ada", "limit": 5}))

@@ -15,7 +15,7 @@ CREDITS = 1_000
 """As in a demo."""
 
 
-def test_its_transcript_is_what_a_node_answers(tmp_path: Path) -> None:
+def test_readme_transcript_matches_node(tmp_path: Path) -> None:
     calls = [block for block in shell_blocks(README) if block.text.startswith("curl")]
     assert len(calls) == 2
     with open_commands() as runner:

@@ -25,7 +25,7 @@ def read_line(process: Process) -> str:
     return process.popen.stdout.readline().decode()
 
 
-async def test_its_walk_shows_changes_an_alert_and_a_delivery(tmp_path: Path) -> None:
+async def test_walkthrough_shows_changes_alert_and_delivery(tmp_path: Path) -> None:
     blocks = list(shell_blocks(PAGE))
     posted = [one for block in blocks for one in commands(block.text) if "-d" in one.words]
     (made,) = (one for one in posted if any(word.endswith("/v1/monitors") for word in one.words))

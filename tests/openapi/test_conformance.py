@@ -10,7 +10,7 @@ from tests.openapi.conformance import run_schemathesis
 from tests.openapi.described_node import open_described_node
 
 
-def test_a_node_answers_as_its_document_says_and_each_example_with_a_success(tmp_path: Path) -> None:
+def test_node_conforms_to_its_document_and_examples_succeed(tmp_path: Path) -> None:
     """Goal: no status, type, header or body that the document has not, and no 500. Method: Schemathesis, briefly."""
     with open_described_node(tmp_path) as node:
         found = run_schemathesis(node, tmp_path, phases=("examples", "fuzzing"), examples=2, seed=1)

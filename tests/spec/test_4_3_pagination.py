@@ -48,7 +48,7 @@ async def walk(node: OpenNode, row: Row, **params: object) -> list[dict[str, Any
 
 
 @every_list
-async def test_a_walk_ends_and_shows_everything_once(row: Row, tmp_path: Path) -> None:
+async def test_walk_ends_and_returns_everything_once(row: Row, tmp_path: Path) -> None:
     """Rules 1 to 4 and 7."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         pages = await walk(node, row, **({"limit": 7} if has_limit(row) else {}))
@@ -81,7 +81,7 @@ def assert_page(page: dict[str, Any], *, limit: int | None) -> None:
 
 
 @every_list
-async def test_what_is_no_cursor_of_ours_is_refused_for_free(row: Row, tmp_path: Path) -> None:
+async def test_foreign_cursor_is_rejected_for_free(row: Row, tmp_path: Path) -> None:
     """Rules 5 and 6."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         first = (await node.get(row.target())).json
@@ -108,7 +108,7 @@ async def assert_cursor_refused(node: OpenNode, target: str) -> None:
     await assert_free(node, answer)
 
 
-async def test_a_cursor_belongs_to_its_endpoint_and_parameters(tmp_path: Path) -> None:
+async def test_cursor_is_bound_to_endpoint_and_parameters(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         first = await node.get("/v1/github/search?query=trio&limit=3")
         cursor = first.json["pagination"]["next_cursor"]
@@ -125,14 +125,14 @@ async def test_a_cursor_belongs_to_its_endpoint_and_parameters(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("sent", "mapped"), [(1, 1), (3, 3), (100, 100), (101, 100), (9999, 100)])
-async def test_a_limit_is_the_page_size_capped_at_the_upstreams_maximum(sent: int, mapped: int, tmp_path: Path) -> None:
+async def test_limit_is_page_size_capped_at_upstream_maximum(sent: int, mapped: int, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(f"/v1/github/search?query=trio&limit={sent}")
         assert answer.json["pagination"]["page_size"] <= mapped
         assert f"per_page={mapped}" in node.upstream.requests[0].split("?")[1].split("&")
 
 
-async def test_an_empty_page_and_a_total_are_no_stop_signal(tmp_path: Path) -> None:
+async def test_empty_page_and_total_are_not_stop_signals(tmp_path: Path) -> None:
     """Rule 3: only `has_more` is, whatever the upstream's own count says."""
     async with open_test_node(tmp_path) as node:
         for total in (0, 1):
@@ -147,7 +147,7 @@ async def test_an_empty_page_and_a_total_are_no_stop_signal(tmp_path: Path) -> N
 
 
 @every_list
-async def test_the_guide_says_which_of_the_two_a_limit_is(row: Row, tmp_path: Path) -> None:
+async def test_guide_says_which_meaning_limit_has(row: Row, tmp_path: Path) -> None:
     """Rule 7: an endpoint whose guide shows none has none."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         guide = (await node.get(f"/v1/utility/endpoint?id={row.id}")).json["data"]
@@ -162,7 +162,7 @@ async def test_the_guide_says_which_of_the_two_a_limit_is(row: Row, tmp_path: Pa
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.endpoint.collect is not None], ids=lambda row: row.id)
-async def test_a_limit_may_be_a_number_to_collect_and_each_page_is_billed(row: Row, tmp_path: Path) -> None:
+async def test_limit_may_collect_items_and_each_page_is_billed(row: Row, tmp_path: Path) -> None:
     """Rule 7: pages are walked until there are as many unique items, and what was reserved beyond them comes back."""
     async with open_test_node(tmp_path) as node:
         pages = node.upstream.script = LongList(rows=700)
@@ -188,9 +188,7 @@ STALE = {
 
 
 @pytest.mark.parametrize(("target", "refusal"), STALE.values(), ids=STALE.keys())
-async def test_a_cursor_that_the_upstream_no_longer_knows_costs_nothing(
-    target: str, refusal: Told, tmp_path: Path
-) -> None:
+async def test_cursor_unknown_to_upstream_is_free(target: str, refusal: Told, tmp_path: Path) -> None:
     """Rule 6 and decisions 10: 502, as often as it is sent; without the cursor the list begins anew."""
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
         cursor = (await node.get(target)).json["pagination"]["next_cursor"]
@@ -204,7 +202,7 @@ async def test_a_cursor_that_the_upstream_no_longer_knows_costs_nothing(
         assert await node.money() == (99_998, 0)
 
 
-async def test_transactions_are_paged_by_the_same_contract(tmp_path: Path) -> None:
+async def test_transactions_follow_the_same_pagination_contract(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for number in range(7):
             assert (await node.get(f"/v1/github/profile?handle=user{number}")).status == 200

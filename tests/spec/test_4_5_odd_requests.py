@@ -61,7 +61,7 @@ def changed(body: Any, rng: Random) -> Any:
     return copy
 
 
-async def test_no_id_or_query_is_an_internal_error(tmp_path: Path) -> None:
+async def test_no_id_or_query_causes_an_internal_error(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **PATIENT) as node:
         id_ = await made(node, TRACKED)
         for value in map(quoted, (*NASTY, *INSTANTS)):
@@ -80,7 +80,7 @@ async def test_no_id_or_query_is_an_internal_error(tmp_path: Path) -> None:
         assert node.log_events("request_failed") == []
 
 
-async def test_no_body_is_an_internal_error(tmp_path: Path) -> None:
+async def test_no_body_causes_an_internal_error(tmp_path: Path) -> None:
     """Method: bodies that are right but for one place, from a seed."""
     rng = Random(7)
     async with open_test_node(tmp_path, **PATIENT) as node:

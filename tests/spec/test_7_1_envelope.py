@@ -42,7 +42,7 @@ def assert_has_id(answer: Answered) -> str:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_every_answer_has_an_id_of_its_own(engine: str, tmp_path: Path) -> None:
+async def test_every_response_has_its_own_id(engine: str, tmp_path: Path) -> None:
     """With a key and without, every path and method, also what stands beside the API."""
     async with open_test_node(tmp_path, server={"port": 0, "drain_s": 1, "engine": engine}) as node:
         ways = product(TARGETS, ("GET", "HEAD", "POST", "OPTIONS"), ("", None))
@@ -50,7 +50,7 @@ async def test_every_answer_has_an_id_of_its_own(engine: str, tmp_path: Path) ->
         assert len(set(ids)) == len(ids)
 
 
-async def test_an_error_tells_the_balance_of_whoever_asks(tmp_path: Path) -> None:
+async def test_error_contains_balance_of_the_caller(tmp_path: Path) -> None:
     """`credits_remaining` and its header agree on every refusal of a known account, and are of this moment."""
     async with open_test_node(tmp_path, credits=10) as node:
         for number, (method, target, status) in enumerate(REFUSED):

@@ -63,7 +63,7 @@ STATUSES = {200, 400, 401, 404, 405, 414, 431}
 
 
 @every_endpoint
-async def test_no_value_of_a_parameter_is_an_internal_error(
+async def test_no_parameter_value_causes_an_internal_error(
     row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Method: every free text and address with nasty values, at any pace; the others as in the example."""
@@ -156,7 +156,7 @@ HEADERS = (
 )
 
 
-async def test_no_target_and_no_header_is_an_internal_error(tmp_path: Path) -> None:
+async def test_no_target_or_header_causes_an_internal_error(tmp_path: Path) -> None:
     """Method: random requests of pieces that mean something; the seed is fixed, so that a failure comes again."""
     async with open_test_node(tmp_path, **PATIENT) as node:
         rng = Random(20_240_131)

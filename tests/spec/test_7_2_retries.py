@@ -134,12 +134,12 @@ PASSING = {
 }
 
 
-def test_every_retryable_code_has_a_retry_that_succeeds() -> None:
+def test_every_retryable_code_has_a_succeeding_retry() -> None:
     assert {one.code for one in PASSING.values()} == {code.name for code in CODES.values() if code.retryable}
 
 
 @pytest.mark.parametrize("passing", PASSING.values(), ids=PASSING.keys())
-async def test_a_retry_succeeds_after_its_time_and_is_billed_once(passing: Passing, tmp_path: Path) -> None:
+async def test_retry_after_its_time_succeeds_and_is_billed_once(passing: Passing, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(FRAIL,), **passing.tables) as node:
         refused = await passing.ask(node)
         assert_refused(refused, passing.code, CODES[passing.code].status)
@@ -157,14 +157,14 @@ async def test_a_retry_succeeds_after_its_time_and_is_billed_once(passing: Passi
 FINAL = {name: scene for name, scene in SCENES.items() if not scene.is_passing}
 
 
-def test_what_is_final_is_what_the_table_calls_so() -> None:
+def test_final_codes_match_the_table() -> None:
     """7.2: of the retryable codes only a 503 without `Retry-After` is permanent, a withdrawn endpoint's."""
     assert {scene.code for scene in FINAL.values() if CODES[scene.code].retryable} == {"SERVICE_UNAVAILABLE"}
     assert all(CODES[scene.code].retryable for scene in SCENES.values() if scene.is_passing)
 
 
 @pytest.mark.parametrize("scene", FINAL.values(), ids=FINAL.keys())
-async def test_a_final_refusal_stays_the_same_and_free(scene: Scene, tmp_path: Path) -> None:
+async def test_final_error_stays_the_same_and_free(scene: Scene, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=scene.credits, platforms=(ODD,), **scene.tables) as node:
         sent = remembered(node.client)
         first = await scene.ask(node)

@@ -30,7 +30,7 @@ def write_lock(folder: Path) -> Iterator[None]:
         yield
 
 
-async def test_while_another_program_holds_the_database_only_what_must_be_written_is_refused(tmp_path: Path) -> None:
+async def test_locked_database_rejects_only_writes(tmp_path: Path) -> None:
     """A claim with its charge waits for the store first; what needs no write is served meanwhile."""
     async with open_test_node(tmp_path, credits=10) as node:
         assert (await node.get(CACHED)).status == 200

@@ -161,7 +161,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES.keys())
-async def test_a_failure_names_its_parameter_and_the_way_on_and_is_free(failure: Failure, tmp_path: Path) -> None:
+async def test_failure_names_parameter_and_next_step_and_is_free(failure: Failure, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 5)
         await page(node, "consumer=one&types=key.*&limit=3")
@@ -182,7 +182,7 @@ async def test_a_failure_names_its_parameter_and_the_way_on_and_is_free(failure:
         assert (subjects(left), left["data"]["unread"]) == (["key_0", "key_1", "key_2"], 5), "nothing has moved"
 
 
-async def test_a_cursor_older_than_retention_is_a_410_that_says_what_was_missed(tmp_path: Path) -> None:
+async def test_expired_cursor_is_a_410_with_missed_span(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 5)
         items = (await page(node))["data"]["items"]
@@ -207,7 +207,7 @@ async def test_a_cursor_older_than_retention_is_a_410_that_says_what_was_missed(
         assert subjects(await page(node, "cursor=oldest")) == ["key_3", "key_4"]
 
 
-async def test_an_event_that_is_not_kept_is_a_400_with_where_the_log_begins(tmp_path: Path) -> None:
+async def test_removed_event_is_a_400_with_start_of_log(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 5)
         items = (await page(node))["data"]["items"]
@@ -222,7 +222,7 @@ async def test_an_event_that_is_not_kept_is_a_400_with_where_the_log_begins(tmp_
         assert subjects(await page(node, f"cursor={items[3]['id']}")) == ["key_4"]
 
 
-async def test_a_cursor_beyond_the_log_is_a_400_with_where_it_begins(tmp_path: Path) -> None:
+async def test_cursor_beyond_the_log_is_a_400_with_its_start(tmp_path: Path) -> None:
     """As after a restore of an older copy of the database."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
@@ -257,7 +257,7 @@ class Away:
     [get(""), get("cursor=now"), get("consumer=one"), get("wait_s=25&cursor=now"), acking({"cursor": "oldest"})],
     ids=["a page", "a position", "a consumer's page", "a long-poll", "an acknowledgement"],
 )
-async def test_a_store_that_is_away_is_a_503_with_when_to_come_again(ask: Ask, tmp_path: Path) -> None:
+async def test_unavailable_store_is_a_503_with_retry_after(ask: Ask, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await page(node, "consumer=one")
         readers = node.node.feed.readers

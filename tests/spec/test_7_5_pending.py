@@ -106,7 +106,7 @@ def assert_made_up_for(node: Served, key: str, pending: dict[str, Failing]) -> N
     assert (balance["balance"], balance["held"]) == (BALANCE, 0)
 
 
-def test_refunds_that_did_not_commit_survive_the_death_of_their_node(place: Place) -> None:
+def test_uncommitted_refunds_survive_a_crash(place: Place) -> None:
     _, key = place.new_key(balance=BALANCE)
     for number in range(ROUNDS):
         pending = fail_and_kill(place, key["key"], number)
@@ -123,7 +123,7 @@ def test_refunds_that_did_not_commit_survive_the_death_of_their_node(place: Plac
             node.wait()
 
 
-def test_an_idempotency_key_whose_refund_was_pending_is_free_after_the_restart(place: Place) -> None:
+def test_idempotency_key_with_pending_refund_is_free_after_restart(place: Place) -> None:
     """While the first node lives the key is still taken; afterwards the same request is called and billed anew."""
     _, key = place.new_key(balance=BALANCE)
     claimed = Failing("/v1/github/profile?handle=broken", "UPSTREAM_ERROR", claimed=True)
@@ -140,7 +140,7 @@ def test_an_idempotency_key_whose_refund_was_pending_is_free_after_the_restart(p
         assert place.told("ledger", "verify")["ok"]
 
 
-def test_a_node_that_lives_makes_up_for_them_as_soon_as_the_store_takes_them(place: Place) -> None:
+def test_running_node_commits_pending_refunds_when_store_returns(place: Place) -> None:
     _, key = place.new_key(balance=BALANCE)
     with place.serve("--sandbox") as node:
         with refusing_refunds(place):

@@ -81,7 +81,7 @@ async def wrong(node: OpenNode, method: str, target: str, *headers: str) -> Answ
     return await raw_request(node.url, lines)
 
 
-async def test_the_ways_in_refuse_in_their_order_and_count_nothing(tmp_path: Path) -> None:
+async def test_entry_checks_reject_in_order_and_count_nothing(tmp_path: Path) -> None:
     """Steps 2 to 4: the key, the window, the lease. A slow request holds the lease and half of the window."""
     async with open_test_node(tmp_path, credits=0, **TIGHT) as node:
         rich = await node.new_account()
@@ -104,7 +104,7 @@ async def test_the_ways_in_refuse_in_their_order_and_count_nothing(tmp_path: Pat
         assert await node.gauge("sluice_lease_keys") == 0
 
 
-async def test_a_full_window_is_told_before_a_held_lease(tmp_path: Path) -> None:
+async def test_full_window_is_reported_before_concurrency(tmp_path: Path) -> None:
     limits = {"requests_per_minute": 1, "concurrent_requests": 1}
     async with open_test_node(tmp_path, limits=limits) as node, trio.open_nursery() as nursery:
         with node.upstream.holding():
@@ -113,7 +113,7 @@ async def test_a_full_window_is_told_before_a_held_lease(tmp_path: Path) -> None
             assert_refused(await node.get(FREE), "RATE_LIMITED", 429)
 
 
-async def test_the_path_the_body_and_the_parameters_refuse_in_their_order(tmp_path: Path) -> None:
+async def test_path_body_and_parameters_are_checked_in_order(tmp_path: Path) -> None:
     """Steps 5 and 6, each for the price of a place in the window: 404, 405, 413, 400, 503."""
     async with open_test_node(tmp_path, credits=0) as node:
         key = f"x-api-key: {node.key}"
@@ -135,7 +135,7 @@ async def test_the_path_the_body_and_the_parameters_refuse_in_their_order(tmp_pa
             assert "retry-after" not in answer.headers
 
 
-async def test_the_claim_refuses_before_the_cache_answers(tmp_path: Path) -> None:
+async def test_claim_is_checked_before_the_cache(tmp_path: Path) -> None:
     """Step 7: a key that stands for another request opens nothing, not even what is cached."""
     async with open_test_node(tmp_path) as node:
         other = "/v1/github/profile?handle=hubot"
@@ -146,7 +146,7 @@ async def test_the_claim_refuses_before_the_cache_answers(tmp_path: Path) -> Non
             assert_refused(answer, "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422)
 
 
-async def test_the_claim_the_charge_and_the_circuit_refuse_in_their_order(tmp_path: Path) -> None:
+async def test_claim_charge_and_circuit_are_checked_in_order(tmp_path: Path) -> None:
     """Steps 7, 9 and 10: 422, 402, 503; then step 8, for which none of them matters."""
     async with open_test_node(tmp_path, credits=2, **TRIPPED) as node:
         cached = "/v1/bluesky/profile?handle=ada.test"
@@ -167,7 +167,7 @@ async def test_the_claim_the_charge_and_the_circuit_refuse_in_their_order(tmp_pa
             assert (await node.get(cached)).json["cached"] is True
 
 
-async def test_what_is_refused_before_the_breaker_does_not_use_its_one_probe(tmp_path: Path) -> None:
+async def test_rejection_before_the_breaker_does_not_use_its_probe(tmp_path: Path) -> None:
     """A half-open circuit lets one call through: it is still there after a 400, a 402 and a 422."""
     tables = {**TRIPPED, "breaker": {"failures": 1, "open_s": 0.2}}
     async with open_test_node(tmp_path, **tables) as node:
@@ -185,7 +185,7 @@ async def test_what_is_refused_before_the_breaker_does_not_use_its_one_probe(tmp
         assert (await node.get(PROFILE)).status == 200
 
 
-async def test_an_answer_moves_what_it_should_and_gives_its_lease_back(tmp_path: Path) -> None:
+async def test_response_updates_counters_and_releases_its_lease(tmp_path: Path) -> None:
     """Steps 12 to 14: a success, a hit, a replay and a failure, by all counters."""
     async with open_test_node(tmp_path) as node:
         paid = {"window": 1, "charges": 1, "balance": -1, "key_used": 1, "upstream_calls": 1}

@@ -14,13 +14,13 @@ from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.web_parameters import DUE, REFERENCE, ROWS, Row, site
 
 
-def test_the_table_has_every_parameter_of_the_reference_and_no_other() -> None:
+def test_table_has_exactly_the_reference_parameters() -> None:
     assert {name: {row.param for row in ROWS if row.resource == name} for name in REFERENCE} == {
         name: set(params.split()) for name, params in REFERENCE.items()
     }
 
 
-async def test_each_parameter_works_or_is_refused_by_name_for_free(tmp_path: Path) -> None:
+async def test_each_parameter_works_or_is_rejected_by_name_for_free(tmp_path: Path) -> None:
     """The node has a SearXNG, and no browser, proxy or language model."""
     flaws = []
     async with open_test_node(tmp_path, web={"search": {"searxng_url": "http://search.test:8888/"}}) as node:

@@ -63,7 +63,7 @@ def _serve(listener: socket.socket, server: MailServer) -> None:
                 return
 
 
-async def test_an_invitation_is_mailed_by_the_configured_server(tmp_path: Path) -> None:
+async def test_invitation_is_mailed_by_configured_server(tmp_path: Path) -> None:
     with open_mail_server() as server:
         mail = {"smtp_url": server.url, "from": SENDER}
         async with open_test_node(tmp_path, mail=mail, environ={"SLUICE_SMTP_PASSWORD": "secret of mail"}) as node:
@@ -76,7 +76,7 @@ async def test_an_invitation_is_mailed_by_the_configured_server(tmp_path: Path) 
     assert "secret of mail" not in str(node.log.getvalue())
 
 
-async def test_a_link_that_was_not_mailed_is_told_with_why_and_can_be_used(tmp_path: Path) -> None:
+async def test_unmailed_link_is_returned_with_reason_and_works(tmp_path: Path) -> None:
     with open_mail_server() as server:
         server.refuses = True
         async with open_test_node(tmp_path, mail={"smtp_url": server.url, "from": SENDER}) as node:
@@ -86,7 +86,7 @@ async def test_a_link_that_was_not_mailed_is_told_with_why_and_can_be_used(tmp_p
             assert (await node.client.get(told["url"])).status_code == 200
 
 
-async def test_a_server_that_is_away_is_told(free_port: int) -> None:
+async def test_unreachable_mail_server_is_reported(free_port: int) -> None:
     with pytest.raises(MailFailed, match="rejected the message"):
         await Mailer(f"smtp://127.0.0.1:{free_port}", SENDER).send("ada@example.com", "Hello", "text")
 

@@ -17,7 +17,7 @@ STORIES = [f"https://news.ycombinator.com/item?id={8_863 + place}" for place in 
 UPSTREAM_CALL = b'sluice_upstream_in_flight{platform="hackernews",source="algolia"} 16'
 
 
-def test_a_node_that_is_killed_with_a_batch_under_way_refunds_it_at_the_next_start(place: Place) -> None:
+def test_batch_of_killed_node_is_refunded_at_next_start(place: Place) -> None:
     with place.sandbox(latency_s=30.0) as egress:
         place.configure(upstreams={"egress": egress})
         _, key = place.new_key()

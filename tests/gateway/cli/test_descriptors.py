@@ -31,7 +31,7 @@ def cpu_s(node: Served) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_without_descriptors_a_node_neither_spins_nor_dies_and_then_goes_on(place: Place) -> None:
+def test_node_survives_running_out_of_descriptors(place: Place) -> None:
     """Method: leave it a few descriptors, fill them with clients that stay, watch its CPU, let the clients go."""
     _, key = place.new_key()
     with place.serve("--sandbox") as node:

@@ -36,7 +36,7 @@ def answers_until_refused(node: Served, key: str) -> int:
 
 
 @pytest.mark.sqlite
-def test_a_file_that_may_not_grow_is_a_store_that_is_away_until_it_may(place: Place) -> None:
+def test_file_size_limit_makes_store_unavailable_until_raised(place: Place) -> None:
     """Method: the kernel's limit of a file's size, lowered and raised on the running node."""
     place.configure(limits={"requests_per_minute": 1_000_000})
     _, key = place.new_key(balance=100_000)
@@ -64,7 +64,7 @@ def fill(file: Path) -> None:
 
 @pytest.mark.sqlite
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_a_full_disk_is_a_store_that_is_away_until_there_is_room(place: Place) -> None:
+def test_full_disk_makes_store_unavailable_until_freed(place: Place) -> None:
     """Method: a disk of 8 MB, filled by somebody else."""
     place.configure(limits={"requests_per_minute": 1_000_000})
     _, key = place.new_key(balance=100_000)
@@ -86,7 +86,7 @@ def test_a_full_disk_is_a_store_that_is_away_until_there_is_room(place: Place) -
 
 @pytest.mark.sqlite
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_below_the_floor_nothing_is_charged_until_there_is_room_and_the_disk_is_never_full(place: Place) -> None:
+def test_disk_floor_stops_charging_and_disk_never_fills(place: Place) -> None:
     """Method: a disk of 8 MB, with a floor of 2 MB, which somebody else fills to half of that."""
     place.configure(limits={"requests_per_minute": 1_000_000}, store={"disk_floor_bytes": 2_000_000})
     _, key = place.new_key(balance=100_000)
@@ -112,7 +112,7 @@ def test_below_the_floor_nothing_is_charged_until_there_is_room_and_the_disk_is_
         node.stop()
 
 
-def test_a_reload_refuses_a_config_that_is_no_file_and_does_not_wait_for_it(place: Place) -> None:
+def test_reload_rejects_config_that_is_not_a_file_without_waiting(place: Place) -> None:
     """Method: a pipe without a writer, a device without an end, a file of a gigabyte, a folder, nothing at all."""
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
@@ -136,7 +136,7 @@ def test_a_reload_refuses_a_config_that_is_no_file_and_does_not_wait_for_it(plac
 
 @pytest.mark.sqlite
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_a_disk_that_is_gone_is_told_and_survived(place: Place) -> None:
+def test_lost_disk_is_reported_and_survived(place: Place) -> None:
     _, key = place.new_key()
     disk = place.database.parent
     with replace(place, program=("unshare", "-m", "sh", "-c", SMALL_DISK, str(disk), *SLUICE)).serve(
@@ -158,7 +158,7 @@ FULL_DISK = 'mount -t tmpfs -o size=64k none "$0" && (cat /dev/zero > "$0/filler
 
 @pytest.mark.sqlite
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_a_start_on_a_full_disk_is_refused_in_words(place: Place) -> None:
+def test_start_on_full_disk_is_rejected_with_message(place: Place) -> None:
     place.database.parent.mkdir()
     mounted = ("unshare", "-m", "sh", "-c", FULL_DISK, str(place.database.parent), *SLUICE)
     for environ in ({}, {"SLUICE_SECRET": "a secret of the tests 0123456789"}):
@@ -195,7 +195,7 @@ ODD_FILES = {
 
 @pytest.mark.sqlite
 @pytest.mark.parametrize("name", ["sluice.db", "sluice.db.lock", "secret"])
-def test_a_node_refuses_a_pipe_in_the_place_of_its_files(place: Place, name: str) -> None:
+def test_node_rejects_a_pipe_instead_of_its_files(place: Place, name: str) -> None:
     place.database.parent.mkdir(mode=0o700)
     os.mkfifo(place.database.with_name(name), 0o600)
     assert "not a regular file" in place.operate("serve").refused(1)
@@ -207,7 +207,7 @@ def test_a_node_refuses_a_pipe_in_the_place_of_its_files(place: Place, name: str
 
 @pytest.mark.sqlite
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277, 0o777], ids=oct)
-def test_what_a_node_makes_is_for_its_owner_only_under_any_umask(place: Place, umask: int) -> None:
+def test_created_files_are_private_under_any_umask(place: Place, umask: int) -> None:
     program = ("sh", "-c", f'umask {umask:o}; exec "$0" "$@"', *SLUICE)
     with replace(place, program=program).serve("--sandbox") as node:
         assert node.admin("/readyz").status == 200
@@ -218,7 +218,7 @@ def test_what_a_node_makes_is_for_its_owner_only_under_any_umask(place: Place, u
 
 
 @pytest.mark.sqlite
-def test_a_folder_that_others_may_enter_is_told_and_left_as_it_is_and_the_file_is_closed_to_them(place: Place) -> None:
+def test_exposed_folder_is_reported_and_database_file_made_private(place: Place) -> None:
     place.new_key()
     file, folder = place.database, place.database.parent
     folder.chmod(0o755)
@@ -236,7 +236,7 @@ def test_a_folder_that_others_may_enter_is_told_and_left_as_it_is_and_the_file_i
 
 
 @pytest.mark.sqlite
-def test_without_descriptors_a_running_node_reloads_later_and_bills_on(place: Place) -> None:
+def test_running_node_without_descriptors_reloads_later_and_keeps_billing(place: Place) -> None:
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
         assert node.get(BILLED.format("a"), key["key"]).status == 200
@@ -254,7 +254,7 @@ def test_without_descriptors_a_running_node_reloads_later_and_bills_on(place: Pl
 
 
 @pytest.mark.sqlite
-def test_a_start_without_descriptors_is_refused_in_words(place: Place) -> None:
+def test_start_without_descriptors_is_rejected_with_message(place: Place) -> None:
     program = ("sh", "-c", 'ulimit -n 12; exec "$0" "$@"', *SLUICE)
     command = [*program, "account", "list", "--config", str(place.config)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=place.folder)

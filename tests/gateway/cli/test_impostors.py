@@ -73,7 +73,7 @@ def stored(place: Place) -> list[list[tuple[object, ...]]]:
         return [other.run("SELECT id, balance FROM accounts ORDER BY id"), other.run("SELECT * FROM keys ORDER BY id")]
 
 
-def test_no_command_tells_an_impostor_a_secret_or_does_anything(place: Place) -> None:
+def test_commands_reveal_nothing_to_an_impostor(place: Place) -> None:
     account, made = place.new_key()
     before = stored(place)
     with impostor_at(place, lambda _data, _connection: AGREEING) as impostor:
@@ -90,7 +90,7 @@ def test_no_command_tells_an_impostor_a_secret_or_does_anything(place: Place) ->
 
 
 @pytest.mark.parametrize("how", ANSWERS)
-def test_whatever_an_impostor_answers_it_is_found_out(place: Place, how: str) -> None:
+def test_impostor_is_detected_whatever_it_answers(place: Place, how: str) -> None:
     account, _ = place.new_key()
     with impostor_at(place, ANSWERS[how]) as impostor:
         said = place.operate("credits", "grant", account, "5").refused(1)
@@ -98,7 +98,7 @@ def test_whatever_an_impostor_answers_it_is_found_out(place: Place, how: str) ->
     assert [row for row in stored(place)[0] if row == (account, 100)]
 
 
-def test_one_that_answers_byte_by_byte_for_ever_is_left_in_time(place: Place) -> None:
+def test_slow_impostor_is_abandoned_in_time(place: Place) -> None:
     account, _ = place.new_key()
     began_at = time.monotonic()
     with impostor_at(place, drip) as impostor:
@@ -115,7 +115,7 @@ def drip(_data: bytes, _connection: object) -> Iterator[bytes]:
         time.sleep(0.2)
 
 
-def test_a_relay_to_the_true_node_is_found_out(place: Place) -> None:
+def test_relay_to_the_real_node_is_detected(place: Place) -> None:
     """Method: the relay writes its address over the node's note; with a server it listens where the config says."""
     account, made = place.new_key()
     with place.serve("--sandbox") as node:

@@ -41,7 +41,7 @@ def export(place: Place, days: int = 9) -> list[object]:
     return [orjson.loads(line) for line in exported.out.splitlines()]
 
 
-def test_days_are_archived_proved_and_read_back(place: Place) -> None:
+def test_days_are_archived_verified_and_exported(place: Place) -> None:
     before = export(place)
     assert (len(before), len(export(place, days=1))) == (3 * 11 + 2, 13)
     assert place.told("ledger", "archive") == {"files": 3, "rows": len(before)}
@@ -57,7 +57,7 @@ def test_days_are_archived_proved_and_read_back(place: Place) -> None:
     assert place.told("ledger", "verify")["ok"]
 
 
-def test_a_running_node_proves_its_archive_and_finds_a_fault_in_an_index(place: Place) -> None:
+def test_running_node_verifies_archive_and_finds_index_fault(place: Place) -> None:
     place.told("ledger", "archive")
     with place.serve("--sandbox"):
         assert place.told("ledger", "verify", "--archives")["ok"]
@@ -71,7 +71,7 @@ def test_a_running_node_proves_its_archive_and_finds_a_fault_in_an_index(place: 
         assert place.told("ledger", "verify", "--archives")["ok"]
 
 
-def test_what_cannot_be_done_with_an_archive_is_refused(place: Place) -> None:
+def test_impossible_archive_operation_is_rejected(place: Place) -> None:
     place.told("ledger", "archive")
     place.configure()
     for arguments in (("archive",), ("verify", "--archives")):

@@ -92,7 +92,7 @@ def stop(node: Served) -> float:
 
 
 @pytest.mark.parametrize("kind", SINKS)
-def test_a_node_serves_counts_and_stops_whatever_its_log_takes(place: Place, kind: str) -> None:
+def test_node_serves_and_stops_with_any_log_sink(place: Place, kind: str) -> None:
     with place.sandbox() as egress, open_sink(kind, 2) as sink:
         _, key = place.new_key()
         with serving(place, sink, upstreams={"egress": egress}) as node:
@@ -105,7 +105,7 @@ def test_a_node_serves_counts_and_stops_whatever_its_log_takes(place: Place, kin
         assert place.told("account", "list")[0]["balance"] == 99
 
 
-def test_a_reload_of_the_level_is_obeyed_while_the_log_is_stalled(place: Place) -> None:
+def test_level_reload_works_while_log_is_stalled(place: Place) -> None:
     with open_sink("stalled", 2) as sink, serving(place, sink) as node:
         before = metric(node, "sluice_log_lines_waiting")  # what was said at the start
         flood(node, 3)
@@ -118,7 +118,7 @@ def test_a_reload_of_the_level_is_obeyed_while_the_log_is_stalled(place: Place) 
         assert stop(node) < LEAVES_S
 
 
-def test_a_log_that_is_read_again_tells_how_many_lines_are_missing_where_they_are(place: Place) -> None:
+def test_resumed_log_reports_missing_lines_in_place(place: Place) -> None:
     with open_sink("stalled", 2) as sink, serving(place, sink) as node:
         flood(node)
         dropped = metric(node, "sluice_log_lines_dropped_total")
@@ -153,7 +153,7 @@ class LineReader:
             self.lines += filter(None, lines)
 
 
-def test_a_second_signal_ends_a_node_at_once_though_its_log_is_stalled(place: Place) -> None:
+def test_second_signal_ends_node_with_stalled_log(place: Place) -> None:
     """Method: a request that waits for a slow upstream keeps the node from leaving by itself."""
     with (
         ThreadPoolExecutor(1) as threads,
@@ -172,7 +172,7 @@ def test_a_second_signal_ends_a_node_at_once_though_its_log_is_stalled(place: Pl
         assert isinstance(asking.exception(), ConnectionError | HTTPException)
 
 
-def test_a_start_that_is_refused_ends_though_its_log_is_stalled(place: Place) -> None:
+def test_rejected_start_ends_with_stalled_log(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, open_sink("stalled", 2) as sink:
         place.configure(server={"port": taken.getsockname()[1]})
         command = (*SLUICE, "serve", "--config", str(place.config))
@@ -181,13 +181,13 @@ def test_a_start_that_is_refused_ends_though_its_log_is_stalled(place: Place) ->
 
 
 @pytest.mark.parametrize("kind", SINKS)
-def test_a_node_starts_and_stops_though_nobody_hears_that_it_listens(place: Place, kind: str) -> None:
+def test_node_starts_and_stops_with_unread_stdout(place: Place, kind: str) -> None:
     with open_sink(kind, 1) as sink, serving(place, sink) as node:
         assert node.get("/v1/status").status == 200
         assert stop(node) < LEAVES_S
 
 
-def test_no_file_or_socket_of_a_node_takes_the_place_of_what_it_was_started_without(place: Place) -> None:
+def test_missing_standard_streams_are_not_replaced_by_files_or_sockets(place: Place) -> None:
     """Else its log would be written into them."""
     with (
         open_sink("closed", 0) as stdin,

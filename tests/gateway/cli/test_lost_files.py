@@ -97,7 +97,7 @@ FAULTS: dict[str, tuple[Callable[[Place, Served], None], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_lost_file_is_noticed_and_nothing_is_billed_any_more(place: Place, fault: str) -> None:
+def test_lost_database_is_noticed_and_billing_stops(place: Place, fault: str) -> None:
     _, key = place.new_key()
     back_up(place, "older.db")
     with place.serve("--sandbox") as node:
@@ -118,7 +118,7 @@ def test_a_lost_file_is_noticed_and_nothing_is_billed_any_more(place: Place, fau
         assert node.stop() == 0
 
 
-def test_the_first_request_after_a_removal_is_not_answered_as_billed(place: Place) -> None:
+def test_first_request_after_removal_is_not_billed(place: Place) -> None:
     """Method: many rounds, each with a request at once, sooner than anybody looks by the clock."""
     _, key = place.new_key(balance=1000)
     with place.serve("--sandbox") as node:
@@ -199,7 +199,7 @@ def move_the_folder_and_back(place: Place, node: Served) -> None:
     [remove_and_copy_back, remove_the_log, move_away_and_back, move_the_folder_and_back],
     ids=lambda f: f.__name__,
 )
-def test_what_was_answered_as_billed_is_in_the_ledger_after_a_loss_under_load(
+def test_billed_responses_are_in_the_ledger_after_loss_under_load(
     place: Place, lose: Callable[[Place, Served], None]
 ) -> None:
     """Method: clients that never pause, a loss in the middle, the repair, a kill, and a look at every answer."""
@@ -221,7 +221,7 @@ def test_what_was_answered_as_billed_is_in_the_ledger_after_a_loss_under_load(
     assert len(answered) > 20 * ROUNDS
 
 
-def test_a_file_that_was_overwritten_is_not_mixed_with_its_old_log(place: Place) -> None:
+def test_overwritten_database_is_not_mixed_with_old_log(place: Place) -> None:
     """The node neither writes its log into the other contents when it stops, nor starts while it lies beside them."""
     _, key = place.new_key()
     older = back_up(place, "older.db")
@@ -242,7 +242,7 @@ def test_a_file_that_was_overwritten_is_not_mixed_with_its_old_log(place: Place)
 
 
 @pytest.mark.parametrize("hidden", [False, True], ids=["rm data/*", "and the hidden files"])
-def test_an_emptied_folder_that_had_a_store_is_not_begun_anew_silently(place: Place, hidden: bool) -> None:
+def test_emptied_data_folder_is_not_silently_recreated(place: Place, hidden: bool) -> None:
     place.new_key()
     folder = place.database.parent
     for file in folder.iterdir():
@@ -259,7 +259,7 @@ def test_an_emptied_folder_that_had_a_store_is_not_begun_anew_silently(place: Pl
     assert place.told("account", "list") == []
 
 
-def test_a_folder_that_has_no_attributes_is_known_by_its_hidden_file(place: Place) -> None:
+def test_folder_without_extended_attributes_uses_hidden_file(place: Place) -> None:
     place.new_key()
     with suppress(OSError):
         os.removexattr(place.database.parent, "user.sluice.made.sluice.db")
@@ -267,7 +267,7 @@ def test_a_folder_that_has_no_attributes_is_known_by_its_hidden_file(place: Plac
     assert "there was a store" in place.operate("serve").refused(1)
 
 
-def test_outside_tools_read_while_the_node_runs_and_leave_it_as_it_is(place: Place) -> None:
+def test_external_readers_do_not_disturb_running_node(place: Place) -> None:
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
         for number in range(3):
@@ -282,7 +282,7 @@ def test_outside_tools_read_while_the_node_runs_and_leave_it_as_it_is(place: Pla
         assert place.database.with_name("sluice.db-wal").exists()
 
 
-def test_a_file_that_is_cut_off_under_readers_does_not_end_the_node(place: Place) -> None:
+def test_truncated_database_does_not_end_the_node(place: Place) -> None:
     """Method: clients read the ledger from the file without a pause, and a copy begins by emptying it, as `cp` does."""
     _, key = place.new_key()
     place.configure(limits={"requests_per_minute": 1_000_000})

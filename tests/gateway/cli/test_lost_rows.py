@@ -38,7 +38,7 @@ def lose_open_charges(store: Outsider) -> None:
 
 
 @pytest.mark.critical
-def test_node_outlives_the_loss_of_an_open_charge(place: Place) -> None:
+def test_node_survives_loss_of_an_open_charge(place: Place) -> None:
     with place.sandbox(latency_s=1.5) as egress, ThreadPoolExecutor() as threads:
         place.configure(upstreams={"egress": egress})
         _account, key = place.new_key()
@@ -58,7 +58,7 @@ def test_node_outlives_the_loss_of_an_open_charge(place: Place) -> None:
 
 
 @pytest.mark.critical
-def test_node_outlives_the_loss_of_a_key_whose_calls_it_has_to_count(place: Place) -> None:
+def test_node_survives_loss_of_a_used_key(place: Place) -> None:
     account, key = place.new_key()
     with open_outsider(place.store_url) as store:
         other = place.told("key", "create", "--account", account)
@@ -77,7 +77,7 @@ def test_node_outlives_the_loss_of_a_key_whose_calls_it_has_to_count(place: Plac
 
 
 @pytest.mark.critical
-def test_job_of_a_kind_that_only_a_newer_node_knows_is_left_in_the_queue(place: Place) -> None:
+def test_unknown_job_kind_stays_in_the_queue(place: Place) -> None:
     account, key = place.new_key()
     with open_outsider(place.store_url) as store:
         store.run(

@@ -36,7 +36,7 @@ def place(request: pytest.FixtureRequest, place: Place, commands: Commands) -> I
             yield place
 
 
-def test_a_slot_is_run_once_and_its_record_printed(place: Place) -> None:
+def test_slot_runs_once_and_prints_its_record(place: Place) -> None:
     ended = place.operate("monitor", "run", "mon_1", "--slot", "2026-01-31T12:00:00Z")
     assert (ended.exit_code, ended.err) == (0, "")
     record = ended.json
@@ -49,5 +49,5 @@ def test_a_slot_is_run_once_and_its_record_printed(place: Place) -> None:
     assert place.told("ledger", "verify")["ok"]
 
 
-def test_a_monitor_that_is_not_there_is_refused_in_one_line(place: Place) -> None:
+def test_unknown_monitor_is_rejected_in_one_line(place: Place) -> None:
     assert place.operate("monitor", "run", "mon_none").refused(1) == "there is no monitor mon_none"

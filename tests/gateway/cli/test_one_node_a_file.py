@@ -61,7 +61,7 @@ def by_its_name_without_the_lock_file(place: Place) -> Path:
 @pytest.mark.parametrize(
     "reach", [by_symbolic_link, by_hard_link, by_dots, by_a_linked_folder, by_its_name_without_the_lock_file]
 )
-def test_a_second_node_does_not_start_on_the_same_file(place: Place, reach: Callable[[Place], Path]) -> None:
+def test_second_node_does_not_start_on_same_file(place: Place, reach: Callable[[Place], Path]) -> None:
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
         other = other_place(place, reach(place))
@@ -87,7 +87,7 @@ def refused_where(place: Place, source: Path, mounted: Path, database: Path) -> 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_no_node_starts_on_a_file_that_is_mounted_by_itself(place: Place) -> None:
+def test_node_does_not_start_on_a_separately_mounted_file(place: Place) -> None:
     """Goal: neither beside another node, nor where the log of one that was killed would not be found."""
     _, key = place.new_key()
     mounted = place.folder / "a mounted.db"
@@ -99,7 +99,7 @@ def test_no_node_starts_on_a_file_that_is_mounted_by_itself(place: Place) -> Non
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_a_second_node_does_not_start_on_the_same_folder_in_another_mount(place: Place) -> None:
+def test_second_node_does_not_start_on_same_folder_in_another_mount(place: Place) -> None:
     """Method: as in a second container that the same folder is mounted into; the note is removed first."""
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
@@ -112,7 +112,7 @@ def test_a_second_node_does_not_start_on_the_same_folder_in_another_mount(place:
 
 
 @pytest.mark.parametrize("reach", [by_symbolic_link, by_dots, by_a_linked_folder])
-def test_commands_reach_the_running_node_by_any_path_to_its_file(place: Place, reach: Callable[[Place], Path]) -> None:
+def test_commands_reach_node_by_any_path_to_its_file(place: Place, reach: Callable[[Place], Path]) -> None:
     account, _ = place.new_key()
     with place.serve("--sandbox"):
         other = replace(other_place(place, reach(place)), environ={})
@@ -120,7 +120,7 @@ def test_commands_reach_the_running_node_by_any_path_to_its_file(place: Place, r
         assert other.told("ledger", "verify")["ok"]
 
 
-def test_a_removed_note_is_made_again_and_commands_go_on(place: Place) -> None:
+def test_removed_owner_note_is_recreated(place: Place) -> None:
     account, _ = place.new_key()
     lock = place.database.with_name("sluice.db.lock")
     with place.serve("--sandbox"):
@@ -131,7 +131,7 @@ def test_a_removed_note_is_made_again_and_commands_go_on(place: Place) -> None:
         assert place.told("credits", "grant", account, "7")["balance"] == 114
 
 
-def test_a_command_without_a_node_works_by_a_symbolic_link_too(place: Place) -> None:
+def test_offline_command_works_through_a_symbolic_link(place: Place) -> None:
     account, _ = place.new_key()
     other = replace(other_place(place, by_symbolic_link(place)), environ={})
     assert other.told("credits", "grant", account, "7")["balance"] == 107

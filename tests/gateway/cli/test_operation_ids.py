@@ -53,7 +53,7 @@ def keys_of(place: Place, account: str) -> list[str]:
         return [id_ for (id_,) in other.run("SELECT id FROM keys WHERE account_id = ?", account)]
 
 
-def test_credits_are_granted_once_and_the_repeat_says_what_came_of_it(shared: Place) -> None:
+def test_credits_are_granted_once_and_repeat_returns_result(shared: Place) -> None:
     account, _ = shared.new_key()
     grant = ("credits", "grant", account, "5")
     first = shared.told(*grant, ID, "op_granted")
@@ -63,7 +63,7 @@ def test_credits_are_granted_once_and_the_repeat_says_what_came_of_it(shared: Pl
     assert balance_of(shared, account) == 106
 
 
-def test_an_id_is_for_one_operation_with_the_same_arguments(shared: Place) -> None:
+def test_operation_id_is_bound_to_operation_and_arguments(shared: Place) -> None:
     account, _ = shared.new_key()
     shared.told("credits", "grant", account, "5", ID, "op_one_thing")
     for other in (("credits", "grant", account, "6"), ("key", "create", "--account", account)):
@@ -72,7 +72,7 @@ def test_an_id_is_for_one_operation_with_the_same_arguments(shared: Place) -> No
     assert balance_of(shared, account) == 105
 
 
-def test_a_key_is_made_once_and_the_repeat_shows_it_whole(shared: Place) -> None:
+def test_key_is_created_once_and_repeat_shows_it(shared: Place) -> None:
     account = shared.told("account", "create", "--name", "once", ID, "op_account")["id"]
     create = ("key", "create", "--account", account, ID, "op_created")
     made = shared.told(*create)
@@ -95,7 +95,7 @@ def test_usage_is_reset_once(shared: Place) -> None:
     assert record["used"] == 7
 
 
-def test_what_was_refused_can_be_done_later_under_the_same_id(shared: Place) -> None:
+def test_rejected_operation_can_be_retried_under_same_id(shared: Place) -> None:
     account = shared.told("account", "create", "--name", "five")["id"]
     keys = [shared.told("key", "create", "--account", account)["id"] for _ in range(5)]
     create = ("key", "create", "--account", account, ID, "op_the_sixth")
@@ -106,12 +106,12 @@ def test_what_was_refused_can_be_done_later_under_the_same_id(shared: Place) -> 
 
 
 @pytest.mark.parametrize("wrong", ["short", "x" * 65, "two words", "é" * 9, "a\nbcdefgh"])
-def test_what_is_no_id_is_refused(shared: Place, wrong: str) -> None:
+def test_invalid_operation_id_is_rejected(shared: Place, wrong: str) -> None:
     refused = shared.operate("account", "create", "--name", "x", ID, wrong).refused(2)
     assert refused == "Invalid value for '--operation-id': must be 8 to 64 characters of A-Z, a-z, 0-9, _ and -"
 
 
-async def test_records_are_kept_for_30_days(tmp_path: Path) -> None:
+async def test_operation_records_are_kept_for_30_days(tmp_path: Path) -> None:
     async with open_store(f"sqlite:///{tmp_path}/store.db", [MIGRATIONS]) as store:
         for age_s in (KEPT_S + 1, KEPT_S - 1):
             await store.write(partial(add_record, at=1e9 - age_s))
@@ -124,7 +124,7 @@ def add_record(tx: Tx, at: float) -> None:
 
 
 @pytest.mark.parametrize("answers", [2, 3])
-def test_an_answer_that_is_lost_is_asked_for_again(place: Place, answers: int) -> None:
+def test_lost_response_is_requested_again(place: Place, answers: int) -> None:
     account, _ = place.new_key()
     with place.serve("--sandbox") as node, open_impostor(losing(token_of(place), node.admin_url, answers)) as lossy:
         point_to(place, lossy.port)
@@ -132,7 +132,7 @@ def test_an_answer_that_is_lost_is_asked_for_again(place: Place, answers: int) -
     assert balance_of(place, account) == 105
 
 
-def test_who_gives_up_says_that_it_may_have_happened_and_how_to_repeat_it(place: Place) -> None:
+def test_giving_up_explains_how_to_repeat_safely(place: Place) -> None:
     account = place.told("account", "create", "--name", "lost")["id"]
     with place.serve("--sandbox") as node, open_impostor(losing(token_of(place), node.admin_url, 100)) as lossy:
         point_to(place, lossy.port)
@@ -172,7 +172,7 @@ def begin(place: Place, *command: str) -> Started:
 
 
 @pytest.mark.parametrize("command", [("credits", "grant", "ACCOUNT", "5"), ("key", "create", "--account", "ACCOUNT")])
-def test_a_command_that_is_killed_and_repeated_happens_once(place: Place, command: tuple[str, ...]) -> None:
+def test_killed_and_repeated_command_applies_once(place: Place, command: tuple[str, ...]) -> None:
     """Method: kill -9 at many moments, with nobody else on the store; then the same under the same id."""
     for moment, after_s in enumerate(MOMENTS_S):
         account = place.told("account", "create", "--name", "killed", "--credits", "100")["id"]
@@ -185,7 +185,7 @@ def test_a_command_that_is_killed_and_repeated_happens_once(place: Place, comman
     assert place.told("ledger", "verify")["ok"]
 
 
-def test_a_node_that_is_killed_under_a_command_has_done_it_once(place: Place) -> None:
+def test_node_killed_during_command_applies_once(place: Place) -> None:
     """Method: kill -9 of the node at many moments; the command goes on by itself, or says how to repeat it."""
     account = place.told("account", "create", "--name", "killed", "--credits", "100")["id"]
     for moment, after_s in enumerate(MOMENTS_S):
@@ -202,7 +202,7 @@ def test_a_node_that_is_killed_under_a_command_has_done_it_once(place: Place) ->
 
 
 @pytest.mark.parametrize("arrives", [True, False])
-def test_a_commit_whose_answer_is_lost_happens_once(
+def test_commit_with_lost_response_applies_once(
     tmp_path: Path, commands: Commands, postgres: PostgresServer, arrives: bool
 ) -> None:
     """Method: on PostgreSQL cut the connection at the command's commit, before or behind the server."""

@@ -43,7 +43,7 @@ def show_the_key_everywhere(node: Served, key: str) -> bytes:
     return b"".join(each.body for each in answers)
 
 
-def test_no_key_is_in_the_logs_or_in_clear_in_the_store(place: Place) -> None:
+def test_keys_are_not_in_logs_or_plain_in_the_store(place: Place) -> None:
     place.configure(log={"level": "debug"})
     _, made = place.new_key()
     key: str = made["key"]
@@ -61,7 +61,7 @@ def test_no_key_is_in_the_logs_or_in_clear_in_the_store(place: Place) -> None:
     assert b"?" not in node.log.read_bytes()  # no query either
 
 
-def test_secrets_are_in_no_log_no_table_and_no_answer(place: Place) -> None:
+def test_secrets_are_in_no_log_table_or_response(place: Place) -> None:
     """Method: upstreams that cannot be reached, so that failures are logged as well."""
     sealed = Place(place.folder, place.commands, {"SLUICE_SECRET": MASTER, "GITHUB_TOKEN": TOKEN})
     github = {"token_env": "GITHUB_TOKEN", "retries": 0}
@@ -122,7 +122,7 @@ def deliveries_of(node: Served, key: str, path: str, *, attempts: int) -> list[A
         time.sleep(0.05)
 
 
-def test_a_token_in_a_webhook_s_url_is_known_to_its_owner_alone(place: Place) -> None:
+def test_token_in_webhook_url_is_visible_only_to_its_owner(place: Place) -> None:
     """Method: a delivery fails, is tried again, and is sent once more by hand; its receiver repeats the URL."""
     place.configure(log={"level": "debug"}, webhooks={"allow_insecure_targets": True, "backoff_s": [0.1, 0.1]})
     _, made = place.new_key()
@@ -159,7 +159,7 @@ def test_a_token_in_a_webhook_s_url_is_known_to_its_owner_alone(place: Place) ->
 
 
 @pytest.mark.sqlite
-def test_what_is_kept_is_for_its_owner_alone(place: Place) -> None:
+def test_stored_files_are_private_to_their_owner(place: Place) -> None:
     """The files' modes; who may read a server's is the server's to say."""
     with place.serve("--sandbox"):
         modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in place.database.parent.iterdir()}

@@ -95,9 +95,7 @@ def held_by(node: Served, asked: list[tuple[str, str]], *, in_turn: bool = False
 
 
 @pytest.mark.parametrize(("accounts", "keys"), [(1, 1), (3, KEYS_OF_AN_ACCOUNT)])
-async def test_slow_readers_of_a_large_cached_answer_hold_next_to_no_memory(
-    accounts: int, keys: int, place: Place
-) -> None:
+async def test_slow_readers_of_a_cached_response_use_little_memory(accounts: int, keys: int, place: Place) -> None:
     """A copy for each of them was 905 MB, by one key as by many."""
     async with opened(place, accounts, keys) as (node, made):
         first = await trio.to_thread.run_sync(node.get, LARGE, made[0])
@@ -109,7 +107,7 @@ async def test_slow_readers_of_a_large_cached_answer_hold_next_to_no_memory(
         assert seen == Counter({200: served, 429: READERS - served})
 
 
-async def test_slow_readers_of_different_answers_are_ended_before_they_fill_the_memory(place: Place) -> None:
+async def test_slow_readers_of_different_responses_are_ended_before_memory_fills(place: Place) -> None:
     async with opened(place, 3, KEYS_OF_AN_ACCOUNT, cache={"max_bytes": 0}) as (node, made):
         await trio.to_thread.run_sync(node.get, LARGE, made[0])
         asked = [(f"{LARGE}{number}", made[number % len(made)]) for number in range(DIFFERENT)]

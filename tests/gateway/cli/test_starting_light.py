@@ -63,11 +63,11 @@ def run(folder: Path, *arguments: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("arguments", "not_loaded"), SHORT, ids=[" ".join(row[0]) for row in SHORT])
-def test_a_short_command_loads_nothing_heavy(folder: Path, arguments: tuple[str, ...], not_loaded: set[str]) -> None:
+def test_short_command_imports_nothing_heavy(folder: Path, arguments: tuple[str, ...], not_loaded: set[str]) -> None:
     assert run(folder, *arguments) & not_loaded == set()
 
 
-def test_the_list_of_commands_says_of_each_what_its_own_help_says() -> None:
+def test_command_list_matches_each_command_help() -> None:
     context = click.Context(cli)
     for line in cli.get_help(context).partition("Commands:\n")[2].splitlines():
         name, _, told = line.strip().partition("  ")

@@ -57,7 +57,7 @@ def balance(place: Place) -> int:
 
 
 @pytest.mark.parametrize("engine", ["native", "hypercorn"])
-def test_a_running_request_is_answered_and_paid_and_new_ones_are_not_taken(place: Place, engine: str) -> None:
+def test_running_request_finishes_and_new_ones_are_rejected(place: Place, engine: str) -> None:
     with a_request_under_way(place, engine=engine) as (node, running):
         ready = node.admin("/readyz")
         assert (ready.status, ready.body) == (200, b"ready\n")
@@ -110,7 +110,7 @@ class Crowd:
         return time.monotonic() - told_at
 
 
-def test_hundreds_of_requests_under_way_are_all_answered_once(place: Place) -> None:
+def test_hundreds_of_running_requests_are_answered_once(place: Place) -> None:
     """Goal: a stop costs nobody an answer. Method: 500 requests wait for a slow upstream, 200 more for one of those."""
     limits = {"requests_per_minute": 10_000, "concurrent_requests": 1_000}
     with place.sandbox(latency_s=3.0) as egress:
@@ -133,7 +133,7 @@ def test_hundreds_of_requests_under_way_are_all_answered_once(place: Place) -> N
     assert left_s < LEAVES_S
 
 
-def test_what_outlasts_the_drain_is_cut_and_refunded(place: Place) -> None:
+def test_requests_outlasting_the_drain_are_cut_and_refunded(place: Place) -> None:
     with a_request_under_way(place, drain_s=0.2) as (node, running):
         assert node.stop() == 0
         with pytest.raises(ConnectionError):
@@ -141,7 +141,7 @@ def test_what_outlasts_the_drain_is_cut_and_refunded(place: Place) -> None:
     assert balance(place) == 100
 
 
-def test_a_second_signal_ends_the_node_at_once_and_the_next_start_refunds(place: Place) -> None:
+def test_second_signal_ends_node_and_next_start_refunds(place: Place) -> None:
     with a_request_under_way(place) as (node, running):
         node.signal(signal.SIGTERM)
         node.logged("draining")
@@ -157,7 +157,7 @@ def test_a_second_signal_ends_the_node_at_once_and_the_next_start_refunds(place:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_connections_that_only_wait_do_not_hold_up_a_stop(place: Place, number: signal.Signals) -> None:
+def test_idle_connections_do_not_delay_a_stop(place: Place, number: signal.Signals) -> None:
     place.configure(server={"drain_s": 60})
     with place.serve("--sandbox") as node:
         parts = urlsplit(node.url)
@@ -180,7 +180,7 @@ def all_of(client: socket.socket) -> bytes:
     return b"".join(pieces)
 
 
-def test_clients_that_stop_in_the_middle_do_not_hold_up_a_stop(place: Place) -> None:
+def test_stalled_clients_do_not_delay_a_stop(place: Place) -> None:
     """Method: a held poll, and halves of a head, of a WebSocket's handshake and of a body, at one signal."""
     place.configure(server={"drain_s": 20})
     _, key = place.new_key()

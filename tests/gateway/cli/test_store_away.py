@@ -13,7 +13,7 @@ BILLED = "/v1/github/profile?handle=octocat"
 FREE = "/v1/utility/endpoints"
 
 
-def test_while_the_store_is_away_nothing_is_charged_and_the_node_is_not_ready(place: Place) -> None:
+def test_nothing_is_charged_and_node_is_not_ready_without_store(place: Place) -> None:
     _, key = place.new_key()
     with place.serve("--sandbox") as node, ThreadPoolExecutor(1) as threads:
         assert node.get(FREE, key["key"]).status == 200  # from here on the key is known without the store

@@ -37,7 +37,7 @@ def asked(connection: ssl.SSLSocket) -> bytes:
     return head.partition(b"\r\n")[0]
 
 
-def test_the_check_and_the_start_refuse_settings_that_do_not_fit(place: Place) -> None:
+def test_check_and_start_reject_conflicting_settings(place: Place) -> None:
     files = certified(place.folder / "tls")
     place.configure(server={**files.settings, "engine": "native"})
     ended = place.operate("check")
@@ -53,7 +53,7 @@ def test_the_check_and_the_start_refuse_settings_that_do_not_fit(place: Place) -
         assert said.startswith(f"{place.config}: server.tls_key: must be set together with server.tls_cert")
 
 
-def test_the_check_and_the_start_refuse_files_that_cannot_be_used(place: Place) -> None:
+def test_check_and_start_reject_unusable_files(place: Place) -> None:
     files = certified(place.folder / "tls")
     place.configure(server=files.settings)
     assert place.operate("check").exit_code == 0
@@ -64,7 +64,7 @@ def test_the_check_and_the_start_refuse_files_that_cannot_be_used(place: Place) 
     assert place.operate("account", "list").exit_code == 0, "only a node reads the key"
 
 
-def test_an_expired_certificate_and_an_open_key_are_told_and_served(place: Place) -> None:
+def test_expired_certificate_and_exposed_key_are_reported_and_served(place: Place) -> None:
     files, day = Certified(place.folder / "tls"), timedelta(days=1)
     files.issue(not_before=datetime.now(UTC) - 3 * day, not_after=datetime.now(UTC) - day)
     files.key.chmod(0o644)
@@ -79,7 +79,7 @@ def test_an_expired_certificate_and_an_open_key_are_told_and_served(place: Place
         assert [f"sluice: warning: {problem}" for problem in told] == [expired, exposed]
 
 
-def test_a_node_names_and_serves_an_https_address_with_http_2(place: Place) -> None:
+def test_node_serves_https_with_http_2(place: Place) -> None:
     files = certified(place.folder / "tls")
     place.configure(server=files.settings)
     _, key = place.new_key()
@@ -93,7 +93,7 @@ def test_a_node_names_and_serves_an_https_address_with_http_2(place: Place) -> N
     assert [account["balance"] for account in place.told("account", "list")] == [99]
 
 
-def test_a_reload_takes_a_renewed_certificate_and_cuts_no_connection(place: Place) -> None:
+def test_reload_applies_renewed_certificate_without_cutting_connections(place: Place) -> None:
     files = certified(place.folder / "tls")
     place.configure(server=files.settings)
     with place.serve("--sandbox") as node, secured(node, files) as old:
@@ -111,7 +111,7 @@ def test_a_reload_takes_a_renewed_certificate_and_cuts_no_connection(place: Plac
             assert serial(new) == second
 
 
-def test_sighup_takes_a_renewed_certificate_too(place: Place) -> None:
+def test_sighup_applies_renewed_certificate(place: Place) -> None:
     files = certified(place.folder / "tls")
     place.configure(server=files.settings)
     with place.serve("--sandbox") as node:

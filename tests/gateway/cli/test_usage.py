@@ -40,19 +40,19 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("arguments", "why"), WRONG, ids=[ascii(" ".join(row[0])) for row in WRONG])
-def test_wrong_use_is_one_line_and_exit_2(place: Place, arguments: tuple[str, ...], why: str) -> None:
+def test_wrong_usage_is_one_line_with_exit_2(place: Place, arguments: tuple[str, ...], why: str) -> None:
     assert why in place.run(*arguments).refused(2)
     assert not place.database.exists()
 
 
 @pytest.mark.parametrize("arguments", [(), ("key",)], ids=["sluice", "sluice key"])
-def test_a_command_without_its_subcommand_shows_what_there_is(place: Place, arguments: tuple[str, ...]) -> None:
+def test_group_without_subcommand_shows_its_commands(place: Place, arguments: tuple[str, ...]) -> None:
     ended = place.run(*arguments)
     assert (ended.exit_code, ended.out) == (2, "")
     assert "Commands:" in ended.err
 
 
-def test_an_amount_is_bounded_by_the_command_as_by_the_ledger() -> None:
+def test_amount_has_the_same_bounds_as_the_ledger() -> None:
     assert CREDITS_MAX == GRANT_MAX
 
 
@@ -61,7 +61,7 @@ def test_help_and_version_succeed(place: Place) -> None:
     assert place.run("--version").out.startswith("sluice")
 
 
-def test_a_reader_that_leaves_early_ends_a_command_quietly(place: Place) -> None:
+def test_reader_that_leaves_early_ends_command_silently(place: Place) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     command = [*SLUICE, "platforms", "list"]

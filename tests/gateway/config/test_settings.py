@@ -83,7 +83,7 @@ def first_line(tmp_path: Path, text: str | bytes) -> str:
     return str(refusal(tmp_path, text)).removeprefix(f"{tmp_path}/config.toml: ")
 
 
-def test_an_empty_file_gives_every_default_and_every_known_platform(tmp_path):
+def test_empty_file_gives_defaults_for_every_platform(tmp_path):
     config = load(tmp_path, "")
     assert config.upstreams.platforms.keys() == PLATFORMS
     assert config.server == ServerSettings()
@@ -91,11 +91,11 @@ def test_an_empty_file_gives_every_default_and_every_known_platform(tmp_path):
     assert config.upstreams.platforms["github"].enabled
 
 
-def test_the_shipped_file_says_nothing_but_the_defaults(tmp_path):
+def test_shipped_file_equals_the_defaults(tmp_path):
     assert load_config(SHIPPED, {}, PLATFORMS) == load(tmp_path, "")
 
 
-def test_the_shipped_files_commented_settings_are_valid_too(tmp_path):
+def test_shipped_file_commented_settings_are_valid(tmp_path):
     text = "\n".join(
         line.removeprefix("# ") if "=" in line or "[" in line else "" for line in SHIPPED.read_text().split("\n")
     )
@@ -103,7 +103,7 @@ def test_the_shipped_files_commented_settings_are_valid_too(tmp_path):
     assert load(tmp_path, text).upstreams.platforms["github"].credentials == {"token": "GITHUB_TOKEN"}
 
 
-def test_the_shipped_file_names_every_setting():
+def test_shipped_file_names_every_setting():
     document = tomllib.loads(SHIPPED.read_text())
     assert "# [[packs]]" in SHIPPED.read_text(), "without packs of their own none are sold"
     for section in TABLES:
@@ -112,7 +112,7 @@ def test_the_shipped_file_names_every_setting():
         assert named == known, section
 
 
-def test_every_key_of_the_operator_contract_is_accepted_with_its_default(tmp_path):
+def test_every_operator_contract_key_has_its_default(tmp_path):
     contract = load(tmp_path, CONTRACT)
     assert contract.upstreams.platforms["github"].credentials == {"token": "GITHUB_TOKEN"}
     without_token = CONTRACT.replace('token_env = "GITHUB_TOKEN"', "")
@@ -155,12 +155,12 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("section", "key", "text", "value"), CHANGES)
-def test_a_setting_takes_effect(tmp_path, section, key, text, value):
+def test_setting_takes_effect(tmp_path, section, key, text, value):
     config = load(tmp_path, f"[{section}]\n{key} = {text}\n")
     assert getattr(getattr(config, section), key) == value
 
 
-def test_a_platforms_table_overrides_the_defaults_and_only_for_itself(tmp_path):
+def test_platform_table_overrides_defaults_only_for_itself(tmp_path):
     text = "[upstreams.defaults]\nretries = 1\ntimeout_s = 9\n"
     text += "[upstreams.github]\nretries = 0\nenabled = false\nkey_env = 'K'\n"
     platforms = load(tmp_path, text).upstreams.platforms
@@ -191,15 +191,15 @@ UNKNOWN_KEYS = [
 
 
 @pytest.mark.parametrize(("text", "line"), UNKNOWN_KEYS)
-def test_an_unknown_key_is_refused_with_the_nearest_valid_one(tmp_path, text, line):
+def test_unknown_key_is_rejected_with_suggestion(tmp_path, text, line):
     assert first_line(tmp_path, text) == line
 
 
-def test_the_place_of_the_platforms_is_no_key_of_its_own(tmp_path):
+def test_platforms_is_not_a_key(tmp_path):
     assert first_line(tmp_path, "[upstreams.platforms.github]").startswith("upstreams.platforms: unknown platform")
 
 
-def test_a_file_may_be_as_editors_of_windows_leave_it(tmp_path):
+def test_windows_text_files_are_accepted(tmp_path):
     file = tmp_path / "config.toml"
     file.write_bytes(b"\xef\xbb\xbf[server]\r\nport = 8099\r\n")
     assert load_config(file, {}, PLATFORMS).server.port == 8099
@@ -261,8 +261,7 @@ WRONG_VALUES = [
     ("[server]\ncors_origins = 'https://a.example'", "server.cors_origins: must be an array of text, not text"),
     (
         "[server]\ncors_origins = ['*', 'https://a.example/']",
-        'server.cors_origins[1]: must be "*", or an origin such as https://app.example.com: only a scheme and a '
-        "host",
+        'server.cors_origins[1]: must be "*", or an origin such as https://app.example.com: only a scheme and a host',
     ),
 ]
 
@@ -415,14 +414,14 @@ def test_a_shared_store_and_state_serve_any_number_of_workers(tmp_path, workers,
         "rediss+sentinel://h:1/main/x",
     ],
 )
-def test_a_state_that_is_no_memory_and_no_redis_is_refused(tmp_path, url):
+def test_state_must_be_memory_or_redis(tmp_path, url):
     assert first_line(tmp_path, f"[state]\nurl = '{url}'") == (
         "state.url: not the address of a Redis; expected redis://HOST:PORT/DB, redis+cluster://HOST:PORT,HOST:PORT or "
         "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/DB (rediss for TLS); a single node can use memory:"
     )
 
 
-def test_several_servers_that_are_no_cluster_are_refused_with_what_to_write(tmp_path):
+def test_several_servers_need_a_cluster_url(tmp_path):
     assert first_line(tmp_path, "[state]\nurl = 'redis://a:1,b:2'") == (
         "state.url: redis:// names one server; for several use redis+cluster:// or redis+sentinel://; "
         "a single node can use memory:"
@@ -430,7 +429,7 @@ def test_several_servers_that_are_no_cluster_are_refused_with_what_to_write(tmp_
 
 
 @pytest.mark.parametrize("url", ["redis://h h", "redis://:p#s@h", "redis://:pä@h"])
-def test_a_state_with_characters_that_have_to_be_escaped_is_refused(tmp_path, url):
+def test_state_url_with_unescaped_characters_is_rejected(tmp_path, url):
     line = first_line(tmp_path, f"[state]\nurl = '{url}'")
     assert line == (
         "state.url: must contain only visible ASCII characters without #; "
@@ -438,7 +437,7 @@ def test_a_state_with_characters_that_have_to_be_escaped_is_refused(tmp_path, ur
     )
 
 
-def test_no_driver_is_imported_to_check_a_file(tmp_path):
+def test_checking_a_file_imports_no_driver(tmp_path):
     """Goal: the check costs no memory of drivers. Method: a process of its own, which shows what it has imported."""
     (tmp_path / "config.toml").write_text(shared(2, POSTGRESQL, "rediss://h:6380"))
     code = (
@@ -465,7 +464,7 @@ def test_no_driver_is_imported_to_check_a_file(tmp_path):
         "postgres://h/a b",
     ],
 )
-def test_a_store_that_is_no_sqlite_file_and_no_database_is_refused(tmp_path, url):
+def test_store_must_be_sqlite_or_postgresql(tmp_path, url):
     line = first_line(tmp_path, f"[store]\nurl = '{url}'")
     assert line == (
         "store.url: must be sqlite:///relative/file.db, sqlite:////absolute/file.db or "
@@ -473,13 +472,13 @@ def test_a_store_that_is_no_sqlite_file_and_no_database_is_refused(tmp_path, url
     )
 
 
-def test_the_server_and_the_admin_address_must_differ_unless_both_ports_are_free_choices(tmp_path):
+def test_server_and_admin_address_must_differ_unless_both_ports_are_free(tmp_path):
     line = first_line(tmp_path, "[server]\nport = 8081")
     assert line == "admin.port: the admin address must differ from the server's host and port"
     load(tmp_path, "[server]\nport = 0\n[admin]\nport = 0")
 
 
-def test_all_problems_are_told_at_once_and_the_line_counts_them(tmp_path):
+def test_all_problems_are_reported_and_counted(tmp_path):
     error = refusal(tmp_path, "[server]\nprot = 1\nport = 70000\nbase_url = 'x'\n[webhooks]\ntimeout_s = 0")
     assert [problem.key_path for problem in error.problems] == [
         "server.prot",
@@ -503,11 +502,11 @@ BROKEN_FILES = [
 
 
 @pytest.mark.parametrize(("text", "line"), BROKEN_FILES)
-def test_a_file_that_is_no_toml_is_refused_with_its_line(tmp_path, text, line):
+def test_invalid_toml_is_rejected_with_its_line(tmp_path, text, line):
     assert first_line(tmp_path, text).startswith(line)
 
 
-def test_a_named_file_that_is_not_there_is_told_by_name(tmp_path):
+def test_missing_named_file_is_reported_by_name(tmp_path):
     missing = tmp_path / "missing.toml"
     with pytest.raises(ConfigError) as caught:
         load_config(missing, {}, PLATFORMS)
@@ -518,7 +517,7 @@ def test_a_named_file_that_is_not_there_is_told_by_name(tmp_path):
         load_config("a\0b", {}, PLATFORMS)
 
 
-def test_the_file_is_the_argument_then_the_environment_then_the_current_folder(tmp_path, monkeypatch):
+def test_config_path_order_is_argument_environment_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError) as caught:
         load_config(None, {}, PLATFORMS)
@@ -531,7 +530,7 @@ def test_the_file_is_the_argument_then_the_environment_then_the_current_folder(t
     assert load_config(tmp_path / "argument.toml", environ, PLATFORMS).server.port == 3
 
 
-def test_the_public_address_is_the_given_one_or_derived_from_host_and_port():
+def test_public_url_is_configured_or_derived():
     assert ServerSettings().public_url(8080) == "http://127.0.0.1:8080"
     assert ServerSettings(host="::1").public_url(9) == "http://[::1]:9"
     assert ServerSettings(host="0.0.0.0").public_url(9) == "http://localhost:9"
@@ -539,13 +538,13 @@ def test_the_public_address_is_the_given_one_or_derived_from_host_and_port():
     assert ServerSettings(base_url="https://api.example.com/").public_url(8080) == "https://api.example.com"
 
 
-def test_the_data_folder_is_the_database_files():
+def test_data_folder_is_the_folder_of_the_database():
     assert StoreSettings().data_dir == Path("data")
     assert StoreSettings(url="sqlite:////var/lib/s/x.db").data_dir == Path("/var/lib/s")
     assert StoreSettings(url="sqlite:///x.db").data_dir == Path()
 
 
-def test_a_config_can_not_be_changed(tmp_path):
+def test_config_is_immutable(tmp_path):
     config = load(tmp_path, "")
     with pytest.raises(AttributeError):
         config.server.port = 1
@@ -605,7 +604,7 @@ def loads_or_refuses(tmp_path: Path, content: bytes) -> None:
 
 @FUZZ
 @given(document=st.dictionaries(st.one_of(st.sampled_from(NAMES), st.text(st.characters(codec="utf-8"))), VALUES))
-def test_any_toml_document_loads_or_is_refused_in_single_lines(tmp_path, document):
+def test_any_toml_document_loads_or_is_rejected_in_single_lines(tmp_path, document):
     content = "\n".join(f"{quoted(key)} = {toml(value)}" for key, value in document.items())
     tomllib.loads(content)
     loads_or_refuses(tmp_path, content.encode())
@@ -613,13 +612,13 @@ def test_any_toml_document_loads_or_is_refused_in_single_lines(tmp_path, documen
 
 @FUZZ
 @given(section=st.sampled_from(TABLES), data=st.data(), value=VALUES)
-def test_any_value_for_any_setting_loads_or_is_refused_in_single_lines(tmp_path, section, data, value):
+def test_any_setting_value_loads_or_is_rejected_in_single_lines(tmp_path, section, data, value):
     key = data.draw(st.sampled_from(getattr(Config(), section).__struct_fields__))
     loads_or_refuses(tmp_path, f"[{section}]\n{key} = {toml(value)}".encode())
 
 
 @FUZZ
 @given(place=st.integers(0, 5000), cut=st.integers(0, 40), junk=st.binary(max_size=10))
-def test_a_damaged_file_loads_or_is_refused_in_single_lines(tmp_path, place, cut, junk):
+def test_damaged_file_loads_or_is_rejected_in_single_lines(tmp_path, place, cut, junk):
     content = SHIPPED.read_bytes()
     loads_or_refuses(tmp_path, content[:place] + junk + content[place + cut :])

@@ -120,7 +120,7 @@ def composed(reference: Reference, filters: dict[str, str], base_url: str) -> li
     return [entry_of(one, base_url) for one in reference.offered if fits(one)]
 
 
-async def test_joined_catalog_equals_the_one_composed_from_declarations(tmp_path: Path) -> None:
+async def test_joined_catalog_equals_composed_catalog(tmp_path: Path) -> None:
     """Method: every platform and method, with fixed searches and with random parts of paths and summaries."""
     rng = Random(34)
     async with open_test_node(tmp_path, only=many_platforms(), limits=ROOMY) as node:
@@ -145,7 +145,7 @@ async def test_joined_catalog_equals_the_one_composed_from_declarations(tmp_path
     assert catalog.data({"platform": "zzzzzzzzzz"})["total"] == 0
 
 
-async def test_kept_guides_and_documents_equal_new_ones(tmp_path: Path) -> None:
+async def test_cached_guides_and_documents_equal_new_ones(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits=ROOMY) as node:
         description = node.node.description
         fresh = Guides(description.reference, base_url=node.url, signer=description.guides._signer)
@@ -180,7 +180,7 @@ class CountedDocuments:
         return b"{}"
 
 
-async def test_many_first_readers_have_one_document_made(tmp_path: Path) -> None:
+async def test_concurrent_first_readers_build_one_document(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits=ROOMY) as node:
         documents = CountedDocuments()
         route: OpenApiRoute = node.node.description.public["/v1/openapi.json"].__self__  # type: ignore[attr-defined]  # it is its method

@@ -207,7 +207,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_an_exception_is_answered_with_its_row(row: Row) -> None:
+def test_exception_maps_to_its_row(row: Row) -> None:
     refused = refusal_of(row.exc)
     assert (refused.code.name, refused.details or {}) == (row.code, row.details)
     assert row.says in refused.message
@@ -217,14 +217,14 @@ def test_an_exception_is_answered_with_its_row(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_only_what_may_pass_says_when_and_details_never_have_both(row: Row) -> None:
+def test_only_temporary_errors_have_retry_after(row: Row) -> None:
     refused = refusal_of(row.exc)
     assert refused.code.retryable or refused.retry_after_s is None
     assert not {"reason", "did_you_mean"} <= (refused.details or {}).keys()
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_a_refused_request_names_its_parameter_also_where_a_state_refuses_it(row: Row) -> None:
+def test_rejected_request_names_its_parameter_even_for_state_conflicts(row: Row) -> None:
     if row.code == "INVALID_REQUEST":
         details = refusal_of(row.exc).details
         assert details is not None
@@ -232,7 +232,7 @@ def test_a_refused_request_names_its_parameter_also_where_a_state_refuses_it(row
 
 
 @given(st.floats(0.001, 1e9), st.integers(0, 10**6))
-def test_who_is_told_to_wait_is_told_whole_seconds_of_at_least_one(said_s: float, known_s: int) -> None:
+def test_retry_after_is_at_least_one_whole_second(said_s: float, known_s: int) -> None:
     for exc in (
         UpstreamThrottled("api", said_s),
         Throttled(known_s),
@@ -244,27 +244,27 @@ def test_who_is_told_to_wait_is_told_whole_seconds_of_at_least_one(said_s: float
         assert 1 <= wait_s <= max(86_400, known_s)
 
 
-def test_what_nobody_foresaw_tells_nothing_of_itself() -> None:
+def test_unexpected_error_reveals_no_details() -> None:
     assert "secret" not in refusal_of(ZeroDivisionError("secret")).message
 
 
-def test_a_refusal_is_answered_as_it_is() -> None:
+def test_refused_exception_is_returned_unchanged() -> None:
     refused = Refused("PAYLOAD_TOO_LARGE", "Too much.")
     assert refusal_of(refused) is refused
 
 
-def test_a_wrong_parameter_is_named() -> None:
+def test_invalid_parameter_is_named() -> None:
     refused = InvalidParam("limit", "must be at least 1")
     assert (refused.code.name, refused.message) == ("INVALID_REQUEST", "limit must be at least 1.")
     assert refused.details == wrong("limit")
 
 
-def test_long_ids_of_strangers_are_cut() -> None:
+def test_long_ids_are_truncated() -> None:
     for exc in (MonitorUnknown("x" * 9_999), DeliveryUnknown("x" * 9_999)):
         assert len(refusal_of(exc).message) < 400
 
 
-def test_client_errors_are_never_charged_and_failures_of_ours_are_refunded() -> None:
+def test_client_errors_are_never_charged_and_own_failures_are_refunded() -> None:
     """Section 7.5: what the client did wrong is free; of the 4xx only a missing thing was charged before."""
     for code in CODES.values():
         is_refunded = (code.status >= 500 and code.status not in (501, 505)) or code.name == "RESOURCE_NOT_FOUND"

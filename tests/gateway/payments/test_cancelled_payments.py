@@ -66,9 +66,7 @@ def life_of(purchase: str, payment: str) -> dict[str, tuple[bytes, int]]:
 
 
 @pytest.mark.parametrize("cancelled", ["paid", "refunded", "disputed", "won"])
-async def test_an_event_cancelled_at_any_wait_counts_whole_or_not_at_all_and_once_when_it_comes_again(
-    tmp_path: Path, cancelled: str
-) -> None:
+async def test_cancelled_event_counts_fully_or_not_and_once_when_repeated(tmp_path: Path, cancelled: str) -> None:
     async with open_shop(tmp_path) as shop:
         numbers = count()
 
@@ -91,7 +89,7 @@ async def test_an_event_cancelled_at_any_wait_counts_whole_or_not_at_all_and_onc
         assert await cancel_everywhere(lambda: told_in_this_task(shop, under_way[0][0]), check) >= 3
 
 
-async def test_a_purchase_whose_beginning_is_cancelled_at_any_wait_is_begun_by_its_repetition_and_paid_once(
+async def test_cancelled_purchase_is_resumed_by_retry_and_paid_once(
     tmp_path: Path,
 ) -> None:
     """Goal: one page for one idempotency key, whatever was cut; it is paid, and no other purchase brings credits."""
@@ -125,7 +123,7 @@ async def test_a_purchase_whose_beginning_is_cancelled_at_any_wait_is_begun_by_i
         assert left_open < paid / 2, "most are cut before there is a page, or when it is kept"
 
 
-async def test_an_event_that_comes_twenty_times_at_once_counts_once(tmp_path: Path) -> None:
+async def test_event_sent_twenty_times_at_once_counts_once(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop:
         for body, balance in (
             (event("checkout.session.completed", session(await shop.begin())), 1_000),

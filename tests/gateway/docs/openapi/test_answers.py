@@ -60,7 +60,7 @@ async def buy_and_refund(node: OpenNode) -> None:
         await payments.count(id_, "of.a.test", event)
 
 
-async def test_events_of_every_type_and_deliveries_are_as_the_document_says(tmp_path: Path) -> None:
+async def test_events_and_deliveries_match_document(tmp_path: Path) -> None:
     """Goal: no drift of what is written from what is described. Method: a life in which everything happens."""
     async with open_upstream_server(take_some) as receiver:
         own = {"webhook_url": f"{receiver.url}/hook", "suppress_webhook_unless_alert": False}
@@ -94,7 +94,7 @@ def data_of(stream: Any, name: str) -> list[Any]:
     return [orjson.loads(block["data"]) for block in blocks]
 
 
-async def test_server_sent_events_of_the_feed_are_as_the_document_says(tmp_path: Path) -> None:
+async def test_feed_server_sent_events_match_document(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         document = await document_of(node)
         content = document["paths"]["/v1/events"]["get"]["responses"]["200"]["content"]
@@ -110,7 +110,7 @@ async def test_server_sent_events_of_the_feed_are_as_the_document_says(tmp_path:
                 assert [flaws(document, schema, data) for data in data_of(stream, name)] == [[]], name
 
 
-async def test_the_messages_of_a_socket_are_as_the_document_says(tmp_path: Path) -> None:
+async def test_socket_messages_match_document(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         document = await document_of(node)
         described = document["paths"]["/v1/events/ws"]["get"]["responses"]["101"]["x-websocket"]
@@ -135,7 +135,7 @@ async def test_the_messages_of_a_socket_are_as_the_document_says(tmp_path: Path)
         assert flaws(document, schema, message) == []
 
 
-async def test_the_progress_of_a_walk_is_as_the_document_says(tmp_path: Path) -> None:
+async def test_walk_progress_matches_document(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         document = await document_of(node)
         answer = await node.get("/v1/hackernews/search?query=trio&limit=150", headers=SSE)
@@ -149,7 +149,7 @@ async def test_the_progress_of_a_walk_is_as_the_document_says(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("change", [{"type": "credits.low"}, {"data": {"key_id": "key_1"}}, {"type": "key.lost"}])
-async def test_an_event_with_the_data_of_another_type_is_found(change: dict[str, Any], tmp_path: Path) -> None:
+async def test_event_with_wrong_data_type_is_detected(change: dict[str, Any], tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         document = await document_of(node)
         await append_some(node, 1)
