@@ -1,4 +1,4 @@
-"""Access to admin operations: the token, or a proof for one request on one connection within its time."""
+"""Access to admin operations: the token, or a proof valid for one request on one connection for a limited time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def scope(authorization: str = "", *, path: str = LIST, method: str = "POST", **
 
 
 def challenged(access: AdminAccess, **ends: Any) -> AdminHandshake:
-    """The handshake of a challenge, whose proof is right."""
+    """Return the handshake of a challenge, after checking the node's proof."""
     asked = scope(**ends)
     found = access.challenge(asked, orjson.dumps({"nonce": NONCE}))
     handshake = AdminHandshake(NONCE, found["nonce"], asked["client"], asked["server"])

@@ -1,4 +1,4 @@
-"""A command waits for a slow proof as long as it goes on, and no longer."""
+"""A command waits for a slow proof as long as it makes progress, and no longer."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ PATIENCE_S = 30.0
 
 
 class SlowNode:
-    """A node whose proof of so many rows takes a second for each; at `stuck_at` it stops."""
+    """A node whose proof takes a second per row, for a given number of rows, and stops at `stuck_at`."""
 
     def __init__(self, rows: int, stuck_at: int | None = None) -> None:
         self.rows = rows
@@ -24,7 +24,7 @@ class SlowNode:
         self._stuck_at = stuck_at
 
     async def ask(self, question: AdminQuestion) -> AdminAnswer:
-        """Prove, or tell how far that has come."""
+        """Prove, or report the progress."""
         if question == PROGRESS:
             await trio.lowlevel.checkpoint()
             return AdminAnswer(200, b"", orjson.dumps({"rows": self.done}))
@@ -63,14 +63,14 @@ async def test_silent_node_is_reported(autojump_clock: MockClock) -> None:
 
 
 class SlowStore:
-    """A store whose reader has added up some rows of a proof, and goes on when it may."""
+    """A store whose reader has added up some rows of a proof, and continues on request."""
 
     def __init__(self, rows: int) -> None:
         self.may_end = trio.Event()
         self._rows = rows
 
     async def read(self, prove: Any) -> list[object]:
-        """Prove so far."""
+        """Record the rows proved so far."""
         prove.__self__._progress(self._rows)
         await self.may_end.wait()
         return []
@@ -80,11 +80,11 @@ class Table(dict[str, Any]):
     """The operations by name."""
 
     def add(self, name: str, operation: Any) -> None:
-        """Offer one."""
+        """Register an operation."""
         self[name] = operation
 
     async def run(self, name: str, **arguments: str) -> Any:
-        """Do one."""
+        """Run an operation."""
         return await self[name].do(self[name].takes(**arguments))
 
 

@@ -1,4 +1,4 @@
-"""By which names an admin address answers, and what a web page may not send to it."""
+"""The host names that an admin address accepts, and the requests that web pages must not send to it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_known_names_and_ip_addresses_are_accepted(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_unknown_host_name_gets_421(name: str) -> None:
-    """Goal: a web page whose name was made to mean this machine reads nothing (DNS rebinding)."""
+    """Goal: a page whose host name points to this machine cannot read anything (DNS rebinding)."""
     refused = refusal(host(name))
     assert refused is not None
     assert refused[0] == 421

@@ -1,4 +1,4 @@
-"""Mail through a server on loopback: an invitation arrives, and one that does not is told and still good."""
+"""Mail through a server on loopback: an invitation arrives; a failed one is reported, and its link still works."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SENDER = "Sluice <sluice@example.com>"
 
 @dataclass(slots=True)
 class MailServer:
-    """What a server on loopback was told."""
+    """The data that the mail server received."""
 
     url: str = ""
     lines: list[str] = field(default_factory=list)
@@ -33,7 +33,7 @@ class MailServer:
 
 @contextmanager
 def open_mail_server() -> Iterator[MailServer]:
-    """A server that takes one mail."""
+    """A server that accepts one mail."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(30)
         server = MailServer(f"smtp://operator@127.0.0.1:{listener.getsockname()[1]}")

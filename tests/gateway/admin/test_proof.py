@@ -1,4 +1,4 @@
-"""Proofs of the admin token: right for one request on one connection, and for nothing that differs in anything."""
+"""Proofs of the admin token: valid for one request on one connection, and for nothing else."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_proof_requires_the_token() -> None:
 
 
 def test_node_proof_is_never_a_client_proof() -> None:
-    """To reflect a node's own answers at it proves nothing."""
+    """Reflecting a node's own responses proves nothing."""
     assert node_proof(TOKEN, HANDSHAKE) != proof(method="", path="", body=b"")
 
 

@@ -1,4 +1,4 @@
-"""Batches (decisions 14 and 17): rows in order, a bad one harms no other, and their prices add up to the charge."""
+"""Batches (decisions 14 and 17): rows keep their order, a bad row affects no other, and prices add up to the charge."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def post(node: OpenNode, path: str, body: Any, **headers: str) -> Answered
 
 
 async def assert_billed(node: OpenNode, answer: Answered, *, is_alone: bool = True) -> dict[str, Any]:
-    """The rows' prices are the batch's, which is the ledger's; what was reserved is charged or refunded."""
+    """The prices of the rows add up to the batch's charge in the ledger; the rest of the reservation is refunded."""
     body: dict[str, Any] = answer.json
     data = body["data"]
     summary, results = data["summary"], data["results"]
@@ -105,7 +105,7 @@ async def test_rows_keep_order_and_bad_row_fails_alone(tmp_path: Path) -> None:
 
 
 async def test_many_rows_use_upstream_batch_calls(tmp_path: Path) -> None:
-    """Goal: 120 questions of one site and 3 of another are three calls, not 123."""
+    """Goal: 120 questions of one site and 3 of another take three calls, not 123."""
 
     def script(asked: str) -> Told | None:
         if not asked.startswith("api.stackexchange.com/2.3/questions/"):
@@ -214,7 +214,7 @@ async def test_videos_cost_five_for_each_fifty_with_a_hit(tmp_path: Path) -> Non
 
 
 async def test_batch_without_credential_fails_like_endpoint(tmp_path: Path) -> None:
-    """Goal: POST and GET of what a node cannot call say the same, and guide and document know."""
+    """Goal: POST and GET of an unavailable endpoint fail alike, and guide and document show it."""
     async with open_test_node(tmp_path) as node:
         refused = await post(node, VIDEOS, {"ids": ["here0001"]})
         endpoint = await node.get("/v1/youtube/search/hashtag?hashtag=python")
@@ -353,12 +353,12 @@ KINDS = {
     "hung": Told(delay_s=30.0),
 }
 BY_KIND = {"ok": ("ok",), "gone": ("not_found",), "hung": ("deferred",)}
-"""The status of a row by the fate of its leg; else it has failed."""
+"""Expected status of a row by the fate of its leg; otherwise it failed."""
 
 
 @BRISKLY
 async def test_batch_conserves_credits_for_any_leg_outcome(tmp_path: Path) -> None:
-    """Goal: actual + refunded = reserved, and the rows' prices are the batch's. Method: any mix of legs."""
+    """Goal: actual + refunded = reserved, and row prices add up to the batch. Method: any mix of legs."""
     kinds: list[str] = []
 
     def script(asked: str) -> Told | None:
@@ -390,7 +390,7 @@ def _mixes() -> list[list[str]]:
 
 @pytest.mark.parametrize("streams", [False, True])
 async def test_client_disconnect_leaves_nothing_open(tmp_path: Path, *, streams: bool) -> None:
-    """Goal: nothing is held, and no more is paid than the one row that came."""
+    """Goal: nothing stays held, and only the row that was sent is paid."""
 
     def script(asked: str) -> Told | None:
         return Told(delay_s=30.0) if asked.startswith("mastodon.social") else None
@@ -418,7 +418,7 @@ async def test_client_disconnect_leaves_nothing_open(tmp_path: Path, *, streams:
 
 @pytest.mark.parametrize("streams", [False, True])
 async def test_cancelled_batch_charges_only_sent_rows(tmp_path: Path, *, streams: bool) -> None:
-    """Goal: conservation. Method: cancel it at each of its waits; a stream's rows that were sent are its price."""
+    """Goal: conservation. Method: cancel at each wait; a stream costs the rows that were sent."""
     roomy = {"limits": {"requests_per_minute": 1_000_000}}
     async with open_test_node(tmp_path, upstreams=NO_RETRIES, **roomy) as node:
         inner, sent = node.node, list[int]()

@@ -1,4 +1,4 @@
-"""Batches of comments and of transcripts (decisions 14): each is read by itself, and says why it is not there."""
+"""Batches of comments and transcripts (decisions 14): each row is read alone, and says why it is missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VTT = Told(
 
 
 async def test_comment_is_found_by_url_or_by_id_and_post_url(tmp_path: Path) -> None:
-    """Goal: either form reads the same comment, whatever a platform's addresses of comments look like."""
+    """Goal: both forms read the same comment, whatever the platform's comment URLs look like."""
     pairs: dict[str, tuple[str, str, str]] = {
         "hackernews": (STORY.format(2921983), STORY.format(2921557), "2921983"),
         "lemmy": ("https://lemmy.world/comment/6543", "https://lemmy.world/post/12", "6543"),

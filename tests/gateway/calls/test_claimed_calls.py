@@ -1,4 +1,4 @@
-"""Requests with an `Idempotency-Key`, over sockets: one charge and one call, however they are repeated and end."""
+"""Requests with an `Idempotency-Key`, over sockets: one charge and one call, however they are repeated or end."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ async def ask(node: OpenNode, key: str = "one", target: str = PROFILE, **headers
 
 
 async def claims(node: OpenNode) -> list[tuple[str, int | None]]:
-    """Owner and status of every claim in the store, once everything that waits for it is written."""
+    """Owner and status of every claim in the store, after all pending writes."""
     await node.money()
     rows = await node.node.stores.store.read(lambda tx: tx.all("SELECT owner, status FROM claims ORDER BY at"))
     return [(owner, status) for owner, status in rows]
 
 
 def assert_replays(replay: Answered, first: Answered, balance: int) -> None:
-    """Byte for byte the first answer, except for the three fields and the headers that decisions 7 names."""
+    """The first response byte for byte, except for the three fields and the headers named in decisions 7."""
     body = first.json
     said = b'"credits_used":%d,"credits_remaining":%d' % (body["credits_used"], body["credits_remaining"])
     says = b'"credits_used":0,"credits_remaining":%d' % balance
@@ -288,7 +288,7 @@ async def test_hundred_clients_with_one_key_make_one_charge_and_call(tmp_path: P
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_disconnecting_and_retrying_clients_pay_once_per_key(seed: int, tmp_path: Path) -> None:
-    """Method: each client gives up at random moments of flaky calls, and repeats its key until it has an answer."""
+    """Method: clients disconnect at random moments of flaky calls, and repeat their key until they get a response."""
     rng, slow = Random(seed), Told(body=told({"id": 1, "login": "octocat"}).body, delay_s=0.02)
     async with open_test_node(tmp_path, **ROOMY, **NO_RETRIES) as node:
         node.upstream.script = lambda _asked: rng.choice([None, slow, told({}, 500)])
@@ -297,7 +297,7 @@ async def test_disconnecting_and_retrying_clients_pay_once_per_key(seed: int, tm
         async def client(key: str) -> None:
             patience_s = 0.06
             while key not in paid:
-                patience_s *= 1.1  # on a busy machine an answer takes longer than any fixed time
+                patience_s *= 1.1  # on a busy machine, a response takes longer than any fixed time
                 with trio.move_on_after(rng.random() * patience_s):
                     answer = await ask(node, key, cache_control="no-cache")
                     if answer.status == 200:
@@ -309,7 +309,7 @@ async def test_disconnecting_and_retrying_clients_pay_once_per_key(seed: int, tm
                 nursery.start_soon(client, f"key-{number % 8}")
         await until(lambda: not node.node.stores.charges.unfinished())
         assert len(paid) == 8
-        # A short call is finished for a client that left; its end is waited for here.
+        # A short call is finished even if its client left. Wait here until it ends.
         await settled(node)
         assert await node.money() == (100_000 - 8, 0)
         assert sorted(await claims(node)) == sorted((owner, 200) for owner in paid.values())
@@ -325,7 +325,7 @@ async def settled(node: OpenNode) -> None:
     "name", ["a success", "a refusal", "a failure", "a composite of which a quarter comes", "a bug"]
 )
 async def test_cancelled_claimed_request_is_complete_or_never_happened(name: str, tmp_path: Path) -> None:
-    """Goal: no claim runs without its charge, neither stays open, and a retry costs what is still to be paid."""
+    """Goal: no claim runs without its charge, neither stays open, and a retry costs only the unpaid rest."""
     target, script, cost = CALLS[name]
     keys = map(str, count())
     async with open_test_node(tmp_path, platforms=(ODD,), **ROOMY, **NO_RETRIES) as node:

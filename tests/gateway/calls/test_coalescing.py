@@ -1,4 +1,4 @@
-"""Identical misses at the same time: one upstream call, one charge, and the money of those who waited (decisions 8)."""
+"""Concurrent identical misses: one upstream call, one charge, and no cost for the followers (decisions 8)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANY = {"limits": {"concurrent_requests": 2000, "requests_per_minute": 10_000}, 
 
 
 async def ask_all(node: OpenNode, targets: Sequence[str]) -> list[Answered]:
-    """Ask for all of these at the same time, over as many connections."""
+    """Send all of these requests concurrently, over as many connections."""
     answers: list[Answered] = []
     origin, _ = origin_of(node.url)
     async with open_transport(max_connections=len(targets)) as transport, trio.open_nursery() as nursery:
@@ -112,7 +112,7 @@ async def test_last_credit_serves_one_of_a_thousand_calls(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("moment_s", [0.0, 0.05, 0.2])
 async def test_disconnected_leader_still_serves_followers(tmp_path: Path, moment_s: float) -> None:
-    """The server finishes the call of a client that left, so its followers notice nothing."""
+    """The server finishes the call of a client that left, so its followers are not affected."""
     async with open_test_node(tmp_path, credits=100) as node:
         node.upstream.always(Told(200, told(BODY).body, delay_s=0.3))
         async with trio.open_nursery() as nursery:

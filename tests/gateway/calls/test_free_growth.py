@@ -1,4 +1,4 @@
-"""Idempotency keys on answers that cost nothing, over a real node and file: the store does not grow by them."""
+"""Idempotency keys on free responses, with a real node and file: they do not make the store grow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROWTH_BYTES_MAX = 5_000_000
 
 
 def stored_bytes(file: Path) -> int:
-    """The bytes that the store takes on disk, with its log written back."""
+    """The size of the store on disk, after writing back its log."""
     with open_outsider(store_at(file)) as store:
         if engine() != "sqlite":
             return int(next(iter(store.run("SELECT pg_database_size(current_database())")))[0])

@@ -1,6 +1,6 @@
-"""Claims with their charges: the header's forms, and the batch handler case by case.
+"""Claims with their charges: the forms of the header, and the batch handler case by case.
 
-`test_money_machine` has them in any order.
+`test_money_machine` tests them in any order.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_fingerprint_covers_part_boundaries() -> None:
 
 @dataclass
 class Counter:
-    """Claims over billing on one store, with one account; steps that go `together` share a commit."""
+    """Claims and billing on one store with one account. `together` puts steps into one commit."""
 
     store: InlineCalls
     desk: Desk
@@ -115,14 +115,14 @@ async def counter() -> AsyncIterator[Counter]:
 
 
 def ended(begun: Begin, charge: object, *, text: str | None = None, used: int = 1) -> ClaimEnd:
-    """The call's end: with a `text` it is finished, without one it failed and frees its key."""
+    """End the call: with a `text` it finished, without one it failed and frees its key."""
     assert isinstance(charge, Charge)
     kept = None if text is None else StoredReply(200, text, begun.claim.owner)
     return ClaimEnd(begun.claim, close_request(charge, used=used if text is not None else 0), kept)
 
 
 async def test_key_of_crashed_node_is_free_within_half_a_minute(counter: Counter) -> None:
-    """Method: the change begins and nothing ends it, as after a crash."""
+    """Method: the change starts and is never ended, as after a crash."""
     first, second = counter.begin().claim, counter.begin().claim
     assert await counter.claims.start(first, lambda _tx: "begun") == "begun"
     counter.desk.time += STARTED_S - 1
@@ -155,7 +155,7 @@ async def test_rejected_charge_leaves_no_claim(counter: Counter) -> None:
 
 
 async def test_key_freed_and_rejected_in_one_commit_stays_free(counter: Counter) -> None:
-    """A text that the commit found under the key does not come back."""
+    """A text that the commit found under the key is not returned."""
     first = counter.begin()
     (charge,) = counter.together(first)
     results = counter.together(ended(first, charge), counter.begin(credits=101))

@@ -1,4 +1,4 @@
-"""The reservation of a call, and when it is above the limit of its caller."""
+"""The reservation of a call, and when it exceeds its caller's limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from upstreams.fetching.planned import ONE_PAGE, Reach
 
 
 class Allowing:
-    """A request whose caller lets it cost so much."""
+    """A request whose caller allows this maximum cost."""
 
     def __init__(self, credits_max: int | None) -> None:
         self.credits_max = credits_max

@@ -1,4 +1,4 @@
-"""A monitor's recipe: how its parameters are refused, and what its call brings, without a node."""
+"""A monitor's recipe: how invalid parameters are rejected, and what its call returns, without a node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SORT = Param("sort", "Order.", "new", default="new", choices=("new", "old"))
 
 
 def recipes_over(shelf: Shelf, *, stopping: Callable[[], bool] = lambda: False) -> CatalogRecipes:
-    """The recipes of a catalog with one list, which is collected by pages of 4."""
+    """The recipes of a catalog with one list, collected in pages of 4."""
     endpoint = Endpoint(
         "rows", "Rows.", COMMENT_LIST, read, (TOPIC, SORT, limit(20, 4)), collect=Collect(per_page=4, spare_pages=2)
     )

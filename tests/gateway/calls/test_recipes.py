@@ -1,4 +1,4 @@
-"""Recipes of monitors: what may be sent for one, what it costs, how far it is walked, what a call of it brings."""
+"""Recipes of monitors: valid input, cost, walks, and the results of calls."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ ODD = Platform(
 
 
 class Upstream:
-    """Says yes to all; `missing` targets fail, pages go on as long as `more` says, each answer takes `takes_s`."""
+    """Responds to everything. `missing` targets fail, `more` limits the pages, each response takes `takes_s`."""
 
     def __init__(self) -> None:
         self.missing: set[str] = set()
@@ -122,10 +122,10 @@ def refusal(recipe: str, params: object = None) -> RecipeInvalid:
     return refused.value
 
 
-# What may be sent
+# Valid input
 
 NAME = {"name": "ada"}
-# The recipe and its parameters, the field that is named, what was meant, and the reason.
+# The recipe and its parameters, the field in the error, the suggestion, and the reason.
 WRONG: Mapping[str, tuple[str, object, str, str | None, str]] = {
     "a misspelt recipe": ("odd/on", NAME, "recipe", "odd/one", "invalid_param"),
     "a recipe with its prefix": ("/v1/odd/one", NAME, "recipe", "odd/one", "invalid_param"),
@@ -307,7 +307,7 @@ async def test_walk_ends_at_next_page_while_node_stops(autojump_clock: MockClock
 
 @pytest.mark.parametrize(("came", "shares"), [(4, [2, 1, 1, 1]), (2, [2, 1]), (1, [2])])
 async def test_successful_legs_share_the_cost(came: int, shares: list[int], autojump_clock: MockClock) -> None:
-    """The charge is the share of five credits that came, rounded up."""
+    """The cost is the share of five credits for the successful legs, rounded up."""
     upstream = Upstream()
     upstream.missing = {f"/leg/{number}" for number in range(came, 4)}
     recipes = upstream.recipes()
@@ -336,7 +336,7 @@ async def test_call_without_usable_response_raises(autojump_clock: MockClock) ->
 
 
 async def test_call_time_starts_with_its_turn(autojump_clock: MockClock) -> None:
-    """Goal: calls that wait for others of their platform lose no time by it. Method: three by one place."""
+    """Goal: waiting for a turn does not use up a call's time. Method: three calls in one slot."""
     upstream = Upstream()
     upstream.takes_s = 4.0
     recipes = upstream.recipes(share=1)

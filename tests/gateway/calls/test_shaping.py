@@ -1,4 +1,4 @@
-"""From what a read returned to `data` and `pagination`."""
+"""From the result of a read to `data` and `pagination`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_read_warnings_appear_once_and_prevent_caching() -> None:
 
 
 def test_warning_about_computed_field_alone_allows_caching() -> None:
-    """The data is whole: the same request would bring the same warning."""
+    """The data is complete: the same request would get the same warning again."""
     viral = post(id="1", url=None, text=None, author=None, views=10, likes=50)
     made = shaped(Single(viral), POST)
     assert made.data["computed"]["engagement_rate"] is None
@@ -94,7 +94,7 @@ def test_legs_are_named_and_counted(came: list[bool]) -> None:
 
 @given(st.lists(st.booleans(), min_size=1, max_size=8), st.integers(min_value=0, max_value=120))
 def test_leg_costs_add_up_to_call_cost(came: list[bool], credits_used: int) -> None:
-    """Equal shares of whole credits, of which an earlier leg never has less; a leg that failed costs nothing."""
+    """Whole credits in equal shares, the remainder to earlier legs; a failed leg costs nothing."""
     told = shaped(Single({"parts": 1}, legs=legs(*came)), DOSSIER).data["legs"]
     share_out(told, credits_used)
     shares = [leg["credits_used"] for leg, one in zip(told, came, strict=True) if one]
@@ -117,7 +117,7 @@ def test_failed_leg_has_the_error_of_a_direct_call(failure: UpstreamError | Limi
 
 
 def test_read_result_is_not_modified() -> None:
-    """The same record may stand in a cache or in another answer."""
+    """The same record may be in a cache or in another response."""
     record = {"parts": 1}
     shaped(Single(record, legs=legs(True)), DOSSIER)
     assert record == {"parts": 1}

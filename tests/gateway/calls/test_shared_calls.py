@@ -1,6 +1,6 @@
-"""Billed calls of two nodes over one real Redis: who leads pays, who follows pays nothing, whatever happens to whom.
+"""Billed calls of two nodes over one real Redis: the leader pays, followers pay nothing, whatever happens.
 
-Each node has stores of its own, so that it is plain on which of them a credit was spent.
+Each node has its own stores, so that it is clear on which one a credit was spent.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def open_two(folder: Path, server: RedisServer, upstream: ScriptedExchange
 
 
 async def settled(server: RedisServer) -> None:
-    """No call is led by anybody."""
+    """Check that no call has a leader."""
     await until(lambda: server.ask("KEYS", "*:lock") == [])
 
 
@@ -146,7 +146,7 @@ async def test_waiting_past_the_deadline_costs_nothing(tmp_path: Path, empty_red
         assert len(upstream.calls) == 1
 
 
-async def test_cancelled_call_is_complete_or_never_happened_and_blocks_nobody(
+async def test_cancelled_call_is_complete_or_never_happened_and_blocks_no_others(
     tmp_path: Path, empty_redis: RedisServer
 ) -> None:
     upstream = ScriptedExchange(after(0.001))
@@ -189,7 +189,7 @@ async def test_cancelled_follower_does_not_affect_leader(tmp_path: Path, empty_r
 
 
 async def test_uncacheable_response_is_fetched_once_per_node(tmp_path: Path, empty_redis: RedisServer) -> None:
-    """Two of a composite's three legs come, so it is billed in full and shown to those who wait here only."""
+    """Two of three legs succeed, so the response is billed in full and shown only to local followers."""
     legs: dict[str, Said] = {"1-0": after(0.05), "1-1": after(0.05), "1-2": said({}, 400)}
     upstream = ScriptedExchange(script=lambda call: legs[call.target.rpartition("/")[2]])
     async with open_two(tmp_path, empty_redis, upstream) as (one, two):
@@ -308,7 +308,7 @@ async def test_state_outage_during_a_call_costs_nothing(tmp_path: Path, empty_re
 
 
 async def test_circuit_opened_on_one_node_rejects_on_another_for_free(tmp_path: Path, empty_redis: RedisServer) -> None:
-    upstream = ScriptedExchange(httpx.ConnectError("refused"))  # other failures of one account are its own
+    upstream = ScriptedExchange(httpx.ConnectError("refused"))  # other failures of one account do not count for others
     async with open_two(tmp_path, empty_redis, upstream, failures=2) as (one, two):
         await until(lambda: empty_redis.ask("PUBSUB", "NUMSUB", "sluice:circuits") == [b"sluice:circuits", 2])
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""The certificate's files: each flaw and each doubt has its line, and a bad renewal leaves what is served."""
+"""The certificate's files: each flaw and doubt has one line, and a bad renewal keeps the current certificate."""
 
 import os
 import ssl
@@ -30,7 +30,7 @@ def server_of(files: Certified) -> ServerSettings:
 
 
 def flaws(files: Certified) -> list[str]:
-    """The lines of the flaws, the folder's name cut out."""
+    """The lines of the flaws, without the folder's name."""
     return [str(problem).replace(f"{files.folder}/", "") for problem in certificate_flaws(server_of(files))]
 
 
@@ -158,7 +158,7 @@ def test_key_readable_by_others_is_a_doubt(tmp_path: Path, mode: int) -> None:
 
 
 def test_group_may_read_key_of_another_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Method: this process has another user's number, as a node has whose key is root's."""
+    """Method: this process runs as another user, like a node whose key belongs to root."""
     files = certified(tmp_path)
     own = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: own + 1)

@@ -1,4 +1,4 @@
-"""Doubts about settings: one line each, which never repeats a secret."""
+"""Doubts about settings: one line each, without secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables become settings: what is right takes effect, what is wrong keeps its default and is told, all of it."""
+"""Tables become settings: valid values take effect, invalid ones keep their defaults and are all reported."""
 
 from __future__ import annotations
 

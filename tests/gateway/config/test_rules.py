@@ -1,4 +1,4 @@
-"""Rules that a type cannot say about the settings, on settings as they are in memory."""
+"""Rules for settings that types cannot express, tested on settings in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The master secret: where it comes from, who may read it, and what is derived from it."""
+"""The master secret: its source, its permissions, and the keys derived from it."""
 
 import os
 import stat
@@ -35,7 +35,7 @@ def test_each_purpose_has_its_own_key(tmp_path):
 
 
 def test_key_derivation_is_stable():
-    """Sealed keys and cursors of a running installation depend on it."""
+    """Sealed keys and cursors of existing installations depend on it."""
     found = derive_secrets("0123456789abcdef")
     assert found.sealing.hex()[:16] == "65eca3c76a816b0b"
     assert found.cursors.hex()[:16] == "3b5ac61008a99762"

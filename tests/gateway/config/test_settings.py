@@ -1,4 +1,4 @@
-"""config.toml: every key, every kind of mistake, and that no file can do worse than a ConfigError."""
+"""config.toml: every key, every kind of mistake, and no file causes an error other than ConfigError."""
 
 import json
 import subprocess
@@ -62,7 +62,7 @@ retention_days = 30
 """
 
 TABLES = [name for name in Config.__struct_fields__ if name != "packs"]
-"""The tables of the file; packs are an array of them."""
+"""The tables of the file; packs are an array of tables."""
 
 
 def load(tmp_path: Path, text: str | bytes) -> Config:

@@ -1,4 +1,4 @@
-"""The judgement of a master secret: what is guessed at once is refused, what is random never is."""
+"""Judging a master secret: easy guesses are rejected, random secrets never are."""
 
 import base64
 import string
@@ -64,7 +64,7 @@ WRITTEN = [
 
 
 def test_written_text_is_judged_closely_and_most_random_text_is_not() -> None:
-    """Goal: word lists are loaded for few starts, and none is spared a look for its length alone."""
+    """Goal: word lists are loaded for few starts, and length alone never skips the check."""
     assert [secret for secret in WRITTEN if looks_random(secret)] == []
     draw = Random(5)
     drawn = [base64.urlsafe_b64encode(draw.randbytes(32)).decode() for _ in range(1_000)]
@@ -74,7 +74,7 @@ def test_written_text_is_judged_closely_and_most_random_text_is_not() -> None:
 
 @pytest.mark.parametrize("kind", ALPHABETS)
 def test_random_secrets_are_good(kind: str) -> None:
-    """Goal: no generated secret is refused. Method: many of them, the same ones each time."""
+    """Goal: no generated secret is rejected. Method: many secrets from a fixed seed."""
     alphabet, length = ALPHABETS[kind]
     rng = Random(kind)
     for _ in range(50):

@@ -1,4 +1,4 @@
-"""The pages that a node serves: for people, and as Markdown for programs that read."""
+"""The pages that a node serves: HTML for people, and Markdown for programs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOADED = {"/style.css", "/page.js", "/inter-v20.woff2", "/favicon.svg"}
 
 
 class Links(HTMLParser):
-    """The addresses that a page leads to, what it loads, and the anchors in it."""
+    """The links of a page, the files that it loads, and its anchors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ def links_of(answer: Answered) -> Links:
 
 
 async def crawl(node: OpenNode) -> dict[str, tuple[Answered, Links]]:
-    """Every page that can be reached from the first by links, by its path."""
+    """Every page that can be reached by links from the first one, by path."""
     found: dict[str, tuple[Answered, Links]] = {}
     seen = {"/"}
     waiting = ["/"]
@@ -85,7 +85,7 @@ async def crawl(node: OpenNode) -> dict[str, tuple[Answered, Links]]:
 async def test_every_page_is_linked_and_loads_only_local_files(
     tmp_path: Path,
 ) -> None:
-    """Goal: no dead link or anchor, no page that is missing or heavy, no script that is waited for. Method: a walk."""
+    """Goal: no dead links or anchors, no missing or heavy pages, no blocking scripts. Method: follow all links."""
     async with open_test_node(tmp_path) as node:
         found = await crawl(node)
         library = node.node.description.pages._texts.library
@@ -258,7 +258,7 @@ ORIGIN = "https://app.example.com"
 
 
 async def test_page_kinds_follow_api_conventions(tmp_path: Path) -> None:
-    """Goal: HEAD, OPTIONS, 405, entity tags, gzip and Brotli, and other sites that the operator lets in."""
+    """Goal: HEAD, OPTIONS, 405, entity tags, gzip, Brotli and CORS."""
     async with open_test_node(tmp_path, server={"cors_origins": [ORIGIN]}) as node:
         for path in KINDS_OF_PAGE:
             full = await node.get(path, key=None, headers={"accept-encoding": "identity", "origin": ORIGIN})
@@ -317,11 +317,11 @@ QUESTIONS = {
     "a search for stories": ("Hacker News", "search", ["query"]),
     "the issues of a GitLab repository": ("GitLab", "repo/issues", ["url"]),
 }
-"""Each with the platform and the endpoint that its words lead to, and the parameters that the call needs."""
+"""Questions, each with the expected platform and endpoint, and the parameters of the call."""
 
 
 async def test_agent_gets_from_index_to_valid_call_in_three_fetches(tmp_path: Path) -> None:
-    """Goal: `/llms.txt`, the platform's page, the endpoint's page, a call that is answered. Method: ten questions."""
+    """Goal: `/llms.txt`, platform page, endpoint page, successful call. Method: ten questions."""
     async with open_test_node(tmp_path) as node:
         index = (await node.get("/llms.txt", key=None)).body.decode()
         for question, (platform, resource, needed) in QUESTIONS.items():
@@ -343,7 +343,7 @@ PROGRAMS = {"sh": ["sh", "-c"], "python": [sys.executable, "-c"], "js": ["node",
 
 @pytest.mark.parametrize("language", PROGRAMS)
 async def test_page_code_runs(language: str, tmp_path: Path) -> None:
-    """Goal: what is copied works. Method: a read with a query, and a change with a body, of which each makes one."""
+    """Goal: copied code works. Method: a read with a query and a change with a body."""
     for program in ("curl", "node"):
         if shutil.which(program) is None:
             assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), f"{program} is not installed"
@@ -397,7 +397,7 @@ trio.run(main)
 
 
 def test_page_code_is_loaded_with_first_page_outside_the_event_loop() -> None:
-    """Goal: a node that nobody looks at holds nothing of the pages. Method: a process that serves the API first."""
+    """Goal: a node whose pages are not read does not load them. Method: a process that serves the API first."""
     done = subprocess.run([sys.executable, "-c", FIRST_PAGE], capture_output=True, text=True, check=False, cwd=PROJECT)
     assert done.returncode == 0, done.stderr
     before, after = done.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""Whatever route exists is in the catalog, has a guide and stands in the OpenAPI document, and nothing else does."""
+"""Every route is in the catalog, has a guide, and is in the OpenAPI document; nothing else is."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.spec.rows import CREDENTIALS, ENVIRON
 
 BYTES_MAX = 1_000_000
 ENDPOINTS = 580
-"""Operations that a document is meant for: as many as the service has that it is modelled on."""
-"""As many as the service is meant for."""
+"""Number of operations that the document must support."""
+"""The number of operations of the service that this one is modelled on."""
 
 
 def operations_in(document: dict[str, Any]) -> set[tuple[str, str]]:
@@ -83,7 +83,7 @@ async def test_platform_document_contains_only_its_platform_and_references(tmp_p
 
 
 async def test_examples_and_real_responses_match_document(tmp_path: Path) -> None:
-    """Goal: no drift. Method: each GET's example request, against the schema of its success."""
+    """Goal: no drift. Method: check each GET's example request with the schema of its success."""
     async with open_test_node(tmp_path) as node:
         document = await document_of(node)
         for path, item in document["paths"].items():
@@ -179,7 +179,7 @@ async def test_declared_platform_reasons_are_in_endpoint_guides(tmp_path: Path) 
 
 
 async def test_account_object_responses_match_document(tmp_path: Path) -> None:
-    """Goal: no drift of the types from what routes answer. Method: a monitor's whole life, and a consumer's."""
+    """Goal: response types do not drift. Method: the whole life of a monitor and of a consumer."""
     async with open_test_node(tmp_path, webhooks={"allow_insecure_targets": True}) as node:
         document = await document_of(node)
         monitor = {
@@ -224,14 +224,14 @@ async def test_batch_and_price_responses_match_document(tmp_path: Path) -> None:
 
 
 def response_of(document: dict[str, Any], operation: dict[str, Any], status: str) -> dict[str, Any]:
-    """The response to a status, wherever it stands."""
+    """Find the response for a status."""
     response: dict[str, Any] = operation["responses"][status]
     shared = response.get("$ref", "").rpartition("/")[2]
     return document["components"]["responses"][shared] if shared else response
 
 
 async def judged(node: OpenNode, document: dict[str, Any], method: str, path: str, body: Any = None) -> Any:
-    """The answer of a request whose body and whose answer are as the document has them."""
+    """Send a request, and check body and response with the document."""
     operation = node.node.description.reference.find(path.partition("?")[0], method)
     assert operation is not None
     described = document["paths"][operation.path][method.lower()]

@@ -1,4 +1,4 @@
-"""The published schemas tell the type, the nullability and the meaning of every field, and hold for every answer."""
+"""The published schemas have type, nullability and meaning of every field, and match every response."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def answered(archetype: Archetype, record: dict[str, Any]) -> dict[str, Any]:
 
 
 ALONE = [one for one in ARCHETYPES.values() if one.key and one.beside is None]
-"""Those of records alone; the true example of an endpoint is judged for the others (`test_operations`)."""
+"""Checks records only. `test_operations` checks the real examples of endpoints."""
 
 
 @pytest.mark.parametrize("archetype", ALONE, ids=lambda one: one.name)

@@ -1,4 +1,4 @@
-"""Compressed answers: what a client accepts decides, every stream expands to the body, and what is kept is bounded."""
+"""Compressed responses: the client's header decides, every stream decompresses to the body, the cache is bounded."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def packed(compression: Compression, reply: Reply, accepted: bytes = b"gzi
 
 
 def whole(data: bytes) -> bytes:
-    """As a client reads it that takes one member and nothing behind it."""
+    """Read like a client that accepts only one gzip member."""
     expanding = zlib.decompressobj(zlib.MAX_WBITS | 16)
     body = expanding.decompress(data) + expanding.flush()
     assert (expanding.eof, expanding.unused_data) == (True, b"")
@@ -75,7 +75,7 @@ READS = {b"gzip": whole, b"br": brotli.decompress}
 
 @pytest.mark.parametrize(("coding", "shared_at"), [(b"gzip", 1), (b"br", 0)])
 async def test_responses_with_the_same_part_share_its_compressed_form(coding: bytes, shared_at: int) -> None:
-    """Goal: a long part is compressed once. Method: the kept bytes do not grow, and the parts are the same objects."""
+    """Goal: a long part is compressed once. Method: the cache does not grow, and the parts are the same objects."""
     compression, stored = Compression(), b'"data":[' + b",".join(b"%d" % number for number in range(20_000)) + b"]"
     seen = []
     for number in range(3):
@@ -91,7 +91,7 @@ async def test_responses_with_the_same_part_share_its_compressed_form(coding: by
 
 
 async def test_part_with_another_start_has_its_own_brotli_form() -> None:
-    """Brotli's blocks depend on what stands before them, so the same long part is compressed for each start."""
+    """Brotli blocks depend on their position, so the same part is compressed for each start."""
     compression, stored = Compression(), b"a long part, " * 200
     for start in (b"", b'{"success":true,', b'{"success":false,'):
         for end in (b"", b"}", b"x" * 2**16):

@@ -1,4 +1,4 @@
-"""Answers that the HTTP edge gives by itself: the error envelope with HTTP's own status (spec 7.1)."""
+"""Responses of the HTTP edge: the error envelope with the HTTP status (spec 7.1)."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_empty_details_are_omitted(details: dict[str, Any] | None) -> None:
 
 
 def test_different_errors_are_not_confused() -> None:
-    """Plain ones are remembered: each of these is another one."""
+    """Errors without details are cached; each of these is a different one."""
     told = [
         error_fragment(Refused(code, message), base)
         for code in ("RATE_LIMITED", "INVALID_REQUEST")

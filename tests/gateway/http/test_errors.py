@@ -1,4 +1,4 @@
-"""Which exception is answered with which row of the error table, and what its answer tells (spec 7.2, 7.3, 7.4)."""
+"""The mapping from exceptions to rows of the error table, and the contents of the responses (spec 7.2, 7.3, 7.4)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ LEASES: Fields = ((b"x-concurrency-limit", b"x-concurrency-remaining"), (b"50", 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An exception and what it is answered with."""
+    """An exception and the expected error."""
 
     exc: Exception
     code: str
@@ -265,7 +265,7 @@ def test_long_ids_are_truncated() -> None:
 
 
 def test_client_errors_are_never_charged_and_own_failures_are_refunded() -> None:
-    """Section 7.5: what the client did wrong is free; of the 4xx only a missing thing was charged before."""
+    """Section 7.5: client errors are free. Of the 4xx, only a missing resource was charged first."""
     for code in CODES.values():
         is_refunded = (code.status >= 500 and code.status not in (501, 505)) or code.name == "RESOURCE_NOT_FOUND"
         assert (code.charge == "refunded") == is_refunded, code.name

@@ -1,4 +1,4 @@
-"""The client's address: only proxies that are trusted are believed, and only as far as they have seen."""
+"""The client's address: only trusted proxies count, and only for the addresses they have seen."""
 
 from __future__ import annotations
 

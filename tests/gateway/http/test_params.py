@@ -1,4 +1,4 @@
-"""Query parameters against a declaration: what is read, and what each refusal says."""
+"""Query parameters and their declaration: parsed values and error messages."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def refused(checked: Declared, query: str) -> dict[str, Any]:
 
 
 def about(name: str, reason: str = "invalid_param") -> dict[str, object]:
-    """The details of a refusal of this name."""
+    """The error details for this name."""
     return {"reason": reason, "param": name, "next_step": CORRECT}
 
 
 def meant(proposed: str, name: str, **more: object) -> dict[str, object]:
-    """The details where one is proposed."""
+    """The error details with a suggestion."""
     return {"did_you_mean": proposed, "param": name, "next_step": CORRECT, **more}
 
 

@@ -1,4 +1,4 @@
-"""The reading of a request: the items of its list headers, and its query's pairs."""
+"""Parsing a request: the items of its list headers, and the pairs of its query."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_cache_directive_is_matched_whole(header: bytes, is_there: bool) -> None
     )
 )
 def test_fast_query_parser_matches_general_one(pairs: list[tuple[str, str]]) -> None:
-    """Plain queries are split by hand; the others are form-decoded."""
+    """Plain queries are split directly; others are form-decoded."""
     for encoded in (urlencode(pairs), "&".join(f"{name}={quote(value, safe='')}" for name, value in pairs)):
         assert query_of(encoded.encode()) == pairs
 

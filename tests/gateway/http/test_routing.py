@@ -1,4 +1,4 @@
-"""The routing table: paths with names, several methods of one path, and what is told of those that lead nowhere."""
+"""The routing table: paths with names, several methods per path, and errors for unknown paths."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ ALLOWED = {
 
 @pytest.mark.parametrize("engine", ["native", "hypercorn"])
 async def test_feed_paths_declare_their_methods(engine: str, tmp_path: Path) -> None:
-    """Section 7.2: read paths `GET, HEAD`, POST-only ones `POST`; and each path has one label in the metrics."""
+    """Section 7.2: reads allow `GET, HEAD`, POST-only paths `POST`, and each path has one metric label."""
     async with open_test_node(tmp_path, server={"port": 0, "engine": engine}) as node:
         await page(node, "consumer=one")
         for path, allow in ALLOWED.items():

@@ -1,4 +1,4 @@
-"""An event stream: what is written of each event, when it begins and ends, who is still there (decisions 13, 14)."""
+"""An event stream: its format, start and end, and disconnected clients (decisions 13, 14)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ HEAD = [(b"content-type", b"text/event-stream")]
 
 
 class Client:
-    """Takes what is sent as ASGI has it, until it leaves."""
+    """Records ASGI messages until it disconnects."""
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
         self.heads = 0
         self.is_gone = False
-        """A write to it fails."""
+        """A client to which writes fail."""
         self.has_left = False
-        """It left without a sign of it but what `receive` tells."""
+        """A client that left, which only `receive` shows."""
 
     def stream(self) -> EventStream:
         return EventStream(self.receive, self.send, self.head)
@@ -84,7 +84,7 @@ async def test_last_event_is_complete_and_announced_before_its_last_slice(parts:
 
 
 async def test_large_part_is_sliced_without_copying() -> None:
-    """Others share it: each slice names what it was cut out of."""
+    """Slices share the buffer: each one names the buffer that it was cut from."""
     shared = b"x" * (3 * SLICE_BYTES)
     client = Client()
     await client.stream().end("result", (b"[", shared, b"]"), before_last=lambda: None)

@@ -1,4 +1,4 @@
-"""The log's writer over real pipes, sockets and files: it keeps what it can, counts the rest, and never makes wait."""
+"""The log writer over real pipes, sockets and files: it keeps what it can, counts the rest, and never blocks."""
 
 import fcntl
 import os
@@ -26,7 +26,7 @@ def open_pipe() -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def open_writer(descriptor: int) -> Iterator[LogWriter]:
-    """A writer that is closed at the end, and whose notices are lines too."""
+    """A writer that is closed at the end, and whose reports are lines too."""
     writer = LogWriter(descriptor)
     writer.report_dropped = lambda count: writer.write(b"dropped %d\n" % count)
     writer.start()
@@ -49,7 +49,7 @@ def read_all(reading: int, until: bytes) -> list[bytes]:
 
 
 def fill(writing: int) -> None:
-    """Leave no room in a pipe: a writer that found some while lines are dropped would report them in two parts."""
+    """Fill a pipe completely, so that the writer reports dropped lines only once."""
     os.set_blocking(writing, False)
     with suppress(BlockingIOError):
         while True:
@@ -60,7 +60,7 @@ def fill(writing: int) -> None:
     os.set_blocking(writing, True)
 
 
-def test_blocked_sink_blocks_nobody_and_gets_kept_lines_later() -> None:
+def test_blocked_sink_never_blocks_callers_and_gets_kept_lines_later() -> None:
     with open_pipe() as (reading, writing), open_writer(writing) as writer:
         fill(writing)
         lines = numbered(3 * LINES_MAX)
@@ -89,7 +89,7 @@ def test_size_limit_counts_bytes_not_lines() -> None:
                 os.read(reading, BYTES_MAX)
             return writer.statistics().waiting == 0
 
-        wait_until(is_drained)  # a writer that is stuck would write where the next test opens a file
+        wait_until(is_drained)  # a stuck writer could write into a file of the next test
 
 
 def test_lines_are_kept_while_disk_is_full(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_lines_are_kept_while_disk_is_full(tmp_path: Path) -> None:
     with open_writer(descriptor) as writer, open(tmp_path / "log", "wb") as file:
         for line in numbered(100):
             writer.write(line)
-        time.sleep(1.5 * RETRY_S)  # two tries fail
+        time.sleep(1.5 * RETRY_S)  # two attempts fail
         assert writer.statistics() == LogStatistics(100, 0)
         os.dup2(file.fileno(), descriptor)
         wait_until(lambda: writer.statistics().waiting == 0)
@@ -112,7 +112,7 @@ def test_lines_are_kept_for_a_returning_reader(tmp_path: Path) -> None:
     os.close(reading)
     with open_writer(writing) as writer:
         writer.write(b"unread\n")
-        time.sleep(1.5 * RETRY_S)  # two tries fail
+        time.sleep(1.5 * RETRY_S)  # two attempts fail
         with open(tmp_path / "log", "rb") as again:
             assert again.readline() == b"unread\n"
     os.close(writing)
@@ -144,7 +144,7 @@ def test_lines_of_two_processes_do_not_mix_in_a_shared_pipe() -> None:
 
 
 def test_lines_logged_together_are_written_together() -> None:
-    """Method: a socket that shows each write as a message of its own."""
+    """Method: a socket that shows each write as a separate message."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs, open_writer(theirs.fileno()) as writer:
         lines = numbered(1_000)
@@ -182,5 +182,5 @@ def test_unread_log_is_abandoned_at_the_end() -> None:
                 log.event("info", "unread", text="x" * 100)
         assert time.monotonic() - began_at < 30
         assert os.readlink(f"/proc/self/fd/{writing}") == os.devnull
-        while os.read(reading, 65_536):  # which lets the thread go
+        while os.read(reading, 65_536):  # lets the thread finish
             pass

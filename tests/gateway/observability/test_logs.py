@@ -1,4 +1,4 @@
-"""The lines of the log, and the things that never stand there: no key, no secret and no query stands in any line."""
+"""The lines of the log, which never contain a key, a secret or a query."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUERY = "hush-hush"
 
 
 async def test_log_lines_contain_no_key_or_query(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Method: keys and one telling word in every place of a request, good and bad ones, then a search of every line."""
+    """Method: put keys and a marker word in every part of valid and invalid requests, then search every line."""
     environ = {"TOKEN": "upstream-token-that-nobody-may-see"}
     upstreams = {"github": {"token_env": "TOKEN"}}
     async with open_test_node(tmp_path, environ=environ, platforms=(ODD,), upstreams=upstreams) as node:
@@ -177,7 +177,7 @@ def test_timestamps_have_milliseconds_and_never_go_back() -> None:
     before = time.time()
     for _ in range(3):
         log.event("info", "test")
-        time.sleep(0.4)  # over the end of a second
+        time.sleep(0.4)  # past the end of a second
     after = time.time()
     texts = [orjson.loads(line)["at"] for line in stream.getvalue().splitlines()]
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", text) for text in texts)

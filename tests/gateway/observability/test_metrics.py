@@ -1,4 +1,4 @@
-"""Figures that an operator tunes a node by: how requests are counted, every part's counters over the admin address."""
+"""Metrics for operators: how requests are counted, and the counters of all parts on the admin address."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEY = {"idempotency-key": "one"}
 
 
 async def numbers(node: OpenNode) -> dict[str, float]:
-    """Every line of the metrics, by its name and labels."""
+    """Every line of the metrics, by name and labels."""
     text = (await node.client.get(f"{node.admin_url}/metrics")).text
     lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
     return {name: float(value) for name, _, value in lines}
@@ -64,7 +64,7 @@ BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2
 
 
 def samples(metrics: Metrics) -> dict[str, float]:
-    """Every sample of a scrape, by its name and the values of its labels."""
+    """Every sample of a scrape, by name and label values."""
     return {
         ",".join((sample.name, *sample.labels.values())): sample.value
         for family in metrics.collect()
@@ -74,7 +74,7 @@ def samples(metrics: Metrics) -> dict[str, float]:
 
 @given(st.lists(st.floats(0, 100) | st.sampled_from(BOUNDS_S), max_size=20), st.integers(0, 20))
 def test_bucket_counts_durations_up_to_its_bound(durations_s: list[float], looked_at: int) -> None:
-    """However often it is read meanwhile."""
+    """The result does not depend on how often it is read."""
     histogram = LatencyHistogram()
     for nth, duration_s in enumerate(durations_s):
         histogram.observe(duration_s)

@@ -1,4 +1,4 @@
-"""Packs are bought by Stripe Checkout: begun, paid, told by signed events, taken back. Stripe is a stand-in."""
+"""Packs are bought through Stripe Checkout: started, paid, confirmed by signed events, reversed. Stripe is a fake."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ENVIRON = {"STRIPE_KEY": SECRET_KEY, "STRIPE_WEBHOOK": WEBHOOK_SECRET}
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """A node that sells packs, and Stripe beside it."""
+    """A node that sells packs, and a fake Stripe."""
 
     node: OpenNode
     stripe: StripeStandIn
@@ -49,14 +49,14 @@ class Shop:
         return await self.post("/v1/purchases", orjson.dumps({"pack": pack, **more}), **headers)
 
     async def begin(self) -> str:
-        """A purchase that waits for its payment."""
+        """Create a purchase that waits for its payment."""
         answer = await self.buy()
         assert answer.status == 201, answer.body
         purchase: str = answer.json["data"]["purchase_id"]
         return purchase
 
     async def told(self, body: bytes, header: str | None = None) -> Answered:
-        """An event as Stripe sends it."""
+        """An event in the form that Stripe sends."""
         return await self.post(WEBHOOK_PATH, body, **{"stripe-signature": header or signature(body)})
 
     async def post(self, path: str, body: bytes, **headers: str) -> Answered:
@@ -171,7 +171,7 @@ async def test_unreadable_events_are_rejected_and_unrelated_ones_ignored(
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_events_in_any_order_have_the_same_effect(tmp_path: Path, seed: int) -> None:
-    """Goal: each purchase and each refund once. Method: the events of three, three times, shuffled, by 8 senders."""
+    """Goal: each purchase and refund counts once. Method: events of three purchases, shuffled by 8 senders."""
     async with open_shop(tmp_path) as shop:
         purchases = [await shop.begin() for _ in range(3)]
         bodies = [
@@ -185,7 +185,7 @@ async def test_events_in_any_order_have_the_same_effect(tmp_path: Path, seed: in
             event("checkout.session.completed", session(purchases[2], "pi_c")),
             event("checkout.session.expired", session(purchases[2], "pi_c", "unpaid")),
         ]
-        # An expired session was never paid: Stripe sends that one for no other, and it comes last here.
+        # An expired session was never paid, and Stripe sends its event last.
         *bodies, expired = bodies
         sent = bodies * 3
         Random(seed).shuffle(sent)
@@ -201,7 +201,7 @@ async def test_events_in_any_order_have_the_same_effect(tmp_path: Path, seed: in
         await shop.told(expired)
         found = {one["id"]: one["status"] for one in await shop.purchases()}
         assert found == dict(zip(purchases, ("paid", "reversed", "paid"), strict=True))
-        # What one purchase's reversal finds may be another's, if its own was spent; nothing is spent here.
+        # A reversal may take credits of another purchase if its own were spent; nothing is spent here.
         assert await shop.balance() == 2_000
 
 
@@ -274,7 +274,7 @@ async def test_repeated_purchase_with_one_idempotency_key_is_one(tmp_path: Path)
 
 @pytest.mark.critical
 async def test_concurrent_purchases_with_one_idempotency_key_are_one(tmp_path: Path, store_url: str) -> None:
-    """Before, all of eight wrote a purchase and asked Stripe for a page, and seven of them could never be paid."""
+    """Previously, all eight created a purchase and a Stripe page, and seven of them could never be paid."""
     headers = {"idempotency-key": "order-1"}
     async with open_shop(tmp_path, store_url=store_url) as shop:
         shop.stripe.slow_s = 0.5

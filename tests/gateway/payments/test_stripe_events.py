@@ -1,4 +1,4 @@
-"""Events and forms are as Stripe's own package reads and takes them."""
+"""Events and forms match Stripe's own Python package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scheduler.webhooks.signature import verify
 from tests.fakes.stripe_stand_in import WEBHOOK_SECRET, charge, dispute, event, session, signature
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of others' making
+    warnings.simplefilter("ignore")  # warnings of other packages
     import stripe
     from stripe.params import WebhookEndpointCreateParams
     from stripe.params.checkout import SessionCreateParams
@@ -56,7 +56,7 @@ def test_stripe_library_accepts_the_same_events_and_fields(type_: str, thing: di
 
 
 def test_parsed_events_exist_at_stripe_with_the_fields_read() -> None:
-    """Goal: no invented name. Method: the types of Stripe's package."""
+    """Goal: no invented event type. Method: compare with the types in Stripe's package."""
     names = {"checkout.session": stripe.checkout.Session, "charge": stripe.Charge, "dispute": stripe.Dispute}
     for _type, thing, _payment in EVENTS[:-1]:
         fields = names[thing["object"]].__annotations__

@@ -1,4 +1,4 @@
-"""Events, deliveries and the messages of streams are as the OpenAPI document says, each type with its own data."""
+"""Events, deliveries and stream messages match the OpenAPI document, each type with its own data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.gateway.feed.test_streams import SSE, streaming
 from tests.spec.monitor_life import CREDITS, SLOTS, STORIES, WEEKS, Life, open_life, send
 
 GONE = 2
-"""Deliveries that the receiver takes before it is gone."""
+"""Number of deliveries that the receiver accepts before it goes offline."""
 DISCOVER = [name for name in KINDS if name.startswith("discover.")]
 
 
@@ -30,7 +30,7 @@ EVENT = {"$ref": "#/components/schemas/EventItem"}
 
 
 async def take_some(peer: Peer) -> None:
-    """Take the first deliveries and be gone for those behind them."""
+    """Accept the first deliveries, then go offline."""
     while True:
         request = await peer.request()
         told = reply() if peer._server.requests.index(request) < GONE else reply(status="410 Gone")
@@ -38,7 +38,7 @@ async def take_some(peer: Peer) -> None:
 
 
 async def live(life: Life) -> None:
-    """All that a monitor can live through, with its runs delivered whole, as rows, and then to nobody."""
+    """Everything that can happen to a monitor, with runs delivered in full, as rows, and then to no receiver."""
     for number, (slot, week) in enumerate(zip(SLOTS, WEEKS, strict=True)):
         life.node.upstream.script = week.answer
         if slot == SLOTS[-1]:
@@ -49,7 +49,7 @@ async def live(life: Life) -> None:
 
 
 async def buy_and_refund(node: OpenNode) -> None:
-    """A pack is paid, and its payment taken back."""
+    """Pay a pack, then reverse its payment."""
     packs, payments = node.node.stores.packs, node.node.stores.payments
     packs.on_sale["starter"] = Pack("starter", 10, 900, "usd", "starter")
     purchase = await packs.begin(node.account, "starter")
@@ -61,7 +61,7 @@ async def buy_and_refund(node: OpenNode) -> None:
 
 
 async def test_events_and_deliveries_match_document(tmp_path: Path) -> None:
-    """Goal: no drift of what is written from what is described. Method: a life in which everything happens."""
+    """Goal: written data does not drift from its description. Method: a life in which everything happens."""
     async with open_upstream_server(take_some) as receiver:
         own = {"webhook_url": f"{receiver.url}/hook", "suppress_webhook_unless_alert": False}
         async with open_life(tmp_path, {**STORIES, **own}, credits=CREDITS) as life:
@@ -89,7 +89,7 @@ async def test_events_and_deliveries_match_document(tmp_path: Path) -> None:
 
 
 def data_of(stream: Any, name: str) -> list[Any]:
-    """The data of the events of a name, of those that have come so far."""
+    """The data of the events with this name so far."""
     blocks = [block for block in stream.blocks if "data" in block and block.get("event", "message") == name]
     return [orjson.loads(block["data"]) for block in blocks]
 
