@@ -1,4 +1,4 @@
-"""docs/architecture.md: its rooms are the folders, and its pictures show calls that the code really makes, in order."""
+"""docs/architecture.md: its rooms are the folders, and its diagrams show real calls in the right order."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ _LINE = re.compile(r"(?P<indent> *)(?P<names>\S+) +(?P<module>\S+)(?: +by (?P<by
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One line of a picture: what it is indented below, its own name, and the name that its caller knows it by."""
+    """One line of a diagram: its indentation, its name, and the name that its caller uses."""
 
     caller: str | None
     name: str
@@ -64,7 +64,7 @@ def functions_of(module: str) -> dict[str, list[Function]]:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A name in a caller's code, and whether it is one of a value (`value.name`)."""
+    """A name in a caller's code, and whether it is an attribute (`value.name`)."""
 
     name: str
     is_attribute: bool
@@ -72,7 +72,7 @@ class Named:
 
 @cache
 def walk_through(caller: str) -> list[Named]:
-    """The names in a caller's code in the order in which it comes to them, those of its module's functions within."""
+    """The names in a caller's code in order of use, including those in local functions of its module."""
     start = definition(caller)
     assert start is not None, f"{caller} does not exist"
     return list(_names_of(start, functions_of(module_of(caller)), frozenset({caller.rpartition(".")[2]})))
@@ -107,7 +107,7 @@ def test_every_line_names_existing_code() -> None:
 
 
 def test_every_other_code_name_exists() -> None:
-    """A path is a file or folder; `Class.method` is of a class in one of the pictures."""
+    """A path is a file or folder; `Class.method` belongs to a class in one of the diagrams."""
     shown = {line.name for line in LINES}
     classes = {name.rpartition(".")[0] for name in shown}
     wrong = []
@@ -143,12 +143,12 @@ def test_callers_call_what_the_diagram_says(arrow: Shown) -> None:
 
 
 def plain(name: str) -> str:
-    """A name as its type and its attribute have it: `BeginRead` is kept as `_begin_read`."""
+    """The forms of a name as type and attribute: `BeginRead` is stored as `_begin_read`."""
     return name.replace("_", "").lower()
 
 
 def test_calls_of_a_caller_are_in_order() -> None:
-    """Goal: the real order. Method: of two neighbours, the second is named after the first, if only once of many."""
+    """Goal: the real order. Method: the second of two neighbours is used after the first at least once."""
     wrong = []
     for picture in PICTURES:
         for caller in {line.caller for line in picture if line.caller is not None}:

@@ -1,4 +1,4 @@
-"""Code in the documents that no other test runs: settings are read by the programs that they are for, JSON as JSON."""
+"""Code in the documents that no other test runs: programs parse their settings, and JSON is parsed."""
 
 import re
 import shlex
@@ -57,7 +57,7 @@ def test_tests_that_run_code_blocks_exist() -> None:
 
 
 def flaw_of_settings(text: str, folder: Path) -> str | None:
-    """Why a node would not take these settings beside its defaults."""
+    """Why a node would reject these settings, with the defaults for the rest."""
     file = folder / "config.toml"
     file.write_text(text)
     named = dict.fromkeys(re.findall(r'_env = "(\w+)"', text), "secret")
@@ -95,7 +95,7 @@ def test_documented_redis_settings_are_accepted(tmp_path: Path) -> None:
 
 
 def test_documented_nginx_settings_are_accepted(tmp_path: Path) -> None:
-    """Method: nginx reads them; the certificate that a reader adds is left out with `ssl`."""
+    """Method: nginx parses them; `ssl` is removed, because the certificate is the reader's."""
     (text,) = blocks_in("many-nodes.md", "nginx")
     file, paths = tmp_path / "nginx.conf", ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     own = "".join(f"{name}_temp_path {tmp_path}/{name};" for name in paths)
@@ -107,7 +107,7 @@ def test_documented_nginx_settings_are_accepted(tmp_path: Path) -> None:
 
 
 def json_in(document: Path) -> Iterator[str]:
-    """Blocks of JSON, bodies that calls send, and JSON between the words of a sentence."""
+    """JSON blocks, request bodies, and JSON within sentences."""
     text = document.read_text()
     yield from (block for language, block in blocks_of(document) if language == "json")
     yield from re.findall(r"(?:-d|--json) '(\{.*?\})'", text, re.S)
@@ -115,7 +115,7 @@ def json_in(document: Path) -> Iterator[str]:
 
 
 def whole(text: str) -> str:
-    """The text with something in the place of each thing that is left out."""
+    """Replace each ellipsis in the text with a value."""
     return re.sub(r"(?<=[:\[,{ ])\.\.\.(?=[\s,\]}])", "null", text)
 
 

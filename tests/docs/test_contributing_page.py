@@ -1,4 +1,4 @@
-"""docs/contributing.md: every row leads to files, names, tests and headings that exist."""
+"""docs/contributing.md: every row names existing files, code, tests and headings."""
 
 import re
 
@@ -52,5 +52,5 @@ def test_contributing_page_names_existing_tests(row: list[str]) -> None:
 
 @of_each_row
 def test_contributing_page_links_resolve(row: list[str]) -> None:
-    """`tests/test_docs.py` follows the links to files and headings."""
+    """`tests/test_docs.py` checks the links to files and headings."""
     assert re.search(r"\]\([^)]+\)", row[3])

@@ -1,4 +1,4 @@
-"""docs/events.md: its table is the registry's, its commands run, and its loops do what they promise."""
+"""docs/events.md: its table equals the registry, its commands run, and its loops work as described."""
 
 import os
 import re
@@ -37,7 +37,7 @@ of_each_loop = pytest.mark.parametrize("language", LANGUAGES)
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A node with an account, and where its commands run."""
+    """A node with an account, and the folder for commands."""
 
     place: Place
     url: str
@@ -108,7 +108,7 @@ def test_documented_tail_prints_events(words: Sequence[str], home: Home, tmp_pat
     with open_program((*SLUICE, *arguments), tmp_path, {"SLUICE_URL": home.url, "SLUICE_API_KEY": home.key}) as tail:
         give_up_at = time.monotonic() + HELD_S
         happen(home.place, home.account, "laptop")
-        while not has_line(tail, 0.5):  # one that begins now may have begun after the first
+        while not has_line(tail, 0.5):  # a tail that starts now may have missed the first
             assert time.monotonic() < give_up_at, tail.log.read_text()
             happen(home.place, home.account, "laptop")
         assert b"key.revoked" in read_line(tail)
@@ -122,7 +122,7 @@ def unread(url: str, key: str) -> object:
 
 
 def event_ids(url: str, key: str) -> list[str]:
-    """All events, as the feed has them."""
+    """All events, as in the feed."""
     return [item["id"] for item in get(f"{url}/v1/events", key).json["data"]["items"]]
 
 

@@ -1,4 +1,4 @@
-"""docs/quickstart.md and docs/credits.md: what they show is what a new account sees, and their code runs."""
+"""docs/quickstart.md and docs/credits.md: they show what a new account sees, and their code runs."""
 
 import os
 import re
@@ -22,13 +22,13 @@ from tests.processes.place import Place
 QUICKSTART, MONEY = PROJECT / "docs" / "quickstart.md", PROJECT / "docs" / "credits.md"
 PROGRAMS = {"python": (sys.executable, "-c"), "js": ("node", "--input-type=module", "-e")}
 CALL, LIST, CLIENT = range(3)
-"""The places of the blocks of each language."""
+"""The positions of the blocks of each language."""
 of_each_language = pytest.mark.parametrize("language", PROGRAMS)
 
 
 @contextmanager
 def new_node(folder: Path) -> Iterator[Node]:
-    """A node whose one account has what a demo's has, and has called nothing."""
+    """A node with one account like the demo's, without any calls."""
     with open_commands() as runner:
         place = Place(folder, runner)
         place.configure()
@@ -39,7 +39,7 @@ def new_node(folder: Path) -> Iterator[Node]:
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Node, str]]:
-    """A node, and its answer to the quickstart's first call, which no cache had."""
+    """A node, and its uncached response to the quickstart's first call."""
     with new_node(tmp_path_factory.mktemp("quickstart")) as node:
         call = next(block for block in shell_blocks(QUICKSTART) if "octocat" in block.text)
         yield node, printed(call, node)
@@ -51,7 +51,7 @@ def node(first: tuple[Node, str]) -> Node:
 
 
 def run(language: str, place: int, url: str, key: str) -> subprocess.CompletedProcess[str]:
-    """The end of one of the quickstart's programs."""
+    """The last lines of one of the quickstart's programs."""
     if shutil.which(PROGRAMS[language][0]) is None:
         assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), f"{PROGRAMS[language][0]} is not installed"
         pytest.skip(f"{PROGRAMS[language][0]} is not installed")
@@ -68,7 +68,7 @@ def printed(block: Block, node: Node) -> str:
 
 
 def test_credits_example_matches_new_account(tmp_path: Path) -> None:
-    """Goal: each number of the page is true. Method: its calls, in their order, as a new account."""
+    """Goal: each number of the page is correct. Method: make its calls in order, with a new account."""
     blocks = [block for block in shell_blocks(MONEY) if block.output]
     rows = re.findall(r"^\| ([\w ]+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", MONEY.read_text(), re.M)
     with new_node(tmp_path) as node:

@@ -1,4 +1,4 @@
-"""docs/monitors.md: what it says of clocks, limits, rules and reasons is what the code does."""
+"""docs/monitors.md: its statements about clocks, limits, rules and reasons match the code."""
 
 import re
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""docs/operating.md: it names every command, every admin operation and every metric that there is, and no others."""
+"""docs/operating.md: it lists exactly the existing commands, admin operations and metrics."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ NAMED = set(re.findall(r"`((?:sluice|process)_[a-z_]+)", PAGE))
 
 
 def leaves(command: click.Command, path: str) -> Iterator[str]:
-    """The whole names of a command's leaves."""
+    """The full names of all leaf commands."""
     if not isinstance(command, click.Group):
         yield path
         return
@@ -58,7 +58,7 @@ async def test_every_metric_of_a_running_node_is_documented(tmp_path: Path) -> N
 
 
 def test_every_documented_metric_exists() -> None:
-    # Counters get their ending from the library that prints them.
+    # The metrics library adds the suffixes of counters.
     of_the_library = {name for name in NAMED if name.startswith("process_")}
     given = (
         of_the_library
@@ -71,7 +71,7 @@ def test_every_documented_metric_exists() -> None:
 
 
 def test_every_table_is_documented_with_its_retention() -> None:
-    """Those of a store that has all migrations, but for the lists of these."""
+    """The tables of a store with all migrations, except the tables that track these."""
     store = InlineStore([*MIGRATIONS, NODES])
     tables = set(store.look(tables_of)) - LISTS
     store.close()

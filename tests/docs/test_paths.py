@@ -1,4 +1,4 @@
-"""Every page names files and folders of this project as they are, so that a move takes the pages with it."""
+"""Every page names existing files and folders of this project, so that a move also updates the pages."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The README's pictures: the way names what the code has, in its order, and the shot is of the pages as they are."""
+"""The README's pictures: the request path follows the code, and the screenshot shows the current pages."""
 
 import re
 
@@ -25,7 +25,7 @@ def test_request_path_steps_exist_in_code(step: Step) -> None:
 
 
 def test_request_path_steps_follow_billed_miss() -> None:
-    """Method: the page of architecture shows the calls of a miss, which a test holds against the code."""
+    """Method: the architecture page lists the calls of a miss, and another test compares it with the code."""
     page = (PROJECT / "docs" / "architecture.md").read_text()
     (miss,) = re.findall(r"^## A billed miss\n.*?^```way\n(.*?)^```", page, re.M | re.S)
     lines = [line.split() for line in miss.splitlines() if line]

@@ -1,4 +1,4 @@
-"""The documents' tables of platforms say what the declarations do; none is written by hand."""
+"""The tables of platforms in the documents match the declarations; none is written by hand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_credential_has_a_setting() -> None:
 
 
 def test_no_other_document_lists_platforms() -> None:
-    """Goal: one place only. Method: a row of a table that begins with a platform, outside of the made ones."""
+    """Goal: one place only. Method: find table rows that start with a platform, outside the generated tables."""
     places = {path for path, _ in TABLES}
     for path in (PROJECT / "README.md", *(PROJECT / "docs").glob("*.md"), *(PROJECT / "bench").glob("*.md")):
         found = re.findall(rf"^\| (?:{'|'.join(platform_slugs())}) \|", path.read_text(), re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The lesson on adding a platform: its pieces of code run as they stand, one after the other."""
+"""The tutorial on adding a platform: its code runs as shown, piece after piece."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from upstreams.model.steps import Answer, Page, Single
 
 PAGE = (PROJECT / "docs" / "platforms.md").read_text()
 WORDS = {name: Param(name.lower(), "A word.", "trio", required=True) for name in ("QUERY", "TAG", "QUESTION_ID")}
-"""Parameters that the page names and leaves to the reader."""
+"""Parameters that the page leaves to the reader."""
 
 
 def piece(beginning: str) -> str:
-    """The piece of code that begins so."""
+    """The piece of code that starts like this."""
     (found,) = (one for one in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if one.startswith(beginning))
     return found
 
@@ -28,7 +28,7 @@ def _noted(made: list[Any], make: Any, *arguments: Any, **more: Any) -> None:
 
 
 def lesson() -> dict[str, Any]:
-    """The names that the lesson has defined by its end."""
+    """The names that the tutorial has defined at its end."""
     names: dict[str, Any] = {"read": readers, **WORDS}
     for module in (archetypes, fields, maps, readers, params, paging, calls, endpoint, refusals, steps):
         names |= {name: value for name, value in vars(module).items() if not name.startswith("_")}

@@ -1,4 +1,4 @@
-"""README.md: its transcript is what a node answers."""
+"""README.md: its transcript shows real responses of a node."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.processes.place import Place
 
 README = PROJECT / "README.md"
 CREDITS = 1_000
-"""As in a demo."""
+"""The same setting as in a demo."""
 
 
 def test_readme_transcript_matches_node(tmp_path: Path) -> None:
@@ -33,6 +33,6 @@ def test_readme_transcript_matches_node(tmp_path: Path) -> None:
 
 
 def shown(output: str) -> re.Pattern[str]:
-    """A pattern for shown output: three dots stand for what is left out, and an id is another at each call."""
+    """A pattern for shown output: `...` matches anything, and ids differ at each call."""
     pieces = re.split(r",? *\.\.\. *", re.sub(r"\n *", "", output))
     return re.compile(re.sub(r"req_[0-9a-f]{32}", "req_[0-9a-f]{32}", ".*".join(map(re.escape, pieces))))

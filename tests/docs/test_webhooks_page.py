@@ -1,6 +1,6 @@
-"""docs/webhooks.md: its walk with the demo shows what it promises.
+"""docs/webhooks.md: its walkthrough with the demo works as described.
 
-Method: the documented Monitor at a sandbox that drifts, between whose slots a minute passes at once.
+Method: the documented Monitor with a drifting sandbox, and a minute between slots that passes immediately.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every error code as it arises over a socket: scenes, each with all that its answer has beside the envelope."""
+"""Every error code over a socket: scenes with everything that the response adds to the envelope."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.spec.asks import PROFILE, SLOW, Ask, get
 
 
 class _Any:
-    """Equal to whatever is told, which another test proves."""
+    """Equal to any value; another test checks it."""
 
     __hash__ = object.__hash__
 
@@ -21,11 +21,11 @@ class _Any:
 
 ANY = _Any()
 BACKOFF = {"UPSTREAM_ERROR", "INTERNAL_ERROR"}
-"""Worth a retry though nothing says when."""
+"""Retryable, although there is no Retry-After."""
 NO_RETRIES = {"upstreams": {"defaults": {"retries": 0}}}
 ONE_FAILURE = {**NO_RETRIES, "breaker": {"failures": 1, "open_s": 20}}
 REFUNDED = ("refund", "deduction")
-"""The entries of a charge that was given back, newest first."""
+"""The entries of a refunded charge, newest first."""
 KEYLESS: Mapping[str, bool] = {"windowed": False, "knows_balance": False}
 INVALID_KEY = "send one that is active"
 OWN_KEY = "use a new key for each request"
@@ -33,33 +33,33 @@ OWN_KEY = "use a new key for each request"
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """How a code arises, and what the answer has beside the envelope; `retry_after` is inclusive."""
+    """How a code occurs, and what its response adds to the envelope. `retry_after` is inclusive."""
 
     code: str
     ask: Ask
     says: str
-    """The words of the message: the field that is wrong, or the way out."""
+    """A part of the message: the invalid field, or the next step."""
     tables: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     credits: int = 1000
     retry_after: tuple[int, int] | None = None
     details: Mapping[str, object] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     windowed: bool = True
-    """The answer carries X-RateLimit-*: it is authenticated, and its code is none of concurrency's."""
+    """Whether the response has X-RateLimit-*: it is authenticated, and not a concurrency error."""
     knows_balance: bool = True
     entries: tuple[str, ...] = ()
     """The ledger's entries of the request, newest first."""
     later: str = ""
-    """The code of the same request once more, where it is another."""
+    """The code of the repeated request, if it differs."""
 
     @property
     def is_passing(self) -> bool:
-        """Whether the same request may succeed later (7.2): a 503 without Retry-After is permanent."""
+        """Whether the same request may succeed later (7.2). A 503 without Retry-After is permanent."""
         return self.code in BACKOFF or self.retry_after is not None
 
 
 def invalid(target: str, says: str, **details: object) -> Scene:
-    """400 for what a request says."""
+    """400 for the content of a request."""
     return Scene("INVALID_REQUEST", get(target), says, details={"next_step": CORRECT, **details})
 
 
@@ -69,7 +69,7 @@ def param(target: str, name: str, says: str) -> Scene:
 
 
 def method(target: str, sent: str) -> Scene:
-    """405 of a path that is only read."""
+    """405 for a read-only path."""
     path = target.partition("?")[0]
     return Scene(
         "METHOD_NOT_ALLOWED",
@@ -88,7 +88,7 @@ def poor(ask: Ask, credits: int, reason: str, required: int, says: str) -> Scene
 VELOCITY = "/v1/github/user/profile-velocity?handle=octocat"
 ANOTHER_KEY = "Revoke this key and send another in the x-api-key header."
 LISTS_ALL = "/v1/utility/endpoints lists all"
-# Of parameters one of each kind: what else is refused of them stands in `tests/gateway/http/test_params.py`.
+# One parameter error of each kind. `tests/gateway/http/test_params.py` has the others.
 SCENES = {
     "no key": Scene("MISSING_API_KEY", asks.without_key, "x-api-key header", **KEYLESS),
     "an empty key": Scene("MISSING_API_KEY", asks.with_empty_key, "x-api-key header", **KEYLESS),

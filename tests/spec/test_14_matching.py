@@ -1,4 +1,4 @@
-"""Decisions 14: keywords stand in texts as whole words, in every script."""
+"""Decisions 14: keywords match as whole words, in every script."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def stands(keyword: str, text: str) -> bool:
     return await Keywords([normal]).found_in(text) == [normal]
 
 
-# The same rules once more, letter by letter, by the names that Unicode gives to characters.
+# The same rules again, letter by letter, using Unicode character names.
 
 SPACELESS = ("CJK ", "HIRAGANA ", "BOPOMOFO ", "THAI ", "LAO ", "KHMER ", "MYANMAR ", "IDEOGRAPHIC ITERATION")
 UNSEEN = {"\u00ad", "\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\ufe0f"}
@@ -60,7 +60,7 @@ def slow_normal(text: str) -> str:
 
 
 def kind_of(one: str) -> str:
-    """The kind of a character: of spaceless scripts, Katakana, Hangul, another letter, mark or digit, or none."""
+    """The kind of a character: spaceless script, Katakana, Hangul, other letter, mark or digit, or none."""
     name = unicodedata.name(one, "")
     if one == "ー" or name.startswith("KATAKANA LETTER"):
         return "katakana"
@@ -72,7 +72,7 @@ def kind_of(one: str) -> str:
 
 
 def goes_on(before: str, behind: str) -> bool:
-    """Whether two neighbours are of one word."""
+    """Whether two neighbours belong to one word."""
     first, second = kind_of(before), kind_of(behind)
     return first == second and first in ("spaced", "katakana", "hangul")
 

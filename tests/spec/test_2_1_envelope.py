@@ -29,7 +29,7 @@ VARYING = {"date", "x-request-id", "x-sluice-overhead-ms", "ratelimit", "x-ratel
 
 
 def assert_envelope(answer: Answered, row: Row, *, used: range, cached: bool) -> dict[str, Any]:
-    """The envelope of 2.1 and the headers that say the same; gives the body."""
+    """Check the envelope of 2.1 and the matching headers, and return the body."""
     assert answer.status == 200, answer.body
     body: dict[str, Any] = answer.json
     assert body.keys() == FIXED | ({"pagination"} if row.endpoint.archetype.many else set())
@@ -98,7 +98,7 @@ def assert_legs(legs: list[dict[str, Any]]) -> None:
 
 
 def assert_transcript(data: dict[str, Any]) -> None:
-    """Section 2.2: the text, and a list whose entries have one; they have times too."""
+    """Section 2.2: the text, and a list whose entries have texts and times."""
     assert data.keys() == {"transcript", "transcripts", "ext"}
     assert data["transcript"]
     assert all(one.keys() == {"text", "language", "start_ms", "end_ms"} and one["text"] for one in data["transcripts"])

@@ -1,4 +1,4 @@
-"""Section 2.3: the catalog; its entries and filters, from the registry as it is served."""
+"""Section 2.3: the catalog, with its entries and filters, as served."""
 
 from __future__ import annotations
 

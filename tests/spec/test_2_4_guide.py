@@ -1,4 +1,4 @@
-"""Section 2.4: the guide of every endpoint; its example has the shape of a real answer and its request works."""
+"""Section 2.4: the guide of every endpoint. Its example has the shape of a real response, and its request works."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def assert_params(params: dict[str, Any]) -> None:
 
 
 OPEN = ("ext", "format_mix", "posts_estimate", "comments_estimate", "platforms", "cards", "items_by_source")
-"""Objects whose names follow from what came."""
+"""Objects whose keys depend on the data."""
 
 
 def assert_same_shape(example: Any, real: Any, where: str = "") -> None:
-    """The same names at every depth; either side may be null, and a list is compared by its first row."""
+    """The same keys at every depth. Either side may be null, and lists are compared by their first row."""
     if where.endswith(OPEN) or example is None or real is None:
         return
     assert type(example) is type(real), where

@@ -1,4 +1,4 @@
-"""Sections 2.6 and 8, decisions 12: what makes a monitor, what is told of it, and every field that is wrong."""
+"""Sections 2.6 and 8, decisions 12: creating a monitor, its view, and errors for every invalid field."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIELDS = {
 RULE = {"metric": FOLLOWERS, "op": "gt", "value": 1000}
 GONE = object()
 
-# The fields that are sent instead of those of a monitor that could be made, the one that is named, and what was meant.
+# Fields that replace those of a valid monitor, the field in the error, and the suggestion.
 Wrong = tuple[Mapping[str, Any], str, str | None]
 WRONG: Mapping[str, Wrong] = {
     "no recipe": ({"recipe": GONE}, "recipe", None),
@@ -258,7 +258,7 @@ async def test_unsatisfiable_rule_is_accepted_with_a_warning(tmp_path: Path, met
 
 
 async def test_unreadable_cadence_gives_warning_and_hides_no_other_monitor(tmp_path: Path) -> None:
-    """As after an update of the database of timezones that has one of them no more."""
+    """As after an update of the timezone database that removed one."""
     async with open_test_node(tmp_path) as node:
         zone = {"cron": "0 0 * * *", "timezone": "Mars/Olympus"}
         id_, other = await made(node, TRACKED), await made(node, TRACKED)
@@ -304,13 +304,13 @@ PLANS = {"free": 3, "starter": 10, "growth": 25, "pro": 100, "enterprise": 500}
 
 
 async def account_of(node: OpenNode, plan: str) -> str:
-    """A key of a new account of this plan."""
+    """A key of a new account with this plan."""
     account = (await node.operate("account.create", name="test", plan=plan))["id"]
     return (await node.new_key(account))[0]
 
 
 async def test_plan_limit_is_exact_under_concurrent_creates(tmp_path: Path) -> None:
-    """Goal: never one monitor more than the plan allows. Method: fifty creates at once where three may succeed."""
+    """Goal: never more monitors than the plan allows. Method: fifty concurrent creates where three may succeed."""
     async with open_test_node(tmp_path) as node:
         key = await account_of(node, "free")
         answers: list[Answered] = []

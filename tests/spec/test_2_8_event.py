@@ -1,4 +1,4 @@
-"""Section 2.8: an event, and the page of the feed that holds it, field by field."""
+"""Section 2.8: an event, and the page of the feed that contains it, field by field."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_discover_event_has_counts_ids_and_link_to_run(type_: str, tmp_pat
 
 
 async def test_event_is_the_same_for_every_read(tmp_path: Path) -> None:
-    """The id is stable, and so is every other byte of it, the cursor among them."""
+    """The id is stable, and so is every other byte, including the cursor."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         other, _ = await node.new_key(node.account)
@@ -165,6 +165,6 @@ async def test_events_are_private_to_their_account(tmp_path: Path) -> None:
 
 
 async def assert_unused(node: OpenNode, key: str) -> None:
-    """No credit was spent."""
+    """Check that no credit was spent."""
     balance = (await node.get("/v1/credits/balance", key=key)).json["data"]["balance"]
     assert balance == 100_000

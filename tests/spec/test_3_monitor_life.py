@@ -70,7 +70,7 @@ DELTAS: tuple[Any, ...] = (
         "rows_gone": ["9003"],
     },
     None,
-    {  # compared with the third run: the fourth failed
+    {  # compared with the third run, because the fourth failed
         "rows": {
             "_": {TOTAL: delta(4, 3, -25.0)},
             "8863": {LIKES: delta(91, 91, 0.0), COMMENTS: delta(71, 70, pytest.approx(-100 / 71))},
@@ -96,7 +96,7 @@ ALERTS: tuple[list[dict[str, Any]], ...] = (
         alert(LIKES, "pct_change_gt", "8863", 104, 130, 26, 25.0),
         alert(COMMENTS, "gte", "8863", None, 71, None, None),
     ],
-    [alert(LIKES, "pct_change_lt", "8863", 130, 91, -39, -30.0)],  # and the rule of comments is silent
+    [alert(LIKES, "pct_change_lt", "8863", 130, 91, -39, -30.0)],  # the rule on comments does not fire
     [],
     [alert(LIKES, "pct_change_gt", "9001", 5, 10, 5, 100.0)],
     [],
@@ -223,7 +223,7 @@ async def test_timeseries_has_a_point_per_run_and_a_series_per_row(tmp_path: Pat
 
 
 def export_rows() -> list[tuple[str, str, str, int, Any, Any]]:
-    """Every number that is kept, as an export has it."""
+    """Every stored number, in the form of an export."""
     found = []
     for slot, numbers, deltas in zip(SLOTS, NUMBERS, DELTAS, strict=True):
         changes = {} if deltas is None else deltas["rows"]
@@ -308,7 +308,7 @@ async def test_feed_has_every_run_followed_by_its_alerts(tmp_path: Path) -> None
 
 
 async def ran(life: Life, since: int) -> list[dict[str, Any]]:
-    """Its runs, once the newest has ended and there are more than `since`."""
+    """Its runs, when the newest has ended and there are more than `since`."""
     with trio.fail_after(20.0):
         while True:
             items: list[dict[str, Any]] = (await life.data("/runs"))["items"]
@@ -322,14 +322,14 @@ async def test_paused_monitor_runs_nothing_and_resumes_at_its_slots(tmp_path: Pa
         node = life.node
         before = (await life.data(""))["monitor"]
         due = "UPDATE monitors SET next_slot_at = 1000000.0"
-        await node.node.stores.store.write(lambda tx: tx.run(due))  # a slot that the clock has not seen yet
+        await node.node.stores.store.write(lambda tx: tx.run(due))  # a slot that the scheduler has not seen yet
         paused = (await send(node, "PATCH", life.path, {"status": "paused"})).json["data"]["monitor"]
         assert (paused["status"], paused["next_run_at"]) == ("paused", None)
         details = assert_refused(await send(node, "POST", f"{life.path}/run"), "INVALID_REQUEST", 400)
         assert details["reason"] == "monitor_paused"
         node.upstream.script = WEEKS[0].answer
         other = (await send(node, "POST", MONITORS, {**STORIES, "run_now": True})).json["monitor"]
-        await ran(Life(node, other["id"], []), 0)  # so the clock has looked for what is due
+        await ran(Life(node, other["id"], []), 0)  # so the scheduler has checked for due slots
         assert (await life.data("/runs"))["items"] == []
         listed = (await node.get(f"{MONITORS}?status=paused")).json["data"]["items"]
         assert [monitor["id"] for monitor in listed] == [life.id]

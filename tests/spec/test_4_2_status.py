@@ -52,7 +52,7 @@ async def test_status_lists_every_platform_with_its_sources(tmp_path: Path) -> N
 
 
 async def test_platform_is_degraded_with_one_source_down_and_down_with_all(tmp_path: Path) -> None:
-    """GitHub's search is a source of its own; the odd platform has but one."""
+    """GitHub's search is a separate source; the other platform has only one."""
     async with open_test_node(tmp_path, platforms=(ODD,), **TRIPPED) as node:
         assert (await status(node))["status"] == "operational"
         node.upstream.always(told({}, 500))

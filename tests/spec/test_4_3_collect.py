@@ -1,6 +1,6 @@
-"""Section 4.3, rule 7: collect-until-N walks upstream pages and bills each page consumed; what is not used is refunded.
+"""Section 4.3, rule 7: collect-until-N walks upstream pages and bills each consumed page; the rest is refunded.
 
-Method: a platform of its own with pages of three, whose upstream the test decides.
+Method: a test platform with pages of three, whose upstream the test controls.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ OPEN: dict[str, Any] = {"platforms": (SHELF,), "upstreams": {"defaults": {"retri
 
 
 def shelve(node: OpenNode, *pages: list[int] | None) -> None:
-    """These pages, one after another; None is one that fails."""
+    """These pages, one after another. None is a failure."""
 
     def script(asked: str) -> Told:
         number = int(asked.rpartition("/")[2])
@@ -170,7 +170,7 @@ COLLECTING = [row for row in ROWS if row.endpoint.collect is not None]
 
 @pytest.mark.parametrize("row", COLLECTING, ids=[row.id for row in COLLECTING])
 async def test_collecting_endpoint_declares_it_and_has_a_maximum_limit(row: Row, tmp_path: Path) -> None:
-    """2.3: the label holds the range and the word; more than the maximum is the maximum."""
+    """2.3: the label has the range and the word; a larger limit becomes the maximum."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         listed = (await node.get(f"/v1/utility/endpoints?platform={row.platform.slug}")).json["data"]["endpoints"]
         (entry,) = [entry for entry in listed if entry["id"] == row.id]

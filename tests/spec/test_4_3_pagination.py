@@ -1,4 +1,4 @@
-"""Section 4.3: the pagination contract, on every list endpoint of the catalog against the sandbox."""
+"""Section 4.3: the pagination contract, for every list endpoint of the catalog, with the sandbox."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def has_limit(row: Row) -> bool:
 
 
 async def walk(node: OpenNode, row: Row, **params: object) -> list[dict[str, Any]]:
-    """Every page's body, to the last one."""
+    """Every page's body, up to the last one."""
     pages: list[dict[str, Any]] = []
     cursor: str | None = None
     while not pages or cursor is not None:
@@ -53,7 +53,7 @@ async def test_walk_ends_and_returns_everything_once(row: Row, tmp_path: Path) -
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         pages = await walk(node, row, **({"limit": 7} if has_limit(row) else {}))
         records = (record_of(row, item) for page in pages for item in page["data"]["items"])
-        ids = [record.get("id") or record["url"] for record in records]  # what is only linked to has no id
+        ids = [record.get("id") or record["url"] for record in records]  # linked things have no id
         assert len(ids) == len(set(ids))
         assert ids
         for page in pages:
@@ -133,7 +133,7 @@ async def test_limit_is_page_size_capped_at_upstream_maximum(sent: int, mapped: 
 
 
 async def test_empty_page_and_total_are_not_stop_signals(tmp_path: Path) -> None:
-    """Rule 3: only `has_more` is, whatever the upstream's own count says."""
+    """Rule 3: only `has_more` counts, whatever total the upstream returns."""
     async with open_test_node(tmp_path) as node:
         for total in (0, 1):
             node.upstream.always(told({"items": [], "has_more": True, "total": total}))
@@ -148,7 +148,7 @@ async def test_empty_page_and_total_are_not_stop_signals(tmp_path: Path) -> None
 
 @every_list
 async def test_guide_says_which_meaning_limit_has(row: Row, tmp_path: Path) -> None:
-    """Rule 7: an endpoint whose guide shows none has none."""
+    """Rule 7: an endpoint without `limit` in its guide has none."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         guide = (await node.get(f"/v1/utility/endpoint?id={row.id}")).json["data"]
         kind = guide["pagination"]["limit"]
@@ -163,7 +163,7 @@ async def test_guide_says_which_meaning_limit_has(row: Row, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.endpoint.collect is not None], ids=lambda row: row.id)
 async def test_limit_may_collect_items_and_each_page_is_billed(row: Row, tmp_path: Path) -> None:
-    """Rule 7: pages are walked until there are as many unique items, and what was reserved beyond them comes back."""
+    """Rule 7: pages are walked until there are enough unique items, and the rest of the reservation is refunded."""
     async with open_test_node(tmp_path) as node:
         pages = node.upstream.script = LongList(rows=700)
         for sent, collected, cost in ((1, 1, 1), (100, 100, 1), (101, 101, 2), (500, 500, 5), (9999, 500, 5)):
@@ -189,7 +189,7 @@ STALE = {
 
 @pytest.mark.parametrize(("target", "refusal"), STALE.values(), ids=STALE.keys())
 async def test_cursor_unknown_to_upstream_is_free(target: str, refusal: Told, tmp_path: Path) -> None:
-    """Rule 6 and decisions 10: 502, as often as it is sent; without the cursor the list begins anew."""
+    """Rule 6 and decisions 10: 502 for every repetition; without the cursor, the list starts over."""
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
         cursor = (await node.get(target)).json["pagination"]["next_cursor"]
         node.upstream.always(refusal)
@@ -216,7 +216,7 @@ async def test_transactions_follow_the_same_pagination_contract(tmp_path: Path) 
             if not page["pagination"]["has_more"]:
                 break
             cursor = f"&cursor={page['pagination']['next_cursor']}"
-        assert len(seen) == len(set(seen)) == 8  # seven deductions and the credits that the account began with
+        assert len(seen) == len(set(seen)) == 8  # seven deductions and the account's initial credits
         refused = assert_refused(await node.get(f"{target}&page=2"), "INVALID_REQUEST", 400)
         assert refused["did_you_mean"] == "cursor"
         await assert_cursor_refused(node, f"{target}&cursor=cur_AAAA")

@@ -1,6 +1,6 @@
-"""Sections 4.1 and 4.3: the paging of other APIs is told in this API's words, and an address may be spelt as it comes.
+"""Sections 4.1 and 4.3: paging parameters of other APIs get a suggestion, and URLs may have any common spelling.
 
-Method: the tables of `tests/spec/spellings.py` against the declarations and the reads themselves, without a socket.
+Method: the tables of `tests/spec/spellings.py`, checked with declarations and reads, without a socket.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_foreign_size_names_suggest_limit(names: tuple[str, ...]) -> None:
 
 
 def test_unpaginated_endpoint_suggests_no_paging() -> None:
-    """Goal: no suggestion is better than a wrong one. Method: an endpoint of one record, sent every foreign name."""
+    """Goal: no suggestion is better than a wrong one. Method: send every foreign name to an endpoint of one record."""
     for names in (*CURSORS.values(), *LIMITS.values()):
         for name in undeclared(BY_ID["github/profile"], names):
             told = refusal(BY_ID["github/profile"], name)
@@ -64,7 +64,7 @@ def test_unpaginated_endpoint_suggests_no_paging() -> None:
 
 
 def first_call(id_: str, url: str) -> str:
-    """The place of the first call of a request."""
+    """The URL of a request's first call."""
     row = BY_ID[id_]
     sent = {**example_values(row.endpoint), "url": url}
     values = declared_by(row.endpoint).read([(name, str(value)) for name, value in sent.items()])

@@ -32,7 +32,7 @@ SHOWN = {"consumer", "status", "cursor", "unread", "types", "subject_id", "creat
 
 
 async def idle_for(node: OpenNode, seconds: float) -> None:
-    """As if nobody had read as a consumer for so long."""
+    """Simulate that the consumer was not read for this time."""
     await node.node.stores.store.write(lambda tx: tx.run("UPDATE consumers SET seen_at = seen_at - ?", (seconds,)))
 
 
@@ -157,7 +157,7 @@ async def test_different_later_filter_conflicts(query: str, param: str, tmp_path
 
 
 async def test_all_types_is_a_filter_too(tmp_path: Path) -> None:
-    """A consumer without filters is bound to all; naming them all is the same."""
+    """A consumer without filters receives all types; listing all of them is the same."""
     async with open_test_node(tmp_path) as node:
         await page(node, "consumer=one")
         assert (await node.get(f"{FEED}?consumer=one&types=*")).status == 200
@@ -216,7 +216,7 @@ async def test_consumer_with_removed_events_restarts_and_gets_count(tmp_path: Pa
 
 
 async def test_restart_is_reported_even_with_a_matching_etag(tmp_path: Path) -> None:
-    """The page is the same as before the lapse, but for what is told once."""
+    """The page is the same as before the lapse, except for the one-time report."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 2)
         tag = (await node.get(f"{FEED}?consumer=one")).headers["etag"]

@@ -1,4 +1,4 @@
-"""Section 4.4, `GET /v1/events`: every parameter and every rule but those of named consumers."""
+"""Section 4.4, `GET /v1/events`: every parameter and rule except those of named consumers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.spec.refusals import assert_free, assert_refused
 
 
 async def walk(node: OpenNode, query: str) -> list[str]:
-    """The subjects of all pages from a query on, up to the first that says there is no more."""
+    """The subjects of all pages from a query on, up to the first without `has_more`."""
     found: list[str] = []
     cursor = "oldest"
     while True:
@@ -148,7 +148,7 @@ async def test_limit_is_1_to_500_and_defaults_to_100(tmp_path: Path) -> None:
 
 
 async def test_cursor_stays_valid_when_filters_change(tmp_path: Path) -> None:
-    """Rule 1: it is a position in the whole log."""
+    """Rule 1: a cursor is a position in the whole log."""
     async with open_test_node(tmp_path) as node:
         account, key = node.account, node.key_id
         await append(node, revoked(account, 1), low(account), alert(account, key), revoked(account, 2), low(account))
@@ -161,7 +161,7 @@ async def test_cursor_stays_valid_when_filters_change(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("query", ["", "types=key.*", "types=monitor.*", "subject_id=nobody", "limit=4"])
 async def test_complete_page_moves_to_the_end_of_the_log(query: str, tmp_path: Path) -> None:
-    """Rule 1, also when it is empty; one that is cut short moves to its last event."""
+    """Rule 1, also for an empty page; a truncated page moves to its last event."""
     async with open_test_node(tmp_path) as node:
         await append(node, revoked(node.account, 1), low(node.account), revoked(node.account, 2), low(node.account))
         body = await page(node, query)
@@ -251,7 +251,7 @@ async def test_sixth_waiting_read_returns_immediately_with_retry_time(tmp_path: 
 
 
 async def test_unchanged_page_is_a_304_without_body(tmp_path: Path) -> None:
-    """Rule 3; what changes it is the log's growth, but for a page that was cut short."""
+    """Rule 3: only growth of the log changes the tag, except for a truncated page."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         for query, status in (
@@ -290,7 +290,7 @@ async def test_key_sees_its_own_and_account_wide_events(tmp_path: Path) -> None:
 
 
 async def test_monitor_outlives_its_key_and_becomes_account_wide(tmp_path: Path) -> None:
-    """Rule 5; decisions 12: revoking the key that made a Monitor does not stop it, so its events are the account's."""
+    """Rule 5; decisions 12: revoking a Monitor's key does not stop it, so its events become account-wide."""
     async with open_test_node(tmp_path) as node:
         maker, maker_id = await node.new_key(node.account)
         monitor = await made(node, key=maker)

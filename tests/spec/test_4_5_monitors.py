@@ -1,4 +1,4 @@
-"""Section 4.5, decisions 12: monitors over HTTP, one by one and in lists, changed, run, forgotten."""
+"""Section 4.5, decisions 12: monitors over HTTP: create, list, change, run, delete."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def runs(node: OpenNode, monitor_id: str, query: str = "") -> Any:
 
 
 async def finished(node: OpenNode, monitor_id: str) -> dict[str, Any]:
-    """The newest run, once it has ended."""
+    """The newest run, after it has ended."""
     while True:
         items = (await runs(node, monitor_id))["data"]["items"]
         if items and items[0]["finished_at"]:
@@ -156,7 +156,7 @@ async def test_only_changeable_fields_are_changed(tmp_path: Path) -> None:
         assert (await node.get(f"{MONITORS}/{before['id']}")).json["data"]["monitor"] == after
 
 
-# What is sent, the field that is named, and what was meant.
+# The body, the field in the error, and the suggestion.
 WRONG_CHANGES: list[tuple[dict[str, Any], str, str | None]] = [
     ({}, "body", None),
     ({"name": "changed", "status": "on"}, "status", None),
@@ -338,7 +338,7 @@ async def test_invalid_runs_query_is_named(tmp_path: Path, query: str, param: st
 
 
 async def test_page_of_large_results_ends_early(tmp_path: Path) -> None:
-    """Goal: an answer stays within memory. Method: three runs of 1.9 MB each, and pages of at most 4 MB."""
+    """Goal: responses have a bounded size. Method: three runs of 1.9 MB each, and pages of at most 4 MB."""
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, POSTS)
         await ran(node, id_, NUMBERS[:3])

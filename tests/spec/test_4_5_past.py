@@ -1,4 +1,4 @@
-"""Section 4.5, decisions 12: a monitor's past over HTTP, as series, downloads, pictures, and rules tried on it."""
+"""Section 4.5, decisions 12: a monitor's history over HTTP: series, exports, charts and backtests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def past(node: OpenNode, id_: str, target: str) -> Answered:
 
 
 async def free_again(node: OpenNode) -> None:
-    """Wait until the key's only lease is given back."""
+    """Wait until the key's only lease is released."""
     with trio.fail_after(20):
         while (await node.get(MONITORS)).status != 200:  # noqa: ASYNC110 - happens in a socket, which sets no event
             await trio.sleep(0.01)
@@ -170,7 +170,7 @@ async def test_series_are_truncated_beyond_a_hundred_thousand_points(tmp_path: P
 
 
 async def test_export_is_streamed_and_holds_the_lease(tmp_path: Path) -> None:
-    """Goal: a download needs no memory and is bounded as any request. Method: a reader who stops after a piece."""
+    """Goal: an export needs little memory and is limited like any request. Method: a reader who stops after a piece."""
     async with open_test_node(tmp_path, limits={"concurrent_requests": 1}) as node:
         id_ = await made(node, POSTS)
         rows = {f"p{row}": {LIKES: row, COMMENTS: row} for row in range(200)}

@@ -1,4 +1,4 @@
-"""Suspended and deleted accounts on a whole node: what their callers get, and what becomes of all that is theirs."""
+"""Suspended and deleted accounts on a whole node: the responses to their callers, and their data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROFILE = "/v1/github/profile?handle=octocat"
 SUSPENDED = {"reason": "account_suspended"}
 OCTOCAT = told({"id": 1, "login": "octocat"})
 RUNNING = 99
-"""One connection of the client's hundred is left for who comes late."""
+"""One of the client's hundred connections stays free for a late caller."""
 WIDE = {"limits": {"concurrent_requests": 200}}
 Asking = Callable[[OpenNode], Any]
 ASKS: Mapping[str, Asking] = {
@@ -137,7 +137,7 @@ async def test_slots_of_suspended_account_are_skipped_and_monitors_resume(tmp_pa
 
 
 async def until_ended(node: OpenNode) -> None:
-    """Wait until no run is under way."""
+    """Wait until no run is in progress."""
     sql = "SELECT COUNT(*) FROM runs WHERE finished_at IS NULL"
     while (await node.node.stores.store.read(lambda tx: tx.all(sql)))[0][0]:
         pass
@@ -149,7 +149,7 @@ OF_FEEDS = ("events", "feeds", "consumers")
 
 
 async def kept(node: OpenNode) -> str:
-    """All that the store keeps but for what is sealed or packed, as one text."""
+    """All stored data, except sealed or packed data, as one text."""
     tables = ("accounts", "keys", "operations", *OF_MONITORS, *OF_FEEDS, "replies", "notes")
     return repr([await table_of(node, table) for table in tables])
 
@@ -165,7 +165,7 @@ async def test_deleted_account_leaves_only_its_ledger_without_names(tmp_path: Pa
         await node.operate("key.update", key=key_id, credit_limit=90, operation_id="op_erikas_key")
         hook = {"name": NAMES[2], "webhook_url": f"https://{NAMES[3]}/hook"}
         monitor = await made(node, {**HOOKED, **hook}, key=key)
-        with node.upstream.holding():  # a run is under way when the account is deleted
+        with node.upstream.holding():  # a run is in progress when the account is deleted
             await node.operate("monitor.run", monitor=monitor)
             await node.get(f"/v1/events?consumer={NAMES[4]}", key=key)
             await until(lambda: node.upstream.requests)

@@ -1,4 +1,4 @@
-"""Section 5.2: who may pass; each row is a key, and what it is answered with. Budgets: `test_5_2_budgets.py`."""
+"""Section 5.2: authentication; each row is a key and its response. Budgets: `test_5_2_budgets.py`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Present = Callable[[OpenNode], Awaitable[str | None]]
 
 
 def changed(change: Callable[[str], str | None]) -> Present:
-    """The ends of a good key."""
+    """Suffixes of a valid key."""
 
     async def present(node: OpenNode) -> str | None:
         await trio.lowlevel.checkpoint()

@@ -1,4 +1,4 @@
-"""Section 5.2, the credit limit of a key: every rule of it, over a socket and by the key's own counter."""
+"""Section 5.2, the credit limit of a key: every rule, over a socket and by the key's counter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GOOD = Told(body=told({"id": 1, "login": "octocat"}).body, delay_s=0.3)
 
 
 async def used(node: OpenNode, key_id: str) -> int:
-    """The key's counter, once everything that waits for the store is written."""
+    """The key's counter, after all pending writes."""
     await node.money()
     (record,) = [one for one in await node.operate("key.list", account=node.account) if one["id"] == key_id]
     count: int = record["used"]
@@ -32,12 +32,12 @@ async def used(node: OpenNode, key_id: str) -> int:
 
 
 def profile(number: int) -> str:
-    """A profile that nobody asked for yet."""
+    """A profile that was not requested before."""
     return f"/v1/github/profile?handle=user{number}"
 
 
 async def assert_spent(node: OpenNode, answer: Answered, *, required: int = 1) -> None:
-    """The key may not pay for this request, and nothing was deducted from anybody."""
+    """The key may not pay for this request, and nothing was deducted."""
     details = assert_refused(answer, "KEY_BUDGET_EXCEEDED", 402)
     assert details == {"reason": "key_budget_reached", "credits_required": required}
     assert answer.json["credits_remaining"] == (await node.money())[0]
@@ -46,7 +46,7 @@ async def assert_spent(node: OpenNode, answer: Answered, *, required: int = 1) -
 
 
 async def test_limit_includes_past_usage_and_changes_apply_immediately(tmp_path: Path) -> None:
-    """Added, lowered, raised, reset and removed, each before the very next request."""
+    """Add, lower, raise, reset and remove the limit, each before the next request."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account)
         served = iter(range(100))
@@ -97,7 +97,7 @@ FAILURES = {
 
 @pytest.mark.parametrize(("target", "answer", "status"), FAILURES.values(), ids=FAILURES.keys())
 async def test_refund_restores_key_counter(target: str, answer: Told, status: int, tmp_path: Path) -> None:
-    """So a key with one credit left may try again and again."""
+    """So a key with one credit left can retry again and again."""
     async with open_test_node(tmp_path, platforms=(ODD,), **NO_RETRIES) as node:
         key, key_id = await node.new_key(node.account, credit_limit=1)
         node.upstream.always(answer)
@@ -109,7 +109,7 @@ async def test_refund_restores_key_counter(target: str, answer: Told, status: in
 
 
 async def test_partial_refund_restores_counter_partially(tmp_path: Path) -> None:
-    """A composite of which less than half came costs half, rounded down."""
+    """A composite with less than half of its legs costs half, rounded down."""
     async with open_test_node(tmp_path, platforms=(ODD,), **NO_RETRIES) as node:
         key, key_id = await node.new_key(node.account, credit_limit=5)
         node.upstream.script = lambda asked: told({}) if asked.endswith("/leg/1") else told({}, 500)
@@ -149,7 +149,7 @@ async def test_free_requests_pass_with_a_spent_key(ask: AskWith, tmp_path: Path)
 
 
 async def test_spent_key_may_follow_a_call_paid_by_another(tmp_path: Path) -> None:
-    """A request that waits for an identical call settles as a hit, and hits do not count."""
+    """A request that waits for an identical call settles as a hit, and hits are free."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account, credit_limit=0)
         node.upstream.always(GOOD)
@@ -162,7 +162,7 @@ async def test_spent_key_may_follow_a_call_paid_by_another(tmp_path: Path) -> No
 
 
 async def test_limit_never_changes_the_price(tmp_path: Path) -> None:
-    """Four credits left do not buy a call of five, nor four fifths of it; they buy calls of one."""
+    """Four credits do not pay for a call of five, not even partly; they pay for calls of one."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account, credit_limit=4)
         await assert_spent(node, await node.get(VELOCITY, key=key), required=5)

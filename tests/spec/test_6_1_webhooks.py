@@ -1,4 +1,4 @@
-"""Sections 2.7, 5.3 and 6.1 on a whole node: what a receiver gets of a Monitor's runs, signed, and what it does not."""
+"""Sections 2.7, 5.3 and 6.1 on a whole node: the signed deliveries of a Monitor's runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECRET = "whsec_a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s="
 
 
 def delivered(request: bytes) -> tuple[dict[str, str], Any]:
-    """The headers, and the body after its signature was found good over its very bytes."""
+    """The headers, and the body after verifying its signature."""
     head, _, body = request.partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")
     assert lines[0].startswith("POST /hook ")
@@ -110,7 +110,7 @@ async def test_unreachable_receiver_pauses_webhook_until_resumed(tmp_path: Path)
 
 
 NOT_PUBLIC = ("http://example.com/", "https://2130706433/", "https://[::ffff:10.0.0.1]/")
-"""One of each kind; all of them stand in `tests/scheduler/monitors/model/test_fields.py`."""
+"""One of each kind. `tests/scheduler/monitors/model/test_fields.py` has all of them."""
 
 
 @pytest.mark.parametrize("url", NOT_PUBLIC)
@@ -128,7 +128,7 @@ async def test_non_public_target_is_rejected_at_registration(tmp_path: Path, url
 
 
 async def test_host_name_is_checked_by_all_addresses_at_each_attempt(tmp_path: Path) -> None:
-    """Goal: no name leads inside, whenever it begins to. Method: it is public once, and mixed from then on."""
+    """Goal: no host name leads to a private address at any time. Method: it is public once, and mixed afterwards."""
     resolver = Resolver([PUBLIC], [PUBLIC, "169.254.169.254"])
     async with open_test_node(tmp_path, resolve=resolver) as node:
         id_ = await made(node, HOOKED)

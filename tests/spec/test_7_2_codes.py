@@ -1,6 +1,6 @@
-"""Section 7.2: every row of the error table as data, and how each code arises over a socket.
+"""Section 7.2: every row of the error table as data, and how each code occurs over a socket.
 
-Which of them are worth a retry stands in `test_7_2_retries.py`.
+`test_7_2_retries.py` checks which codes are retryable.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ OF_HTTP = {
     "NOT_IMPLEMENTED": 501,
     "HTTP_VERSION_NOT_SUPPORTED": 505,
 }
-"""HTTP's own: they are final, cost nothing, and arise in `test_7_2_http.py`."""
+"""HTTP errors: final and free. `test_7_2_http.py` has their scenes."""
 OF_COHORTS = {name for name in SPEC if name.startswith("COHORT_")}
-"""They need a platform with posts, and arise in `tests/gateway/api/routes/test_cohorts.py`."""
+"""They need a platform with posts. `tests/gateway/api/routes/test_cohorts.py` has their scenes."""
 
 
 def test_every_specified_code_exists() -> None:
@@ -95,7 +95,7 @@ async def test_code_occurs_as_the_table_says(scene: Scene, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES.keys())
 def test_only_refunded_codes_were_charged_first(scene: Scene) -> None:
-    """A withdrawn endpoint and a store that is away are refused before the charge, as 7.2 says of them."""
+    """A withdrawn endpoint and an unavailable store are rejected before the charge, as 7.2 says."""
     assert not scene.entries or SPEC[scene.code][2] == "refunded"
 
 

@@ -1,6 +1,6 @@
-"""Section 7.2 over HTTP itself: statuses of the protocol have rows in the table, alike on both engines.
+"""Section 7.2 over HTTP itself: protocol errors have rows in the table, the same on both engines.
 
-What waits for a time to pass (408) stands in `tests/gateway/server/test_time_bounds.py`.
+`tests/gateway/server/test_time_bounds.py` has the timeouts (408).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BOTH = pytest.mark.parametrize("engine", ["native", "hypercorn"])
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request's head, its body, and the refusal."""
+    """A request's head, its body, and the error."""
 
     code: str
     status: int

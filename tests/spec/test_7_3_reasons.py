@@ -1,6 +1,6 @@
-"""Section 7.3: the values of `details.reason` that can arise so far, each with requests that bring it about.
+"""Section 7.3: the values of `details.reason` that can occur so far, with requests that cause them.
 
-Which values of a parameter are refused for which of them stands in `tests/gateway/http/test_params.py`.
+`tests/gateway/http/test_params.py` checks which parameter values get which reason.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tests.spec.refusals import assert_free, assert_refused
 BROUGHT_BY = {
     "video platforms (4.1)": {"captions_disabled", "no_captions", "login_required", "video_gone"},
 }
-"""Which part of the service brings the reasons that cannot arise yet."""
+"""The part of the service that will add the reasons that cannot occur yet."""
 OF_THE_FEED = {"conflicting_params", "unknown_consumer", "retention_passed", "store_unavailable"}
-"""Their rows stand in `test_7_4_feed_failures.py`."""
+"""`test_7_4_feed_failures.py` has their rows."""
 SPEC = {"invalid_utf8", "double_encoded", "invalid_param", "account_private", "account_gone"}.union(
     OF_THE_FEED, *BROUGHT_BY.values()
 )
@@ -29,7 +29,7 @@ SPEC = {"invalid_utf8", "double_encoded", "invalid_param", "account_private", "a
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """A request, what the upstream answers to it if it is asked, and the reason."""
+    """A request, the upstream's response if it is called, and the reason."""
 
     target: str
     code: str

@@ -1,4 +1,4 @@
-"""Sections 7.1, 7.3 and 7.4: every failure of the feed, what its `details` carry, and that it is free."""
+"""Sections 7.1, 7.3 and 7.4: every failure of the feed, with its `details`, at no cost."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Ask = Callable[[OpenNode], Awaitable[Answered]]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A request to a node with five events and a consumer `one` that was served three of them."""
+    """A request to a node with five events and a consumer `one` that has received three of them."""
 
     ask: Ask
     reason: str | None
     param: str
     step: str
-    """The words of `next_step`."""
+    """A part of `next_step`."""
     code: str = "INVALID_REQUEST"
     status: int = 400
     did_you_mean: str | None = None
@@ -223,7 +223,7 @@ async def test_removed_event_is_a_400_with_start_of_log(tmp_path: Path) -> None:
 
 
 async def test_cursor_beyond_the_log_is_a_400_with_its_start(tmp_path: Path) -> None:
-    """As after a restore of an older copy of the database."""
+    """As after restoring an older copy of the database."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         last = (await page(node))["pagination"]["next_cursor"]
@@ -240,7 +240,7 @@ async def test_cursor_beyond_the_log_is_a_400_with_its_start(tmp_path: Path) -> 
 
 
 class Away:
-    """A store whose reads find nobody."""
+    """A store whose reads find nothing."""
 
     def __init__(self, store: Any) -> None:
         self._store = store

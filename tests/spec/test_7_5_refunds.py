@@ -1,4 +1,4 @@
-"""Section 7.5: what an upstream does wrong is refunded; each row is an answer of the upstream."""
+"""Section 7.5: upstream failures are refunded; each row is a response of the upstream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUICK = {"upstreams": {"defaults": {"retries": 0, "timeout_s": 0.3}}}
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """The answer of the upstream, and its end; `tries` are the requests that reach it with two retries."""
+    """The response of the upstream and the result. `tries` is the number of requests with two retries."""
 
     answer: Told
     code: str
@@ -82,7 +82,7 @@ async def assert_refunded(node: OpenNode, answer: Answered) -> None:
 
 
 def assert_secretive(answer: Answered) -> None:
-    """Nobody learns of the upstream's address or of our code."""
+    """The upstream's URL and our code are not revealed."""
     for word in (b"127.0.0.1", b"Traceback", b"line "):
         assert word not in answer.body.replace(answer.json["error"]["doc_url"].encode(), b"")
 
@@ -141,7 +141,7 @@ async def test_open_circuit_is_refunded_and_one_probe_closes_it(tmp_path: Path) 
 
 
 async def status_of_github(node: OpenNode) -> tuple[str, str]:
-    """Its state for the whole platform; of two sources one is touched here."""
+    """Its state for the whole platform; only one of two sources is affected here."""
     told_ = (await node.get("/v1/status", key=None)).json["data"]["platforms"]["github"]
     return told_["status"], told_["circuit"]
 
@@ -174,12 +174,12 @@ async def test_temporary_failure_is_retried_and_billed_once(fails: int, tmp_path
 
 
 def first(times: int, answer: Told, asked: Callable[[], int]) -> Callable[[str], Told | None]:
-    """A script that gives this answer to so many requests and leaves the rest to the sandbox."""
+    """A script that gives this response to a number of requests, and leaves the rest to the sandbox."""
     return lambda _asked: answer if asked() <= times else None
 
 
 async def test_refund_rejected_by_store_is_reported_and_retried(tmp_path: Path) -> None:
-    """7.1: `credits_used` is not 0 then, and the compensation is pending."""
+    """7.1: `credits_used` is not 0 then, and the refund is pending."""
     async with open_test_node(tmp_path) as node:
         node.upstream.always(told({}, 404))
         async with node.store_refusing("refund"):
@@ -196,7 +196,7 @@ async def test_refund_rejected_by_store_is_reported_and_retried(tmp_path: Path) 
 
 
 async def test_search_without_results_is_a_free_response(tmp_path: Path) -> None:
-    """7.3 and 2.4: empty `items` on a valid query is no error, and an empty result is refunded."""
+    """7.3 and 2.4: empty `items` for a valid query are not an error, and an empty result is refunded."""
     async with open_test_node(tmp_path) as node:
         node.upstream.always(told({"total_count": 0, "incomplete_results": False, "items": []}))
         answer = await node.get("/v1/github/search?query=nothing")
@@ -205,7 +205,7 @@ async def test_search_without_results_is_a_free_response(tmp_path: Path) -> None
 
 
 async def test_responses_and_ledger_agree_under_load_and_failure(tmp_path: Path) -> None:
-    """Decisions 6: `credits_used` is the ledger's net for that request. Method: 300 requests, half of them fail."""
+    """Decisions 6: `credits_used` is the request's net amount in the ledger. Method: 300 requests, half fail."""
     answers: list[Answered] = []
     tables = {"breaker": {"failures": 20, "open_s": 0.02}, "upstreams": {"defaults": {"retries": 1}}}
     async with open_test_node(tmp_path, **tables) as node:
@@ -244,7 +244,7 @@ async def test_balance_is_spent_to_the_last_credit_and_never_below(tmp_path: Pat
 
 
 async def test_method_is_held_for_as_long_as_the_upstream_requests(tmp_path: Path) -> None:
-    """Stack Exchange's `backoff`: of one method, and for an hour at most, however absurd it is."""
+    """Stack Exchange's `backoff`: per method, and for an hour at most, however large it is."""
     async with open_test_node(tmp_path) as node:
         node.upstream.always(told({"items": [], "has_more": False, "backoff": 10**18}))
         assert (await node.get("/v1/stackexchange/questions?tagged=trio")).status == 200
@@ -259,7 +259,7 @@ async def test_method_is_held_for_as_long_as_the_upstream_requests(tmp_path: Pat
 async def test_throttling_upstream_is_left_alone_as_requested(
     said: str, told_first: int, held: int, tmp_path: Path
 ) -> None:
-    """The first answer is the upstream's own word, a day at most; it is obeyed for an hour at most."""
+    """The upstream can request up to a day; at most an hour is respected."""
     async with open_test_node(tmp_path) as node:
         node.upstream.always(told({}, 429, retry_after=said))
         for due in (told_first, held):

@@ -1,4 +1,4 @@
-"""Section 8 and decisions 8, the cache: what is stored, for whom, what a hit says, and what is never stored."""
+"""Section 8 and decisions 8, the cache: stored responses, their sharing, hits, and exceptions."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ TTL_S = {
     900: {"app-info", "app", "podcasts/show"},
     1_800: {"app-list", "charts", "charts/episodes", "web/scrape", "web/map", "web/extract"},
 }
-"""Resources, some with their platform, whose time neither their first word nor their archetype says."""
+"""Resources, some with a platform, whose TTL follows neither from their first word nor from their archetype."""
 OF_COMPOSITES = {
     **dict.fromkeys(("lookup", "voice"), 600),
     **dict.fromkeys(("creator-card", "profile/full"), 900),
     **dict.fromkeys(("comments", "app-reviews"), 300),
     **dict.fromkeys(("everywhere", "omni-search", "mentions"), 120),
 }
-"""Composites (section 0 of their table); all other ones of prism are kept for half an hour."""
+"""Composites (section 0 of their table). All others of prism are kept for half an hour."""
 TTL_S_OF = {"Author": 900, "CommentList": 300, "Analytics": 1_800, "Series": 1_800}
 
 
 def due_s(row: Row) -> int:
-    """The time of a kind: searches and rankings, comments, profiles, numbers; everything else is kept as posts are."""
+    """The TTL of a kind: searches and rankings, comments, profiles, numbers; everything else has the TTL of posts."""
     resource, archetype = row.endpoint.resource, row.endpoint.archetype.name
     if row.platform.slug == "prism" or resource in OF_COMPOSITES:
         return OF_COMPOSITES.get(resource, 1_800)

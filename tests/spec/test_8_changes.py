@@ -1,6 +1,6 @@
-"""Section 8 and decisions 7 and 17: a change that costs nothing happens once under an `Idempotency-Key`, too.
+"""Section 8 and decisions 7 and 17: a free change with an `Idempotency-Key` is also applied once.
 
-Deliveries and rotations under a key stand in `tests/gateway/api/routes/test_deliveries.py`.
+`tests/gateway/api/routes/test_deliveries.py` tests deliveries and rotations with a key.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ async def test_rejected_change_frees_its_key(tmp_path: Path) -> None:
 
 
 async def test_run_is_opened_once_and_read_by_id(tmp_path: Path) -> None:
-    """Without a key the second is refused, since runs are a minute apart."""
+    """Without a key, the second is rejected, because runs must be a minute apart."""
     async with open_test_node(tmp_path) as node:
         id_ = (await change(node, MONITORS, TRACKED, "make")).json["monitor"]["id"]
         first = await change(node, f"{MONITORS}/{id_}/run")
@@ -111,7 +111,7 @@ async def test_run_is_opened_once_and_read_by_id(tmp_path: Path) -> None:
 
 
 async def test_consumer_is_moved_once(tmp_path: Path) -> None:
-    """Method: what a reset under a key has done is undone, and then the key is sent again."""
+    """Method: undo the effect of a reset with a key, then repeat the request."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         cursor = (await page(node, "consumer=mine"))["pagination"]["next_cursor"]
@@ -127,7 +127,7 @@ async def test_consumer_is_moved_once(tmp_path: Path) -> None:
 
 
 async def test_patch_accepts_secret_parameters_and_track(tmp_path: Path) -> None:
-    """The secret shows by its end alone; the one before signs for a day more, as after a rotation."""
+    """Only the end of the secret is shown. The old one signs for another day, as after a rotation."""
     async with open_test_node(tmp_path, webhooks={"allow_insecure_targets": True}) as node:
         hook = {"webhook_url": "http://127.0.0.1:9/in", "webhook_secret": "the first secret, long enough"}
         id_ = (await post(node, MONITORS, {**TRACKED, **hook})).json["monitor"]["id"]

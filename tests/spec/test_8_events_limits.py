@@ -1,4 +1,4 @@
-"""Section 8: the limits of the events feed, at each bound and one beyond it."""
+"""Section 8: the limits of the events feed, at each limit and one beyond it."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def test_longest_issued_cursor_is_accepted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("by_name", [False, True])
 async def test_waiting_poll_with_revoked_key_ends_with_401(by_name: bool, tmp_path: Path) -> None:
-    """Whatever the poll waits for, and though nothing that it would see has come."""
+    """For any filter of the poll, even if none of its events has arrived."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account)
         reader = "consumer=mine" if by_name else "cursor=now"

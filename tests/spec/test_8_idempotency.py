@@ -1,7 +1,7 @@
-"""Section 8 and decisions 7: the times and sizes of idempotency claims, and what a replay costs.
+"""Section 8 and decisions 7: durations and sizes of idempotency claims, and the cost of replays.
 
-How calls under a key are repeated, cancelled and made up for stands in `tests/gateway/calls/test_claimed_calls.py`.
-Method for times: the claim in the store is made older than it is.
+`tests/gateway/calls/test_claimed_calls.py` tests repeated, cancelled and recovered calls with a key.
+Method for durations: make the claim in the store older.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROFILE = "/v1/github/profile?handle=octocat"
 OTHER = "/v1/github/profile?handle=hubot"
 DAY_S = 86_400
 MARGIN_S = 30
-"""The clock goes on while a test runs."""
+"""The clock advances while a test runs."""
 REPLAY_BYTES = 65_536
 
 
@@ -30,7 +30,7 @@ async def ask(node: OpenNode, target: str = PROFILE, key: str = "one", method: s
 
 
 async def age(node: OpenNode, by_s: float) -> None:
-    """Every claim in the store is so much older."""
+    """Make every claim in the store older."""
     await node.node.stores.store.write(lambda tx: tx.run("UPDATE claims SET at = at - ?", (by_s,)))
 
 
@@ -55,7 +55,7 @@ async def test_key_can_be_reused_after_a_day(tmp_path: Path) -> None:
 
 
 async def test_unfinished_claim_lasts_5_minutes_and_late_owner_pays_nothing(tmp_path: Path) -> None:
-    """The request that took the key over has paid; the zombie is refunded, and its outcome is nobody's."""
+    """The request that took over the key has paid; the late owner is refunded, and its outcome is discarded."""
     async with open_test_node(tmp_path) as node:
         late: list[Answered] = []
 
@@ -96,7 +96,7 @@ async def test_outcome_of_64_kb_is_replayed_and_a_larger_one_is_not(tmp_path: Pa
 
 
 def stored_bytes(answer: Answered) -> int:
-    """The length of what is kept of an answer: all but the fields that vary."""
+    """The size of the stored part of a response: everything except variable fields."""
     head, tail = answer.body.split(b'"platform"')[0], answer.body[answer.body.rindex(b',"credits_used"') :]
     return len(answer.body) - len(head) - len(tail)
 
@@ -138,7 +138,7 @@ async def test_head_and_get_are_the_same_request_for_a_key(tmp_path: Path) -> No
 
 
 async def test_key_of_a_rejected_request_is_not_bound(tmp_path: Path) -> None:
-    """400, 402 and a retryable failure leave it free for any other."""
+    """400, 402 and a retryable failure leave the key free for any other request."""
     async with open_test_node(tmp_path, credits=4, upstreams={"defaults": {"retries": 0}}) as node:
         for target, status in (
             ("/v1/github/profile", 400),
@@ -177,7 +177,7 @@ async def test_other_endpoint_conflicts_during_and_mismatches_after_the_first(ta
     [("map", "&fresh=true"), ("scrape", "&max_age=0"), ("scrape", "&timeout=5000"), ("map", "&max_credits=5")],
 )
 async def test_key_is_bound_to_call_options(resource: str, more: str, tmp_path: Path) -> None:
-    """What the cache takes for one question is two requests where a key has to tell them apart."""
+    """Requests that are one entry in the cache may be two requests for a key."""
     page = f"/v1/web/{resource}?url=https://example.com/"
     async with open_test_node(tmp_path) as node:
         assert (await ask(node, page)).status == 200

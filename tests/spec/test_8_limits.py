@@ -1,4 +1,4 @@
-"""Section 8: the limits of a key, held exactly, with small numbers in config.toml."""
+"""Section 8: the limits of a key, applied exactly, with small numbers in config.toml."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_window_admits_its_limit_and_rejects_the_next(tmp_path: Path) -> N
 
 
 async def test_window_admits_600_concurrent_requests_and_rejects_the_601st(tmp_path: Path) -> None:
-    """The real limit, from ten connections at a time."""
+    """The real limit, from ten concurrent connections."""
     statuses: list[int] = []
     async with open_test_node(tmp_path) as node:
 
@@ -65,7 +65,7 @@ async def test_concurrency_admits_50_requests_and_rejects_the_51st(tmp_path: Pat
 
 
 async def test_rejected_requests_are_not_counted(tmp_path: Path) -> None:
-    """Neither the requests without a good key, nor those over a limit, eat a request of anybody's window."""
+    """Requests without a valid key, and those over a limit, do not use up any window."""
     limits = {"requests_per_minute": 3, "concurrent_requests": 1}
     async with open_test_node(tmp_path, limits=limits) as node:
         for key in (None, "nonsense", "sl_" + "a" * 43):
@@ -84,7 +84,7 @@ async def test_rejected_requests_are_not_counted(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def running(node: OpenNode, count: int) -> AsyncIterator[None]:
-    """So many requests of the node's key are under way, all of them answered when the block ends."""
+    """Run this number of requests of the node's key, all answered when the block ends."""
     asked = len(node.upstream.requests)
     async with trio.open_nursery() as nursery:
         with node.upstream.holding():
@@ -118,7 +118,7 @@ async def test_rejected_request_releases_its_lease(target: str, tmp_path: Path) 
 
 
 async def test_body_over_1_mb_is_rejected_before_reading(tmp_path: Path) -> None:
-    """Method: only the head is sent, so that whoever waits for the body waits for ever."""
+    """Method: only the head is sent, so waiting for the body would never end."""
     async with open_test_node(tmp_path) as node:
         key = f"x-api-key: {node.key}"
         for method, target in (("GET", PROFILE), ("GET", FREE)):
@@ -142,7 +142,7 @@ async def test_welcome_is_100_credits_and_five_keys(tmp_path: Path) -> None:
 
 
 async def test_cache_is_shared_by_accounts_and_expires(tmp_path: Path) -> None:
-    """Method: the cache's own clock is real here, so that the end is shown by a cache of no bytes."""
+    """Method: the cache uses the real clock here, so expiry is shown with a cache of zero bytes."""
     async with open_test_node(tmp_path) as node:
         stranger = await node.new_account(5)
         key, _ = await node.new_key(stranger)

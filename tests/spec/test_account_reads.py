@@ -1,4 +1,4 @@
-"""Decisions 4: the account's own reads, free and never cached, and what a statement says of each kind of request."""
+"""Decisions 4: the account's own reads, free and never cached, and the statement's entry for each kind of request."""
 
 from __future__ import annotations
 

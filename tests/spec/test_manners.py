@@ -1,4 +1,4 @@
-"""Decisions 16: bearers, links, pages of other sites, compressed answers and entity tags, alike on both engines."""
+"""Decisions 16: bearer tokens, links, CORS, compression and entity tags, the same on both engines."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_allowed_origin_may_call_and_preflight_needs_no_key(engine: str, t
             assert (answer.status, ALLOW in answer.headers, answer.headers["vary"]) == (200, False, "origin")
             refused = await ask(node, PROFILE, f"origin: {origin}", *PREFLIGHT, method="OPTIONS")
             assert (refused.status, ALLOW in refused.headers, refused.headers["vary"]) == (204, False, "origin")
-        without = await ask(node, "/v1/openapi.json")  # which a browser keeps, and may give to a page afterwards
+        without = await ask(node, "/v1/openapi.json")  # a browser caches it, and may reuse it for a page later
         assert (ALLOW in without.headers, without.headers["vary"]) == (False, "origin")
         assert_refused(await ask(node, PROFILE, key, method="OPTIONS"), "METHOD_NOT_ALLOWED", 405)
 

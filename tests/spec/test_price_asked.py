@@ -1,4 +1,4 @@
-"""Decisions 6, what a caller can ask of a price: `max_credits` refuses before the charge, `dry_run` only prices."""
+"""Decisions 6, price options: `max_credits` rejects before the charge, `dry_run` only prices."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_price_above_max_credits_is_rejected_before_any_effect(allowed: in
 
 
 async def test_hit_passes_any_max_credits_and_refresh_does_not(tmp_path: Path) -> None:
-    """The reservation counts, and a hit reserves nothing; the parameter makes no other request of it."""
+    """The reservation counts, and a hit reserves nothing; the parameter does not change the request's identity."""
     async with open_test_node(tmp_path) as node:
         assert (await node.get(VELOCITY)).json["cached"] is False
         hit = (await node.get(f"{VELOCITY}&max_credits=0")).json
@@ -56,7 +56,7 @@ async def test_dry_run_above_max_credits_is_rejected_like_its_call(tmp_path: Pat
 
 @every_endpoint
 async def test_dry_run_estimate_is_the_minimum_max_credits(row: Row, tmp_path: Path) -> None:
-    """For every endpoint: nothing is called, one credit less refuses the call, and as many are the most it costs."""
+    """For every endpoint: nothing is called, one credit less is rejected, and this many are its maximum cost."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         told = await node.get(row.target(dry_run=1))
         data = told.json["data"]

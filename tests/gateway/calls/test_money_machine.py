@@ -204,7 +204,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(key=keys, moment=st.sampled_from(["at once", "while it runs", "after it ended"]), data=st.data())
     def a_claim_is_taken_over(self, key: str, moment: str, data: st.DataObject) -> None:
-        """The owner takes over five minutes. A successor may take over, and the owner ends without its claim."""
+        """The owner needs more than five minutes. A successor may take over, and the owner ends without its claim."""
         self._commit([self._opening(key, data, claimed=[True])])
         mine = self.model.keys[key].account
         late = [id_ for id_, (charge, claim) in self.running.items() if claim and charge.account_id == mine]

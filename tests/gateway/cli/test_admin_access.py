@@ -1,4 +1,4 @@
-"""The doors of the admin address: by the names it is asked by, and by a proof that holds for one request only."""
+"""Access to the admin address: accepted host names, and proofs that are valid for one request."""
 
 import secrets
 import socket
@@ -31,11 +31,11 @@ class AdminDoor:
 
     @property
     def at(self) -> tuple[str, int]:
-        """Where it listens."""
+        """Where the address listens."""
         return "127.0.0.1", int(self.url.rpartition(":")[2])
 
     def connect(self) -> HTTPConnection:
-        """A connection of one's own."""
+        """Open a separate connection."""
         connection = HTTPConnection(*self.at, timeout=60)
         connection.connect()
         return connection
@@ -43,7 +43,7 @@ class AdminDoor:
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[AdminDoor]:
-    """A node for all tests here."""
+    """A node for all tests in this file."""
     place = Place(tmp_path_factory.mktemp("door"), commands)
     place.configure(server={"base_url": "https://api.example.com"}, admin={"hosts": ["sluice", "Node.Internal"]})
     with place.serve("--sandbox") as node:
@@ -51,7 +51,7 @@ def door(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterat
 
 
 def challenged(connection: HTTPConnection, token: str) -> AdminHandshake:
-    """The handshake of a challenge, whose proof is right."""
+    """Return the handshake of a challenge, after checking the node's proof."""
     nonce = secrets.token_hex(32)
     status, found = post(connection, "/admin/challenge", orjson.dumps({"nonce": nonce}))
     assert status == 200
@@ -124,7 +124,7 @@ PATHS = ["/healthz", "/readyz", "/metrics", LIST]
     "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8081", "sluice.evil"]
 )
 def test_unknown_host_name_gets_421(door: AdminDoor, path: str, host: str) -> None:
-    """Goal: a web page whose name was made to mean this machine reads nothing (DNS rebinding)."""
+    """Goal: a page whose host name points to this machine cannot read anything (DNS rebinding)."""
     answered = call(door.url + path, headers={"host": host, "authorization": f"Bearer {door.token}"})
     assert answered.status == 421
     assert b"admin.hosts" in answered.body
@@ -171,7 +171,7 @@ def test_unfinished_requests_do_not_block_others_for_long(door: AdminDoor) -> No
 
 
 def test_idle_connections_beyond_limit_do_not_block_others(door: AdminDoor) -> None:
-    """Goal: the admin address takes no descriptors that requests need. Method: more connections than it holds."""
+    """Goal: the admin address uses no descriptors that requests need. Method: open more connections than its limit."""
     socks = [socket.create_connection(door.at, timeout=60) for _ in range(400)]
     try:
         assert call(f"{door.url}/healthz").status == 200

@@ -19,7 +19,7 @@ Sample = tuple[str, frozenset[tuple[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class Admin:
-    """A node's admin address, and the token that its secret gives."""
+    """A node's admin address, and the token derived from its secret."""
 
     node: Served
     token: str
@@ -51,7 +51,7 @@ class Admin:
 
 @pytest.fixture(scope="module")
 def admin(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[Admin]:
-    """A node for all tests here."""
+    """A node for all tests in this file."""
     place = Place(tmp_path_factory.mktemp("admin"), commands)
     place.configure()
     with place.serve("--sandbox") as node:
@@ -96,7 +96,7 @@ def test_metrics_count_requests_credits_and_cache_hits(admin: Admin) -> None:
     assert grown("sluice_overhead_seconds_count") == 5
     assert grown("sluice_upstream_seconds_count", platform="github") == 1
     assert grown("sluice_overhead_seconds_bucket", le="+Inf") == 5
-    assert grown("sluice_store_commits_total") >= 1  # the settlement, for which nobody waits, may come later
+    assert grown("sluice_store_commits_total") >= 1  # the settlement, which is asynchronous, may come later
     assert after["sluice_breaker_state", frozenset({("platform", "github"), ("source", "api")})] == 0
     assert not [sample for sample in after if "secret" in str(sample)], "what clients invent must not become labels"
 

@@ -1,4 +1,4 @@
-"""A node that is killed in the middle of a batch: the next start gives back all that was reserved (decisions 17)."""
+"""A node that is killed during a batch: the next start refunds the whole reservation (decisions 17)."""
 
 from __future__ import annotations
 

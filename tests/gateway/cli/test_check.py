@@ -1,4 +1,4 @@
-"""`sluice check`, and which file a command reads."""
+"""`sluice check`, and the config file that a command reads."""
 
 from dataclasses import replace
 
@@ -116,7 +116,7 @@ def test_connect_reports_everything_unreachable(place: Place) -> None:
 
 
 def test_local_browser_without_memory_limit_is_a_doubt(place: Place) -> None:
-    """The machine may have a limit of its own for all that runs on it: then there is none to warn of."""
+    """The machine may have a global limit; then there is nothing to warn about."""
     with open_chromium() as browser:
         place.configure(web={"browser_url": browser.url})
         ended = place.operate("check")

@@ -1,4 +1,4 @@
-"""A disk that is full, and files that are not what they should be: told, survived, and over when they are."""
+"""Full disks and wrong files: the node reports them, survives, and recovers."""
 
 import os
 import resource
@@ -25,7 +25,7 @@ cp -a "$0" "$0.kept" && mount -t tmpfs -o size=8m none "$0" && cp -a "$0.kept/."
 
 
 def answers_until_refused(node: Served, key: str) -> int:
-    """How many were billed before the first 503, which must tell that the store is away."""
+    """Return the number of billed calls before the first 503, which must be SERVICE_UNAVAILABLE."""
     for number in range(100_000):
         answer = node.get(BILLED.format(f"n{number}"), key)
         if answer.status != 200:
@@ -37,14 +37,14 @@ def answers_until_refused(node: Served, key: str) -> int:
 
 @pytest.mark.sqlite
 def test_file_size_limit_makes_store_unavailable_until_raised(place: Place) -> None:
-    """Method: the kernel's limit of a file's size, lowered and raised on the running node."""
+    """Method: lower and raise the kernel's file size limit of the running node."""
     place.configure(limits={"requests_per_minute": 1_000_000})
     _, key = place.new_key(balance=100_000)
     with place.serve("--sandbox") as node:
         assert node.get(BILLED.format("a"), key["key"]).status == 200
         resource.prlimit(node.popen.pid, resource.RLIMIT_FSIZE, (150_000, resource.RLIM_INFINITY))
         billed = answers_until_refused(node, key["key"])
-        wait_until(lambda: node.admin("/readyz").status == 503)  # each look writes a page, until none fits any more
+        wait_until(lambda: node.admin("/readyz").status == 503)  # each check writes a page, until none fits any more
         assert node.admin("/readyz").body.startswith(b"store down: the d")
         assert node.admin("/healthz").status == 200
         resource.prlimit(node.popen.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -55,7 +55,7 @@ def test_file_size_limit_makes_store_unavailable_until_raised(place: Place) -> N
 
 
 def fill(file: Path) -> None:
-    """Write until the disk has no room."""
+    """Write until the disk is full."""
     with suppress(OSError), file.open("wb", buffering=0) as opened:
         for _ in range(100_000):
             opened.write(b"x" * 4096)
@@ -65,7 +65,7 @@ def fill(file: Path) -> None:
 @pytest.mark.sqlite
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
 def test_full_disk_makes_store_unavailable_until_freed(place: Place) -> None:
-    """Method: a disk of 8 MB, filled by somebody else."""
+    """Method: a disk of 8 MB, filled by another program."""
     place.configure(limits={"requests_per_minute": 1_000_000})
     _, key = place.new_key(balance=100_000)
     disk = place.database.parent
@@ -87,7 +87,7 @@ def test_full_disk_makes_store_unavailable_until_freed(place: Place) -> None:
 @pytest.mark.sqlite
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
 def test_disk_floor_stops_charging_and_disk_never_fills(place: Place) -> None:
-    """Method: a disk of 8 MB, with a floor of 2 MB, which somebody else fills to half of that."""
+    """Method: a disk of 8 MB with a floor of 2 MB, which another program fills to half of that."""
     place.configure(limits={"requests_per_minute": 1_000_000}, store={"disk_floor_bytes": 2_000_000})
     _, key = place.new_key(balance=100_000)
     disk = place.database.parent
@@ -113,7 +113,7 @@ def test_disk_floor_stops_charging_and_disk_never_fills(place: Place) -> None:
 
 
 def test_reload_rejects_config_that_is_not_a_file_without_waiting(place: Place) -> None:
-    """Method: a pipe without a writer, a device without an end, a file of a gigabyte, a folder, nothing at all."""
+    """Method: a pipe without a writer, an endless device, a file of a gigabyte, a folder, a missing file."""
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
         for number, (lay, said) in enumerate(ODD_FILES.items(), 1):

@@ -1,4 +1,4 @@
-"""An impostor listens where the node should: no command tells it a secret or believes it."""
+"""An impostor listens in place of the node: no command reveals a secret to it or trusts it."""
 
 import itertools
 import json
@@ -31,7 +31,7 @@ ANSWERS: dict[str, Answer] = {
 
 
 def commands_of(account: str, key: str) -> list[tuple[str, ...]]:
-    """Every command that asks a node for something."""
+    """Every command that sends a request to a node."""
     return [
         ("account", "create", "--name", "Mallory", "--credits", "5"),
         ("account", "list"),
@@ -50,7 +50,7 @@ def commands_of(account: str, key: str) -> list[tuple[str, ...]]:
 
 @contextmanager
 def impostor_at(place: Place, answer: Answer) -> Iterator[Impostor]:
-    """An impostor where commands look for this store's node; on a file it has also taken the store and said so."""
+    """An impostor where commands expect this store's node. With a file store, it has also written the owner note."""
     with ExitStack() as stack:
         if engine() == "sqlite":
             ownership = stack.enter_context(own(place.database))
@@ -62,7 +62,7 @@ def impostor_at(place: Place, answer: Answer) -> Iterator[Impostor]:
 
 
 def secrets_of(place: Place) -> list[bytes]:
-    """The secrets that nobody may be told: the master secret and the token."""
+    """The secrets that must not be revealed: the master secret and the token."""
     master = (place.database.parent / "secret").read_bytes().strip()
     return [master, load_secret({}, place.database.parent).admin_token.encode()]
 
@@ -109,14 +109,14 @@ def test_slow_impostor_is_abandoned_in_time(place: Place) -> None:
 
 
 def drip(_data: bytes, _connection: object) -> Iterator[bytes]:
-    """A head that comes in a byte every fifth of a second, and has no end."""
+    """An endless head that arrives one byte every fifth of a second."""
     for byte in itertools.cycle(b"x-padding: yes\r\n"):
         yield bytes([byte])
         time.sleep(0.2)
 
 
 def test_relay_to_the_real_node_is_detected(place: Place) -> None:
-    """Method: the relay writes its address over the node's note; with a server it listens where the config says."""
+    """Method: the relay writes its URL over the node's note; with a server, it listens at the config's address."""
     account, made = place.new_key()
     with place.serve("--sandbox") as node:
         before = stored(place)
@@ -131,7 +131,7 @@ def test_relay_to_the_real_node_is_detected(place: Place) -> None:
 
 
 def in_between(place: Place, node: Served) -> tuple[Place, Answer]:
-    """A place whose commands meet the relay, and the relay's answers."""
+    """A place whose commands reach the relay, and the relay's responses."""
     answer = relay_to("127.0.0.1", int(node.admin_url.rpartition(":")[2]))
     if engine() == "sqlite":
         return place, answer

@@ -1,4 +1,4 @@
-"""The ledger's commands: days are archived, proved, and read back as before."""
+"""The ledger's commands: archive, verify and export days."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST = datetime.fromtimestamp(EPOCH, UTC).date()
 
 @pytest.fixture
 def place(tmp_path: Path, commands: Commands) -> Place:
-    """A store with three days of long ago, and an archive."""
+    """A store with three old days, and an archive."""
     place = Place(tmp_path, commands)
     place.configure(ledger={"archive": str(tmp_path / "archive"), "detail_days": 7})
 
@@ -29,7 +29,7 @@ def place(tmp_path: Path, commands: Commands) -> Place:
         async with open_store(place.store_url, MIGRATIONS) as store:
             await play(PastDesk(store), days=3)
 
-    place.operate("account", "list")  # makes the folder
+    place.operate("account", "list")  # creates the folder
     trio.run(fill)
     return place
 

@@ -1,4 +1,4 @@
-"""Lists of more than a node gives at once: every entry comes out, in order, with a node and without."""
+"""Lists longer than one page: every entry is printed in order, with and without a node."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -17,7 +17,7 @@ A_PAGE = 1_000
 def full(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, commands: Commands
 ) -> Iterator[tuple[Place, str]]:
-    """A place with many accounts, all made in the same instant, and one of them with many keys."""
+    """A place with many accounts, all created at the same instant, and one with many keys."""
     place = Place(tmp_path_factory.mktemp("lists"), commands)
     place.configure()
     account = place.told("account", "create", "--name", "first", "--credits", "0")["id"]

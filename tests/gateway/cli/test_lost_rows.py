@@ -1,6 +1,6 @@
-"""Rows that are gone from the store behind a node's back, as after the promotion of a standby that lagged behind.
+"""Rows missing in the store while a node runs, for example after promoting a lagging standby.
 
-Each of them ended the node before. Now it answers on, logs and counts.
+Each of them used to end the node. Now it continues, logs and counts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def assert_serves(node: Served, key: str, handle: str) -> None:
 
 
 def lose_open_charges(store: Outsider) -> None:
-    """Let the store be as it was before the charges: a lagging standby has lost the whole transactions."""
+    """Restore the store to its state before the charges: a lagging standby lost whole transactions."""
     store.run("DELETE FROM charges")
     store.run("UPDATE keys SET used = used - (SELECT held FROM accounts WHERE accounts.id = keys.account_id)")
     store.run("UPDATE accounts SET balance = balance + held, held = 0, place = place - 1, version = version + 1")

@@ -1,4 +1,4 @@
-"""`sluice monitor run`: one slot, through the scheduler's own way, with a node on the store and without one."""
+"""`sluice monitor run`: one slot, through the scheduler, with and without a running node."""
 
 import sqlite3
 import time
@@ -26,7 +26,7 @@ def place(request: pytest.FixtureRequest, place: Place, commands: Commands) -> I
         now, is_alone = time.time(), request.param == "nobody else on the store"
         with closing(sqlite3.connect(place.database)) as database:
             database.execute(ADD, ("mon_1", account, now + 36_000, now, now))
-            if is_alone:  # a command leaves what is due to nodes
+            if is_alone:  # a command leaves scheduled slots to nodes
                 database.execute(ADD, ("mon_due", account, now - 60.0, now, now))
             database.commit()
         if is_alone:
@@ -45,7 +45,7 @@ def test_slot_runs_once_and_prints_its_record(place: Place) -> None:
     again = place.operate("monitor", "run", "mon_1", "--slot", "2026-01-31T12:00:00Z")
     assert again.json == record
     assert "was already run; nothing was run now" in again.err
-    assert [account["balance"] for account in place.told("account", "list")] == [98]  # and nothing else was run
+    assert [account["balance"] for account in place.told("account", "list")] == [98]  # no other slot was run
     assert place.told("ledger", "verify")["ok"]
 
 

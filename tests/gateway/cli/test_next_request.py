@@ -1,4 +1,4 @@
-"""A change of an operator counts on the very next request."""
+"""An operator's change applies to the next request."""
 
 import time
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ FREE = "/v1/utility/endpoints"
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Place:
-    """A place for all tests here."""
+    """A place for all tests in this file."""
     place = Place(tmp_path_factory.mktemp("next"), commands)
     place.configure()
     return place
@@ -24,13 +24,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Plac
 
 @pytest.fixture(scope="module")
 def node(shared: Place) -> Iterator[Served]:
-    """A node for all tests here."""
+    """A node for all tests in this file."""
     with shared.serve("--sandbox") as node:
         yield node
 
 
 def ask(node: Served, key: str) -> Answered:
-    """A request that is billed one credit when it succeeds."""
+    """A request that costs one credit when it succeeds."""
     return node.get(BILLED, key, **{"cache-control": "no-cache"})
 
 

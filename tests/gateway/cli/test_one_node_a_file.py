@@ -1,4 +1,4 @@
-"""A second node never starts on a database file that has one, by whichever name it reaches the file."""
+"""A second node never starts on a database file in use, whatever path it uses."""
 
 import os
 import subprocess
@@ -15,11 +15,11 @@ from tests.processes.waiting import wait_until
 pytestmark = pytest.mark.sqlite
 BILLED = "/v1/github/profile?handle=octocat"
 MOUNTED = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
-"""Run a program in a mount namespace of its own, in which one file is another as well."""
+"""Run a program in its own mount namespace, in which a file is also mounted elsewhere."""
 
 
 def other_place(place: Place, database: Path) -> Place:
-    """Another folder's config on the database at this path."""
+    """A config in another folder for the database at this path."""
     folder = place.folder / "other"
     folder.mkdir(exist_ok=True)
     other = replace(place, folder=folder, environ={"SLUICE_SECRET": (database_folder(place) / "secret").read_text()})
@@ -71,7 +71,7 @@ def test_second_node_does_not_start_on_same_file(place: Place, reach: Callable[[
 
 
 def refused_where(place: Place, source: Path, mounted: Path, database: Path) -> str:
-    """The words of a node on `database` in a mount namespace in which `source` is mounted a second time."""
+    """The error of a node on `database`, in a mount namespace where `source` is mounted a second time."""
     other = other_place(place, database)
     command = ["unshare", "-m", "sh", "-c", MOUNTED, "sh", str(source), str(mounted)]
     ended = subprocess.run(
@@ -88,7 +88,7 @@ def refused_where(place: Place, source: Path, mounted: Path, database: Path) -> 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
 def test_node_does_not_start_on_a_separately_mounted_file(place: Place) -> None:
-    """Goal: neither beside another node, nor where the log of one that was killed would not be found."""
+    """Goal: neither next to another node, nor where the log of a killed one would not be found."""
     _, key = place.new_key()
     mounted = place.folder / "a mounted.db"
     mounted.touch()
@@ -100,7 +100,7 @@ def test_node_does_not_start_on_a_separately_mounted_file(place: Place) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
 def test_second_node_does_not_start_on_same_folder_in_another_mount(place: Place) -> None:
-    """Method: as in a second container that the same folder is mounted into; the note is removed first."""
+    """Method: like a second container that mounts the same folder. The note is removed first."""
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
         elsewhere = place.folder / "elsewhere"

@@ -1,4 +1,4 @@
-"""Accounts, credits, keys and the ledger: the same words and exit codes with a node on the store and without one."""
+"""Accounts, credits, keys and the ledger: the same output and exit codes with and without a running node."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 def shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, commands: Commands
 ) -> Iterator[Place]:
-    """A place for all tests here, alone and then beside a running node."""
+    """A place for all tests in this file, alone and then with a running node."""
     place = Place(tmp_path_factory.mktemp("operate"), commands)
     place.configure()
     if request.param == "nobody else on the store":

@@ -1,4 +1,4 @@
-"""A change happens once under its operation id, whatever is lost, cut or killed on the way."""
+"""A change is applied once per operation id, whatever is lost, cut or killed."""
 
 import os
 import threading
@@ -24,14 +24,14 @@ from tests.servers.postgres import PostgresServer
 
 ID = "--operation-id"
 MOMENTS_S = (0.0, 0.02, 0.04, 0.07, 0.1, 0.15)
-"""When something is killed, from the command's first byte on: before it has begun, while it works, and after."""
+"""Times of a kill, measured from the command's first byte: before, during and after its work."""
 
 
 @pytest.fixture(scope="module", params=["nobody else on the store", "a node on the store"])
 def shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, commands: Commands
 ) -> Iterator[Place]:
-    """A place for all tests here, alone and then beside a running node."""
+    """A place for all tests in this file, alone and then with a running node."""
     place = Place(tmp_path_factory.mktemp("ids"), commands)
     place.configure()
     if request.param == "nobody else on the store":
@@ -42,13 +42,13 @@ def shared(
 
 
 def balance_of(place: Place, account: str) -> int:
-    """As the store has it."""
+    """The value in the store."""
     with open_outsider(place.store_url) as other:
         return int(other.run("SELECT balance FROM accounts WHERE id = ?", account)[0][0])
 
 
 def keys_of(place: Place, account: str) -> list[str]:
-    """The ids of an account's keys, as the store has them."""
+    """The ids of an account's keys in the store."""
     with open_outsider(place.store_url) as other:
         return [id_ for (id_,) in other.run("SELECT id FROM keys WHERE account_id = ?", account)]
 
@@ -90,7 +90,7 @@ def test_usage_is_reset_once(shared: Place) -> None:
     shared.told(*reset)
     with open_outsider(shared.store_url) as other:
         other.run("UPDATE keys SET used = 7 WHERE id = ?", made["id"])
-    assert shared.told(*reset)["used"] == 0  # as it was then
+    assert shared.told(*reset)["used"] == 0  # the stored result
     (record,) = [each for each in shared.told("key", "list") if each["id"] == made["id"]]
     assert record["used"] == 7
 
@@ -154,7 +154,7 @@ def token_of(place: Place) -> str:
 
 
 def point_to(place: Place, port: int) -> None:
-    """Have commands ask at this port."""
+    """Make commands use this admin port."""
     if engine() != "sqlite":
         place.configure(admin={"port": port})
         return
@@ -165,7 +165,7 @@ def point_to(place: Place, port: int) -> None:
 
 
 def begin(place: Place, *command: str) -> Started:
-    """Start a command, and go on as soon as it runs."""
+    """Start a command, and return when it runs."""
     arguments = (*command, "--config", str(place.config))
     environ = {"PATH": os.environ["PATH"]}
     return place.commands.start(arguments, folder=place.folder, environ=environ, err=place.folder / "begun")
@@ -173,7 +173,7 @@ def begin(place: Place, *command: str) -> Started:
 
 @pytest.mark.parametrize("command", [("credits", "grant", "ACCOUNT", "5"), ("key", "create", "--account", "ACCOUNT")])
 def test_killed_and_repeated_command_applies_once(place: Place, command: tuple[str, ...]) -> None:
-    """Method: kill -9 at many moments, with nobody else on the store; then the same under the same id."""
+    """Method: kill -9 at many moments without a node, then repeat with the same id."""
     for moment, after_s in enumerate(MOMENTS_S):
         account = place.told("account", "create", "--name", "killed", "--credits", "100")["id"]
         whole = [account if word == "ACCOUNT" else word for word in command]
@@ -186,7 +186,7 @@ def test_killed_and_repeated_command_applies_once(place: Place, command: tuple[s
 
 
 def test_node_killed_during_command_applies_once(place: Place) -> None:
-    """Method: kill -9 of the node at many moments; the command goes on by itself, or says how to repeat it."""
+    """Method: kill -9 of the node at many moments. The command retries, or says how to repeat it."""
     account = place.told("account", "create", "--name", "killed", "--credits", "100")["id"]
     for moment, after_s in enumerate(MOMENTS_S):
         grant = ("credits", "grant", account, "5", ID, f"op_under_{moment}")
@@ -205,7 +205,7 @@ def test_node_killed_during_command_applies_once(place: Place) -> None:
 def test_commit_with_lost_response_applies_once(
     tmp_path: Path, commands: Commands, postgres: PostgresServer, arrives: bool
 ) -> None:
-    """Method: on PostgreSQL cut the connection at the command's commit, before or behind the server."""
+    """Method: on PostgreSQL, cut the connection at the command's commit, before or after the server gets it."""
     postgres.fresh()
     place = Place(tmp_path, commands)
     place.configure(store={"url": postgres.url()})
@@ -224,7 +224,7 @@ def test_commit_with_lost_response_applies_once(
 
 
 def cut_at_commit(cutter: Cutter, *, arrives: bool) -> threading.Event:
-    """Cut every connection at the first commit that comes by; then the event is set, and all is well again."""
+    """Cut every connection at the first commit, set the event, and work normally afterwards."""
     cut = threading.Event()
 
     def to_server(data: bytes) -> bool:

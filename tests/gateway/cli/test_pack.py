@@ -1,4 +1,4 @@
-"""`sluice pack`: while a node runs and while none does."""
+"""`sluice pack`, with and without a running node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ plan = "starter"
 
 
 def sell(place: Place) -> str:
-    """Put packs into the config; an account's id."""
+    """Put packs into the config, and return an account's id."""
     config = place.folder / "config.toml"
     config.write_text(config.read_text() + PACKS)
     account: str = place.told("account", "create", "--name", "Ada")["id"]

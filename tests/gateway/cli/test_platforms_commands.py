@@ -1,4 +1,4 @@
-"""`sluice platforms`: what the program knows, and whether each endpoint still answers."""
+"""`sluice platforms`: the registry, and live calls of endpoints."""
 
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,7 +19,7 @@ ENDPOINTS = [f"{platform.slug}/{one.resource}" for platform in load_all() for on
 
 @pytest.fixture(scope="module")
 def sandboxed(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[Place]:
-    """A place whose upstreams are the sandbox."""
+    """A place whose upstream is the sandbox."""
     place = Place(tmp_path_factory.mktemp("platforms"), commands)
     with place.sandbox() as egress:
         place.configure(upstreams={"egress": egress})
@@ -41,7 +41,7 @@ def test_single_platform_is_listed(place: Place) -> None:
 
 
 def test_smoke_calls_available_endpoints_except_composites(sandboxed: Place) -> None:
-    """Composites make the calls of these endpoints again: they say how to try them."""
+    """Composites repeat the calls of these endpoints, so their message says how to try them."""
     results = sandboxed.told("platforms", "smoke")
     assert [each["id"] for each in results] == ENDPOINTS
     assert [each for each in results if each["outcome"] == "failed"] == []
@@ -62,7 +62,7 @@ def test_smoke_of_one_platform_reports_outcomes(sandboxed: Place) -> None:
 
 
 def test_smoke_fails_if_an_endpoint_fails(place: Place) -> None:
-    """Method: an egress that nobody listens on."""
+    """Method: an egress without a listener."""
     place.configure(upstreams={"egress": "http://127.0.0.1:1", "github": {"retries": 0}})
     ended = place.operate("platforms", "smoke", "github")
     count = sum(id_.startswith("github/") for id_ in ENDPOINTS)
@@ -73,7 +73,7 @@ def test_smoke_fails_if_an_endpoint_fails(place: Place) -> None:
 
 
 class Forgetful(BaseHTTPRequestHandler):
-    """A platform that answers for one account, with an id, a login and nothing else."""
+    """A platform that returns one account, with only an id and a login."""
 
     def do_GET(self) -> None:
         is_known = self.path.startswith("/api.github.com/users/octocat?") or self.path.endswith("/users/octocat")
@@ -85,7 +85,7 @@ class Forgetful(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_words: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def test_smoke_names_missing_fields(place: Place) -> None:

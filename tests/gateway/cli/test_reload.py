@@ -1,4 +1,4 @@
-"""Reading config.toml again while the node runs, by `sluice reload` and by SIGHUP."""
+"""Reload config.toml while the node runs, with `sluice reload` and SIGHUP."""
 
 import signal
 from typing import Any
@@ -12,7 +12,7 @@ FREE = "/v1/utility/endpoints"
 
 
 def wait_event(node: Process, name: str) -> dict[str, Any]:
-    """The first event of this name in the node's log, however soon it comes."""
+    """Wait for the first event with this name in the node's log."""
     node.logged(name)
     return node.events(name)[0]
 

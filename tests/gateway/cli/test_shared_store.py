@@ -1,7 +1,7 @@
-"""Commands on a store that many nodes share: they ask the node at the config's admin address, whoever it is.
+"""Commands on a store shared by several nodes use the node at the config's admin address.
 
-While none answers there they change the database themselves, which counts on every node's next request all the same.
-Method of the first tests: the node that answers has a store of its own, since the commands never look at it.
+If none responds, they change the database directly, which applies to every node's next request.
+In the first tests, the responding node has another store, because the commands never check it.
 """
 
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ def test_second_node_does_not_start_with_memory_state(place: Place, postgres: Po
 
 @pytest.fixture
 def elsewhere(place: Place, postgres: PostgresServer, empty_redis: RedisServer) -> Iterator[tuple[Place, Served]]:
-    """A place where no node answers, and the node of another that shares its database and its state."""
+    """A place without a node, and another node that shares its database and state."""
     place = replace(place, environ=SECRET)
     shared = {"store": {"url": postgres.fresh()}, "state": {"url": empty_redis.url}}
     place.configure(**shared)
@@ -97,7 +97,7 @@ def test_direct_change_applies_to_the_next_request_of_a_node(elsewhere: tuple[Pl
 
 
 def test_direct_commands_are_not_nodes_and_end_no_calls(elsewhere: tuple[Place, Served]) -> None:
-    """Goal: a command that opens the store beside living nodes refunds nothing of theirs, and does not join them."""
+    """Goal: a command that opens the store while nodes run refunds nothing of theirs and does not join them."""
     desk, node = elsewhere
     _, key = desk.new_key()
     assert node.get(BILLED, key["key"]).status == 200

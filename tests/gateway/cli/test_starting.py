@@ -1,4 +1,4 @@
-"""A node that starts says where it listens; one that cannot says why and what to do, in one line, and exits with 1."""
+"""A starting node prints its URL, or says in one line why it cannot start and what to do, and exits with 1."""
 
 import socket
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_foreign_address_is_rejected(place: Place) -> None:
 
 @pytest.mark.parametrize("command", [("serve",), ("account", "list")], ids=" ".join)
 def test_uncreatable_data_folder_is_reported(place: Place, command: tuple[str, ...]) -> None:
-    """Method: a file stands where the folder should be, which not even root can change by writing."""
+    """Method: a file is in place of the folder, so that not even root can write."""
     place.database.parent.write_text("in the way")
     said = place.operate(*command).refused(1)
     assert f"{place.database.parent.name}: cannot be made" in said
@@ -34,14 +34,14 @@ def test_uncreatable_data_folder_is_reported(place: Place, command: tuple[str, .
 
 @pytest.mark.sqlite
 def test_unwritable_folder_is_reported(place: Place) -> None:
-    """The folder of the database file. Method: /proc takes no new files, whoever asks."""
+    """The folder of the database file. Method: /proc accepts no new files."""
     place.configure(store={"url": "sqlite:////proc/self/fdinfo/sluice.db"})
     assert "/proc/self/fdinfo" in place.operate("serve").refused(1)
 
 
 @pytest.mark.sqlite
 def test_damaged_database_is_rejected_with_restore_steps(place: Place) -> None:
-    """Its file is damaged; a server looks after its own."""
+    """Its file is damaged. A database server protects its own files."""
     place.told("account", "create", "--name", "kept")
     content = bytearray(place.database.read_bytes())
     content[100:4096] = bytes(len(content[100:4096]))
@@ -56,7 +56,7 @@ def test_damaged_database_is_rejected_with_restore_steps(place: Place) -> None:
 
 @pytest.mark.sqlite
 def test_file_that_is_not_a_database_is_unchanged(place: Place) -> None:
-    """The thing that stands where the database file should be."""
+    """The object in place of the database file."""
     place.database.parent.mkdir()
     place.database.write_text("my diary\n" * 1000)
     assert "is damaged" in place.operate("serve").refused(1)
@@ -75,7 +75,7 @@ def test_database_of_a_newer_version_is_rejected(place: Place) -> None:
 
 @pytest.mark.sqlite
 def test_second_node_is_rejected_and_first_continues(place: Place) -> None:
-    """A file has one owner; a server has many nodes."""
+    """A file has one owner; a server can have several nodes."""
     with place.serve("--sandbox") as node:
         said = place.operate("serve", "--sandbox").refused(1)
         assert said.startswith(f"{place.database} is in use by another process")

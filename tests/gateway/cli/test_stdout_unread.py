@@ -1,4 +1,4 @@
-"""Commands whose stdout is full, stalled or gone: they say so in one line, or go on and end when they are told to."""
+"""Commands with a full, stalled or closed stdout: they report it in one line, or continue and stop on request."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ ENVIRON = {"PATH": os.environ["PATH"]}
 
 @contextmanager
 def started(place: Place, kind: str, *arguments: str) -> Iterator[Started]:
-    """A command whose stdout is a sink of this kind; its stderr is in the file `err`."""
+    """Run a command whose stdout is this kind of sink. Its stderr goes to the file `err`."""
     with open_sink(kind, 1) as sink:
         environ = {**ENVIRON, "TMPDIR": str(place.folder)}
         err = place.folder / "err"

@@ -1,4 +1,4 @@
-"""`sluice check` and `sluice serve` with a certificate: what they say of it, and a renewal while the node runs."""
+"""`sluice check` and `sluice serve` with a certificate: their messages, and a renewal while the node runs."""
 
 import signal
 import socket
@@ -15,21 +15,21 @@ STATUS = "/v1/status"
 
 
 def secured(node: Served, files: Certified) -> ssl.SSLSocket:
-    """A connection that has shaken hands."""
+    """A connection after its TLS handshake."""
     parts = urlsplit(node.url)
     plain = socket.create_connection((parts.hostname, parts.port), timeout=60)
     return files.trusting("http/1.1").wrap_socket(plain, server_hostname=parts.hostname)
 
 
 def serial(connection: ssl.SSLSocket) -> int:
-    """That of the certificate which the node has shown."""
+    """The serial number of the node's certificate."""
     shown = connection.getpeercert(binary_form=True)
     assert shown is not None
     return serial_of(shown)
 
 
 def asked(connection: ssl.SSLSocket) -> bytes:
-    """The first line of an answer on a connection that stays open."""
+    """The first line of a response on a connection that stays open."""
     connection.sendall(f"HEAD {STATUS} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
     head = b""
     while b"\r\n\r\n" not in head:

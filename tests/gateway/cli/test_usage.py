@@ -1,4 +1,4 @@
-"""Wrong use: exit 2, one line on stderr, and nothing is done."""
+"""Wrong usage: exit 2, one line on stderr, and no effect."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""`sluice user`: while a node runs and while none does, and what each command ends."""
+"""`sluice user`, with and without a running node, and the effect of each command."""
 
 from __future__ import annotations
 

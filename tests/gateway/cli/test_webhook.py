@@ -1,4 +1,4 @@
-"""`sluice webhook`: what people who build a receiver check their work with."""
+"""`sluice webhook`: tools for people who build a receiver."""
 
 import select
 import signal

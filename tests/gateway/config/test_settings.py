@@ -267,17 +267,17 @@ WRONG_VALUES = [
 
 
 @pytest.mark.parametrize(("text", "line"), WRONG_VALUES)
-def test_a_wrong_value_is_refused_with_what_it_must_be(tmp_path, text, line):
+def test_invalid_value_is_rejected_with_what_it_must_be(tmp_path, text, line):
     assert first_line(tmp_path, text) == line
 
 
-def test_a_secret_in_the_place_of_a_variables_name_is_not_repeated(tmp_path):
+def test_secret_instead_of_a_variable_name_is_not_repeated(tmp_path):
     error = refusal(tmp_path, "[upstreams.github]\ntoken_env = 'ghp-s3cr3t/value'")
     assert str(error).endswith("token_env: must be the name of an environment variable (never the secret itself)")
     assert "s3cr3t" not in str(error)
 
 
-def test_credentials_in_a_refused_url_are_not_repeated(tmp_path):
+def test_credentials_in_a_rejected_url_are_not_repeated(tmp_path):
     for text in (
         "[store]\nurl = 'postgresql://u:s3cr3t@h'",
         "[state]\nurl = 'redys://u:s3cr3t@h'",
@@ -307,7 +307,7 @@ def test_credentials_in_a_refused_url_are_not_repeated(tmp_path):
         "http://é.example",
     ],
 )
-def test_an_address_that_is_no_plain_http_url_is_refused(tmp_path, key, url):
+def test_address_must_be_a_plain_http_url(tmp_path, key, url):
     section, name = key.split(".")
     line = first_line(tmp_path, f'[{section}]\n{name} = "{url}"')
     assert line.startswith(f"{key}: must be an absolute http or https URL such as https://api.example.com")
@@ -333,11 +333,11 @@ IN_THE_CLEAR = 'needs server.engine = "hypercorn"; the engine "native" only supp
         ),
     ],
 )
-def test_a_certificate_needs_its_key_and_the_engine_that_speaks_tls(tmp_path, text, lines):
+def test_certificate_needs_its_key_and_an_engine_with_tls(tmp_path, text, lines):
     assert [str(problem) for problem in refusal(tmp_path, f"[server]\n{text}").problems] == lines
 
 
-def test_only_a_node_looks_at_the_files_of_its_certificate(tmp_path):
+def test_only_a_node_checks_its_certificate_files(tmp_path):
     text = "[server]\nengine = 'hypercorn'\ntls_cert = 'absent.pem'\ntls_key = 'absent.pem'"
     assert load(tmp_path, text).server.tls_cert == "absent.pem"
     with pytest.raises(ConfigError) as refused:
@@ -345,7 +345,7 @@ def test_only_a_node_looks_at_the_files_of_its_certificate(tmp_path):
     assert [problem.key_path for problem in refused.value.problems] == ["server.tls_cert", "server.tls_key"]
 
 
-def test_with_a_certificate_the_address_is_one_of_https():
+def test_url_with_a_certificate_is_https():
     plain = ServerSettings(host="::1")
     tls = ServerSettings(host="::1", engine="hypercorn", tls_cert="c.pem", tls_key="k.pem")
     assert (plain.public_url(80), plain.listening_url(80)) == ("http://[::1]:80", "http://[::1]:80")
@@ -361,7 +361,7 @@ def shared(workers, store, state):
     return f"[server]\nworkers = {workers}\n[store]\nurl = '{store}'\n[state]\nurl = '{state}'\n"
 
 
-def test_several_workers_need_a_store_and_a_state_that_they_can_share(tmp_path):
+def test_several_workers_need_a_shared_store_and_state(tmp_path):
     lines = [str(problem) for problem in refusal(tmp_path, "[server]\nworkers = 3").problems]
     assert lines == [
         "store.url: server.workers = 3 needs PostgreSQL; set it to postgresql://user@host:5432/database",
@@ -392,7 +392,7 @@ def test_several_workers_need_a_store_and_a_state_that_they_can_share(tmp_path):
         "redis+sentinel://a:26379,b:26379/main",
     ],
 )
-def test_a_shared_store_and_state_serve_any_number_of_workers(tmp_path, workers, store, state):
+def test_shared_store_and_state_allow_any_number_of_workers(tmp_path, workers, store, state):
     config = load(tmp_path, shared(workers, store, state))
     assert (config.server.workers, config.store.url, config.state.url) == (workers, store, state)
     assert config.store.data_dir == Path("data")

@@ -1,4 +1,4 @@
-"""`sluice events tail` against a real node, and against a feed that answers as no node would in a short test."""
+"""`sluice events tail` with a real node, and with a scripted feed for rare responses."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ OVER = refusal(401, "INVALID_API_KEY")
 
 @contextmanager
 def tailing(place: Place, url: str, *options: str, key: str = KEY, stdout: int | None = None) -> Iterator[Process]:
-    """A tail, killed at the end of the block if it still runs."""
+    """Run a tail, and kill it at the end of the block if it is still running."""
     environ = {"PATH": os.environ["PATH"], "TMPDIR": str(place.folder), "SLUICE_API_KEY": key}
     arguments, log = ("events", "tail", "--url", url, *options), place.folder / "program.err"
     with place.commands.start(arguments, folder=place.folder, environ=environ, err=log, out=stdout) as started:
@@ -61,7 +61,7 @@ def test_events_are_printed_one_per_line(place: Place) -> None:
         with tailing(place, node.url, key=key) as tail:
             before = read_line(tail)
             second = place.told("key", "create", "--account", account)["id"]
-            with open_outsider(place.store_url) as other:  # no command gives such a name
+            with open_outsider(place.store_url) as other:  # no command creates such a name
                 other.run("UPDATE keys SET name = ? WHERE id = ?", "se\ncond \x1b[31m", second)
             place.told("key", "revoke", second)
             after = read_line(tail)
@@ -195,7 +195,7 @@ def test_read_sends_position_filters_and_key_header(place: Place) -> None:
 
 
 def ended(place: Place, feed: ScriptedFeed, *options: str) -> tuple[list[str], list[str]]:
-    """The output and the last words of a tail that a refusal ended."""
+    """The output and the last error lines of a tail that ended with an error."""
     done = place.run("events", "tail", "--url", feed.url, *options, SLUICE_API_KEY=KEY)
     assert done.exit_code == 1, done
     return done.out.splitlines(), done.err.splitlines()
