@@ -140,7 +140,7 @@ def test_giving_up_explains_how_to_repeat_safely(place: Place) -> None:
         assert said.startswith(
             f"the running node does not respond at {lossy.url}: its response is incomplete; it may have "
         )
-        operation_id = said.partition(f"repeat it with {ID} ")[2].partition(",")[0]
+        operation_id = said.partition(f"repeat it with {ID} ")[2].partition(" ")[0]
         read = place.operate("account", "list").refused(1)
         assert read.endswith("; it is safe to repeat")
     point_to(place, place.admin_port)
