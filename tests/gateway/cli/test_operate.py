@@ -167,7 +167,7 @@ def test_store_size_is_listed_by_table(shared: Place) -> None:
     assert {line.split()[0] for line in lines[1 : lines.index("")]} == sizes.keys()
     assert lines[-2] == "growth: unknown until a node has run for over an hour"
     assert lines[-1].startswith("disk: ")
-    assert (found["disk"] is None) == ("the database server's own" in lines[-1])
+    assert (found["disk"] is None) == ("belongs to the database server" in lines[-1])
 
 
 def test_key_is_revealed_after_confirmation(shared: Place) -> None:

@@ -29,7 +29,7 @@ def test_uncreatable_data_folder_is_reported(place: Place, command: tuple[str, .
     """Method: a file is in place of the folder, so that not even root can write."""
     place.database.parent.write_text("in the way")
     said = place.operate(*command).refused(1)
-    assert f"{place.database.parent.name}: cannot be made" in said
+    assert f"{place.database.parent.name}: cannot be created" in said
 
 
 @pytest.mark.sqlite
