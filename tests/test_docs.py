@@ -179,7 +179,7 @@ DOCUMENT = """
 
 ```console
 $ sluice check
-the config is good
+the config is valid
 ```
 
 ```python
@@ -193,7 +193,7 @@ def test_blocks_are_found_and_split_into_commands(tmp_path: Path) -> None:
     file.write_text(DOCUMENT)
     script, console = shell_blocks(file)
     assert (script.is_run, console.is_run) == (True, False)
-    assert (console.text, console.output) == ("sluice check\n", "the config is good\n")
+    assert (console.text, console.output) == ("sluice check\n", "the config is valid\n")
     assert list(commands(script.text)) == [
         Command(("sluice", "account", "create", "--name", "Ada & co", "--json"), "made"),
         Command(("sluice", "account", "list", "--json")),

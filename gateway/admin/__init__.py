@@ -1,1 +1,1 @@
-"""The admin address: its access rules, the proofs that a node and a command give each other, and its answers."""
+"""The admin address: its access rules, the mutual proofs of nodes and commands, and its responses."""

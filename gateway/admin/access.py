@@ -1,4 +1,4 @@
-"""Access to the operations of an admin address: by presenting the token, or by proving to know it (`proof`)."""
+"""Access to the operations of an admin address: with the token, or with a proof of knowing it (`proof`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHALLENGES_MAX = 1_024
 CHALLENGE_S = 30.0
 
 IsProved = Callable[[bytes], bool]
-"""Takes a request's body; returns whether the request may be done."""
+"""Takes the body of a request. Returns whether the request is authorized."""
 
 
 class Challenge(msgspec.Struct, frozen=True):
@@ -28,19 +28,19 @@ class Challenge(msgspec.Struct, frozen=True):
 
 
 class ChallengeRefused(Exception):
-    """A challenge cannot be answered; the text says why."""
+    """A challenge is not valid. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Issued:
-    """A challenge that was answered and not yet used."""
+    """A challenge that was answered but not used yet."""
 
     handshake: proof.AdminHandshake
     until: float
 
 
 class AdminAccess:
-    """Answers challenges and checks requests; of what was answered it keeps a bounded number for a bounded time."""
+    """Answers challenges and checks requests. Answered challenges are kept in limited number for a limited time."""
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -48,10 +48,10 @@ class AdminAccess:
         self._issued: dict[str, _Issued] = {}
 
     def challenge(self, scope: HTTPScope, body: bytes) -> dict[str, str]:
-        """The node's nonce and its proof, which hold for one request on this connection.
+        """Return the node's nonce and proof, valid for one request on this connection.
 
         Raises:
-            ChallengeRefused: it is none, or the connection's ends are not known.
+            ChallengeRefused: the body is not a challenge, or the addresses of the connection are unknown.
         """
         ends = _ends(scope)
         try:
@@ -65,9 +65,9 @@ class AdminAccess:
         return {"nonce": handshake.node_nonce, "proof": proof.node_proof(self._token, handshake)}
 
     def judge(self, scope: HTTPScope) -> IsProved | None:
-        """A check of the request's body, which says whether it may be done; None when no body could make it so.
+        """Return a check of the request's body that decides whether it is authorized; None if no body could be.
 
-        A challenge is used up by this.
+        This uses up the challenge.
         """
         presented = dict(scope["headers"]).get(b"authorization", b"")
         if hmac.compare_digest(presented, self._bearer):
@@ -87,7 +87,7 @@ class AdminAccess:
         return proof.is_same(sent, expected)
 
     def _keep(self, handshake: proof.AdminHandshake) -> None:
-        """Keep it, and drop the oldest: a flood of challenges may cost others theirs, and they ask again."""
+        """Store a challenge and drop the oldest. In a flood of challenges, clients may lose theirs and must retry."""
         if len(self._issued) >= CHALLENGES_MAX:
             del self._issued[next(iter(self._issued))]
         self._issued[handshake.node_nonce] = _Issued(handshake, trio.current_time() + CHALLENGE_S)

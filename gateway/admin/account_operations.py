@@ -1,4 +1,4 @@
-"""The operations on an account's life: suspend and resume it, and delete it."""
+"""The operations to suspend, resume and delete accounts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gateway.admin.operations import ChangeArguments, Operation, Operations, Tex
 from storage.store import Store
 
 ERASE_S: Final = 10.0
-"""For how long a deletion's answer waits until all is removed; a node's maintenance goes on with the rest."""
+"""Seconds that a deletion waits for the removal of all data. A node's maintenance removes the rest."""
 
 
 class AccountLife(ChangeArguments, frozen=True):
@@ -24,7 +24,7 @@ class AccountLife(ChangeArguments, frozen=True):
 
 
 class AccountOperations:
-    """The operations that begin and end the use of accounts."""
+    """The operations that suspend, resume and delete accounts."""
 
     def __init__(self, store: Store, lifecycle: Lifecycle, *, cancel_jobs: RemoveSome) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class AccountOperations:
         self._lifecycle = lifecycle
 
     def add_to(self, operations: Operations) -> None:
-        """Offer them."""
+        """Register the operations."""
         self._once = operations.once
         operations.add("account.suspend", Operation(AccountLife, self._suspend))
         operations.add("account.resume", Operation(AccountLife, self._resume))
@@ -45,7 +45,7 @@ class AccountOperations:
         return await self._once("account.resume", args, partial(self._lifecycle.resume, args.account), _shown)
 
     async def _delete(self, args: AccountLife) -> Any:
-        """Delete it, and tell the balance that is left in the ledger."""
+        """Delete an account, and return the balance that remains in the ledger."""
         deleted = await self._once("account.delete", args, partial(self._lifecycle.delete, args.account), _shown)
         with trio.move_on_after(ERASE_S):
             if await erase(self._store, self._cancel_jobs, args.account):

@@ -1,6 +1,6 @@
-"""The admin address: health, readiness, metrics, and the operations, which need the token. Bind it to loopback.
+"""The admin address: health, readiness, metrics, and operations, which need the token. Bind it to loopback.
 
-A node and a supervisor of several answer alike, each from what it knows.
+A node and a supervisor of several workers serve the same interface, each with its own data.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from gateway.server.http1.whole_body import read_body
 from storage.errors import CommitUnknown, StorageError
 
 BOUNDS = Bounds(connections=256, header_s=5.0, idle_s=15.0, body_s=5.0, write_s=15.0)
-"""The bounds of the address's own server: it has few clients, and they may not take what requests need."""
+"""Limits of the admin server. It has few clients, and they must not use resources needed for requests."""
 _BODY_BYTES_MAX = 65_536
 _JSON = b"application/json"
 _TEXT = b"text/plain; charset=utf-8"
 _FORM_TYPES = (b"text/plain", b"multipart/form-data")
-"""Types that a page may send anywhere unasked. curl sends the third such type of any body; there `Origin` must do."""
+"""Content types that a web page may send across sites. curl sends the third by default, so `Origin` protects it."""
 _HOST = re.compile(r"(?:\[(?P<bracketed>[^][]*)\]|(?P<name>[^][:]*))(?::[0-9]*)?")
 
 
 Readiness = Callable[[], Awaitable[str | None]]
-"""Returns why it cannot serve, in lines without the last one's end, or None when it can."""
+"""Returns why the node cannot serve, as lines without a final line end, or None if it can."""
 Scrape = Callable[[], Awaitable[bytes]]
-"""Returns the metrics as Prometheus reads them."""
+"""Returns the metrics in Prometheus format."""
 Operate = Callable[[str, bytes], Awaitable[AdminAnswer]]
-"""Does the operation of this name with these arguments, encoded as JSON, or says why not."""
+"""Runs the operation of this name with arguments in JSON, or says why not."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageAnswer:
-    """A page of the operator's, with its headers."""
+    """An operator page, with its headers."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -56,61 +56,61 @@ class PageAnswer:
 
 
 class AdminPages(Protocol):
-    """The operator's pages beside the operations."""
+    """The operator pages served next to the operations."""
 
     def covers(self, path: str) -> bool:
-        """Whether a path is one of them."""
+        """Return whether a path belongs to these pages."""
         ...
 
     async def answer(
         self, method: str, path: str, query: str, headers: Mapping[bytes, bytes], body: bytes
     ) -> PageAnswer:
-        """The page, or what came of a form."""
+        """Return a page, or the result of a form."""
         ...
 
 
 class KnownHosts:
-    """The names by which an admin address answers, so that no web page in an operator's browser can use it.
+    """The host names that an admin address accepts, so that web pages in an operator's browser cannot use it.
 
-    A page can make its own name mean this machine (DNS rebinding) and would then read the answers as its own. Its name
-    stands in `Host`, so only known names are answered; an address in digits is nobody's name. Requests that a page
-    sends across sites have an `Origin`.
+    A page can point its own host name to this machine (DNS rebinding), which makes responses readable to it. Its name
+    is then in `Host`, so only known names are accepted; IP addresses are safe. Cross-site requests from a page have an
+    `Origin` header.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        """`names` are those of the config; an address in digits and `localhost` need not be named."""
+        """`names` are the names in the config. IP addresses and `localhost` are always accepted."""
         self._names = {"localhost", *(name.lower().rstrip(".") for name in names)}
 
     def refusal(self, scope: HTTPScope) -> tuple[int, str] | None:
-        """The status and the reason with which a request is refused, if it is.
+        """Return the status and the reason for rejecting a request, or None.
 
-        421: the name means another server (RFC 9110, 15.5.20); 403: the request crosses sites.
+        421: the name belongs to another server (RFC 9110, 15.5.20). 403: the request is cross-site.
         """
         headers = scope["headers"]
         if (unknown := self.refusal_of_host(scope)) is not None:
             return unknown
         if any(name == b"origin" for name, _ in headers):
-            return 403, "the admin address answers no web page of another site"
+            return 403, "the admin address does not accept requests from other sites"
         kinds = [value.partition(b";")[0].strip().lower() for name, value in headers if name == b"content-type"]
         if any(kind in _FORM_TYPES for kind in kinds):
             return 415, "send application/json"
         return None
 
     def refusal_of_host(self, scope: HTTPScope) -> tuple[int, str] | None:
-        """The status and the reason with which its name is refused, if it is."""
+        """Return the status and the reason for rejecting the host name, or None."""
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         if len(hosts) > 1 or not all(self._is_known(host) for host in hosts):
-            return 421, "this name is not one of the admin address; add it to admin.hosts, or ask by an IP address"
+            return 421, "unknown host name for the admin address; add it to admin.hosts, or use an IP address"
         return None
 
     def refusal_of_page(self, scope: HTTPScope) -> tuple[int, str] | None:
-        """As `refusal`, of a page: its own forms have an `Origin`, which is the name that it was asked by."""
+        """Like `refusal`, for a page. Its own forms send an `Origin` equal to the host name of the request."""
         headers = dict(scope["headers"])
         origin, host = headers.get(b"origin"), headers.get(b"host", b"")
         if (unknown := self.refusal_of_host(scope)) is not None:
             return unknown
         if origin is not None and origin.partition(b"://")[2].lower() != host.lower():
-            return 403, "the admin address answers no web page of another site"
+            return 403, "the admin address does not accept requests from other sites"
         return None
 
     def _is_known(self, host: bytes) -> bool:
@@ -123,20 +123,20 @@ class KnownHosts:
 
 @dataclass(frozen=True, slots=True)
 class Doorkeeper:
-    """Lets requests in: by the names that may be used, and by the proof that an operation may be done."""
+    """Checks requests: their host name, and their authorization for operations."""
 
     hosts: KnownHosts
     access: AdminAccess
 
 
 def doorkeeper_of(config: Config, token: str) -> Doorkeeper:
-    """The doorkeeper of an admin address on this config."""
+    """Return the doorkeeper of an admin address for this config."""
     public = urlsplit(config.server.base_url).hostname or ""
     return Doorkeeper(KnownHosts((config.admin.host, public, *config.admin.hosts)), AdminAccess(token))
 
 
 class Admin:
-    """ASGI app of an admin address."""
+    """The ASGI app of an admin address."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class Admin:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection scope."""
         if scope["type"] != "http":
-            raise RuntimeError(f"{scope['type']} is not served here")
+            raise RuntimeError(f"{scope['type']} is not supported")
         if self._pages is not None and self._pages.covers(scope["path"]):
             await self._send_page(self._pages, scope, receive, send)
             return
@@ -170,7 +170,7 @@ class Admin:
         try:
             body = b"" if refusal else await read_body(receive, bytes_max=_BODY_BYTES_MAX)
         except BodyTooLong:
-            refusal, body = (413, "the form is too long"), b""
+            refusal, body = (413, "the form is too large"), b""
         if refusal is not None:
             page = PageAnswer(refusal[0], [(b"content-type", _TEXT)], f"{refusal[1]}\n".encode())
         else:
@@ -206,7 +206,7 @@ class Admin:
             )
         if path == "/metrics":
             return AdminAnswer(200, CONTENT_TYPE_LATEST.encode(), await self._scrape())
-        return AdminAnswer(404, _TEXT, b"here are /healthz, /readyz, /metrics and POST /admin/{operation}\n")
+        return AdminAnswer(404, _TEXT, b"use /healthz, /readyz, /metrics or POST /admin/{operation}\n")
 
     async def _answer_operation(self, scope: HTTPScope, receive: Receive) -> AdminAnswer:
         access, is_challenge = self._doorkeeper.access, scope["path"] == CHALLENGE_PATH
@@ -234,7 +234,7 @@ class OwnOperations:
         self._log = log
 
     async def operate(self, name: str, body: bytes) -> AdminAnswer:
-        """As `Operate`."""
+        """Run an operation, as `Operate`."""
         try:
             arguments = orjson.loads(body or b"{}")
             if not isinstance(arguments, dict):
@@ -251,17 +251,17 @@ class OwnOperations:
 
 
 def answered(result: object) -> AdminAnswer:
-    """The answer with an operation's result."""
+    """Return a response with the result of an operation."""
     return AdminAnswer(200, _JSON, orjson.dumps(result))
 
 
 def refused(status: int, text: str) -> AdminAnswer:
-    """The answer that says why an operation is not done."""
+    """Return a response that says why an operation was rejected."""
     return AdminAnswer(status, _JSON, orjson.dumps({"error": text}))
 
 
 def unsettled(status: int, text: str) -> AdminAnswer:
-    """The answer that says why nobody knows whether an operation was done."""
+    """Return a response that says why the outcome of an operation is unknown."""
     return AdminAnswer(status, _JSON, orjson.dumps({"error": text, "may_have_happened": True}))
 
 
@@ -269,14 +269,14 @@ _UNPROVED = refused(401, "the admin token is missing or wrong")
 
 
 async def _read_arguments(receive: Receive) -> bytes:
-    """The arguments of an operation as they were sent.
+    """Read the arguments of an operation, without parsing them.
 
     Raises:
-        OperationRefused: the client went away, or they are too long.
+        OperationRefused: the client disconnected, or the arguments are too long.
     """
     try:
         return await read_body(receive, bytes_max=_BODY_BYTES_MAX)
     except BodyTooLong as exc:
         raise OperationRefused(f"the arguments are over {_BODY_BYTES_MAX} bytes") from exc
     except ClientGone as exc:
-        raise OperationRefused("the client went away") from exc
+        raise OperationRefused("the client disconnected") from exc

@@ -1,7 +1,7 @@
-"""Requests to an admin address: to a worker by its supervisor, to a node by a command. Nothing secret is ever sent.
+"""Requests to an admin address: from a supervisor to a worker, or from a command to a node. They contain no secrets.
 
-A connection carries at most two requests, and each answer is read by its length. Deadlines are the callers', but for
-the challenge's own.
+A connection carries at most two requests, and each response is read by its length. Callers set the deadlines, except
+the one for the challenge.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gateway.admin import proof
 
 PROOF_WITHIN_S = 10.0
 _LOOK_S = 5.0
-"""Between two looks at how far an operation has come."""
+"""Seconds between two checks of an operation's progress."""
 _PROOF_BYTES_MAX = 4_096
 _HEAD_BYTES_MAX = 32_768
 _ANSWER_BYTES_MAX = 64 * 1024 * 1024
@@ -30,24 +30,24 @@ _NUMBER = re.compile(rb"[0-9]{1,15}")
 
 
 class AdminUnreached(Exception):
-    """Nobody listens at the address: nobody was asked anything."""
+    """Connection refused; no request was sent."""
 
 
 class AdminSilent(Exception):
-    """It was asked, and what it did is not known; the text says how its answer failed."""
+    """A request was sent, but its outcome is unknown. The text says how the response failed."""
 
 
 class AdminUnproved(Exception):
-    """The listener at the address has not proved to know the token: nothing was sent to it. The text says why."""
+    """The listener did not prove that it knows the token, so no request was sent. The text says why."""
 
 
 class AdminSlow(AdminUnproved):
-    """The listener has not even answered, so it may be the node."""
+    """The listener did not respond at all, so it may be the node."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdminQuestion:
-    """A request, already free of what could break out of its place."""
+    """A request whose parts are already safe to insert into HTTP."""
 
     method: str
     path: str
@@ -55,7 +55,7 @@ class AdminQuestion:
 
 
 class Proven(msgspec.Struct, frozen=True):
-    """The answer to a challenge."""
+    """The response to a challenge."""
 
     nonce: str
     proof: str
@@ -63,7 +63,7 @@ class Proven(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class AdminAnswer:
-    """The answer to one request of an admin address."""
+    """The response to one request to an admin address."""
 
     status: int
     content_type: bytes
@@ -71,27 +71,27 @@ class AdminAnswer:
 
 
 Ask = Callable[[AdminQuestion], Awaitable[AdminAnswer]]
-"""Asks a node that is known already."""
+"""Sends a request to a known node."""
 
 
 async def ask(admin_url: str, question: AdminQuestion) -> AdminAnswer:
-    """Ask for what everybody may know.
+    """Send a request for public data.
 
     Raises:
-        AdminUnreached: it was not asked.
-        AdminSilent: it did not answer.
+        AdminUnreached: no request was sent.
+        AdminSilent: there was no valid response.
     """
     async with _connected(admin_url) as line:
         return await line.ask(question, is_last=True)
 
 
 async def ask_proved(admin_url: str, token: str, question: AdminQuestion) -> AdminAnswer:
-    """Have an operation done by a node which has proved first that it knows the token.
+    """Run an operation on a node after it has proved that it knows the token.
 
     Raises:
-        AdminUnreached: it was not asked.
-        AdminUnproved: it was not asked either, since it is not the node.
-        AdminSilent: it did not answer, and may have done it.
+        AdminUnreached: no request was sent.
+        AdminUnproved: no request was sent, because the listener is not the node.
+        AdminSilent: there was no valid response; the operation may have run.
     """
     async with _connected(admin_url) as line:
         handshake = await _prove_node(line, token)
@@ -103,11 +103,11 @@ async def ask_proved(admin_url: str, token: str, question: AdminQuestion) -> Adm
 async def ask_watched(
     ask: Ask, question: AdminQuestion, progress: AdminQuestion, *, say_rows: Callable[[int], None], patience_s: float
 ) -> AdminAnswer:
-    """The answer, however long it takes while the answers to `progress` tell of more and more rows.
+    """Return the response, waiting as long as responses to `progress` show more and more rows.
 
     Raises:
-        trio.TooSlowError: no more rows were told of for `patience_s`.
-        AdminUnreached, AdminUnproved, AdminSilent: as `ask` raised them.
+        trio.TooSlowError: there were no more rows for `patience_s`.
+        AdminUnreached, AdminUnproved, AdminSilent: as raised by `ask`.
     """
     ended: list[AdminAnswer | AdminUnreached | AdminUnproved | AdminSilent] = []
 
@@ -135,7 +135,7 @@ async def ask_watched(
 
 
 async def _rows(ask: Ask, question: AdminQuestion) -> int | None:
-    """The rows that an operation has done so far; None where that cannot be heard."""
+    """Return the rows that an operation has processed so far; None if unknown."""
     try:
         answer = await ask(question)
     except (AdminUnreached, AdminUnproved, AdminSilent):
@@ -145,10 +145,10 @@ async def _rows(ask: Ask, question: AdminQuestion) -> int | None:
 
 
 async def _prove_node(line: _Line, token: str) -> proof.AdminHandshake:
-    """The handshake of a node that has proved itself.
+    """Return the handshake of a node that has proved itself.
 
     Raises:
-        AdminUnproved: it has not.
+        AdminUnproved: the listener did not prove itself.
     """
     nonce = secrets.token_hex(proof.NONCE_CHARACTERS // 2)
     question = AdminQuestion("POST", proof.CHALLENGE_PATH, msgspec.json.encode({"nonce": nonce}))
@@ -161,7 +161,7 @@ async def _prove_node(line: _Line, token: str) -> proof.AdminHandshake:
     except AdminSilent as exc:
         raise AdminUnproved(str(exc)) from exc
     except msgspec.DecodeError as exc:
-        raise AdminUnproved("its answer is no proof") from exc
+        raise AdminUnproved("its response is not a proof") from exc
     handshake = proof.AdminHandshake(nonce, found.nonce, line.client, line.node)
     if not proof.is_nonce(found.nonce) or not proof.is_same(found.proof, proof.node_proof(token, handshake)):
         raise AdminUnproved("its proof is wrong")
@@ -185,10 +185,10 @@ class _Line:
         is_last: bool = False,
         answer_bytes_max: int = _ANSWER_BYTES_MAX,
     ) -> AdminAnswer:
-        """Send a request and read its whole answer.
+        """Send a request and read its whole response.
 
         Raises:
-            AdminSilent: there is none, or none that can be read.
+            AdminSilent: there is no response, or it is not readable.
         """
         try:
             await self._stream.send_all(self._encoded(question, authorization, is_last=is_last))
@@ -211,11 +211,11 @@ class _Line:
     async def _read(self, answer_bytes_max: int) -> AdminAnswer:
         while (end := self._received.find(b"\r\n\r\n")) < 0:
             if len(self._received) > _HEAD_BYTES_MAX:
-                raise AdminSilent(f"its answer's head is over {_HEAD_BYTES_MAX} bytes")
+                raise AdminSilent(f"the head of its response is over {_HEAD_BYTES_MAX} bytes")
             await self._receive()
         status, content_type, length = _parsed(bytes(self._received[:end]))
         if length > answer_bytes_max:
-            raise AdminSilent(f"its answer is over {answer_bytes_max} bytes")
+            raise AdminSilent(f"its response is over {answer_bytes_max} bytes")
         del self._received[: end + 4]
         while len(self._received) < length:
             await self._receive()
@@ -226,7 +226,7 @@ class _Line:
     async def _receive(self) -> None:
         data = await self._stream.receive_some(_RECEIVE_BYTES)
         if not data:
-            raise AdminSilent("its answer is not whole")
+            raise AdminSilent("its response is incomplete")
         self._received += data
 
 
@@ -236,7 +236,7 @@ async def _connected(admin_url: str) -> AsyncIterator[_Line]:
         parts = urlsplit(admin_url)
         stream = await trio.open_tcp_stream(parts.hostname or "", parts.port or 0)
         line = _Line(stream)
-    except (OSError, ValueError) as exc:  # a note of a store may hold anything
+    except (OSError, ValueError) as exc:  # the note in a store may contain anything
         raise AdminUnreached(str(exc)) from exc
     async with stream:
         yield line
@@ -247,14 +247,14 @@ def _end(name: tuple[str, int]) -> proof.End:
 
 
 def _parsed(head: bytes) -> tuple[int, bytes, int]:
-    """The status, the type and the length of an answer.
+    """Return the status, content type and length of a response.
 
     Raises:
-        AdminSilent: this is no head of one.
+        AdminSilent: the head of the response is not valid.
     """
     first, *lines = head.split(b"\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
     words, length = [*first.split(b" "), b""], headers.get(b"content-length", b"")
     if not first.startswith(b"HTTP/1.") or not all(map(_NUMBER.fullmatch, (words[1], length))):
-        raise AdminSilent("its answer is not whole")
+        raise AdminSilent("its response is incomplete")
     return int(words[1]), headers.get(b"content-type", b""), int(length)

@@ -1,4 +1,4 @@
-"""The operator's view of discover runs: one as it stands, and its rows, of whichever account it is."""
+"""The operator's view of discover runs: the state of a run and its rows, for any account."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scheduler.packing import PAGE_BYTES, Unpacker
 from storage.store import Store, Tx
 
 ROWS_MAX: Final = 200
-"""Rows of one answer."""
+"""Rows of one response."""
 
 
 class DiscoverRunName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -29,7 +29,7 @@ class DiscoverRunName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class DiscoverRowPage(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of `discover.results`: the rows behind number `after`."""
+    """Arguments of `discover.results`: the rows after number `after`."""
 
     run: Text
     after: int = 0
@@ -42,7 +42,7 @@ class DiscoverOperations:
         self._store = store
 
     def add_to(self, operations: Operations) -> None:
-        """Offer them."""
+        """Register the operations."""
         operations.add("discover.show", Operation(DiscoverRunName, self._show))
         operations.add("discover.results", Operation(DiscoverRowPage, self._results))
 
@@ -83,7 +83,7 @@ class DiscoverOperations:
 def _view(tx: Tx, run_id: str) -> DiscoverView:
     job, run = job_rows.read_job(tx, run_id), run_rows.read_run(tx, run_id)
     if job is None or run is None:
-        raise OperationRefused(f"there is no discover run {run_id[:200]}")
+        raise OperationRefused(f"unknown discover run {run_id[:200]}")
     return DiscoverView(job, run)
 
 

@@ -1,8 +1,8 @@
-"""Removes what a deleted account has left: Monitors, webhooks, runs, jobs, events, consumers, stored answers, users.
+"""Remove the data of a deleted account: Monitors, webhooks, runs, jobs, events, consumers, stored replies, users.
 
-The account's row, without its name, stays beside the ledger, and so do the numbers of its usage. All is removed some at
-a time, so that others need not wait; what is cut short is taken up again by a node's maintenance, since the account is
-`deleting` until nothing is left and no charge is open that could still say something.
+The account's row, without its name, stays with the ledger, and so does its usage. Data is removed in small steps, so
+that other writes need not wait. An interrupted removal is continued by a node's maintenance: the account stays
+`deleting` until nothing is left and no charge is open that could still add data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from storage.store import Store, Tx
 
 PAUSE_S: Final = 0.02
 RemoveSome = Callable[[Tx, str], int]
-"""Removes some of an account's rows, and returns how many: 0 when none are left."""
+"""Removes some of an account's rows. Returns how many; 0 if none are left."""
 REMOVES: Final[tuple[RemoveSome, ...]] = (
     forget_schedules_of,
     forget_jobs_of,
@@ -46,14 +46,14 @@ REMOVES: Final[tuple[RemoveSome, ...]] = (
 
 
 async def erase(store: Store, cancel_jobs: RemoveSome, account_id: str) -> bool:
-    """Remove all that a deleted account has left; False: a charge of it is open, so something may come yet.
+    """Remove all data of a deleted account. Return False if an open charge could still add data.
 
-    `cancel_jobs` ends the account's jobs, some at a time, and gives back what they hold.
+    `cancel_jobs` cancels some of the account's jobs per call and returns their held credits.
     """
     await _repeat(store, cancel_jobs, account_id)
     is_still = (await store.read(partial(read_account, account_id=account_id))).held == 0
     for monitor_id in await store.read(partial(monitors_of, account_id=account_id)):
-        with suppress(MonitorUnknown):  # another node was quicker
+        with suppress(MonitorUnknown):  # another node was faster
             await forget_monitor(store, account_id, monitor_id)
     for remove in REMOVES:
         await _repeat(store, remove, account_id)
@@ -62,7 +62,7 @@ async def erase(store: Store, cancel_jobs: RemoveSome, account_id: str) -> bool:
 
 
 async def _repeat(store: Store, remove: RemoveSome, account_id: str) -> None:
-    """Remove some a write until none are left, so that other writes do not wait."""
+    """Remove some rows per write until none are left, so that other writes do not wait."""
     removed = 1
     while removed:
         removed = await store.write(partial(_remove, remove, account_id))
@@ -74,5 +74,5 @@ def _remove(remove: RemoveSome, account_id: str, tx: Tx) -> int:
 
 
 async def erase_all(store: Store, cancel_jobs: RemoveSome) -> int:
-    """Go on with every account that is `deleting`; how many of them are done."""
+    """Continue the removal for all `deleting` accounts. Return how many are finished."""
     return sum([await erase(store, cancel_jobs, account_id) for account_id in await store.read(list_deleting)])

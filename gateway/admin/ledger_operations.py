@@ -1,4 +1,4 @@
-"""The operations on the ledger and its archive: prove them, archive what is old enough, and read it back."""
+"""The operations on the ledger and its archive: verify, archive old days, and export."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from gateway.admin.operations import Nothing, Operation, OperationId, OperationR
 from storage.store import Store
 
 STEP_S: Final = 10.0
-"""The longest that one operation archives; whoever wants more asks again."""
+"""Time limit of one archive operation. Callers repeat it until it is done."""
 ROWS_A_PAGE: Final = 1_000
 
 Day = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 
 class ProofName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of `ledger.verify` and `ledger.progress`: by which name one hears how far a proof has come."""
+    """Arguments of `ledger.verify` and `ledger.progress`: the name under which progress is reported."""
 
     proof: OperationId | None = None
 
 
 class ArchiveDay(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of `archive.verify`: the day that was proved last, none at first, and as those of `ledger.verify`."""
+    """Arguments of `archive.verify`: the last verified day (none at first), and the arguments of `ledger.verify`."""
 
     after: Day | None = None
     proof: OperationId | None = None
 
 
 class ExportArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of `ledger.export`: days since 1970, both included, and where the page begins."""
+    """Arguments of `ledger.export`: first and last day as days since 1970, and the start of the page."""
 
     first_day: Day
     last_day: Day
@@ -49,7 +49,7 @@ class ExportArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class LedgerOperations:
-    """The operations over a store's ledger and archive; `archiver` is None where no folder is named."""
+    """The operations on a store's ledger and archive. `archiver` is None if no folder is configured."""
 
     def __init__(self, store: Store, archiver: Archiver | None, *, now: Callable[[], float]) -> None:
         self._store = store
@@ -58,7 +58,7 @@ class LedgerOperations:
         self._proved_rows: dict[str, int] = {}
 
     def add_to(self, operations: Operations) -> None:
-        """Offer them."""
+        """Register the operations."""
         operations.add("ledger.verify", Operation(ProofName, self._prove))
         operations.add("ledger.progress", Operation(ProofName, self._progress))
         operations.add("ledger.archive", Operation(Nothing, self._archive))
@@ -66,13 +66,13 @@ class LedgerOperations:
         operations.add("ledger.export", Operation(ExportArguments, self._export))
 
     async def _prove(self, args: ProofName) -> dict[str, Any]:
-        """Every violation of the ledger, however long that takes; meanwhile `ledger.progress` tells of it."""
+        """Return all violations of the ledger, however long it takes. `ledger.progress` reports the progress."""
         with self._progress_of(args.proof) as progress:
             found = await prove(self._store.read, progress=progress)
         return {"ok": not found, "violations": [asdict(one) for one in found]}
 
     async def _progress(self, args: ProofName) -> dict[str, int | None]:
-        """How many rows the proof of this name has added up; None where there is none under way."""
+        """Return the number of rows verified so far under this name; None if no verification is running."""
         await trio.lowlevel.checkpoint()
         return {"rows": self._proved_rows.get(args.proof or "")}
 
@@ -82,7 +82,7 @@ class LedgerOperations:
         return archived._asdict()
 
     async def _verify(self, args: ArchiveDay) -> dict[str, Any]:
-        """The violations of the chain, or of the next day behind `after`, which is None once there is none."""
+        """Return the violations of the chain, or of the next day after `after`. `next` is None after the last day."""
         folder, found = self._named().folder, list[Violation]()
         if args.after is None:
             found += await self._store.read(partial(verify_chain, folder=folder))
@@ -105,7 +105,7 @@ class LedgerOperations:
 
     @contextmanager
     def _progress_of(self, proof: str | None) -> Iterator[Callable[[int], None]]:
-        """Takes the rows that a proof has come to, for as long as it goes on."""
+        """Provide the callback that records the progress of a verification while it runs."""
         name = proof or ""
         try:
             yield partial(self._proved_rows.__setitem__, name)
@@ -114,12 +114,12 @@ class LedgerOperations:
 
     def _named(self) -> Archiver:
         if self._archiver is None:
-            raise OperationRefused("no archive is configured: name its folder as ledger.archive")
+            raise OperationRefused("no archive is configured; set ledger.archive to its folder")
         return self._archiver
 
 
 async def _refusing(done: Awaitable[Any]) -> Any:
-    """Its result; raises OperationRefused for what an operator can mend."""
+    """Return the result. Raises OperationRefused for problems that an operator can fix."""
     try:
         return await done
     except (ArchiveBroken, ArchiveTaken, ExportMoved, OSError, ValueError) as exc:
@@ -127,4 +127,4 @@ async def _refusing(done: Awaitable[Any]) -> Any:
 
 
 def _words_of(exc: Exception) -> str:
-    return f"{exc.filename} cannot be used: {exc.strerror}" if isinstance(exc, OSError) and exc.filename else str(exc)
+    return f"{exc.filename} is not usable: {exc.strerror}" if isinstance(exc, OSError) and exc.filename else str(exc)

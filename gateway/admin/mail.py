@@ -1,4 +1,4 @@
-"""Sends one mail through the operator's server, in a thread, within a deadline ([mail] of config.toml)."""
+"""Send an e-mail through the operator's server, in a thread, within a deadline ([mail] in config.toml)."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class MailFailed(Exception):
-    """The mail was not taken; the text says why."""
+    """The e-mail was not accepted. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mailer:
-    """A server that takes mail: its address, its user's password, and the sender."""
+    """A mail server: its URL, its user's password, and the sender."""
 
     smtp_url: str
     sender: str
     password: str = field(default="", repr=False)
 
     async def send(self, to: str, subject: str, text: str) -> None:
-        """Send a mail of plain text. Raises MailFailed."""
+        """Send a plain-text e-mail. Raises MailFailed."""
         with trio.move_on_after(SEND_S) as scope:
             await trio.to_thread.run_sync(self._send, to, subject, text, abandon_on_cancel=True)
         if scope.cancelled_caught:
-            raise MailFailed(f"the mail server did not take it within {SEND_S:g} s")
+            raise MailFailed(f"the mail server did not accept the message within {SEND_S:g} s")
 
     def _send(self, to: str, subject: str, text: str) -> None:
         import smtplib  # noqa: PLC0415 - with the first mail, as the two below
@@ -39,7 +39,7 @@ class Mailer:
 
         message = EmailMessage()
         message["From"], message["To"], message["Subject"] = self.sender, to, subject
-        message.set_content(text, cte="7bit")  # which breaks no link
+        message.set_content(text, cte="7bit")  # which does not break links
         parts = urlsplit(self.smtp_url)
         host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
         try:
@@ -56,4 +56,4 @@ class Mailer:
                     server.login(unquote(parts.username), self.password)
                 server.send_message(message)
         except (OSError, smtplib.SMTPException) as exc:
-            raise MailFailed(f"the mail server did not take it: {exc}") from exc
+            raise MailFailed(f"the mail server rejected the message: {exc}") from exc

@@ -1,7 +1,7 @@
-"""Changes that were done under an operation id: each is done once, however often it is asked for.
+"""Changes under an operation id: each is applied once, however often it is sent.
 
-The id, what it was used for and what came of it are one row, written in the transaction of the change itself. A repeat
-is given the row's result and changes nothing. Nothing secret is in it: a new key's text is revealed from its own row.
+The id, the request and the result are one row, written in the transaction of the change. A repeated request returns the
+stored result and changes nothing. The row contains no secrets: a new key's text is revealed from the key's own row.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ FORGET_ACCOUNT = "DELETE FROM operations WHERE result LIKE ?"
 
 
 class OperationRepeated(Exception):
-    """The operation was done before under this id; `result` came of it then."""
+    """The operation was already run under this id, with this `result`."""
 
     def __init__(self, result: Any) -> None:
-        super().__init__("the operation was done before")
+        super().__init__("the operation was already run")
         self.result = result
 
 
@@ -41,12 +41,12 @@ class OperationIdTaken(Exception):
     """The id was used for another operation, or with other arguments."""
 
     def __init__(self, operation_id: str) -> None:
-        super().__init__(f"the operation id {operation_id} was used for something else")
+        super().__init__(f"the operation id {operation_id} was used for another operation")
 
 
 @dataclass(frozen=True, slots=True)
 class OperationRecord:
-    """The record of a change, but for its result; `shown` makes that ready for JSON."""
+    """The record of a change without its result. `shown` converts the result for JSON."""
 
     operation_id: str
     name: str
@@ -55,14 +55,14 @@ class OperationRecord:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of what the id stands for: the operation and all its arguments."""
+        """A digest of the operation and all of its arguments."""
         return sha256(self.name.encode() + b"\0" + msgspec.json.encode(self.arguments)).hexdigest()
 
 
 def recording(store: Store, record: OperationRecord, now: Callable[[], float]) -> Write:
-    """Writes to `store`, and `record` in the same transaction.
+    """Return a write function for `store` that also writes `record` in the same transaction.
 
-    What it gives raises OperationRepeated or OperationIdTaken where the id is known; then nothing happened.
+    It raises OperationRepeated or OperationIdTaken if the id is known; then nothing was changed.
     """
 
     async def write(fn: Callable[[Tx], T], /) -> T:
@@ -86,17 +86,17 @@ def _run_once(fn: Callable[[Tx], T], record: OperationRecord, now: Callable[[], 
 
 
 def forget_operations(tx: Tx, now: float) -> int:
-    """Drop some records of long ago; how many, 0 when there are none left."""
+    """Delete some expired records. Return how many; 0 if none are left."""
     return tx.run(FORGET, (now - KEPT_S, now - KEPT_S, FORGET_AT_ONCE))
 
 
 def forget_operations_of(tx: Tx, account_id: str) -> int:
-    """Drop the records whose results name an account, and with it perhaps its name and its keys'; how many."""
+    """Delete the records about an account, which may contain its name and its keys' names. Return how many."""
     return tx.run(FORGET_ACCOUNT, (f'%"{account_id}"%',))
 
 
 def m0001_operations(schema: Schema) -> None:
-    """One row for each operation id that was used."""
+    """Create a table with one row for each used operation id."""
     schema.execute("""
     CREATE TABLE operations (
         id TEXT PRIMARY KEY,

@@ -1,6 +1,6 @@
-"""The operations of an operator on accounts, credits, keys and the ledger, by name and with checked arguments.
+"""An operator's operations on accounts, credits, keys and the ledger, by name and with checked arguments.
 
-The same operations run inside a node, behind its admin address, and in a command that has the store to itself.
+The same operations run inside a node, at its admin address, and in a command that owns the store.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from gateway.admin.operation_records import OperationIdTaken, OperationRecord, O
 from storage.store import Store, T
 
 Text = Annotated[str, msgspec.Meta(pattern=r"^[^\0]*\Z")]
-"""Text that every store takes as it is: any without NUL."""
+"""Text that every store can store unchanged: any text without NUL."""
 OperationId = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{8,64}\Z")]
 
 
 class OperationRefused(Exception):
-    """An operation cannot be done; the text says why in one line."""
+    """An operation cannot be run. The text says why, in one line."""
 
 
 class ChangeArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Arguments of an operation that changes the store: under an operation id, repeated sending does it once."""
+    """Arguments of an operation that changes the store. With an operation id, repeated requests apply it once."""
 
     operation_id: OperationId | None = None
 
 
 class PageArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Arguments of a list: at most `limit` entries, those behind the entry with the id `after`, oldest first."""
+    """Arguments of a list: at most `limit` entries after the entry with the id `after`, oldest first."""
 
     after: Text | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=PAGE_MAX)] = PAGE_MAX
@@ -68,7 +68,7 @@ class AccountPlan(ChangeArguments, frozen=True):
 
 
 class TransactionPage(PageArguments, frozen=True):
-    """Arguments of `account.transactions`; `after` is the id of a page's last, oldest one."""
+    """Arguments of `account.transactions`. `after` is the id of the last (oldest) entry of the previous page."""
 
     account: Text
     request_id: Text | None = None
@@ -109,7 +109,7 @@ class KeyRevoke(ChangeArguments, frozen=True):
 
 
 class KeyUpdate(ChangeArguments, frozen=True):
-    """Arguments of `key.update`; a `credit_limit` of "none" removes the limit, an absent one leaves it."""
+    """Arguments of `key.update`; a `credit_limit` of "none" removes the limit, an absent one keeps it."""
 
     key: Text
     credit_limit: int | Literal["none"] | msgspec.UnsetType = msgspec.UNSET
@@ -117,19 +117,19 @@ class KeyUpdate(ChangeArguments, frozen=True):
 
 
 class Nothing(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Operations without arguments."""
+    """Arguments of operations that take none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation: the type of its arguments and the function that does it."""
+    """An operation: the type of its arguments and its function."""
 
     takes: type[msgspec.Struct]
     do: Callable[[Any], Awaitable[Any]]
 
 
 class Operations:
-    """The operations over one store. A node adds its own, such as `reload`."""
+    """The operations on one store. A node adds more, such as `reload`."""
 
     def __init__(
         self, accounts: Accounts, keys: Keys, store: Store, ledger: Ledger, *, now: Callable[[], float]
@@ -154,18 +154,18 @@ class Operations:
         }
 
     def add(self, name: str, operation: Operation) -> None:
-        """Offer one more."""
+        """Register another operation."""
         self._table[name] = operation
 
     async def run(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Do one, and return its result, ready for JSON.
+        """Run an operation and return its result, ready for JSON.
 
         Raises:
-            OperationRefused: there is no such operation, its arguments are wrong, or it cannot be done.
+            OperationRefused: the operation is unknown, its arguments are invalid, or it cannot be run.
         """
         operation = self._table.get(name)
         if operation is None:
-            raise OperationRefused(f"there is no operation {name}")
+            raise OperationRefused(f"unknown operation {name}")
         try:
             return await operation.do(_arguments(dict(arguments), operation.takes))
         except (BillingError, OperationIdTaken) as exc:
@@ -209,7 +209,7 @@ class Operations:
     async def _create_key(self, args: KeyCreate) -> Any:
         expires_at = _instant(args.expires_at)
         if expires_at is not None and expires_at <= self._now():
-            raise OperationRefused(f"the key would be expired from the start: {args.expires_at} is in the past")
+            raise OperationRefused(f"expires_at {args.expires_at} is in the past")
         create = partial(
             self._keys.create, args.account, name=args.name, credit_limit=args.credit_limit, expires_at=expires_at
         )
@@ -235,7 +235,7 @@ class Operations:
     async def once(
         self, name: str, args: ChangeArguments, do: Callable[..., Awaitable[T]], shown: Callable[[T], Any]
     ) -> Any:
-        """Do a change by `do(write=...)`, once where it has an operation id; `shown` makes it ready for JSON."""
+        """Run a change with `do(write=...)`, once if it has an operation id. `shown` converts the result for JSON."""
         if args.operation_id is None:
             return shown(await do())
         record = OperationRecord(args.operation_id, name, args, shown)
@@ -246,11 +246,11 @@ class Operations:
 
 
 def _arguments(sent: dict[str, Any], takes: type[msgspec.Struct]) -> msgspec.Struct:
-    """The arguments, typed. Raises OperationRefused: it names the one that is wrong."""
+    """Convert the arguments. Raises OperationRefused, which names the invalid one."""
     try:
         return msgspec.convert(sent, takes)
     except msgspec.ValidationError:
-        # As a body of the API is refused: commands, which send what is right, do without what that loads.
+        # Report errors as for an API body. Imported here, because commands send valid arguments and do not need it.
         from gateway.http.bodies import read_fields  # noqa: PLC0415
         from gateway.http.errors import InvalidParam  # noqa: PLC0415
 
@@ -282,11 +282,11 @@ def _limit(sent: int | str | msgspec.UnsetType) -> int | Unchanged | None:
 
 
 def _line_before(text: str) -> int | str:
-    """The place of a line, or the id of a sum."""
+    """Return the position of a line, or the id of a daily sum."""
     if is_sum(text):
         return text
     if not text.isdecimal() or len(text) > 18:
-        raise OperationRefused(f"{text} is no id of a transaction")
+        raise OperationRefused(f"{text} is not a transaction id")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""The operations on packs: those on sale, granting one, an account's purchases, and the marks that payments leave."""
+"""The operations on packs: list, grant, purchases of an account, and clearing payment marks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class AccountUnmark(ChangeArguments, frozen=True):
 
 
 class PurchaseList(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of `pack.purchases`: the newest `limit` of an account."""
+    """Arguments of `pack.purchases`: the latest `limit` purchases of an account."""
 
     account: Text
     limit: Annotated[int, msgspec.Meta(ge=1, le=LISTED_MAX)] = LISTED_MAX
@@ -42,7 +42,7 @@ class PackOperations:
         self._packs = packs
 
     def add_to(self, operations: Operations) -> None:
-        """Offer them."""
+        """Register the operations."""
         self._once = operations.once
         operations.add("pack.list", Operation(Nothing, self._list))
         operations.add("pack.grant", Operation(PackGrant, self._grant))
@@ -63,7 +63,7 @@ class PackOperations:
 
 
 def pack_view(pack: Pack) -> dict[str, Any]:
-    """A pack on sale, ready for JSON."""
+    """Return a pack on sale, ready for JSON."""
     return {
         "name": pack.name,
         "credits": pack.credits,
@@ -74,7 +74,7 @@ def pack_view(pack: Pack) -> dict[str, Any]:
 
 
 def purchase_view(one: Purchase) -> dict[str, Any]:
-    """A purchase, ready for JSON."""
+    """Return a purchase, ready for JSON."""
     return {
         "id": one.id,
         "pack": one.pack,

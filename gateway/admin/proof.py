@@ -1,9 +1,9 @@
-"""Proofs by which a node and its client show each other that they know the admin token, without ever sending it.
+"""Proofs with which a node and its client show each other that they know the admin token, without sending it.
 
-The client sends a nonce to `POST /admin/challenge`. The node answers with a nonce of its own and `node_proof`. When it
-is right, the operation follows on the same connection with `request_proof` of exactly this request. Both cover the
-connection's two ends, so that neither can be passed on: a listener elsewhere that asks the node meanwhile has another
-connection to it. Requests and answers are in clear: the address is for loopback.
+The client sends a nonce to `POST /admin/challenge`. The node responds with its own nonce and `node_proof`. If the proof
+is valid, the client sends the operation on the same connection, with `request_proof` for exactly this request. Both
+proofs cover both ends of the connection, so they cannot be relayed: a listener elsewhere that contacts the node has a
+different connection to it. Requests and responses are not encrypted: the address is meant for loopback.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ NONCE_CHARACTERS = 64
 _NONCE = re.compile(r"[0-9a-f]{64}")
 
 End = tuple[str, int]
-"""The address and the port of one end of a connection."""
+"""The address and port of one end of a connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdminHandshake:
-    """A challenge as both sides know it: their nonces and the connection that it is for."""
+    """A challenge as known to both sides: their nonces and the connection."""
 
     client_nonce: str
     node_nonce: str
@@ -33,23 +33,23 @@ class AdminHandshake:
 
 
 def node_proof(token: str, handshake: AdminHandshake) -> str:
-    """The answer to a challenge that only a node with the token can give."""
+    """Return the response to a challenge, which only a node with the token can compute."""
     return _mac(token, b"node", handshake)
 
 
 def request_proof(token: str, handshake: AdminHandshake, *, method: str, path: str, body: bytes) -> str:
-    """The proof that goes with one request, and with no other one, made with the token."""
+    """Return the proof for exactly one request, computed with the token."""
     rest = (method.encode(), path.encode("utf-8", "surrogateescape"), hashlib.sha256(body).digest())
     return _mac(token, b"client", handshake, *rest)
 
 
 def is_nonce(text: str) -> bool:
-    """Whether this is 32 bytes in hexadecimal digits, as both sides make them."""
+    """Return whether a text is 32 bytes in hexadecimal, the format of nonces."""
     return _NONCE.fullmatch(text) is not None
 
 
 def is_same(presented: str, expected: str) -> bool:
-    """Whether two proofs are equal; the time that it takes does not reveal where they differ."""
+    """Return whether two proofs are equal, in constant time."""
     return hmac.compare_digest(presented.encode("utf-8", "surrogatepass"), expected.encode())
 
 

@@ -14,9 +14,9 @@ from gateway.admin.operations import Operation, Operations, Text
 
 WELCOME: Final = "/dashboard/welcome"
 _TEXT: Final = """\
-You were invited to an account of Sluice.
+You have been invited to a Sluice account.
 
-Choose a password here; the link works once, until {until}:
+Set your password here. The link works once, until {until}:
 
 {url}
 """
@@ -42,7 +42,7 @@ class UserName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class UserOperations:
-    """The operator's operations; links begin with `base_url`. Without a `mailer` they are answered only."""
+    """The operations on users. Links start with `base_url`. Without a `mailer`, they are only returned, not sent."""
 
     def __init__(self, users: Users, *, base_url: str, mailer: Mailer | None) -> None:
         self._users = users
@@ -50,7 +50,7 @@ class UserOperations:
         self._mailer = mailer
 
     def add_to(self, operations: Operations) -> None:
-        """Offer them."""
+        """Register the operations."""
         operations.add("user.invite", Operation(UserInvite, self._invite))
         operations.add("user.list", Operation(UserList, self._list))
         operations.add("user.reset", Operation(UserName, self._reset))
@@ -73,14 +73,14 @@ class UserOperations:
         return _shown(await self._users.delete(args.user))
 
     async def _linked(self, invite: Invite) -> Any:
-        """The link, and whether it was sent by mail; one that was not is good all the same."""
+        """Return the link, and whether it was sent by e-mail. The link is valid either way."""
         user, until = invite.user, iso(invite.expires_at)
         url = f"{self._base_url}{WELCOME}?token={invite.token}"
         linked = {"id": user.id, "email": user.email, "url": url, "expires_at": until, "mailed": False}
         if self._mailer is None:
             return linked
         try:
-            await self._mailer.send(user.email, "Your account of Sluice", _TEXT.format(url=url, until=until))
+            await self._mailer.send(user.email, "Your Sluice account", _TEXT.format(url=url, until=until))
         except MailFailed as exc:
             return {**linked, "mail_error": str(exc)}
         return {**linked, "mailed": True}

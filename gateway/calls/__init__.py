@@ -1,1 +1,1 @@
-"""The billed call: plan, reserve, call, shape and close, for requests and for runs of monitors."""
+"""The billed call: plan, reserve, call, shape and settle, for requests and for runs of monitors."""

@@ -1,10 +1,10 @@
-"""Batches: the ceiling of all rows is reserved once, each row settles by itself, and the rest goes back (decisions 17).
+"""Batches: the maximum price of all rows is reserved once, rows settle one by one, and the rest is refunded
+(decisions 17).
 
-A batch is one charge. Its rows are read in legs side by side; a leg that fails takes its own rows with it and no other.
-Rows that are not there when the time is over are deferred. Only rows with a record cost something, and those whose page
-was too costly, so that what they cost together is what the batch cost. A row that repeats an earlier one costs nothing.
-A client that hangs up pays for the rows that it
-was sent, one that was sent none for nothing.
+A batch is one charge. Its rows are read in concurrent legs. A failed leg only affects its own rows. Rows that are not
+ready in time are deferred. Only rows with a record, or with a page that was too costly, cost something; the batch costs
+the sum of its rows. A row that repeats an earlier one is free. A client that disconnects pays for the rows that it was
+sent, or nothing if it received none.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from upstreams.model.params import Args
 from upstreams.model.steps import CACHE, Fetched, Single
 
 _LEGS_MAX: Final = 16
-"""Legs of one batch that run at the same time."""
+"""Maximum number of concurrent legs of one batch."""
 _TIME_SHARE: Final = 0.75
-"""The share of a request's time after which the rows that are not there are deferred."""
+"""The share of the request's time after which unfinished rows are deferred."""
 Status = Literal["ok", "not_found", "unsupported", "failed", "deferred"]
 Publish = Callable[[Record], Awaitable[bool]]
-"""Sends a settled row; False: nobody takes another."""
+"""Sends a settled row. Returns False if the client accepts no more rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRequest:
-    """One batch: whose key asks for which rows, under which request id."""
+    """One batch request: the key, the rows and the request id."""
 
     key: Key
     batch: Batch
@@ -59,19 +59,19 @@ class BatchRequest:
 
 @dataclass(slots=True)
 class _LegRun:
-    """A leg that was begun, and how it went; neither an answer nor a failure: the time was over."""
+    """A started leg and its outcome. Without a response or a failure, it ran out of time."""
 
     leg: BatchLeg
     started: float
     rows: int
-    """Its rows, with those that repeat them."""
+    """The places of its rows and of their repetitions."""
     fetched: Fetched | None = None
     failure: UpstreamError | LimitError | None = None
     took_s: float = 0.0
     credits_used: int = 0
 
     def records(self) -> dict[int, Record]:
-        """The records that it brought, by the places of their rows."""
+        """Return the records of the leg by the places of their rows."""
         if self.fetched is None:
             return {}
         assert isinstance(self.fetched.result, Single), "rows are read by endpoints of one record"
@@ -81,7 +81,7 @@ class _LegRun:
         return {} if leg.endpoint.archetype.is_empty(record) else {leg.places[0]: record}
 
     def record(self) -> Record:
-        """The leg as the answer tells it."""
+        """Return the leg as shown in the response."""
         fetched, slug = self.fetched, self.leg.site.platform.slug
         rung_index = 0 if fetched is None else fetched.rung_index
         leg = archetypes.leg(
@@ -99,19 +99,19 @@ class _LegRun:
 
 @dataclass(slots=True)
 class _Run:
-    """The state of a batch that runs; its legs change it."""
+    """The state of a running batch, which its legs modify."""
 
     request: BatchRequest
     results: list[Record | None]
     parts: KeyParts
-    """Reads rows with whoever wants the same now; none comes from the cache."""
+    """Reads rows, sharing identical calls in progress. It does not use the cache."""
     repeats: Mapping[int, Sequence[int]]
-    """The places of the rows that repeat an earlier one, by its place."""
+    """The places of repeated rows, by the place of the first one."""
     legs: list[_LegRun] = field(default_factory=list)
     turn: trio.Lock = field(default_factory=trio.Lock)
-    """Held while a row is sent: events must not mix."""
+    """Held while a row is sent, so that events do not interleave."""
     sent_credits: int = 0
-    """The price of the rows that a client was sent."""
+    """The total price of the rows sent to the client."""
     is_gone: bool = False
 
 
@@ -125,11 +125,11 @@ class Batches:
         self._now = calls.now
 
     async def run(self, request: BatchRequest) -> CallResult:
-        """The results of all rows, billed as one charge.
+        """Return the results of all rows, billed as one charge.
 
         Raises:
             InsufficientCredits, KeyBudgetReached, KeyUnusable, ClaimRefused, StorageError: nothing was charged.
-            CallFailed: something went wrong here; all is refunded as far as the store could.
+            CallFailed: an internal error occurred; the charge was refunded if the store was available.
         """
         key, batch, arrived = request.key, request.batch, self._clock()
         held = ceiling(batch, request.rows)
@@ -144,7 +144,7 @@ class Batches:
         return await run_charged(self._calls, wanted, request.claim, work, spent=lambda: run.sent_credits)
 
     async def _settle_rows(self, run: _Run, arrived: float) -> None:
-        """Read all rows, as far as the time goes."""
+        """Read all rows within the time available."""
         for place, row in enumerate(run.request.rows):
             if row.destination is None:
                 await self._settle(run, place, *_missing(row.problem))
@@ -164,7 +164,7 @@ class Batches:
                 await self._settle(run, place, "deferred")
 
     async def _read(self, run: _Run, legs: list[BatchLeg], end_at: float) -> None:
-        """Read the rows of the last leg; where one value spoils a call for many, each row gets a leg of its own."""
+        """Read the rows of the last leg. If one value fails a call for many rows, each row gets its own leg."""
         leg = legs.pop()
         rows = sum(1 + len(run.repeats[place]) for place in leg.places)
         began = _LegRun(leg, self._clock(), rows)
@@ -210,7 +210,7 @@ class Batches:
         record: Record | None = None,
         credits_used: int = 0,
     ) -> None:
-        """Keep a row's result, and send it where rows are streamed."""
+        """Store a row's result, and send it if rows are streamed."""
         row = run.request.rows[place]
         result = run.results[place] = {
             "input": row.item.shown,
@@ -225,11 +225,13 @@ class Batches:
         if publish is None or run.is_gone:
             return
         async with run.turn:
-            run.sent_credits += credits_used  # before it is sent: who has it has had it
+            run.sent_credits += (
+                credits_used  # before it is sent, because a sent row counts even if the client disconnects
+            )
             run.is_gone = not await publish({"index": place, **result})
 
     def _answer(self, run: _Run, charge: Charge) -> tuple[int, bytes]:
-        """How much the rows used of the charge, and the encoded fragment."""
+        """Return the credits that the rows used, and the encoded fragment."""
         results = [one for one in run.results if one is not None]
         used = run.sent_credits if run.is_gone else sum(one["credits_used"] for one in results)
         counts: dict[str, int] = {name: sum(one["status"] == name for one in results) for name in _STATUSES}
@@ -249,7 +251,7 @@ _STATUSES: Final[tuple[Status, ...]] = ("ok", "not_found", "unsupported", "faile
 
 
 def _missing(failure: Exception | None) -> tuple[Status, str | None, str | None]:
-    """The status of a row that has no record, the reason as a code, and what is said of it."""
+    """Return the status of a row without a record, the reason code, and the message."""
     if failure is None:
         return "not_found", None, None
     if isinstance(failure, NotFound):
@@ -260,7 +262,7 @@ def _missing(failure: Exception | None) -> tuple[Status, str | None, str | None]
 
 
 def _shares(batch: Batch, came: Sequence[bool]) -> list[int]:
-    """The price of each row of a leg: of those that came, the earlier ones have the remainder of what they share."""
+    """Return the price of each row of a leg. Successful rows share it; the earlier ones get the remainder."""
     ok = sum(came)
     if batch.rows_a_cost == 1:
         return [batch.cost_credits if one else 0 for one in came]

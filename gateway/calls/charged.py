@@ -1,4 +1,4 @@
-"""One charge around any work: reserved before it, closed behind it, whatever happens (decisions 6 and 17)."""
+"""One charge around any work: reserved before it and always settled after it (decisions 6 and 17)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ async def run_charged(
     spent: Callable[[], int] = lambda: NOTHING_USED,
     page_credits: int = NOTHING_USED,
 ) -> CallResult:
-    """The result of `work`, which returns how much of the charge it used and the encoded fragment.
+    """Return the result of `work`, which returns the credits used and the encoded fragment.
 
-    Work that fails or is cancelled is paid for as far as `spent` says that somebody has had some of it, and by
-    `page_credits` if the page that it read was too costly.
+    If the work fails or is cancelled, the charge keeps the credits in `spent` that were already delivered, plus
+    `page_credits` if the page was too costly.
 
     Raises:
         InsufficientCredits, KeyBudgetReached, KeyUnusable, ClaimRefused, StorageError: nothing was charged.
-        CallFailed: the work failed; the rest is refunded as far as the store could.
+        CallFailed: the work failed; the rest was refunded if the store was available.
     """
     if calls.refusal is not None:
         raise StoreUnavailable(calls.refusal)
@@ -52,7 +52,7 @@ async def run_charged(
         closing = reservations.close(claim, charge, used, reply)
         used, after = await closing  # noqa: ASYNC120 - it shields itself
         raise CallFailed(used, after, calls.clock() - started) from exc
-    except BaseException:  # cancelled: nothing stays charged or claimed but what somebody has had
+    except BaseException:  # cancelled: only delivered credits stay charged, and the claim is freed
         with trio.move_on_after(SETTLE_S, shield=True):
             await reservations.close(claim, charge, spent())
         raise

@@ -1,10 +1,10 @@
 """The billed call: the one place where upstreams and billing meet (architecture 1, decisions 5 and 6).
 
-A request and a monitor's run take the same steps: plan, reserve, call, shape, close. A request looks into the cache
-first, and `BilledCalls` reserves and closes for it. A run never looks there, and reserves and closes in its own
-transactions (`scheduler.monitors.runs`). Whatever happens after the reservation, the charge is closed: by the rules of
-`billing.charges.refunds` after an answer, refunded after a failure or a cancellation; recovery refunds what a crash
-leaves open.
+A request and a monitor's run take the same steps: plan, reserve, call, shape, settle. A request first looks in the
+cache, and `BilledCalls` reserves and settles for it. A run does not use the cache, and reserves and settles in its own
+transactions (`scheduler.monitors.runs`). After a reservation, the charge is always closed: by the rules of
+`billing.charges.refunds` after a response, with a full refund after a failure or a cancellation. Recovery refunds
+charges that a crash leaves open.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _Miss = Callable[[CallRequest, Planned, float], Awaitable[CallResult]]
 
 
 def plan_call(listing: Listing, args: Args, *, keeps: bool = False) -> Planned:
-    """Run an endpoint's read up to its first call, for a request or a run; `keeps` the bodies of its calls.
+    """Run an endpoint's read up to its first call. With `keeps`, the bodies of its calls are stored.
 
     Raises:
-        InvalidArgument, InvalidCursor: no call could answer it; free, since nothing was charged.
+        InvalidArgument, InvalidCursor: no call could succeed; nothing was charged.
     """
     return begin(listing.site, listing.endpoint, args, keeps=keeps)
 
@@ -66,10 +66,10 @@ def make_call(
     parts: PartReader | None = None,
     on_leg: OnLeg | None = None,
 ) -> Awaitable[Fetched]:
-    """Call the upstream for as many pages as the credits held are for, by `deadline_at` on Trio's clock.
+    """Call the upstream for as many pages as the held credits cover, until `deadline_at` on Trio's clock.
 
     Raises:
-        UpstreamError, LimitError: nothing usable came.
+        UpstreamError, LimitError: there was no usable response.
     """
     pages_max = pages_held(credits_held, cost_credits, planned.reach.pages_max)
     return planned.run(pages_max, deadline_at, go_on=go_on, stopping=stopping, parts=parts, on_leg=on_leg)
@@ -82,9 +82,9 @@ async def _refuse(why: str, _request: CallRequest, planned: Planned, _arrived: f
 
 
 class BilledCalls:
-    """Makes billed calls; `timeout_s` bounds the upstream's part.
+    """Makes billed calls. `timeout_s` limits the time spent upstream.
 
-    While the node is stopping, walks end at their next page. `shared` is what many nodes have over their `cache`s.
+    While the node is stopping, walks end at their next page. `shared` is the state that several nodes share.
     """
 
     def __init__(
@@ -111,59 +111,61 @@ class BilledCalls:
         self._stopping = runtime.stopping.is_set
         self.clock = runtime.clock
         self.flights = Flights[CallResult](lambda result: result.whole)
-        # Chosen once, so that a node of its own pays nothing for the state that many nodes share.
+        # Chosen once, so that a single node has no overhead for shared state.
         self._charged: _Miss = self._lead if shared is None else self._take_turn
         self._miss: _Miss = self._charged
         self.refusal: str | None = None
-        """Says why nothing that costs is begun now; None: it is."""
+        """Why no billed call may start now; None if calls are allowed."""
         self._lookup = Lookup(balances, claims, cache, shared)
         put = cache.put if shared is None else shared.put
         self.parts = SharedParts(cache, put, self.flights, signer, WeakValueDictionary())
         self.would_hit = self._lookup.would_hit
 
     def change(self, *, timeout_s: float) -> None:
-        """Bound the calls that begin from now on."""
+        """Change the timeout of calls that start from now on."""
         self.timeout_s = timeout_s
 
     def refuse_new(self, why: str | None) -> None:
-        """Refuse every call that would be charged from now on, as where the store is away; None: take them again."""
+        """Reject all billed calls from now on, as if the store were unavailable. None accepts them again."""
         self._miss = self._charged if why is None else partial(_refuse, why)
         self.refusal = why
 
     def is_young(self, request: CallRequest, age_s_max: float) -> bool:
-        """Whether an answer from the cache, if there is one, is no older; every one is where it is kept no longer."""
+        """Return whether a cached response is at most this old. This is always true if the cache keeps it no longer."""
         older_s = request.listing.endpoint.cache_ttl_s - age_s_max
         return older_s <= 0 or self.cache.holds(request.cache_key, for_s=older_s)
 
     def quote(self, request: CallRequest) -> Quote:
-        """The reservation that `call` would make; everything that it refuses for free is refused here too.
+        """Return the reservation that `call` would make. Raises the same errors as `call` does before charging.
 
         Raises:
             InvalidArgument, InvalidCursor: the values cannot be used.
-            UpstreamError, LimitError: what is known already answers it so.
+            UpstreamError, LimitError: the outcome is already known.
         """
         planned = self._plan(request)
         planned.dismiss()
         return quote(planned.reach, request.cost_credits, request.credits_max)
 
     async def call(self, request: CallRequest) -> CallResult:
-        """One answer, billed once or not at all: from the cache, from an identical call, or from the upstream.
+        """Return a response from the cache, an identical call or the upstream, billed at most once.
 
         Raises:
             InvalidArgument, InvalidCursor: the values cannot be used; nothing was charged.
-            UpstreamError, LimitError: what is known already answers it so; nothing was charged.
+            UpstreamError, LimitError: the outcome is already known; nothing was charged.
             InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was charged.
-            WorkersBusy: too much waits to be read already; nothing was charged.
-            CallFailed: the upstream failed; the charge is refunded, but for the price of a page that was too costly.
+            WorkersBusy: too many pages are waiting to be read; nothing was charged.
+            CallFailed: the upstream failed; the charge is refunded, except for the price of a page that was too costly.
         """
         if not request.refresh and (stored := self.cache.get(request.cache_key)) is not None:
             balance = self.balances.nowait(request.key.account_id)
-            if balance is not None and request.claim is None:  # nearly always, and it waits for nothing
+            if balance is not None and request.claim is None:  # the common case, without waiting
                 return CallResult(stored, 0, balance, cached=True)
             return await self._lookup.hit(request, stored)
         planned = self._plan(request)
         arrived = self.clock()
-        if request.claim is not None:  # it may not wait for another's call: a second one under its key is told at once
+        if (
+            request.claim is not None
+        ):  # it must not wait for another call, because a second request with its key is rejected immediately
             return await self._miss(request, planned, arrived)
         flight, result = (request.cache_key, request.refresh), None
         try:
@@ -174,7 +176,7 @@ class BilledCalls:
                 result = await self._miss(request, planned, arrived)
             finally:
                 self.flights.end(flight, result)
-        except trio.TooSlowError as exc:  # of another's call, here or on another node
+        except trio.TooSlowError as exc:  # in another request's call, on this or another node
             slug = request.listing.site.platform.slug
             raise UpstreamFailed(slug, f"no answer within {self.timeout_s:g} s", passing=True) from exc
         return result
@@ -186,7 +188,7 @@ class BilledCalls:
         return planned
 
     async def _follow(self, request: CallRequest, flight: Hashable, arrived: float) -> CallResult | None:
-        """Follow an identical call that is under way and settle as a cache hit (decisions 8); None: lead the next."""
+        """Follow an identical call in progress and settle as a cache hit (decisions 8). None: lead a new one."""
         result = await self.flights.follow(flight, arrived + self.timeout_s)
         if result is None:
             return None
@@ -195,14 +197,14 @@ class BilledCalls:
         return hit
 
     async def _take_turn(self, request: CallRequest, planned: Planned, arrived: float) -> CallResult:
-        """Lead the call for all nodes, or settle as a cache hit with another one's answer (decisions 8)."""
-        assert self.shared is not None, "a node of its own leads at once"
+        """Lead the call for all nodes, or settle as a cache hit with another call's response (decisions 8)."""
+        assert self.shared is not None, "a single node leads immediately"
         if request.refresh:
             return await self._lead(request, planned, arrived)
         waits = request.claim is None
         async with self.shared.turn(request.cache_key, arrived + self.timeout_s, waits=waits) as turn:
             if turn.found is None:
-                # What would have been a hit when the price was looked at may be gone by now.
+                # The cache entry that was there when the call was priced may have expired.
                 quoted = quote(planned.reach, request.cost_credits, request.credits_max)
                 if (refusal := above_max(request, quoted)) is not None:
                     raise refusal
@@ -214,7 +216,7 @@ class BilledCalls:
     async def _lead(
         self, request: CallRequest, planned: Planned, arrived: float, turn: CacheTurn | None = None
     ) -> CallResult:
-        """Reserve, call, shape, store the answer, close the charge."""
+        """Reserve, call, shape, store the response, and settle the charge."""
         if request.listing.endpoint.by_workers:
             request.listing.site.workers.check_room(request.key.account_id)
         quoted = quote(planned.reach, request.cost_credits, request.credits_max)
@@ -246,7 +248,7 @@ class BilledCalls:
             closing = self.reservations.close(request.claim, charge, used, reply)
             used, balance = await closing  # noqa: ASYNC120 - it shields itself
             raise CallFailed(used, balance, self.clock() - started) from exc
-        except BaseException:  # cancelled: nobody gets an answer, and nothing stays charged or claimed
+        except BaseException:  # cancelled: no response is sent, and nothing stays charged or claimed
             with trio.move_on_after(SETTLE_S, shield=True):
                 await self.reservations.close(request.claim, charge, NOTHING_USED)
             raise
@@ -254,19 +256,19 @@ class BilledCalls:
             self._lookup.store(request, stored, turn)
         result = CallResult(fragment, used, charge.balance_after, fetched.took_s, started - arrived)
         result.whole, result.stored = fetched.whole, stored
-        if used == charge.credits and request.claim is None:  # nobody has to wait for its closing
+        if used == charge.credits and request.claim is None:  # no need to wait for the settlement
             request.owe(charge)
             return result
         return await self._settle(request, charge, result)
 
     def _parts_of(self, request: CallRequest) -> KeyParts | None:
-        """The reader of a composite's parts; None for an endpoint that has none."""
+        """Return the reader of a composite's parts; None for other endpoints."""
         if not request.listing.endpoint.archetype.has_legs:
             return None
         return self.parts.of_key(request.key.id, refresh=request.refresh)
 
     def _encode(self, request: CallRequest, charge: Charge, fetched: Fetched) -> tuple[Shaped, int, bytes, bytes]:
-        """The shaped answer, how much it used of the charge, and its encoded fragment, as it is and as it is stored."""
+        """Return the shaped response, the credits used, and its encoded fragment, as sent and as stored."""
         listing = request.listing
         shaped, used = shape_call(
             listing,
@@ -280,9 +282,9 @@ class BilledCalls:
         return shaped, used, fragment, listing.endpoint.archetype.as_stored(fragment)
 
     async def _settle(self, request: CallRequest, charge: Charge, result: CallResult) -> CallResult:
-        """Close the charge with what the result used, and wait for it: the result as the ledger then has it.
+        """Settle the charge with the credits used, and return the result as recorded in the ledger.
 
-        A claimed one is waited for so that a retry finds its reply, a refund since the answer names the balance.
+        Claimed calls wait, so that a retry finds the reply. Refunds wait, because the response contains the balance.
         """
         reply = None if request.claim is None else StoredReply(200, result.fragment.decode(), request.request_id)
         closing = self.clock()

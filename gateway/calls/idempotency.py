@@ -1,4 +1,4 @@
-"""Claim and charge in one transaction, so that they cannot disagree (decisions 7; architecture 4)."""
+"""Claims and charges in one transaction, so that they stay consistent (decisions 7; architecture 4)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 _KEY_CHARS_MAX = 255
 STARTED_S = 30.0
-"""Seconds for which a key that `Claims.start` has claimed stays in use if its node dies. The call must be shorter."""
+"""Seconds that a key claimed by `Claims.start` stays claimed if its node dies. The call must be shorter."""
 _REFUSED: dict[type[ClaimRefused], str] = {
     ClaimInProgress: "in_progress",
     ClaimConflict: "conflict",
@@ -42,7 +42,7 @@ _REFUSED: dict[type[ClaimRefused], str] = {
 
 
 class Begin(NamedTuple):
-    """Claim a key and take a charge; with `reply` there is one already (a cache hit) and nothing is charged."""
+    """Claim a key and take a charge. With `reply`, the response already exists (a cache hit) and nothing is charged."""
 
     claim: Claim
     charge: ChargeRequest | None
@@ -50,7 +50,7 @@ class Begin(NamedTuple):
 
 
 class ClaimEnd(NamedTuple):
-    """Close the charge and finish the claim with `reply`, or free it without."""
+    """Settle the charge and finish the claim with `reply`; without one, release the claim."""
 
     claim: Claim
     close: CloseRequest
@@ -59,34 +59,34 @@ class ClaimEnd(NamedTuple):
 
 Step = Begin | ClaimEnd
 Begun = Charge | StoredReply | None
-"""The charge that was taken, the reply to replay, or None when the claim was finished at once."""
+"""The charge taken, the reply to replay, or None if the claim was finished immediately."""
 
 
 class _ChangeRepeated(Exception):
-    """The change was made before, under the same key."""
+    """The change was already made under the same key."""
 
     def __init__(self, reply: StoredReply) -> None:
-        super().__init__("the change was made before")
+        super().__init__("the change was already made")
         self.reply = reply
 
 
 class Claims:
-    """Begins and ends claimed calls. `now` gives Unix seconds and is called on the store's thread too."""
+    """Starts and ends claimed calls. `now` returns Unix seconds and is also called on the store's thread."""
 
     def __init__(self, store: Store, charges: Charges, *, now: Callable[[], float]) -> None:
         self._store = store
         self._charges = charges
         self._now = now
         self.counts = dict.fromkeys(("claimed", "replayed", "in_progress", "conflict", "mismatch", "unavailable"), 0)
-        """How requests with a key went, since the start."""
+        """Outcomes of requests with a key since the start."""
         self.shares = Shares()
-        """The accounts' shares of the replies that are stored for their keys, to be trimmed now and then."""
+        """Each account's share of the stored replies, trimmed periodically."""
 
     async def begin(self, step: Begin) -> Begun:
         """Claim the key and take the charge, both or neither.
 
         Raises:
-            ClaimRefused: the key is taken. Or what `Charges.take` raises. Nothing was charged.
+            ClaimRefused: the key is in use. Also raises the errors of `Charges.take`. Nothing was charged.
         """
         try:
             begun = cast("Begun", await self._store.submit(self.judge, step))
@@ -99,10 +99,10 @@ class Claims:
         return begun
 
     async def end(self, step: ClaimEnd) -> Closed:
-        """Close the charge and settle the claim's fate. An owner whose claim was taken over is refunded in full.
+        """Settle the charge and finish or release the claim. If another request took over the claim, refund in full.
 
         Raises:
-            StorageError: both are still open; `Charges.finish` tries again.
+            StorageError: both are still open; `Charges.finish` retries.
         """
         return await self._charges.close_by(step.close.request_id, partial(self._submit_end, step))
 
@@ -115,12 +115,12 @@ class Claims:
     async def once(
         self, claim: Claim, make: Callable[[Write], Awaitable[T]], *, keep: Callable[[Any], str]
     ) -> T | StoredReply:
-        """Make a free change whose own transaction claims the key and keeps the reply, or return the earlier reply.
+        """Make a free change whose transaction also claims the key and stores the reply, or return the earlier reply.
 
-        `keep` makes its text of what that transaction returns.
+        `keep` builds the text of the reply from the result of that transaction.
 
         Raises:
-            ClaimRefused: the key is taken. Or what `make` raises; then the key is as free as before.
+            ClaimRefused: the key is in use. Also raises the errors of `make`, which leave the key free.
         """
 
         async def write(fn: Callable[[Tx], U], /) -> U:
@@ -135,12 +135,12 @@ class Claims:
         return made
 
     async def start(self, claim: Claim | None, begin: Callable[[Tx], T]) -> T | StoredReply:
-        """Begin a free change and claim the key in one transaction, or return the earlier reply. `finish` ends it.
+        """Start a free change and claim the key in one transaction, or return the earlier reply. `finish` ends it.
 
-        The change must be one that may begin twice, since the claim lapses after `STARTED_S`.
+        The change must be safe to start twice, because the claim lapses after `STARTED_S`.
 
         Raises:
-            ClaimRefused: the key is taken. Or what `begin` raises; then the key is as free as before.
+            ClaimRefused: the key is in use. Also raises the errors of `begin`, which leave the key free.
         """
         if claim is None:
             return await self._store.write(begin)
@@ -152,7 +152,7 @@ class Claims:
 
     @contextmanager
     def _counting(self) -> Iterator[None]:
-        """Count how the claim of a free change ends in the block."""
+        """Count the outcome of the claim of a free change."""
         try:
             yield
         except _ChangeRepeated:
@@ -166,15 +166,15 @@ class Claims:
     def _start(self, claim: Claim, begin: Callable[[Tx], T], tx: Tx) -> T:
         held = self._claim_free(claim, tx)
         begun = begin(tx)
-        # As if it had begun earlier, so that it lapses after `STARTED_S`.
+        # Backdated, so that it lapses after `STARTED_S`.
         save_claims(tx, {claim.id: replace(held, at=held.at - UNFINISHED_S + STARTED_S)})
         return begun
 
     async def earlier(self, claim: Claim) -> StoredReply | None:
-        """The reply that the key has kept, to a change that its own transaction cannot claim.
+        """Return the stored reply of a key, for a change that cannot claim the key in its own transaction.
 
         Raises:
-            ClaimRefused: the key is taken.
+            ClaimRefused: the key is in use.
         """
         try:
             await self._store.write(partial(self._claim_free, claim))
@@ -185,12 +185,12 @@ class Claims:
     async def finish(
         self, claim: Claim | None, reply: StoredReply | None, *, undo: Callable[[Tx], object] | None = None
     ) -> None:
-        """Keep the reply to a free change whose key `begin` or `start` has claimed, or free the key without.
+        """Store the reply of a free change claimed by `begin` or `start`; without one, release the key.
 
-        `undo` is a part of the same transaction, unless another request has taken over the key.
+        `undo` runs in the same transaction, unless another request has taken over the key.
 
         Raises:
-            StorageError: the claim is still running, until it has lapsed.
+            StorageError: the claim stays active until it lapses.
         """
         await self._store.write(partial(self._finish, claim, reply, undo))
         if claim is not None and reply is not None:
@@ -222,7 +222,7 @@ class Claims:
         raise _ChangeRepeated(verdict) if isinstance(verdict, StoredReply) else verdict
 
     def judge(self, tx: Tx, steps: Sequence[Step]) -> Sequence[object]:
-        """The batch handler, on the store's thread: claims first, one after another, then all of the money at once."""
+        """Handle a batch on the store's thread: first the claims one by one, then all charges together."""
         now = self._now()
         ids = [step.claim.id for step in steps]
         before = read_claims(tx, sorted(set(ids)))
@@ -242,14 +242,14 @@ class Claims:
             for (place, request), outcome in zip(money, outcomes, strict=True):
                 results[place] = outcome
                 if isinstance(outcome, Exception) and isinstance(request, ChargeRequest):
-                    claims[ids[place]] = None  # what was there before had expired, or it would not be claimed
+                    claims[ids[place]] = None  # the previous claim had expired, otherwise it could not be claimed
         changed = {id_: held for id_, held in claims.items() if held is not before.get(id_)}
         if changed:
             save_claims(tx, changed)
         return results
 
     def _free_later(self, doubtful: Sequence[Step]) -> None:
-        """Their callers were told that nothing was claimed: each key is freed with the refund of its charge."""
+        """Release each key and refund its charge, because their callers got an error that says nothing was claimed."""
         for step in doubtful:
             if isinstance(step, Begin) and step.charge is not None:
                 self._charges.finish_later(step.charge.request_id, partial(self._free, step.claim, step.charge))
@@ -263,7 +263,7 @@ class Claims:
 
 
 Judged = tuple[object, Request | None, ClaimRecord | None]
-"""The result of a step but for its money, its money, and the claim as it stands then."""
+"""The result of a step without its charge, the charge, and the resulting claim."""
 
 
 def _begin(held: ClaimRecord | None, step: Begin, now: float) -> Judged:
@@ -280,10 +280,10 @@ def _end(held: ClaimRecord | None, step: ClaimEnd, now: float) -> Judged:
 
 
 def idempotency_key(header: bytes | None) -> str | None:
-    """The key of an `Idempotency-Key` header, bare or as a quoted structured-field string.
+    """Return the key of an `Idempotency-Key` header, which may be a quoted structured-field string.
 
     Raises:
-        InvalidParam: 400, it is empty, too long, or has characters that cannot be seen.
+        InvalidParam: 400; the key is empty, too long, or has invisible characters.
     """
     if header is None:
         return None
@@ -296,5 +296,5 @@ def idempotency_key(header: bytes | None) -> str | None:
 
 
 def fingerprint(*parts: bytes) -> str:
-    """One digest over the parts of a request."""
+    """Return one digest over the parts of a request."""
     return sha256(b"".join([len(part).to_bytes(8) + part for part in parts])).hexdigest()

@@ -1,4 +1,4 @@
-"""Answers that need no call: from the cache, or an earlier request's reply under the same key (decisions 7 and 8)."""
+"""Responses without a call: from the cache, or from an earlier request with the same key (decisions 7 and 8)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from upstreams.cache.shared_cache import CacheTurn, SharedCache
 
 
 class Lookup:
-    """Looks answers up and stores them. `shared` is the cache that many nodes have over their own `cache`s."""
+    """Looks up and stores responses. `shared` is the cache that several nodes share on top of their own `cache`."""
 
     def __init__(self, balances: Balances, claims: Claims, cache: Cache, shared: SharedCache | None) -> None:
         self._balances = balances
@@ -24,7 +24,7 @@ class Lookup:
         self._put = cache.put if shared is None else shared.put
 
     async def would_hit(self, request: CallRequest) -> bool:
-        """Whether the cache would answer."""
+        """Return whether the response is cached."""
         await trio.lowlevel.checkpoint()
         if request.refresh:
             return False
@@ -32,7 +32,7 @@ class Lookup:
         return self._cache.holds(key) if self._shared is None else await self._shared.holds(key)
 
     async def hit(self, request: CallRequest, stored: bytes) -> CallResult:
-        """A cached answer; under an idempotency key it becomes that key's reply."""
+        """Return a cached response. With an idempotency key, it also becomes the reply of that key."""
         if request.claim is not None:
             reply = StoredReply(200, stored.decode(), request.request_id, cached=True)
             begun = await self._claims.begin(Begin(request.claim, None, reply))
@@ -41,7 +41,7 @@ class Lookup:
         return CallResult(stored, 0, await balance_of(self._balances, request.key.account_id), cached=True)
 
     async def replay(self, request: CallRequest, reply: StoredReply) -> CallResult:
-        """The result of an earlier request under the same key."""
+        """Return the result of an earlier request with the same key."""
         assert reply.text is not None, "a reply without its text is refused, not replayed"
         balance = self._balances.nowait(request.key.account_id)
         if balance is None:
@@ -49,7 +49,7 @@ class Lookup:
         return CallResult(reply.text.encode(), 0, balance, replayed=reply)
 
     def store(self, request: CallRequest, stored: bytes, turn: CacheTurn | None) -> None:
-        """Store an answer in the cache, which the turn does where many nodes take turns."""
+        """Store a response in the cache, through the turn if several nodes take turns."""
         ttl_s = request.listing.endpoint.cache_ttl_s
         if turn is None:
             self._put(request.cache_key, stored, ttl_s)
@@ -58,7 +58,7 @@ class Lookup:
 
 
 async def balance_of(balances: Balances, account_id: str) -> int | None:
-    """The account's balance, or None while the store is away."""
+    """Return the account's balance; None if the store is unavailable."""
     balance = balances.nowait(account_id)
     if balance is not None:
         return balance

@@ -1,7 +1,7 @@
-"""The parts of composites share the cache and the flights of direct calls: nobody asks an upstream twice for the same.
+"""Parts of composites share the cache and the calls in progress with direct calls, so upstreams get no duplicates.
 
-A part that the cache has, or that somebody else's call brings just now, costs nothing and has the source `cache`. One
-key has at most as many parts under way at a time as it may have requests.
+A part from the cache, or from another request's call in progress, is free and has the source `cache`. A key may have as
+many concurrent parts as concurrent requests.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from upstreams.model.params import Args
 from upstreams.model.steps import CACHE, Fetched, Page, Single
 
 AT_ONCE_MAX: Final = 50
-"""Parts of one key that are under way at a time (spec 8)."""
+"""Maximum number of concurrent parts of one key (spec 8)."""
 
 
 class SharedParts(NamedTuple):
-    """The cache and the flights that parts share with direct calls."""
+    """The cache and the flights (calls in progress) that parts share with direct calls."""
 
     cache: Cache
     put: Callable[[bytes, bytes, float], None]
@@ -42,7 +42,7 @@ class SharedParts(NamedTuple):
     gates: WeakValueDictionary[str, trio.CapacityLimiter]
 
     def of_key(self, key_id: str, *, refresh: bool) -> KeyParts:
-        """The reader of one request's parts; with `refresh` they do not come from the cache, but go there."""
+        """Return the reader of one request's parts. With `refresh`, the cache is written but not read."""
         gate = self.gates.get(key_id)
         if gate is None:
             gate = self.gates[key_id] = trio.CapacityLimiter(AT_ONCE_MAX)
@@ -50,15 +50,15 @@ class SharedParts(NamedTuple):
 
 
 class KeyParts(NamedTuple):
-    """As `PartReader`, for one request."""
+    """A `PartReader` for one request."""
 
     shared: SharedParts
     gate: trio.CapacityLimiter
     refresh: bool
 
     async def read(self, planned: Plan, args: Args, deadline_at: float) -> Fetched:
-        """The part's answer: stored, of a call that is under way, or its own."""
-        if planned.endpoint.archetype.has_legs:  # its parts come here by themselves
+        """Return the response of a part: cached, from a call in progress, or from its own call."""
+        if planned.endpoint.archetype.has_legs:  # its own parts are read through here
             return await fetch(planned, deadline_at)
         cache, flights = self.shared.cache, self.shared.flights
         key = self._key(planned, args)
@@ -85,7 +85,7 @@ class KeyParts(NamedTuple):
             raise UpstreamFailed(slug, "an identical call has not answered in time", passing=True) from exc
 
     def _key(self, planned: Plan, args: Args) -> bytes:
-        """The key of a direct call with the same values; of a walked list a page has one of its own."""
+        """Return the cache key of a direct call with the same values. Pages of a walked list have separate keys."""
         listing = _listing(planned)
         values = {**args.values}
         if args.cursor is not None:
@@ -99,7 +99,7 @@ class KeyParts(NamedTuple):
     async def _keep(
         self, planned: Plan, args: Args, key: bytes, fetched: Fetched, deadline_at: float
     ) -> CallResult | None:
-        """Store the answer as a direct call would; None where it is not to be stored."""
+        """Store the response as a direct call would; return None if it must not be stored."""
         encode = partial(self._encoded, planned, args, fetched)
         if fetched.body_bytes <= LONG_BYTES:
             stored = encode()
@@ -121,7 +121,7 @@ class KeyParts(NamedTuple):
         return envelope.fragment(planned.site.platform.slug, listing.path, shaped.data, shaped.pagination)
 
     def _from(self, planned: Plan, args: Args, stored: bytes) -> Fetched:
-        """The answer that a stored one tells."""
+        """Rebuild a response from a stored one."""
         planned.dismiss()
         told, archetype = orjson.loads(b"{%b}" % stored), planned.endpoint.archetype
         data = told["data"]
@@ -141,5 +141,5 @@ def _listing(planned: Plan) -> Listing:
 
 
 def _is_nothing(result: Single) -> bool:
-    """Whether a record came without anything to know it by: then a direct call is a 404."""
+    """Return whether a record has no identifying data. A direct call would return 404 for it."""
     return "id" in result.record and result.record["id"] is None and not result.record.get("text")

@@ -1,4 +1,4 @@
-"""The quote of a call: the charge comes before it, for the most pages that it may take (decisions 6)."""
+"""The quote of a call. The charge is made first, for the maximum number of pages (decisions 6)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUOTES_MAX = 500
 
 
 class Quote(NamedTuple):
-    """The reservation of a call: `credits` where there are as many, and never fewer than `credits_least`."""
+    """The reservation of a call: `credits` if the balance covers them, but at least `credits_least`."""
 
     credits_least: int
     credits: int
@@ -23,16 +23,16 @@ class Quote(NamedTuple):
 
 @lru_cache(QUOTES_MAX)
 def quote(reach: Reach, cost_credits: int, credits_max: int | None = None) -> Quote:
-    """Return the quote of a read that costs `cost_credits` a page, within `credits_max` if it is given.
+    """Return the quote of a read that costs `cost_credits` per page, within `credits_max` if given.
 
-    Every billed call needs one, and few of them differ.
+    The result is cached, because every billed call needs one and few of them differ.
     """
     least, most = reach.pages_needed * cost_credits, reach.pages_max * cost_credits
     return Quote(least, most if credits_max is None else max(least, min(most, credits_max)))
 
 
 def above_max(request: CallRequest, quoted: Quote) -> Refused | None:
-    """The refusal of a call that would reserve more than its caller allows (decisions 6), if it would."""
+    """Return the error for a call that would reserve more than its caller allows (decisions 6), or None."""
     credits_least = quoted.credits_least
     if request.credits_max is None or credits_least <= request.credits_max:
         return None
@@ -40,13 +40,13 @@ def above_max(request: CallRequest, quoted: Quote) -> Refused | None:
 
 
 def check_max_credits(values: Mapping[str, Value], credits_required: int) -> None:
-    """Refuse what would reserve more than the `max_credits` that was sent, if it was."""
+    """Reject a request that would reserve more than its `max_credits`, if it has one."""
     if "max_credits" in values and credits_required > int(values["max_credits"]):
         raise above_max_credits(credits_required)
 
 
 def above_max_credits(credits_required: int) -> Refused:
-    """The refusal of what would reserve more than `max_credits` (decisions 6)."""
+    """Return the error for a request that would reserve more than `max_credits` (decisions 6)."""
     return Refused(
         "INSUFFICIENT_CREDITS",
         f"This request would reserve {credits_required} credits, above max_credits.",

@@ -1,4 +1,4 @@
-"""The price of an endpoint, as the catalog and the guide tell it (spec 2.3, 2.4)."""
+"""The price of an endpoint, as shown in the catalog and the guide (spec 2.3, 2.4)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from billing.charges.refunds import used_by_failure
 from billing.prices import credits_for
 from upstreams.model.errors import PageTooCostly
 
-if TYPE_CHECKING:  # commands that list prices would load the clients otherwise
+if TYPE_CHECKING:  # keeps commands that list prices from importing the clients
     from upstreams.fetching.planned import Planned
     from upstreams.model.endpoint import Endpoint
 
 
 class Price(NamedTuple):
-    """The least that a call costs, its label, and one sentence on how it is counted."""
+    """The minimum price of a call, its label, and one sentence on how it is calculated."""
 
     credits: int
     label: str
@@ -22,18 +22,18 @@ class Price(NamedTuple):
 
 
 def cost_of(endpoint: Endpoint) -> int:
-    """The price of a page; of a credit where the endpoint counts those itself."""
+    """Return the price of a page; 1 if the endpoint counts credits itself."""
     return credits_for(endpoint.tier) if endpoint.price is None else 1
 
 
 def used_by_error(exc: Exception, endpoint: Endpoint, planned: Planned, credits_held: int) -> int:
-    """Return what a read that failed used of the credits held: the price of one page if the page was too costly."""
+    """Return the credits that a failed read used: the price of one page if the page was too costly."""
     page_credits = cost_of(endpoint) if endpoint.price is None else planned.reach.pages_needed
     return used_by_failure(credits_held, page_credits, is_costly=isinstance(exc, PageTooCostly))
 
 
 def price_of(endpoint: Endpoint) -> Price:
-    """The price of an endpoint."""
+    """Return the price of an endpoint."""
     if endpoint.price is not None:
         least, most, note = endpoint.price.least, endpoint.price.most, endpoint.price.note
         if least == most:
@@ -41,14 +41,16 @@ def price_of(endpoint: Endpoint) -> Price:
         return Price(least, f"{least}-{most} credits, metered", note)
     each = credits_for(endpoint.tier)
     if endpoint.collect is None:
-        return Price(each, f"{each} credit{'' if each == 1 else 's'}", "One charge for each answer from the upstream.")
+        return Price(
+            each, f"{each} credit{'' if each == 1 else 's'}", "One charge for each response from the upstream."
+        )
     collect = endpoint.collect
     items_max = next(param.maximum or 0 for param in endpoint.params if param.name == "limit")
     pages_max = -(-items_max // collect.per_page) + collect.spare_pages
     return Price(
         each,
         f"{each}-{each * pages_max} credits, metered",
-        f"{each} for each page of up to {collect.per_page} items that brings something new. Pages that come short may "
-        f"take up to {collect.spare_pages} more: as far as the balance and the key's budget go these are reserved, and "
-        "what is not used is refunded.",
+        f"{each} for each page of up to {collect.per_page} items with new items. Short pages may need up to "
+        f"{collect.spare_pages} more: these are reserved as far as the balance and the key's budget allow, and "
+        "unused credits are refunded.",
     )

@@ -35,11 +35,11 @@ from upstreams.transport.http import BODY_BYTES_MAX
 _NOT_OF_MONITORS = ("cursor", "dry_run", "fields", "format", "max_credits")
 _RESULT_BYTES_MAX = BODY_BYTES_MAX
 _INTEGERS_END = 2**63
-"""Readers and writers of JSON change larger integers."""
+"""JSON libraries change larger integers."""
 
 
 class CatalogRecipes:
-    """As `scheduler.recipes.Recipes`. `shares` says how many calls of recipes a platform takes at a time.
+    """The implementation of `scheduler.recipes.Recipes`. `shares` limits the concurrent recipe calls per platform.
 
     While the node is `stopping`, walks end at their next page.
     """
@@ -60,10 +60,10 @@ class CatalogRecipes:
         self._stopping = stopping
 
     def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
-        """A recipe as it was sent; a list has to bring `rows`, unless the parameters say how many.
+        """Validate a recipe as sent. A list reads `rows` rows, unless its parameters set a limit.
 
         Raises:
-            RecipeInvalid: it cannot be used; nothing was called.
+            RecipeInvalid: the recipe is not valid; nothing was called.
         """
         listing = self._listing(recipe)
         values = _values(listing, params)
@@ -95,13 +95,14 @@ class CatalogRecipes:
         as_sent: bool = False,
         cursor: State | None = None,
     ) -> Gathered:
-        """Call it, within the credits that are held for it, and within `timeout_s` from when its turn has come.
+        """Call a recipe within the held credits, and within `timeout_s` from the start of its turn.
 
-        With `as_sent` its result is its source's own body, but for a composite (spec 2.7). With a `cursor` it is a
-        later page of a list. It waits for turns as the account does.
+        With `as_sent`, the result is the body of the source, except for a composite (spec 2.7). With a `cursor`, it is
+        a
+        later page of a list. It waits for turns on behalf of the account.
 
         Raises:
-            GatheringFailed: nothing usable came.
+            GatheringFailed: there was no usable response.
         """
         listing = self._catalog.at(recipe.path)
         assert listing is not None, "a recipe was read from the catalog"
@@ -117,14 +118,14 @@ class CatalogRecipes:
                 raise self._failed(listing, exc, began, used) from exc
 
     def page_price(self, recipe: str) -> int:
-        """The credits that a page of a list costs."""
+        """Return the price of a page of a list."""
         return _cost(self._listing(recipe))
 
     async def page(self, recipe: Recipe, state: State | None, *, timeout_s: float, account_id: str = "") -> RecipePage:
-        """As `scheduler.recipes.RecipePages`: a page of a list, also of one that its endpoint walks by itself.
+        """Return one page of a list (`scheduler.recipes.RecipePages`), even if its endpoint collects pages itself.
 
         Raises:
-            GatheringFailed: it did not come.
+            GatheringFailed: the page could not be read.
         """
         listing = self._catalog.at(recipe.path)
         assert listing is not None, "a recipe was read from the catalog"
@@ -166,7 +167,7 @@ class CatalogRecipes:
             how = (
                 f"Send {meant}." if meant else "Send the path of a data endpoint without /v1/, such as github/profile."
             )
-            raise RecipeInvalid("recipe", "names no data endpoint", how, did_you_mean=meant)
+            raise RecipeInvalid("recipe", "is not a data endpoint", how, did_you_mean=meant)
         if not listing.available:
             how = "Choose another endpoint, or ask the operator to configure it."
             raise RecipeInvalid("recipe", "needs a credential that the operator has not configured", how)
@@ -179,7 +180,7 @@ class CatalogRecipes:
 
 
 def _gathered(listing: Listing, planned: Planned, fetched: Fetched, credits_held: int) -> Gathered:
-    """The fetched answer as a run stores it."""
+    """Return the fetched response as a run stores it."""
     cost = _cost(listing)
     shaped, used = shape_call(listing, fetched, credits_held, cost, seal=_sealed, terms=RUN)
     legs, warnings = _legs(listing, planned, fetched, shaped, used=used), _warnings(explained(fetched))
@@ -190,7 +191,7 @@ def _gathered(listing: Listing, planned: Planned, fetched: Fetched, credits_held
     try:
         body = orjson.dumps(data)
     except orjson.JSONEncodeError as exc:
-        raise UpstreamFailed(fetched.source, "its answer is nested too deep to be kept") from exc
+        raise UpstreamFailed(fetched.source, "its response is nested too deeply to be stored") from exc
     return Gathered(
         data,
         body,
@@ -205,17 +206,19 @@ def _gathered(listing: Listing, planned: Planned, fetched: Fetched, credits_held
 
 
 def _within_bound(bodies: tuple[Body, ...]) -> tuple[tuple[Body, ...], tuple[str, ...]]:
-    """The first bodies, as many as a result may be long together, and a warning where that is not all."""
+    """Return as many bodies as fit into a result, and a warning if some were left out."""
     sizes = accumulate(len(body) for _, body in bodies)
     kept = tuple(body for body, size in zip(bodies, sizes, strict=True) if size <= _RESULT_BYTES_MAX)
     if len(kept) == len(bodies):
         return kept, ()
-    told = f"result has the bodies of {len(kept)} of {len(bodies)} calls: it holds at most {_RESULT_BYTES_MAX} bytes"
+    told = (
+        f"the result has the bodies of {len(kept)} of {len(bodies)} calls: it is limited to {_RESULT_BYTES_MAX} bytes"
+    )
     return kept, (told,)
 
 
 def _legs(listing: Listing, planned: Planned, fetched: Fetched, shaped: Shaped, *, used: int) -> list[dict[str, Any]]:
-    """The legs of a composite's answer, or the one that any other answer came by; a walk's says how far it came."""
+    """Return the legs of a composite, or the single leg of another response. A walk's leg says how far it got."""
     legs: list[dict[str, Any]] | None = shaped.data.get("legs")
     if legs is not None:
         return legs
@@ -231,7 +234,7 @@ def _name(listing: Listing) -> str:
 
 
 def _extent(planned: Planned, fetched: Fetched) -> dict[str, Any]:
-    """How far a walk came. `pages` are billed; where the list ends early, there are fewer rows than were asked for."""
+    """Return how far a walk got. `pages` are billed. If the list ends early, it has fewer rows than requested."""
     assert isinstance(fetched.result, Page), "a walk's answer is one page"
     return {
         "status": "partial" if fetched.shortfall else "ok",
@@ -244,7 +247,7 @@ def _extent(planned: Planned, fetched: Fetched) -> dict[str, Any]:
 
 
 def _warnings(result: Page | Single) -> tuple[str, ...]:
-    """The upstream's own warnings, why a walk is short, and which legs did not come."""
+    """Return the upstream's warnings, why a walk is short, and which legs are missing."""
     missing = [
         f"{leg.endpoint} is missing: {leg.answer.problem}" for leg in result.legs if isinstance(leg.answer, Missing)
     ]
@@ -260,12 +263,12 @@ def _walked(listing: Listing) -> Listing:
 
 
 def _names_limit(params: object) -> bool:
-    """An empty value counts as not sent, as everywhere."""
+    """Return whether a limit is set. An empty value is treated as absent, as everywhere."""
     return isinstance(params, dict) and params.get("limit") not in (None, "")
 
 
 def _within(endpoint: Endpoint, rows: int) -> int:
-    """As many rows as a walk can have: where the endpoint collects by itself, its own maximum holds."""
+    """Limit the rows of a walk to the maximum of an endpoint that collects pages itself."""
     if endpoint.collect is None:
         return rows
     return min([rows, *(param.maximum for param in endpoint.params if param.name == "limit" and param.maximum)])
@@ -283,7 +286,7 @@ def _values(listing: Listing, params: object) -> dict[str, Value]:
 
 
 def _text(name: str, value: object) -> str:
-    """A JSON value as a query would have it."""
+    """Convert a JSON value to the form used in a query."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int) and not -_INTEGERS_END <= value < _INTEGERS_END:
@@ -294,7 +297,7 @@ def _text(name: str, value: object) -> str:
 
 
 def _invalid(name: str, problem: str, meant: str | None = None, reason: str = "invalid_param") -> RecipeInvalid:
-    how = f"Send {meant}." if meant else "The endpoint's guide tells its parameters and an example of each."
+    how = f"Send {meant}." if meant else "The endpoint's guide lists its parameters, with an example of each."
     return RecipeInvalid(f"params.{name}", problem, how, did_you_mean=meant, reason=reason)
 
 

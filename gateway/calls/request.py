@@ -1,4 +1,4 @@
-"""One call of an endpoint as values: the request, what its answers are stored under, and the result."""
+"""A call of an endpoint as values: the request, its cache key, and the result."""
 
 from __future__ import annotations
 
@@ -19,42 +19,44 @@ from upstreams.model.params import Value
 FINGERPRINTS_MAX = 200
 _NOT_BINDING = frozenset(("cursor", "max_credits", "dry_run", "fields", "format", "max_age", "timeout", "fresh"))
 _HOW_CALLED = frozenset(("max_credits", "max_age", "timeout", "fresh"))
-"""No part of an answer's key in the cache, but they tell one call from another."""
+"""Not part of the cache key, but they distinguish calls."""
 
 
 @dataclass(slots=True)
 class CallRequest:
-    """One call of an endpoint: whose key asks for what, under which request id. Only its maker changes it.
+    """One call of an endpoint: the key, the values and the request id. Only its creator modifies it.
 
-    It and its result are read some sixty times a call, and a named tuple's fields cost 40 ns more to read than a slot.
+    It and its result are read about sixty times per call. Slots are used because a named tuple's fields take 40 ns
+    longer to read.
     """
 
     key: Key
     listing: Listing
     cost_credits: int
-    """The price of the call, or of each page of a walk."""
+    """The price of the call, or the price per page of a walk."""
     values: Mapping[str, Value]
     cache_key: bytes
-    """The cache stores its answer under this (`cache_key`)."""
+    """The key of its response in the cache (`cache_key`)."""
     request_id: str
     owe: Callable[[Charge], None]
-    """Takes the charge of an answer that used all of it: whoever sends the answer settles it then, and not before. A
-    node that dies in between has its recovery refund what nobody was sent."""
+    """Receives the charge of a response that used all of it. The sender of the response settles it after sending. If
+    the
+    node dies in between, recovery refunds responses that were not sent."""
     refresh: bool = False
-    """True: do not answer from the cache, but store what comes (`Cache-Control: no-cache`)."""
+    """True skips the cache, but stores the response there (`Cache-Control: no-cache`)."""
     claim: Claim | None = None
     """The claim of its `Idempotency-Key`."""
     credits_max: int | None = None
-    """The most that the caller lets it cost."""
+    """The maximum cost that the caller allows."""
     go_on: GoOn | None = None
-    """Called after each page of a walk; False ends it there."""
+    """Called after each page of a walk. Returning False ends the walk."""
     on_leg: OnLeg | None = None
-    """Called as each leg of a composite settles."""
+    """Called when a leg of a composite settles."""
 
 
 @dataclass(slots=True)
 class CallResult:
-    """The encoded fragment of the envelope that a call gave, what it cost, and where its time went."""
+    """The encoded envelope fragment of a call, its cost and its timing."""
 
     fragment: bytes
     credits_used: int
@@ -63,18 +65,18 @@ class CallResult:
     charge_s: float = 0.0
     """Seconds until its charge was committed."""
     close_s: float = 0.0
-    """Seconds until its charge was closed, where that was waited for."""
+    """Seconds until its charge was settled, if the call waited for it."""
     cached: bool = False
     replayed: StoredReply | None = None
-    """An earlier request's reply under the same idempotency key; then the fragment is its own."""
+    """The earlier reply of the same idempotency key, if this is a replay. The fragment is from that reply."""
     stored: bytes | None = None
-    """The fragment of a fresh answer as the cache gives it; None: the fragment is such a one."""
+    """The cached form of a fresh response's fragment; None if the fragment is already that form."""
     whole: bool = True
-    """False: a walk that its own circumstances cut short; followers with the same request want more."""
+    """False for a walk that was cut short for its own reasons, so followers of the same request need their own."""
 
 
 class CallFailed(Exception):
-    """A call failed after its charge; the cause is in `__cause__`, the money as it stands in the fields."""
+    """A call failed after its charge. `__cause__` has the reason, the fields have the resulting cost and balance."""
 
     def __init__(self, credits_used: int, balance: int | None, upstream_s: float) -> None:
         super().__init__("the billed call failed")
@@ -84,7 +86,7 @@ class CallFailed(Exception):
 
 
 def binding(request: CallRequest) -> bytes:
-    """The endpoint and its canonical parameters: a cursor belongs to them, and the cache's key begins with them."""
+    """Return the endpoint and its canonical parameters. Cursors are bound to them, and cache keys start with them."""
     return _binding(request.listing, request.values)
 
 
@@ -96,18 +98,18 @@ def _binding(listing: Listing, values: Mapping[str, Value]) -> bytes:
 
 
 def cache_key(listing: Listing, values: Mapping[str, Value]) -> bytes:
-    """The cache's key of an answer: the binding, and the cursor if there is one."""
+    """Return the cache key of a response: the binding, and the cursor if there is one."""
     cursor, bound = values.get("cursor"), _binding(listing, values)
     return bound if cursor is None else b"%b#%b" % (bound, str(cursor).encode())
 
 
 def page_key(key: bytes) -> bytes:
-    """The cache's key of one page of a list that is walked for direct calls."""
+    """Return the cache key of one page of a list that direct calls walk."""
     return b"page " + key
 
 
 def claim_of(request: CallRequest, key: str) -> Claim:
-    """The claim of an idempotency key: the account's, for this endpoint with these parameters and no body."""
+    """Return the claim of an idempotency key, bound to the account, the endpoint and its parameters, without a body."""
     values, bound = request.values, request.cache_key
     if not _HOW_CALLED.isdisjoint(values):
         how = {name: values[name] for name in _HOW_CALLED & values.keys()}
@@ -118,6 +120,6 @@ def claim_of(request: CallRequest, key: str) -> Claim:
 
 @lru_cache(FINGERPRINTS_MAX)
 def _fingerprinted(path: str, key: bytes) -> tuple[str, str]:
-    """The place and the fingerprint of a request, which come again with every replay and every cache hit."""
+    """Return the place and the fingerprint of a request. Cached, because replays and cache hits repeat them."""
     place = f"GET {path}"
     return place, fingerprint(place.encode(), key, b"")

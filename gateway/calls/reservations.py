@@ -1,6 +1,6 @@
-"""The first and the last step of a request's money: credits are reserved, a charge is closed (decisions 6 and 7).
+"""The first and last step of billing a request: reserve credits, and settle the charge (decisions 6 and 7).
 
-Under an idempotency key each of them is one transaction with the key's claim.
+With an idempotency key, each step shares a transaction with the key's claim.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SETTLE_S: Final = 5.0
 
 
 class Reservations:
-    """Reserves the credits of requests and closes their charges."""
+    """Reserves credits for requests and settles their charges."""
 
     def __init__(self, charges: Charges, claims: Claims, base_url: str) -> None:
         self._charges = charges
@@ -33,7 +33,7 @@ class Reservations:
         self._base_url = base_url
 
     def reserve(self, charge: ChargeRequest, claim: Claim | None) -> Awaitable[Charge | StoredReply]:
-        """Take a charge; under an idempotency key claim it too, or get the reply to replay.
+        """Take a charge. With an idempotency key, also claim the key, or return the reply to replay.
 
         Raises:
             ClaimRefused, InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was charged.
@@ -46,7 +46,7 @@ class Reservations:
         return begun
 
     def refusal_to_store(self, claim: Claim | None, exc: Exception) -> StoredReply | None:
-        """The reply that a failure leaves under its key; one that is worth a retry leaves none."""
+        """Return the reply to store for a failure under its key; None if the failure is retryable."""
         refused = refusal_of(exc)
         if claim is None or refused.code.retryable:
             return None
@@ -56,10 +56,11 @@ class Reservations:
     async def close(
         self, claim: Claim | None, charge: Charge, used: int, reply: StoredReply | None = None
     ) -> tuple[int, int | None]:
-        """Settle what was used and refund the rest, in a shield: what it cost, and the balance after it.
+        """Settle the used credits and refund the rest, shielded from cancellation. Return the cost and the new balance.
 
-        When the store does not confirm it in time, the charge stands until recovery. One whose row is gone from the
-        store cost nothing.
+        If the store does not confirm in time, the charge stays until recovery. A charge whose row is missing in the
+        store
+        cost nothing.
         """
         with trio.move_on_after(SETTLE_S, shield=True):
             try:
@@ -77,7 +78,7 @@ class Reservations:
 
 
 def charge_request(request: CallRequest, quoted: Quote) -> ChargeRequest:
-    """The charge to take before the call; where the price is fixed there is no least one."""
+    """Return the charge to take before the call. With a fixed price, there is no minimum."""
     key, listing = request.key, request.listing
     least, most = quoted
     return ChargeRequest(

@@ -1,4 +1,4 @@
-"""From what a read returned to the `data` and `pagination` of the envelope (spec 2.1, 2.2, 4.3; decisions 3, 14)."""
+"""Convert the result of a read to `data` and `pagination` of the envelope (spec 2.1, 2.2, 4.3; decisions 3, 14)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Seal = Callable[[State], str]
 
 @dataclass(slots=True)
 class Shaped:
-    """`data`, `pagination` (lists only), whether it is whole enough to be cached, and the share of legs that came."""
+    """`data`, `pagination` (lists only), whether it is complete enough to cache, and the share of successful legs."""
 
     data: Record
     pagination: Record | None
@@ -29,25 +29,25 @@ class Shaped:
 
 
 class Terms(NamedTuple):
-    """How the answers of a kind of call end and are billed."""
+    """How the responses of a kind of call end and are billed."""
 
     way_on: str
-    """Completes the warning of a walk that fell short."""
+    """Text appended to the warning of a walk that returned too few rows."""
     used_by_legs: Callable[[int, float], int]
-    """The refund rule for an answer without some of its legs."""
+    """The refund rule for a response with missing legs."""
 
 
-REQUEST = Terms("; next_cursor goes on", used_by_composite)
+REQUEST = Terms("; continue with next_cursor", used_by_composite)
 RUN = Terms("", used_by_run)
 
 
 def shape_call(
     listing: Listing, fetched: Fetched, credits_held: int, cost_credits: int, *, seal: Seal, terms: Terms
 ) -> tuple[Shaped, int]:
-    """The shaped answer, and how much it used of the credits held, which its legs share.
+    """Return the shaped response and the credits used, which are divided among its legs.
 
     Raises:
-        NotFound: a single record came without anything to know it by.
+        NotFound: a single record has no identifying data.
     """
     shaped = shape(listing.endpoint.archetype, explained(fetched, terms.way_on), seal)
     used = used_by_pages(credits_held, cost_credits, fetched.pages_used)
@@ -63,10 +63,10 @@ def shape_call(
 
 
 def shape(archetype: Archetype, result: Page | Single, seal: Seal) -> Shaped:
-    """The envelope's parts; `seal` makes a cursor token of a page's next state.
+    """Return the parts of the envelope. `seal` creates a cursor from a page's next state.
 
     Raises:
-        NotFound: a single record came without anything to know it by.
+        NotFound: a single record has no identifying data.
     """
     warnings = list(result.warnings)
     if isinstance(result, Page):
@@ -77,7 +77,7 @@ def shape(archetype: Archetype, result: Page | Single, seal: Seal) -> Shaped:
             data[archetype.cursor_at] = None if result.next is None else seal(result.next)
     if warnings:
         data["_warnings"] = list(dict.fromkeys(warnings))
-    # a reader's own warnings tell of incomplete upstream data; such answers are never cached (decisions 8)
+    # a reader's warnings mean incomplete upstream data; such responses are never cached (decisions 8)
     if not result.legs:
         return Shaped(data, pagination, not result.warnings, 1.0)
     told = _of_legs(result.legs)
@@ -86,7 +86,7 @@ def shape(archetype: Archetype, result: Page | Single, seal: Seal) -> Shaped:
 
 
 def _of_legs(legs: Sequence[Leg]) -> Record:
-    """The legs of an answer and how many of them answered: that there is no such thing is an answer too."""
+    """Return the legs of a response and their coverage. A "not found" also counts as a response."""
     records = [leg_record(leg) for leg in legs]
     due = [one["status"] for one in records if one["status"] != "unsupported"]
     answered = sum(1 for status in due if status in ("ok", "not_found"))
@@ -95,7 +95,7 @@ def _of_legs(legs: Sequence[Leg]) -> Record:
 
 
 def explained(fetched: Fetched, way_on: str = "") -> Page | Single:
-    """The result of a read, with a walk's shortfall among its warnings; `way_on` says how to get the rest."""
+    """Return the result of a read, with a warning if a walk has too few rows. `way_on` says how to get the rest."""
     result = fetched.result
     return replace(result, warnings=(*result.warnings, fetched.shortfall + way_on)) if fetched.shortfall else result
 
@@ -110,7 +110,7 @@ def _rows(archetype: Archetype, page: Page, warnings: list[str]) -> Record:
 def _single(archetype: Archetype, result: Single, warnings: list[str]) -> Record:
     record = result.record
     if archetype.is_empty(record):
-        raise NotFound("The upstream answered without usable data.")
+        raise NotFound("The upstream returned no usable data.")
     return archetype.wrap(record, warnings)
 
 
@@ -120,9 +120,9 @@ def _pagination(page: Page, seal: Seal) -> dict[str, Any]:
 
 
 def leg_record(leg: Leg) -> Record:
-    """One of an answer's parts as the answer tells it: which source gave it, and how far down the ladder that was.
+    """Describe one leg of a response: which source returned it, and its position in the ladder.
 
-    `share_out` adds its cost, once that of the whole call is clear.
+    `share_out` adds its cost when the cost of the whole call is known.
     """
     answer = leg.answer
     failure = answer.failure if isinstance(answer, Missing) else None
@@ -150,8 +150,9 @@ def _status_of(answer: Answer | Fetched | Missing) -> str:
 
 
 def share_out(legs: Sequence[Record], credits_used: int) -> None:
-    """Tell each leg that was called and came its share of what the call cost: equal ones, the remainder with the
-    earlier legs.
+    """Set the share of the call's cost for each leg that was called successfully.
+
+    The shares are equal; the earlier legs get the remainder.
     """
     came = billed(legs)
     for place, leg in enumerate(came):
@@ -159,10 +160,10 @@ def share_out(legs: Sequence[Record], credits_used: int) -> None:
 
 
 def billed(legs: Sequence[Record]) -> list[Record]:
-    """The legs that cost something: they came, and not from the cache."""
+    """Return the billed legs: successful ones that did not come from the cache."""
     return [leg for leg in legs if leg["status"] in ("ok", "partial") and leg["source"] != CACHE]
 
 
 def error_of(failure: Exception | None) -> str:
-    """The code that a part's failure would have as an answer of its own."""
+    """Return the error code that a part's failure would have as a separate call."""
     return "UPSTREAM_ERROR" if failure is None else refusal_of(failure).code.name

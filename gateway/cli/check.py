@@ -1,4 +1,4 @@
-"""`sluice check`: everything that is wrong or doubtful with a config before a node starts with it."""
+"""`sluice check`: report everything that is wrong or doubtful in a config before a node starts with it."""
 
 from __future__ import annotations
 
@@ -45,37 +45,37 @@ def check(config_path: str | None, connect: bool) -> None:
     of_browser = _doubts_of_browser(config.web.browser_url)
     doubts = [*exposures_of(config.store.url), *([doubt] if doubt else []), *of_tls, *of_settings, *of_browser]
     complain(*(f"warning: {each}" for each in doubts))
-    say("the config is good")
+    say("the config is valid")
     if connect:
         _connect(config)
 
 
 def _doubts_of_browser(url: str) -> Iterator[str]:
-    """Warn of a browser of this machine that has no memory limit: a page's script may take all there is."""
+    """Warn about a local browser without a memory limit, because a page's script could use all memory."""
     parts = urlsplit(url)
     if parts.hostname not in ("localhost", "127.0.0.1", "::1"):
         return
     from upstreams.web.browser.processes import listening_process, memory_limit_bytes
 
     pid = listening_process(parts.port or 80)
-    with suppress(OSError):  # this machine has no cgroups
+    with suppress(OSError):  # no cgroups on this machine
         if pid is not None and memory_limit_bytes(pid) is None:
-            yield f"web.browser_url: the browser (process {pid}) has no memory limit; run it with one, as by MemoryMax="
+            yield f"web.browser_url: the browser (process {pid}) has no memory limit; set one, such as MemoryMax="
 
 
 def _connect(config: Config) -> None:
-    """Reach all that a node would; a line of each. Raises Refusal with a line of each that cannot be reached."""
-    logging.disable(logging.WARNING)  # a link that is down is told of below
+    """Connect to everything a node uses, and print the result. Raises Refusal with a line for each failure."""
+    logging.disable(logging.WARNING)  # failures are reported below
     found = run(partial(_reach_all, config))
     for name, fault in found.items():
         if fault is None:
-            say(f"{name}: reached")
+            say(f"{name}: reachable")
     if faults := [f"{name}: {fault}" for name, fault in found.items() if fault is not None]:
         raise Refusal(*faults)
 
 
 async def _reach_all(config: Config) -> dict[str, str | None]:
-    """The reason why each cannot be reached, if any, by its name; all are tried together."""
+    """Return, by name, why each target is unreachable, or None. All targets are tried concurrently."""
     import trio
 
     found: dict[str, str | None] = {}
@@ -89,7 +89,7 @@ async def _reach_all(config: Config) -> dict[str, str | None]:
             found[name] = f"no answer within {_WITHIN_S:g} s"
         except (*_UNREACHED, trio.BrokenResourceError) as exc:
             found[name] = reason_of(exc)
-        except BaseExceptionGroup as group:  # nurseries of what was tried wrap it
+        except BaseExceptionGroup as group:  # the nurseries of the attempts wrap errors
             unreached, other = group.split(_UNREACHED)
             if unreached is None or other is not None:
                 raise
@@ -124,7 +124,7 @@ async def _reach_browser(url: str) -> None:
 
 
 async def _reach_host(url: str) -> None:
-    """Connect to a host, and have its certificate checked where it is one of https."""
+    """Connect to a host; with https, also verify its certificate."""
     import ssl
 
     import certifi
@@ -143,7 +143,7 @@ async def _reach_host(url: str) -> None:
 
 
 def _hosts(config: Config) -> Iterator[tuple[str, str]]:
-    """Each enabled platform and the address of each of its hosts; behind an egress there is only that."""
+    """Yield each enabled platform with the URL of each host, or only the egress if one is set."""
     from upstreams.platforms import load_platforms
 
     if config.upstreams.egress:

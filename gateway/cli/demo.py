@@ -1,4 +1,4 @@
-"""`sluice demo`: the main job on a fresh machine, without internet and without leaving anything behind."""
+"""`sluice demo`: try Sluice on a fresh machine, without internet access and without leaving files behind."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _TRIES = (
     "--port",
     type=port_type,
     default=None,
-    help="0 picks a free one; 8080 if free when absent.",
+    help="Port to listen on; 0 picks a free one (default 8080 if free).",
 )
 @click.option(
-    "--drift/--no-drift", default=True, help="Whether the sandbox's numbers move with time.", show_default=True
+    "--drift/--no-drift", default=True, help="Whether the sandbox's numbers change over time.", show_default=True
 )
 def demo(port: int | None, drift: bool) -> None:
-    """Try Sluice. Starts a node and the upstream sandbox, and prints a key and three calls to copy."""
+    """Try Sluice. Start a node and the upstream sandbox, and print a key and three calls to copy."""
     with TemporaryDirectory(prefix="sluice-demo-") as folder:
         config = _demo_config(Path(folder), _port_of(port))
         secrets = read_secrets(config)
 
         async def main(log: Log) -> None:
-            # SIGHUP too: a terminal that is closed must not leave the folder behind.
+            # SIGHUP too, so that closing the terminal does not leave the folder behind.
             with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
                 async with open_sandbox(Behaviour(drifts=drift)) as egress:
                     start = Start(config, lambda: config, secrets, {}, log).over_sandbox(egress)
@@ -59,12 +59,12 @@ def demo(port: int | None, drift: bool) -> None:
                                 break
                             saying.cancel_scope.cancel()
 
-        with open_log("error", access=False) as log:  # that webhooks may go to this machine is meant
+        with open_log("error", access=False) as log:  # no warning: local webhook targets are intended
             run(partial(main, log))
 
 
 def _demo_config(folder: Path, port: int) -> Config:
-    """The defaults, with the store in `folder`, and with webhooks that may go to this machine."""
+    """Return the default config, with the store in `folder` and with local webhook targets allowed."""
     file = folder / "config.toml"
     file.write_text(
         f'[server]\nport = {port}\ndrain_s = 1\n[admin]\nport = 0\n[store]\nurl = "sqlite:///{folder}/demo.db"\n'
@@ -74,10 +74,10 @@ def _demo_config(folder: Path, port: int) -> Config:
 
 
 def _port_of(port: int | None) -> int:
-    """The port to take; without one the usual, or 0 where somebody listens on that.
+    """Return the port to use. The default is 8080, or 0 if 8080 is in use.
 
     Raises:
-        Refusal: exit 1, the port cannot be had.
+        Refusal: exit 1; the port is not available.
     """
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -86,7 +86,7 @@ def _port_of(port: int | None) -> int:
         except OSError as exc:
             if port is None:
                 return 0
-            raise Refusal(f"cannot listen on {_HOST}:{port}: {exc.strerror}; name another --port") from exc
+            raise Refusal(f"cannot listen on {_HOST}:{port}: {exc.strerror}; choose another --port") from exc
     return _USUAL_PORT if port is None else port
 
 
@@ -96,5 +96,5 @@ def _welcome(url: str, key: str) -> str:
         f"Sluice is running at {url}\n\n"
         f"In another terminal, with {_CREDITS} credits on this key:\n\n"
         f"  export URL={url}\n  export KEY={key}\n\n{calls}\n\n"
-        "The built-in sandbox answers: real HTTP, invented data. Ctrl-C ends it, and nothing stays behind."
+        "The built-in sandbox responds with invented data over real HTTP. Press Ctrl-C to stop; it leaves no files."
     )

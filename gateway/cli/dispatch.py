@@ -1,7 +1,7 @@
-"""Doing an operation where the store is: in the running node, through its admin address, or on the store itself.
+"""Run an operation where the store is: in the running node, through its admin address, or in this process.
 
-The node has to prove first that it is this store's (`gateway.admin.proof`); what else listens there is told nothing.
-A change has an id, under which it is done once: when its answer is lost, it is sent again.
+The node must first prove that it belongs to this store (`gateway.admin.proof`); any other listener receives nothing. A
+change has an id and is applied once per id, so it can be sent again if its response is lost.
 """
 
 from __future__ import annotations
@@ -36,75 +36,77 @@ from storage.errors import CommitUnknown, StorageError, StoreInUse
 from storage.opening import is_shared, read_owner_note
 
 _TRIES_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0, 2.0, 2.0)
-"""Pauses while another process holds the store and has not said its admin address yet, or answers there no more."""
+"""Pauses while another process holds the store without a published or responding admin address."""
 _REPEATS_S = (0.5, 2.0)
-"""Pauses before what may have happened is sent again."""
+"""Pauses before resending an operation that may have been applied."""
 _ANSWER_S = 30.0
 _CONNECT_S = 2.0
 _PAGE = 1_000
 
 DoHere = Callable[[Config, Secrets, str, Mapping[str, Any]], Awaitable[Any]]
-"""Does an operation in this process, which has the store to itself or is one of its nodes."""
+"""Runs an operation in this process, which owns the store or shares it as another node."""
 
 
 class _NotSent(Refusal):
-    """This time nothing was done, and another time it may be."""
+    """Nothing was done. A retry may succeed."""
 
 
 class _Unsettled(Exception):
-    """It was begun, and whether it happened is not known; the text says why."""
+    """The operation was started, but its outcome is unknown. The text says why."""
 
 
 def operate(config_path: str | None, operation: str, /, *, do_here: DoHere | None = None, **arguments: Any) -> Any:
-    """Do one operation: in the node that has the store, or here while none has, by `do_here`.
+    """Run one operation: in the node that owns the store or, if none runs, in this process with `do_here`.
 
-    It must be one that is harmless to repeat.
+    The operation must be safe to repeat.
 
     Raises:
-        Refusal: it cannot be done.
+        Refusal: the operation failed.
     """
     sender = _sender(config_path, do_here)
-    return _repeat(sender, operation, arguments, hint="; it is harmless to repeat")
+    return _repeat(sender, operation, arguments, hint="; it is safe to repeat")
 
 
 def operate_watched(
     config_path: str | None, operation: str, progress: str, say_rows: Callable[[int], None], /, **arguments: Any
 ) -> Any:
-    """As `operate`, for as long as it goes on: the operation `progress` tells of that, and `say_rows` is told.
+    """Like `operate`, for as long as the operation makes progress.
+
+    The operation `progress` reports the number of rows so far, which is passed to `say_rows`.
 
     Raises:
-        Refusal: it cannot be done, or does not go on.
+        Refusal: the operation failed, or makes no progress.
     """
     proof = {"proof": f"proof_{secrets.token_hex(16)}"}
     sender = replace(_sender(config_path), watch=_Watch(progress, proof, say_rows))
-    return _repeat(sender, operation, {**arguments, **proof}, hint="; it is harmless to repeat")
+    return _repeat(sender, operation, {**arguments, **proof}, hint="; it is safe to repeat")
 
 
 def change(config_path: str | None, operation: str, operation_id: str | None, /, **arguments: Any) -> Any:
-    """Do one change, once under its id, which is made when there is none.
+    """Apply one change, once per id. The id is generated if absent.
 
     Raises:
-        Refusal: it cannot be done, or it may have happened; then the text says how to repeat it.
+        Refusal: the change failed, or may have been applied; then the text says how to repeat it safely.
     """
     chosen = operation_id or f"op_{secrets.token_hex(16)}"
-    hint = f"; it may have happened: repeat it with --operation-id {chosen}, and it happens once"
+    hint = f"; it may have been applied; repeat it with --operation-id {chosen} to apply it once"
     return _repeat(_sender(config_path), operation, {**arguments, "operation_id": chosen}, hint=hint)
 
 
 def operate_on_node(config_path: str | None, operation: str, /, **arguments: Any) -> Any:
-    """Do an operation that only a running node can do, and that is harmless to repeat.
+    """Run an operation that needs a running node and is safe to repeat.
 
     Raises:
-        Refusal: no node runs, or it refuses.
+        Refusal: no node is running, or it rejects the operation.
     """
     return operate(config_path, operation, do_here=_refuse_here, **arguments)
 
 
 def pages(config_path: str | None, operation: str, /, **arguments: Any) -> Iterator[list[dict[str, Any]]]:
-    """Every entry of a list, page by page.
+    """Yield all entries of a list, page by page.
 
     Raises:
-        Refusal: it cannot be read.
+        Refusal: the list cannot be read.
     """
     after = None
     while True:
@@ -116,7 +118,7 @@ def pages(config_path: str | None, operation: str, /, **arguments: Any) -> Itera
 
 
 def _repeat(sender: _Sender, operation: str, arguments: Mapping[str, Any], *, hint: str) -> Any:
-    """Send it again while it may have happened; `hint` is said when that stays unknown."""
+    """Resend an operation while its outcome is unknown. If it stays unknown, the error ends with `hint`."""
     sent = {key: value for key, value in arguments.items() if value is not None}
     why: Exception | None = None
     for pause_s in (*_REPEATS_S, None):
@@ -125,7 +127,7 @@ def _repeat(sender: _Sender, operation: str, arguments: Mapping[str, Any], *, hi
         except _Unsettled as exc:
             why = exc
         except _NotSent as exc:
-            if why is None:  # nothing had begun before either
+            if why is None:  # no earlier attempt was started either
                 raise
             why = exc
         if pause_s is not None:
@@ -135,7 +137,7 @@ def _repeat(sender: _Sender, operation: str, arguments: Mapping[str, Any], *, hi
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """The operation that tells how far another has come, its arguments, and who is told."""
+    """The operation that reports progress, its arguments, and the callback for it."""
 
     operation: str
     arguments: Mapping[str, Any]
@@ -144,19 +146,19 @@ class _Watch:
 
 @dataclass(frozen=True, slots=True)
 class _Sender:
-    """Where operations are done, on one config."""
+    """Runs operations for one config."""
 
     config: Config
     secrets: Secrets
     do_here: DoHere
     watch: _Watch | None = None
-    """Without one, the answer has to come in time."""
+    """Without one, the response must arrive within a fixed time."""
 
     def send(self, operation: str, arguments: Mapping[str, Any]) -> Any:
-        """Do it once; while somebody has the store whom one cannot ask, wait a while.
+        """Run an operation once. Wait if another process owns the store and cannot be reached.
 
         Raises:
-            Refusal, _NotSent, _Unsettled: it was not done, could not be begun, or may have been done.
+            Refusal, _NotSent, _Unsettled: it failed, was not started, or may have been applied.
         """
         question = AdminQuestion("POST", f"/admin/{operation}", _encoded(arguments))
         for pause_s in (*_TRIES_S, None):
@@ -166,7 +168,7 @@ class _Sender:
                 return run(partial(self.do_here, self.config, self.secrets, operation, arguments))
             except AdminUnreached as exc:
                 if pause_s is None:
-                    raise _NotSent(f"the running node does not answer at {admin_url}: {exc}") from exc
+                    raise _NotSent(f"the running node does not respond at {admin_url}: {exc}") from exc
             except Refusal as exc:
                 if isinstance(exc.__cause__, CommitUnknown):
                     raise _Unsettled(str(exc)) from exc
@@ -184,9 +186,11 @@ def _sender(config_path: str | None, do_here: DoHere | None = None) -> _Sender:
 
 
 def _node_of(config: Config) -> str | None:
-    """The admin address of the node that has the store, empty while it has not said it; None while none runs.
+    """Return the admin URL of the node that owns the store; empty if not published yet; None if no node runs.
 
-    A database is nobody's own, so there it is whoever answers at the config's admin address: this machine's node.
+    No process owns a shared database, so there it is the config's admin address if it accepts connections: this
+    machine's
+    node.
     """
     if not is_shared(config.store.url):
         note = read_owner_note(config.store.url)
@@ -220,15 +224,15 @@ async def _do_here(config: Config, secrets: Secrets, name: str, arguments: Mappi
 
 async def _refuse_here(_config: Config, _secrets: Secrets, _name: str, _arguments: Mapping[str, Any]) -> Any:
     await trio.lowlevel.checkpoint()
-    raise Refusal("no node runs on this store")
+    raise Refusal("no node is running on this store")
 
 
 def _encoded(arguments: Mapping[str, Any]) -> bytes:
-    """The arguments as a node takes them; what cannot be sent to a node is refused without one just the same."""
+    """Encode the arguments for a node. Arguments that cannot be encoded are rejected even without a node."""
     try:
         return orjson.dumps(arguments)
     except orjson.JSONEncodeError as exc:
-        raise Refusal(f"an argument cannot be used: {exc}", exit_code=2) from exc
+        raise Refusal(f"invalid argument: {exc}", exit_code=2) from exc
 
 
 async def _ask_node(admin_url: str, token: str, question: AdminQuestion, watch: _Watch | None) -> AdminAnswer:
@@ -240,26 +244,26 @@ async def _ask_node(admin_url: str, token: str, question: AdminQuestion, watch: 
         progress = AdminQuestion("POST", f"/admin/{watch.operation}", _encoded(watch.arguments))
         return await ask_watched(ask, question, progress, say_rows=watch.say_rows, patience_s=_ANSWER_S)
     except AdminSlow as exc:
-        raise _NotSent(f"the running node does not answer at {admin_url}: {exc}") from exc
+        raise _NotSent(f"the running node does not respond at {admin_url}: {exc}") from exc
     except AdminUnproved as exc:
         place = admin_url.removeprefix("http://")
-        raise _NotSent(f"what listens on {place} is not this node: {exc}; it was told nothing") from exc
+        raise _NotSent(f"the listener on {place} is not this node: {exc}; nothing was sent to it") from exc
     except AdminSilent as exc:
-        raise _Unsettled(f"the running node does not answer at {admin_url}: {exc}") from exc
+        raise _Unsettled(f"the running node does not respond at {admin_url}: {exc}") from exc
     except trio.TooSlowError as exc:
-        raise _Unsettled(f"the running node does not answer at {admin_url} within {_ANSWER_S:g} s") from exc
+        raise _Unsettled(f"the running node did not respond at {admin_url} within {_ANSWER_S:g} s") from exc
 
 
 def _result(answer: AdminAnswer) -> Any:
-    """The result of an operation, from a node's answer.
+    """Return the result of an operation from a node's response.
 
     Raises:
-        Refusal, _Unsettled: it refuses; it may have been done.
+        Refusal, _Unsettled: the node rejected it; it may have been applied.
     """
     try:
         found = orjson.loads(answer.body)
     except orjson.JSONDecodeError as exc:
-        raise _Unsettled("the running node's answer cannot be read") from exc
+        raise _Unsettled("the running node's response is not valid JSON") from exc
     if answer.status == 200:
         return found
     error = found.get("error") if isinstance(found, dict) else None

@@ -1,4 +1,4 @@
-"""Ends a command that would go on for ever: Ctrl-C, SIGTERM, or nobody reading its stdout any more."""
+"""End commands that run forever: on Ctrl-C, on SIGTERM, or when the reader of stdout is gone."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from types import FrameType
 
 
 class CommandEnded(Exception):
-    """The command is to end, and nothing is half done."""
+    """The command must end now. No operation is half done."""
 
 
 class Endings:
-    """Hears of the end. It comes while the command waits; a second signal ends even what is done between waits."""
+    """Watch for the end of a command. It takes effect while the command waits; a second signal, anywhere."""
 
     def __init__(self, stdout_fd: int) -> None:
         self._stdout_fd = stdout_fd
@@ -24,7 +24,7 @@ class Endings:
 
     @contextmanager
     def observed(self) -> Iterator[None]:
-        """Hear signals inside of the block; what is ignored, as under nohup, stays ignored."""
+        """Handle signals within the block. Signals that are ignored, as under nohup, stay ignored."""
         numbers = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
         before = {number: signal.signal(number, self._observe) for number in numbers}
         try:
@@ -40,7 +40,7 @@ class Endings:
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """A block in which nothing is half done. Raises Ended, at once or as soon as the end comes."""
+        """Mark a block that may be interrupted. Raises CommandEnded immediately or when the end is requested."""
         self._is_waiting = True
         try:
             if self._is_asked:
@@ -50,13 +50,13 @@ class Endings:
             self._is_waiting = False
 
     def wait(self, seconds: float, until_readable: socket.socket | None = None) -> bool:
-        """Wait for so long, or until a socket can be read; whether it can.
+        """Wait for some seconds or until a socket is readable. Return whether it is.
 
         Raises:
-            Ended: nobody reads stdout any more.
+            CommandEnded: the reader of stdout is gone.
         """
         poller = select.poll()
-        poller.register(self._stdout_fd, 0)  # errors, such as a pipe without a reader, are told unasked
+        poller.register(self._stdout_fd, 0)  # errors, such as a pipe without a reader, are always reported
         if until_readable is not None:
             poller.register(until_readable, select.POLLIN)
         found = [fd for fd, _ in poller.poll(seconds * 1000)]

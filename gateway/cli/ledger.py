@@ -1,4 +1,4 @@
-"""The ledger: proved, archived, and read back."""
+"""`sluice ledger`: verify, archive and export the ledger."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _EPOCH = date(1970, 1, 1)
 
 @click.group()
 def ledger() -> None:
-    """Prove the ledger, archive its old days, and read it back."""
+    """Verify, archive and export the ledger."""
 
 
 @ledger.command("verify")
 @config_option
-@click.option("--archives", is_flag=True, help="Prove the archive too: every file, and what stayed behind for it.")
+@click.option("--archives", is_flag=True, help="Also verify the archive: every file, and the balances kept for it.")
 @json_option
 def ledger_verify(config_path: str | None, archives: bool, as_json: bool) -> None:
-    """Prove the ledger's invariants. Exit 1 with every violation."""
+    """Verify the ledger's invariants. Exit 1 and print every violation."""
     result = operate_watched(config_path, "ledger.verify", "ledger.progress", _say_proved)
     if archives:
         result["violations"] += _archive_violations(config_path)
@@ -34,14 +34,14 @@ def ledger_verify(config_path: str | None, archives: bool, as_json: bool) -> Non
     if not result["ok"]:
         raise Refusal(*(f"{v['rule']}: {v['subject']}: {v['detail']}" for v in result["violations"]))
     if not as_json:
-        say("the ledger and its archive hold" if archives else "the ledger holds")
+        say("the ledger and its archive are consistent" if archives else "the ledger is consistent")
 
 
 @ledger.command("archive")
 @config_option
 @json_option
 def ledger_archive(config_path: str | None, as_json: bool) -> None:
-    """Archive the days that are old enough, which a node does by itself every hour."""
+    """Archive the days that are old enough. A node does this automatically every hour."""
     files = rows = 0
     is_done = False
     while not is_done:
@@ -54,15 +54,15 @@ def _day(_context: click.Context, _option: click.Parameter, text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as exc:
-        raise click.BadParameter(f"{text} is no day, such as 2026-01-31") from exc
+        raise click.BadParameter(f"{text} is not a day such as 2026-01-31") from exc
 
 
 @ledger.command("export")
 @config_option
-@click.option("--from", "first", callback=_day, required=True, help="The first day (UTC), such as 2026-01-31.")
-@click.option("--to", "last", callback=_day, required=True, help="The last day.")
+@click.option("--from", "first", callback=_day, required=True, help="First day (UTC), such as 2026-01-31.")
+@click.option("--to", "last", callback=_day, required=True, help="Last day (UTC), inclusive.")
 def ledger_export(config_path: str | None, first: date, last: date) -> None:
-    """Print the journal's rows of some days, archived or not, as JSON lines."""
+    """Print the journal's rows of a range of days as JSON lines, including archived ones."""
     if last < first:
         raise click.BadParameter("must not be before --from", param_hint="--to")
     days: Any = {"first_day": _day_number(first), "last_day": _day_number(last)}
@@ -75,7 +75,7 @@ def ledger_export(config_path: str | None, first: date, last: date) -> None:
 
 
 def _say_proved(rows: int) -> None:
-    click.echo(f"{rows:,} rows proved", err=True)
+    click.echo(f"{rows:,} rows verified", err=True)
 
 
 def _archive_violations(config_path: str | None) -> list[Any]:

@@ -1,4 +1,4 @@
-"""`sluice monitor`: run a slot of a monitor now, in the node that runs on the store, or here while none does."""
+"""`sluice monitor`: run a slot of a Monitor now, in the running node or, if none runs, in this process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gateway.observability.logs import Log
 
 _TURNS = 6
-"""Times that a node is asked, each of which waits for the run's end for a while."""
+"""Number of requests to the node. Each waits some time for the run to end."""
 
 
 @click.group()
@@ -33,10 +33,10 @@ def monitor() -> None:
 @monitor.command("run")
 @config_option
 @click.argument("monitor_id")
-@click.option("--slot", callback=instant, help="ISO 8601, to the second; this second when absent.")
+@click.option("--slot", callback=instant, help="ISO 8601, to the second (default now).")
 def monitor_run(config_path: str | None, monitor_id: str, slot: str | None) -> None:
-    """Run one slot now. It is charged and reported as any other, and never run twice. Prints the run as JSON."""
-    slot = slot or iso(floor(time.time()))  # chosen here, so that a repeat runs no other one
+    """Run one slot now, and print the run as JSON. It is charged and reported like any other, and never run twice."""
+    slot = slot or iso(floor(time.time()))  # chosen here, so that a retry uses the same slot
     was_begun = False
     for _ in range(_TURNS):
         record = operate(config_path, "monitor.run", do_here=_run_here, monitor=monitor_id, slot=slot)
@@ -45,7 +45,7 @@ def monitor_run(config_path: str | None, monitor_id: str, slot: str | None) -> N
             break
         slot = record["scheduled_for"]
     if not was_begun:
-        complain(f"the slot {record['scheduled_for']} had been run before: nothing was run now, this is its record")
+        complain(f"the slot {record['scheduled_for']} was already run; nothing was run now, this is its record")
     show(record, as_json=True)
 
 
@@ -57,7 +57,7 @@ async def _run_here(config: Config, secrets: Secrets, name: str, arguments: Mapp
 
 
 def _setting(config: Config, secrets: Secrets, log: Log) -> NodeSetting:
-    """A node without its addresses, and without the clock: nothing else that may be due is run."""
+    """Return the setting of a node without listeners and without a scheduler, so that it runs nothing else."""
     from gateway.node.node import NodeSetting
     from upstreams.composites import load_all
 

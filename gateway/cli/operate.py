@@ -1,4 +1,4 @@
-"""Accounts, credits, keys and the ledger: through the running node's admin address, or on the store itself."""
+"""Commands for accounts, credits and keys: through the running node's admin address, or on the store itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OPERATION_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
 
 def _operation_id(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
     if text is not None and _OPERATION_ID.fullmatch(text) is None:
-        raise click.BadParameter("must be 8 to 64 of A-Z, a-z, 0-9, _ and -")
+        raise click.BadParameter("must be 8 to 64 characters of A-Z, a-z, 0-9, _ and -")
     return text
 
 
@@ -37,27 +37,25 @@ operation_id_option = click.option(
     "--operation-id",
     callback=_operation_id,
     metavar="ID",
-    help="Under which it happens once however often it is repeated, for 30 days; made when absent.",
+    help="Repeats with the same id within 30 days have no effect (default a new id).",
 )
 
 
 @click.group()
 def account() -> None:
-    """Make, list and change accounts."""
+    """Create, list and change accounts."""
 
 
 @account.command("create")
 @config_option
-@click.option("--name", required=True, help="What you call it.")
-@click.option("--credits", "credits_", type=_FROM_NONE, help="Its first credits; the welcome 100 when absent.")
+@click.option("--name", required=True, help="Name of the account.")
+@click.option("--credits", "credits_", type=_FROM_NONE, help="Initial credits (default 100, the welcome credits).")
 @click.option("--plan", type=click.Choice(_PLANS), default="free")
-@click.option(
-    "--unlimited", is_flag=True, help="Never refuse for want of credits; every charge is entered all the same."
-)
+@click.option("--unlimited", is_flag=True, help="Never reject calls for lack of credits; charges are still recorded.")
 @operation_id_option
 @json_option
 def account_create(**o: Any) -> None:
-    """Make an account."""
+    """Create an account."""
     made = change(
         o["config_path"],
         "account.create",
@@ -74,7 +72,7 @@ def account_create(**o: Any) -> None:
 @config_option
 @json_option
 def account_list(config_path: str | None, as_json: bool) -> None:
-    """List every account."""
+    """List all accounts."""
     show_pages(pages(config_path, "account.list"), as_json=as_json)
 
 
@@ -83,7 +81,7 @@ def account_list(config_path: str | None, as_json: bool) -> None:
 @click.argument("account_id", metavar="ACCOUNT")
 @json_option
 def account_show(config_path: str | None, account_id: str, as_json: bool) -> None:
-    """Show one account, with what it spent lately."""
+    """Show one account, with its recent spending."""
     show(operate(config_path, "account.show", account=account_id), as_json=as_json)
 
 
@@ -104,7 +102,7 @@ def account_plan(config_path: str | None, account_id: str, plan: str, operation_
 @operation_id_option
 @json_option
 def account_suspend(config_path: str | None, account_id: str, operation_id: str | None, as_json: bool) -> None:
-    """Refuse an account's keys and skip its Monitors until it is resumed. What is under way goes on."""
+    """Reject an account's keys and skip its Monitors until it is resumed. Calls in progress continue."""
     show(change(config_path, "account.suspend", operation_id, account=account_id), as_json=as_json)
 
 
@@ -114,7 +112,7 @@ def account_suspend(config_path: str | None, account_id: str, operation_id: str 
 @operation_id_option
 @json_option
 def account_resume(config_path: str | None, account_id: str, operation_id: str | None, as_json: bool) -> None:
-    """Let a suspended account go on."""
+    """Resume a suspended account."""
     show(change(config_path, "account.resume", operation_id, account=account_id), as_json=as_json)
 
 
@@ -124,18 +122,18 @@ def account_resume(config_path: str | None, account_id: str, operation_id: str |
 @operation_id_option
 @json_option
 def account_unmark(config_path: str | None, account_id: str, operation_id: str | None, as_json: bool) -> None:
-    """Remove the marks that payments left (a refund, a dispute, a wrong amount), and print them."""
+    """Clear and print the payment marks of an account (refund, dispute, wrong amount)."""
     show(change(config_path, "account.unmark", operation_id, account=account_id), as_json=as_json)
 
 
 @account.command("delete")
 @config_option
 @click.argument("account_id", metavar="ACCOUNT")
-@click.option("--yes", is_flag=True, help="Delete it without asking first.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @operation_id_option
 @json_option
 def account_delete(**o: Any) -> None:
-    """End an account for good: its keys, Monitors, events and names go, its ledger stays."""
+    """Delete an account permanently, with its keys, Monitors, events and names. Its ledger is kept."""
     account_id = o["account_id"]
     if not o["yes"]:
         found = operate(o["config_path"], "account.show", account=account_id)
@@ -147,17 +145,17 @@ def account_delete(**o: Any) -> None:
 @account.command("transactions")
 @config_option
 @click.argument("account_id", metavar="ACCOUNT")
-@click.option("--request-id", default=None, help="Only those of this request.")
+@click.option("--request-id", default=None, help="Only transactions of this request.")
 @json_option
 def account_transactions(config_path: str | None, account_id: str, request_id: str | None, as_json: bool) -> None:
-    """List every transaction of an account, the newest first."""
+    """List all transactions of an account, newest first."""
     found = pages(config_path, "account.transactions", account=account_id, request_id=request_id)
     show_pages(found, as_json=as_json)
 
 
 @click.group("credits")
 def credits_group() -> None:
-    """Give credits."""
+    """Grant credits."""
 
 
 @credits_group.command("grant")
@@ -167,26 +165,26 @@ def credits_group() -> None:
 @operation_id_option
 @json_option
 def credits_grant(**o: Any) -> None:
-    """Give an account credits."""
+    """Grant credits to an account."""
     given = change(o["config_path"], "credits.grant", o["operation_id"], account=o["account_id"], amount=o["amount"])
     show(given, as_json=o["as_json"])
 
 
 @click.group()
 def key() -> None:
-    """Make, list, reveal, change and revoke API keys."""
+    """Create, list, reveal, change and revoke API keys."""
 
 
 @key.command("create")
 @config_option
-@click.option("--account", "account_id", required=True, help="The id of the account that it is for.")
-@click.option("--name", default="", help="What you call it.")
-@click.option("--credit-limit", type=_FROM_NONE, help="The most that it may use; no limit when absent.")
-@click.option("--expires-at", callback=instant, help="ISO 8601, such as 2030-01-31T12:00:00Z; never when absent.")
+@click.option("--account", "account_id", required=True, help="Id of the account of the key.")
+@click.option("--name", default="", help="Name of the key.")
+@click.option("--credit-limit", type=_FROM_NONE, help="Credits that the key may use (default no limit).")
+@click.option("--expires-at", callback=instant, help="ISO 8601, such as 2030-01-31T12:00:00Z (default never).")
 @operation_id_option
 @json_option
 def key_create(**o: Any) -> None:
-    """Make a key, and print the whole of it. Keep it: later only `key reveal` shows it again."""
+    """Create a key, and print it in full. Save it: later only `key reveal` shows it again."""
     made = change(
         o["config_path"],
         "key.create",
@@ -204,7 +202,7 @@ def key_create(**o: Any) -> None:
 @click.option("--account", "account_id", default=None, help="Only the keys of this account.")
 @json_option
 def key_list(config_path: str | None, account_id: str | None, as_json: bool) -> None:
-    """List every key, or those of one account."""
+    """List all keys, or the keys of one account."""
     show_pages(pages(config_path, "key.list", account=account_id), as_json=as_json)
 
 
@@ -214,34 +212,34 @@ def key_list(config_path: str | None, account_id: str | None, as_json: bool) -> 
 @operation_id_option
 @json_option
 def key_revoke(config_path: str | None, key_id: str, operation_id: str | None, as_json: bool) -> None:
-    """End a key for good."""
+    """Revoke a key permanently."""
     show(change(config_path, "key.revoke", operation_id, key=key_id), as_json=as_json)
 
 
 @key.command("reveal")
 @config_option
 @click.argument("key_id")
-@click.option("--yes", is_flag=True, help="Show it without asking first.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def key_reveal(config_path: str | None, key_id: str, yes: bool, as_json: bool) -> None:
-    """Show a whole key again. Whoever sees it can spend the account's credits."""
+    """Show a key in full again. Anyone who sees it can spend the account's credits."""
     if not yes:
-        confirm(f"Show the whole key {key_id} here?")
+        confirm(f"Show the key {key_id} in full?")
     show(operate(config_path, "key.reveal", key=key_id), as_json=as_json)
 
 
 @key.command("update")
 @config_option
 @click.argument("key_id")
-@click.option("--credit-limit", default=None, help="A number of credits, or none.")
-@click.option("--reset-usage", is_flag=True, help="Count its usage from 0 again.")
+@click.option("--credit-limit", default=None, help="Number of credits, or none.")
+@click.option("--reset-usage", is_flag=True, help="Reset its usage to 0.")
 @operation_id_option
 @json_option
 def key_update(**o: Any) -> None:
     """Change a key's credit limit or reset its usage."""
     arguments: dict[str, Any] = {"key": o["key_id"], "reset_usage": o["reset_usage"]}
     if o["credit_limit"] is None and not o["reset_usage"]:
-        raise click.UsageError("Nothing is to be changed: name --credit-limit or --reset-usage.")
+        raise click.UsageError("Nothing to change: use --credit-limit or --reset-usage.")
     if o["credit_limit"] is not None:
         arguments["credit_limit"] = _limit(o["credit_limit"])
     show(change(o["config_path"], "key.update", o["operation_id"], **arguments), as_json=o["as_json"])
@@ -255,13 +253,13 @@ def _limit(text: str) -> int | str:
 
 @click.group()
 def admin() -> None:
-    """Reach the admin address with other tools."""
+    """Use the admin address with other tools."""
 
 
 @admin.command("token")
 @config_option
 def admin_token(config_path: str | None) -> None:
-    """Print the admin address's bearer token. Whoever has it can do all that an operator can."""
+    """Print the admin address's bearer token. Anyone who has it has full operator access."""
     say(read_secrets(read_config(config_path)).admin_token)
 
 
@@ -269,5 +267,5 @@ def admin_token(config_path: str | None) -> None:
 @config_option
 @json_option
 def reload(config_path: str | None, as_json: bool) -> None:
-    """Make the running node read its config again."""
+    """Reload the config of the running node."""
     show(operate_on_node(config_path, "reload"), as_json=as_json)

@@ -1,4 +1,4 @@
-"""`sluice platforms`: the registry, a new platform's skeleton, and a live call an endpoint to see what drifted."""
+"""`sluice platforms`: list platforms, create a skeleton, and make live calls to detect drift."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def platforms() -> None:
 @click.argument("slug", required=False)
 @json_option
 def list_(slug: str | None, as_json: bool) -> None:
-    """List every platform and endpoint."""
+    """List all platforms and endpoints."""
     from gateway.calls.pricing import price_of
     from upstreams.composites import load_all
 
@@ -67,7 +67,7 @@ def list_(slug: str | None, as_json: bool) -> None:
 @click.argument("slug")
 @json_option
 def isolate(config_path: str | None, slug: str, as_json: bool) -> None:
-    """Keep the running node from calling a platform. `platforms reset` lets it again."""
+    """Stop the running node from calling a platform. `platforms reset` allows it again."""
     from gateway.cli.dispatch import operate_on_node
 
     show(operate_on_node(config_path, "platform.isolate", platform=slug), as_json=as_json)
@@ -78,7 +78,7 @@ def isolate(config_path: str | None, slug: str, as_json: bool) -> None:
 @click.argument("slug")
 @json_option
 def reset(config_path: str | None, slug: str, as_json: bool) -> None:
-    """Close a platform's circuits on the running node. Its failures are forgotten."""
+    """Close a platform's circuits on the running node. Its failure history is cleared."""
     from gateway.cli.dispatch import operate_on_node
 
     show(operate_on_node(config_path, "platform.reset", platform=slug), as_json=as_json)
@@ -89,10 +89,10 @@ def reset(config_path: str | None, slug: str, as_json: bool) -> None:
 @click.argument("slug", required=False)
 @json_option
 def smoke(config_path: str | None, slug: str | None, as_json: bool) -> None:
-    """Make a live call to each endpoint. It has the example parameters; exit 1 when one fails.
+    """Make a live call to each endpoint. It uses the example parameters; exit 1 if a call fails.
 
-    Composites, which make the calls of other endpoints again, are skipped but under their own slug.
-    `drifted` tells of members that are read, and that the platform's answer does not have.
+    Composites only combine calls of other endpoints, so they are skipped unless you name their slug. `drifted` lists
+    fields that Sluice reads and that are missing from the platform's response.
     """
     config = read_config(config_path)
     if slug is not None and slug not in config.upstreams.platforms:
@@ -115,7 +115,7 @@ async def _smoke_all(config: Config, slug: str | None) -> list[dict[str, Any]]:
 
 
 def _of_others(listing: Listing) -> dict[str, Any]:
-    detail = f"made of other endpoints' calls; try it by: sluice platforms smoke {listing.site.platform.slug}"
+    detail = f"combines calls of other endpoints; to try it, run: sluice platforms smoke {listing.site.platform.slug}"
     return {"id": listing.id, "outcome": "skipped", "detail": detail}
 
 
@@ -150,7 +150,7 @@ async def _smoke(listing: Listing) -> dict[str, Any]:
 
 
 def _gone(listing: Listing, bodies: list[bytes]) -> list[str]:
-    """The members that the stand-in sends for the same request and the platform does not; of JSON only."""
+    """Return the JSON fields that the sandbox returns for the same request and the platform does not."""
     import orjson
 
     from upstreams.sandbox.drift import members_gone
@@ -167,10 +167,10 @@ def _gone(listing: Listing, bodies: list[bytes]) -> list[str]:
 
 @platforms.command("new")
 @click.argument("slug")
-@click.option("--folder", default=".", show_default=True, help="the checkout to write into")
+@click.option("--folder", default=".", show_default=True, help="Checkout to write into.")
 @json_option
 def new(slug: str, folder: str, as_json: bool) -> None:
-    """Write the skeleton of a platform. It is a declaration, a table of records, cases and traps that pass."""
+    """Write the skeleton of a platform. It has a declaration, a table of records, and test cases that pass."""
     from upstreams.skeleton import SkeletonRefused, write_skeleton
 
     try:
@@ -182,9 +182,9 @@ def new(slug: str, folder: str, as_json: bool) -> None:
 
 @click.command()
 @config_option
-@click.option("--platform", default=None, help="Only the operations of this platform, of account or of utility.")
+@click.option("--platform", default=None, help="Only operations of this platform, or of account or utility.")
 def openapi(config_path: str | None, platform: str | None) -> None:
-    """Print the OpenAPI document. It has what the config offers, or the defaults where there is none."""
+    """Print the OpenAPI document. It describes a node with this config, or with the default config."""
     with TemporaryDirectory(prefix="sluice-openapi-") as folder:
         if config_path is None and "SLUICE_CONFIG" not in os.environ and not Path("config.toml").exists():
             config_path = f"{folder}/config.toml"
@@ -194,7 +194,7 @@ def openapi(config_path: str | None, platform: str | None) -> None:
 
 
 async def _document(config: Config, folder: Path, platform: str | None) -> str:
-    """The document of a node that is made on a store of its own and never listens."""
+    """Return the document of a node with a temporary store and without listeners."""
     from gateway.node.node import NodeSetting
     from gateway.node.wiring import open_node
     from gateway.observability.logs import open_log

@@ -1,4 +1,4 @@
-"""The steps that commands share: loading the config and secrets, running Trio, and turning refusals into one line."""
+"""Steps shared by commands: load the config and secrets, run Trio, and turn errors into one line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Refusal(Exception):
-    """A command ends with these lines on stderr and this exit code."""
+    """End the command with these lines on stderr and this exit code."""
 
     def __init__(self, *lines: str, exit_code: int = 1) -> None:
         super().__init__(lines[0])
@@ -40,12 +40,12 @@ config_option = click.option(
     "config_path",
     type=click.Path(),
     default=None,
-    help="The config file; else SLUICE_CONFIG, else ./config.toml.",
+    help="Config file (default SLUICE_CONFIG, else ./config.toml).",
 )
 
 
 class WholeNumber(click.IntRange):
-    """A whole number within bounds, called so in what is said of another value."""
+    """A whole number within bounds, with that name in error messages."""
 
     name = "whole number"
 
@@ -54,7 +54,7 @@ port_type = WholeNumber(0, 65_535)
 
 
 def instant(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
-    """An option's instant as it was written; wrong use where it is none (exit 2)."""
+    """Validate an instant and return it as written. An invalid one is wrong usage (exit 2)."""
     if text is not None:
         try:
             iso(unix(text))
@@ -64,40 +64,40 @@ def instant(_context: click.Context, _option: click.Parameter, text: str | None)
 
 
 def confirm(question: str) -> None:
-    """Return once somebody has agreed. Raises Refusal: nobody did, or nobody can be asked."""
+    """Ask for confirmation. Raises Refusal if it is denied, or if there is no terminal."""
     try:
         agreed = click.confirm(question, err=True)
     except click.Abort as exc:
         click.echo(err=True)
-        raise Refusal("nobody has confirmed: nothing was done; --yes confirms beforehand") from exc
+        raise Refusal("not confirmed; nothing was done. Use --yes to skip the question") from exc
     if not agreed:
-        raise Refusal("not confirmed: nothing was done")
+        raise Refusal("not confirmed; nothing was done")
 
 
 def no_platform(slug: str, known: Iterable[str]) -> Refusal:
-    """The refusal of a slug that is none, with the nearest that is."""
+    """Return the error for an unknown slug, with the most similar known one."""
     near = get_close_matches(slug, known, n=1)
-    return Refusal(f"there is no platform {slug}" + (f"; did you mean {near[0]}?" if near else ""), exit_code=2)
+    return Refusal(f"unknown platform {slug}" + (f"; did you mean {near[0]}?" if near else ""), exit_code=2)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def known_platforms() -> set[str]:
-    """The slugs that config.toml may name."""
+    """Return the slugs that config.toml may contain."""
     return {*platform_slugs(), *composite_slugs()}
 
 
 def credentials_by_platform() -> dict[str, tuple[str, ...]]:
-    """The credentials that each platform can use, by its slug."""
+    """Return the credentials that each platform can use, by slug."""
     return {one.slug: one.credentials for one in load_all()}
 
 
 def read_config(path: str | None, *, to_serve: bool = False) -> Config:
-    """The config of a command; with `to_serve`, that of a node, whose certificate is looked at too.
+    """Load the config of a command. With `to_serve`, also check the certificate of the node.
 
     Raises:
-        Refusal: exit 2, a line for each problem.
+        Refusal: exit 2, with a line for each problem.
     """
     try:
         return load_config(path, os.environ, known_platforms(), to_serve=to_serve)
@@ -106,12 +106,13 @@ def read_config(path: str | None, *, to_serve: bool = False) -> Config:
 
 
 def read_secrets(config: Config, *, new_store: bool = False) -> Secrets:
-    """The secrets of a command; the data folder is made when it is missing.
+    """Load the secrets of a command. The data folder is created if it is missing.
 
-    Where the store is gone no new secret is made, unless a `new_store` is wanted: it would not open the old keys.
+    If the store is missing, no new secret is created unless `new_store` is set, because it could not decrypt the old
+    keys.
 
     Raises:
-        Refusal: exit 1, why.
+        Refusal: exit 1, with the reason.
     """
     folder = _secret_folder(config)
     try:
@@ -120,13 +121,13 @@ def read_secrets(config: Config, *, new_store: bool = False) -> Secrets:
             refuse_lost(config.store.url)
         return load_secret(os.environ, folder)
     except OSError as exc:
-        raise Refusal(f"{folder}: cannot be made: {exc.strerror}") from exc
+        raise Refusal(f"{folder}: cannot be created: {exc.strerror}") from exc
     except (SecretUnusable, StorageError) as exc:
         raise Refusal(str(exc)) from exc
 
 
 def doubt_of_secret(config: Config, *, exit_code: int = 1) -> str | None:
-    """Why the master secret might be guessed, if it might. Raises Refusal: no node takes it."""
+    """Return why the master secret is weak, or None. Raises Refusal if it is unusable."""
     try:
         return doubt_of(os.environ, _secret_folder(config))
     except SecretUnusable as exc:
@@ -134,13 +135,13 @@ def doubt_of_secret(config: Config, *, exit_code: int = 1) -> str | None:
 
 
 def _secret_folder(config: Config) -> Path:
-    """The folder of the database, or that of a symbolic link to it where there is a secret already."""
+    """Return the folder of the database, or of the symbolic link to it if that folder has a secret."""
     named, linked = config.store.data_dir, linked_folder(config.store.url)
     return named if linked is None or (named / "secret").exists() else linked
 
 
 def run(main: Callable[[], Awaitable[T]]) -> T:
-    """Run a command's async part; what it refuses becomes one line."""
+    """Run the async part of a command. Known errors become one line."""
     import trio
 
     from gateway.node.listeners import AddressUnusable
@@ -154,7 +155,7 @@ def run(main: Callable[[], Awaitable[T]]) -> T:
 
 
 def _refuse_group(group: BaseExceptionGroup[BaseException]) -> NoReturn:
-    """Nurseries wrap what a service raised; a lone refusal inside is told as if it stood alone."""
+    """Unwrap exception groups from nurseries. A single known error is reported without its groups."""
     inner: BaseException = group
     while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
         inner = inner.exceptions[0]
@@ -168,18 +169,18 @@ def _refuse_group(group: BaseExceptionGroup[BaseException]) -> NoReturn:
 
 
 def say(text: str, *, end: str = "\n") -> None:
-    """Print a line on stdout, or its beginning.
+    """Print text on stdout, followed by `end`.
 
     Raises:
-        BrokenPipeError: nobody reads it.
-        Refusal: it cannot be written.
+        BrokenPipeError: the reader of stdout is gone.
+        Refusal: stdout cannot be written.
     """
     with _stdout_refusals():
         write_all(STDOUT, f"{text}{end}".encode())
 
 
 async def say_beside(text: str) -> None:
-    """Print a line on stdout beside all else that runs; cancelled, it leaves what nobody reads. Raises as `say`."""
+    """Print a line on stdout without blocking other tasks. Cancelling drops unread text. Raises like `say`."""
     with _stdout_refusals():
         await print_out(f"{text}\n".encode())
 
@@ -195,7 +196,7 @@ def _stdout_refusals() -> Iterator[None]:
 
 
 def show(value: Any, *, as_json: bool) -> None:
-    """Print a result: JSON on one line, or `name  value` lines."""
+    """Print a result: JSON on one line, or lines of `name=value`."""
     if as_json:
         say(orjson.dumps(value).decode())
         return
@@ -204,7 +205,7 @@ def show(value: Any, *, as_json: bool) -> None:
 
 
 def show_pages(pages: Iterable[Sequence[Mapping[str, Any]]], *, as_json: bool) -> None:
-    """Print a list as `show` does, page by page, so that it may be of any length."""
+    """Print a list like `show`, page by page, so that it can have any length."""
     if not as_json:
         for page in pages:
             show(page, as_json=False)
@@ -222,7 +223,7 @@ def _shown(item: Any) -> str:
 
 
 def complain(*lines: str) -> None:
-    """Print lines on stderr, whatever they quote; where it cannot be written, only the exit code tells."""
+    """Print lines on stderr, each on one line. If stderr is not writable, only the exit code shows the error."""
     if sys.stderr is not None:
         with suppress(OSError):
             sys.stderr.write("".join(f"sluice: {' '.join(line.splitlines())}\n" for line in lines))

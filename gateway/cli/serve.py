@@ -1,4 +1,4 @@
-"""`sluice serve` and `sluice sandbox`: the commands that run until they are ended."""
+"""`sluice serve` and `sluice sandbox`: commands that run until they are stopped."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from upstreams.sandbox.app import Behaviour
 
 @click.command()
 @config_option
-@click.option("--sandbox", is_flag=True, help="Answer from the built-in upstream sandbox instead of the platforms.")
-@click.option("--drift", is_flag=True, help="With --sandbox: its numbers move with time.")
-@click.option("--new-store", is_flag=True, help="Make the database anew where the one that was there is gone.")
+@click.option("--sandbox", is_flag=True, help="Use the built-in upstream sandbox instead of the platforms.")
+@click.option("--drift", is_flag=True, help="With --sandbox: change its numbers over time.")
+@click.option("--new-store", is_flag=True, help="Create a new database if the previous one is missing.")
 def serve(config_path: str | None, sandbox: bool, drift: bool, new_store: bool) -> None:
     """Run a node."""
     if drift and not sandbox:
-        raise click.UsageError("--drift moves the numbers of the sandbox: it needs --sandbox")
+        raise click.UsageError("--drift changes the numbers of the sandbox; it needs --sandbox")
     config = read_config(config_path, to_serve=True)
     secrets = read_secrets(config, new_store=new_store)
     worker = read_worker(os.environ)
@@ -69,7 +69,7 @@ def serve(config_path: str | None, sandbox: bool, drift: bool, new_store: bool) 
 
 
 def _doubts(config: Config) -> list[tuple[str, str]]:
-    """Warnings of what a node starts with all the same: the event that is logged, and the text."""
+    """Return the warnings that do not keep a node from starting: the event to log, and the text."""
     secret = doubt_of_secret(config)
     of_tls = [("tls_doubtful", doubt) for doubt in certificate_doubts(config.server, time.time())]
     found = doubts_of(config, os.environ, credentials_by_platform())
@@ -83,7 +83,7 @@ def _log_doubts(log: Log, doubts: list[tuple[str, str]]) -> None:
 
 
 def _supervise(config: Config, secrets: Secrets, doubts: list[tuple[str, str]]) -> None:
-    """Run this very command line as each of the workers."""
+    """Run this command line again as each of the workers."""
     program = (sys.executable, *sys.orig_argv[1:])
     try:
         with open_log(config.log.level) as log:
@@ -94,13 +94,15 @@ def _supervise(config: Config, secrets: Secrets, doubts: list[tuple[str, str]]) 
 
 
 @click.command("sandbox")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where it listens.")
-@click.option("--port", type=port_type, default=0, help="0 picks a free one.")
-@click.option("--drift", is_flag=True, help="Its numbers move with time.")
-@click.option("--latency-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Added to each answer.")
-@click.option("--failure-rate", type=click.FloatRange(0, 1), default=0.0, help="Share of requests answered with a 503.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=port_type, default=0, help="Port to listen on; 0 picks a free one.")
+@click.option("--drift", is_flag=True, help="Change its numbers over time.")
+@click.option("--latency-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Latency added to each response.")
+@click.option(
+    "--failure-rate", type=click.FloatRange(0, 1), default=0.0, help="Share of requests that fail with a 503."
+)
 def sandbox(host: str, port: int, drift: bool, latency_ms: float, failure_rate: float) -> None:
-    """Run the upstream sandbox alone. Set `upstreams.egress` to its address."""
+    """Run the upstream sandbox alone. Set `upstreams.egress` to its URL."""
 
     async def main(log: Log) -> None:
         behaviour = Behaviour(latency_ms / 1000, failure_rate, drift)

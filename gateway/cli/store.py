@@ -1,4 +1,4 @@
-"""`sluice store`: how large the store is, how it grows, and how long its disk will do."""
+"""`sluice store`: the size of the store, its growth, and how long its disk will last."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 @click.group()
 def store() -> None:
-    """Look at the store."""
+    """Inspect the store."""
 
 
 @store.command("size")
@@ -31,7 +31,7 @@ def store_size(config_path: str | None, as_json: bool) -> None:
 
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{'table':24}{'rows':>14}{'bytes':>12}{'indexes':>12}{'a row':>10}"
+    yield f"{'table':24}{'rows':>14}{'bytes':>12}{'indexes':>12}{'per row':>10}"
     for table in found["tables"]:
         rows, bytes_, index_bytes = table["rows"], table["bytes"], table["index_bytes"]
         a_row = _bytes((bytes_ + index_bytes) / rows) if rows else "-"
@@ -47,25 +47,27 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
 def _growth(found: Mapping[str, Any]) -> str:
     hours, per_thousand = found["measured_over_h"], found["bytes_per_thousand_calls"]
     if hours is None:
-        return "growth: not known before a node has run for over an hour"
-    each = "too few calls to tell of one" if per_thousand is None else f"{_bytes(per_thousand)} a thousand calls"
+        return "growth: unknown until a node has run for over an hour"
+    each = (
+        "too few calls to estimate per call" if per_thousand is None else f"{_bytes(per_thousand)} per thousand calls"
+    )
     a_day = _bytes(found["growth_bytes_a_day"])
-    return f"growth: {a_day} a day, measured over {hours:g} h with {found['calls']:,} charged calls; {each}"
+    return f"growth: {a_day} per day, measured over {hours:g} h with {found['calls']:,} charged calls; {each}"
 
 
 def _disk(found: Mapping[str, Any]) -> str:
     disk, days = found["disk"], found["days_until_full"]
     if disk is None:
-        return "disk: the database server's own, which it does not tell of"
+        return "disk: unknown, because it belongs to the database server"
     free, whole, floor = (_bytes(disk[name]) for name in ("free_bytes", "total_bytes", "floor_bytes"))
     room = f"disk: {free} of {whole} free, floor {floor}"
     if days is not None:
-        return f"{room}; {days:g} days until it is at its floor"
-    return f"{room}; " + ("days left: not known yet" if found["measured_over_h"] is None else "it does not fill")
+        return f"{room}; {days:g} days until it reaches the floor"
+    return f"{room}; " + ("days left: unknown yet" if found["measured_over_h"] is None else "it is not filling up")
 
 
 def _bytes(count: float) -> str:
-    """The number with three digits and a unit; growth may be below 0."""
+    """Format a size with three digits and a unit. Growth may be negative."""
     for unit in _UNITS:
         if abs(count) < 999.5 or unit == _UNITS[-1]:
             break

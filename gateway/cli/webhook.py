@@ -1,4 +1,4 @@
-"""`sluice webhook`: for people who build a receiver (spec 5.3). Neither command needs a node or a config."""
+"""`sluice webhook`: tools for building a receiver (spec 5.3). Neither command needs a node or a config."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from scheduler.webhooks.signature import TOLERANCE_S, verify
 
 _HOST = "127.0.0.1"
 _SHOWN_MAX = 60
-"""Characters of one value on a delivery's line."""
+"""Maximum characters of one value on a delivery's line."""
 
 
 def _some(_context: click.Context, _option: click.Parameter, text: str) -> str:
     if not text.strip():
-        raise click.BadParameter("is empty; it is the `webhook_secret` of the Monitor")
+        raise click.BadParameter("is empty; use the `webhook_secret` of the Monitor")
     return text
 
 
@@ -38,14 +38,14 @@ secret_option = click.option(
     envvar="SLUICE_WEBHOOK_SECRET",
     required=True,
     callback=_some,
-    help="The signing secret; or SLUICE_WEBHOOK_SECRET.",
+    help="Signing secret; or SLUICE_WEBHOOK_SECRET.",
 )
 tolerance_option = click.option(
     "--tolerance-s",
     type=click.FloatRange(0),
     default=TOLERANCE_S,
     show_default=True,
-    help="How far from now the signature may be; take more for a delivery that was kept.",
+    help="Maximum age of the signature in seconds; raise it for stored deliveries.",
 )
 
 
@@ -56,11 +56,11 @@ def webhook() -> None:
 
 @webhook.command("verify")
 @secret_option
-@click.option("--header", required=True, help="The signature header's value: t=...,v1=...")
+@click.option("--header", required=True, help="Value of the signature header: t=...,v1=...")
 @tolerance_option
 @json_option
 def verify_(secret: str, header: str, tolerance_s: float, as_json: bool) -> None:
-    """Check the signature of a body on stdin. Send the exact bytes that came; exit 1 when it is wrong."""
+    """Verify the signature of a body on stdin. Pass the exact bytes received; exit 1 if it is not valid."""
     body = sys.stdin.buffer.read()
     value = header.rpartition(": ")[2]  # pasted with the header's name
     try:
@@ -72,15 +72,15 @@ def verify_(secret: str, header: str, tolerance_s: float, as_json: bool) -> None
 
 @webhook.command("listen")
 @secret_option
-@click.option("--port", type=port_type, default=0, help="0 picks a free one.")
+@click.option("--port", type=port_type, default=0, help="Port to listen on; 0 picks a free one.")
 @click.option("--header-name", default="x-sluice-signature", show_default=True)
 @tolerance_option
-@click.option("--full", is_flag=True, help="Print the whole body of each delivery, not a line of it.")
+@click.option("--full", is_flag=True, help="Print the whole body of each delivery instead of one line.")
 @json_option
 def listen(secret: str, port: int, **o: Any) -> None:
-    """Receive and verify deliveries, and print a line of each. It listens on this machine until Ctrl-C.
+    """Receive and verify deliveries, and print a line for each. Listens on this machine until Ctrl-C.
 
-    Right ones are answered with 204, others with 401 and the reason.
+    Valid deliveries get a 204, others a 401 with the reason.
     """
     line = _json_line if o["as_json"] else partial(_line, full=o["full"])
     first = partial(_first_line, as_json=o["as_json"])
@@ -105,7 +105,7 @@ async def _listen(
     failures: list[BrokenPipeError | Refusal] = []
 
     async def publish(received: Received) -> None:
-        """Print a delivery before it is answered, so that who reads slowly is sent no more than that."""
+        """Print a delivery before responding, so that a slow reader of stdout slows down the deliveries."""
         try:
             async with one_at_a_time:
                 await say_beside(line(received))
@@ -143,9 +143,9 @@ def _json_line(received: Received) -> str:
 
 
 def _line(received: Received, *, full: bool) -> str:
-    """One line of a delivery: its id, the plain values of its body, how much changed; with `full` the whole body."""
+    """Format a delivery in one line: id, plain values of its body, number of changes; with `full`, the whole body."""
     if received.problem is not None:
-        return f"refused: {received.problem}"
+        return f"rejected: {received.problem}"
     if full or not isinstance(received.body, dict):
         return f"verified: {orjson.dumps(received.body, option=orjson.OPT_INDENT_2).decode()}"
     plain = {name: value for name, value in received.body.items() if not isinstance(value, dict | list)}

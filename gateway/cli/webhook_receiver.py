@@ -1,4 +1,4 @@
-"""A receiver of deliveries as an ASGI app: it verifies each as the documentation asks receivers to."""
+"""A webhook receiver as an ASGI app. It verifies deliveries in the way that the documentation recommends."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _BODY_BYTES_MAX = 32 * 1024 * 1024
 
 
 class Verify(Protocol):
-    """Checks a signature header's value; raises SignatureRefused."""
+    """Checks the value of a signature header. Raises SignatureRefused."""
 
     def __call__(self, header: str, body: bytes, *, now: float) -> object:
-        """Return when it is right."""
+        """Return if the signature is valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One delivery as it arrived; `body` is its decoded JSON, None unless the signature holds."""
+    """One received delivery. `body` is its decoded JSON; None if the signature is not valid."""
 
     problem: str | None
     webhook_id: str
@@ -31,7 +31,7 @@ class Received:
 
 
 class Receiver:
-    """Tells of everything that is posted to it, at any path."""
+    """Publishes every delivery posted to it, at any path."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Receiver:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection scope."""
         if scope["type"] != "http":
-            raise RuntimeError(f"{scope['type']} is not served here")
+            raise RuntimeError(f"{scope['type']} is not supported")
         status, text = await self._answer(scope["method"], dict(scope["headers"]), receive)
         body = f"{text}\n".encode() if text else b""
         headers = [(b"content-length", b"%d" % len(body))] if text else []
@@ -58,10 +58,10 @@ class Receiver:
 
     async def _answer(self, method: str, headers: dict[bytes, bytes], receive: Receive) -> tuple[int, str]:
         if method != "POST":
-            return 405, "deliveries are posted"
+            return 405, "deliveries must use POST"
         body = await _body(receive)
         if body is None:
-            return 413, "the body is too long, or did not arrive whole"
+            return 413, "the body is too long, or incomplete"
         received = self._judge(headers, body)
         await self._publish(received)
         return (204, "") if received.problem is None else (401, received.problem)
@@ -77,11 +77,11 @@ class Receiver:
         except SignatureRefused as exc:
             return Received(str(exc), webhook_id)
         except orjson.JSONDecodeError:
-            return Received("the body is signed, but is no JSON", webhook_id)
+            return Received("the body is signed, but is not valid JSON", webhook_id)
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """All of the body; None where it is too long or broke off."""
+    """Read the whole body; None if it is too long or incomplete."""
     pieces: list[bytes] = []
     size = 0
     while True:

@@ -1,4 +1,4 @@
-"""config.toml: one typed, frozen Config, or everything that is wrong with the file."""
+"""config.toml: load it as one typed, frozen Config, or report all of its problems."""
 
 from gateway.config.errors import ConfigError, Problem
 from gateway.config.loading import load_config

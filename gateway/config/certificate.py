@@ -1,4 +1,4 @@
-"""The certificate that a node serves TLS with: the flaws of its files, the doubts about them, and the live context."""
+"""The TLS certificate of a node: problems with its files, warnings about them, and the live SSL context."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BYTES_MAX = 1_048_576
 _WORLD = 0o007
 _PROTOCOLS = ["h2", "http/1.1"]
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Those of TLS 1.2 that have forward secrecy and that HTTP/2 does not forbid (RFC 9113, 9.2.2)."""
+"""The TLS 1.2 ciphers with forward secrecy that HTTP/2 allows (RFC 9113, 9.2.2)."""
 
 
 class _FileUnusable(Exception):
@@ -34,7 +34,7 @@ class _FileUnusable(Exception):
 
 
 def certificate_flaws(server: ServerSettings) -> list[Problem]:
-    """Why the certificate and its key cannot be served with; empty when they can, or when none are set."""
+    """Return why the certificate and its key cannot be used; empty if they can, or if none are set."""
     if not (server.tls_cert and server.tls_key):
         return []
     problems = []
@@ -47,7 +47,7 @@ def certificate_flaws(server: ServerSettings) -> list[Problem]:
 
 
 def certificate_doubts(server: ServerSettings, now: float) -> list[str]:
-    """Warnings of what is served all the same: a certificate out of its time, a key that others may read."""
+    """Return warnings that do not prevent serving: an expired or future certificate, a key readable by others."""
     if not (server.tls_cert and server.tls_key):
         return []
     try:
@@ -56,17 +56,17 @@ def certificate_doubts(server: ServerSettings, now: float) -> list[str]:
         return []
     doubts, at = [], datetime.fromtimestamp(now, UTC)
     if at > own.not_valid_after_utc:
-        doubts.append(f"{CERT}: the certificate has expired on {own.not_valid_after_utc.isoformat()}; renew it")
+        doubts.append(f"{CERT}: the certificate expired on {own.not_valid_after_utc.isoformat()}; renew it")
     if at < own.not_valid_before_utc:
         doubts.append(f"{CERT}: the certificate is not valid before {own.not_valid_before_utc.isoformat()}")
     return [*doubts, *_key_exposure(Path(server.tls_key))]
 
 
 def tls_context(server: ServerSettings) -> ssl.SSLContext:
-    """A context that offers HTTP/2 and HTTP/1.1 over TLS 1.2 and 1.3 with the certificate.
+    """Return an SSL context with the certificate that offers HTTP/2 and HTTP/1.1 over TLS 1.2 and 1.3.
 
     Raises:
-        OSError, ssl.SSLError: its files cannot be used.
+        OSError, ssl.SSLError: the files of the certificate cannot be used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -78,7 +78,7 @@ def tls_context(server: ServerSettings) -> ssl.SSLContext:
 
 
 class LiveCertificate:
-    """The context of new handshakes, which a reload replaces as a whole; connections keep the one that they have."""
+    """The SSL context of new handshakes. A reload replaces it as a whole; open connections keep theirs."""
 
     def __init__(self, server: ServerSettings) -> None:
         """Raises ConfigError: the files cannot be used."""
@@ -87,16 +87,16 @@ class LiveCertificate:
         self.renew(server)
 
     def context(self) -> ssl.SSLContext:
-        """The context of the next handshake."""
+        """Return the context for the next handshake."""
         return self._context
 
     def renew(self, server: ServerSettings) -> list[str]:
-        """Read the files again; give the key paths of those that are others than before.
+        """Read the files again, and return the key paths of those that have changed.
 
-        Without files in the settings the certificate in force stays until the restart that ends TLS.
+        If the settings no longer name files, the current certificate stays until the restart that turns off TLS.
 
         Raises:
-            ConfigError: they cannot be used; the certificate in force stays.
+            ConfigError: the files cannot be used. The current certificate stays.
         """
         if not server.tls_cert:
             return []
@@ -131,8 +131,8 @@ def _unloadable(exc: OSError | ValueError, server: ServerSettings) -> Problem:
 
 
 def _read_certificate(server: ServerSettings) -> Certificate:
-    """The node's own certificate, which stands first in its file."""
-    from cryptography import x509  # noqa: PLC0415 - only a node that serves TLS pays for its import
+    """Read the node's own certificate, the first in its file."""
+    from cryptography import x509  # noqa: PLC0415 - imported only by nodes that serve TLS
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - as above
 
     content = _read(CERT, server.tls_cert)
@@ -140,7 +140,7 @@ def _read_certificate(server: ServerSettings) -> Certificate:
         own = x509.load_pem_x509_certificates(content)[0]
         own.public_key()
     except (ValueError, UnsupportedAlgorithm) as exc:
-        raise _FileUnusable(Problem(CERT, f"{server.tls_cert} holds no certificate in PEM form")) from exc
+        raise _FileUnusable(Problem(CERT, f"{server.tls_cert} does not contain a certificate in PEM format")) from exc
     return own
 
 
@@ -152,10 +152,10 @@ def _read_key(server: ServerSettings) -> PrivateKeyTypes:
     try:
         return load_pem_private_key(content, password=None)
     except TypeError as exc:
-        wanted = "is encrypted; nobody is there to type its passphrase, so decrypt it: openssl pkey -in FILE -out FILE"
+        wanted = "is encrypted, and a node cannot enter its passphrase; decrypt it: openssl pkey -in FILE -out FILE"
         raise _FileUnusable(Problem(KEY, f"{server.tls_key} {wanted}")) from exc
     except (ValueError, UnsupportedAlgorithm) as exc:
-        raise _FileUnusable(Problem(KEY, f"{server.tls_key} holds no private key in PEM form")) from exc
+        raise _FileUnusable(Problem(KEY, f"{server.tls_key} does not contain a private key in PEM format")) from exc
 
 
 def _read(key_path: str, file: str) -> bytes:
@@ -167,7 +167,7 @@ def _read(key_path: str, file: str) -> bytes:
 
 
 def _key_exposure(key: Path) -> list[str]:
-    """A warning when others may read the key. A group may read the key of another owner: it is let in on purpose."""
+    """Warn if others may read the key. If another user owns it, access for its group is intentional."""
     try:
         found = key.stat()
     except OSError:
@@ -175,9 +175,9 @@ def _key_exposure(key: Path) -> list[str]:
     mode, is_own = stat.S_IMODE(found.st_mode), found.st_uid == os.geteuid()
     if not mode & (OTHERS if is_own else _WORLD):
         return []
-    return [f"{KEY}: others may read {key} (mode {mode:04o}); forbid it: chmod {'go=' if is_own else 'o='} {key}"]
+    return [f"{KEY}: other users can read {key} (mode {mode:04o}); fix it: chmod {'go=' if is_own else 'o='} {key}"]
 
 
 def _refuse_password() -> str:
-    """An encrypted key is refused: OpenSSL would ask for its passphrase on the terminal."""
+    """Reject an encrypted key, because OpenSSL would prompt for its passphrase on the terminal."""
     raise ssl.SSLError("the key is encrypted")

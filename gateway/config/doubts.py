@@ -1,4 +1,4 @@
-"""Doubts about settings that a node starts with all the same: `sluice check` and the start warn of them."""
+"""Doubtful settings that do not prevent a start. `sluice check` and the start of a node warn about them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from gateway.config.settings import WILDCARDS, Config, PlatformSettings
 from storage.opening import SQLITE
 
-_LINKS = "links name localhost, which no other machine can open, but where a trusted proxy names the address"
+_LINKS = "links point to localhost, which other machines cannot open, unless a trusted proxy sends the host"
 _SECRET_SHAPE = re.compile(r"(?:gh[opsu]_|github_pat_|sk_|xox|AIza|eyJ)\w+|(?=\w*[a-z])(?=\w*[A-Z])(?=\w*\d)\w{16,}")
 
 
 def doubts_of(config: Config, environ: Mapping[str, str], uses: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Every doubt in a line; `uses` are the credentials that each platform can use. No line repeats a secret."""
+    """Yield each doubt as one line, without secrets. `uses` are the credentials that each platform can use."""
     yield from _doubts_of_addresses(config)
     for path, folder in _folders_of(config):
         yield from _doubts_of_folder(path, folder)
@@ -26,13 +26,13 @@ def doubts_of(config: Config, environ: Mapping[str, str], uses: Mapping[str, Col
 
 def _doubts_of_addresses(config: Config) -> Iterator[str]:
     if config.admin.host in WILDCARDS:
-        yield f'admin.host = "{config.admin.host}" lets every machine reach the admin address; bind it to 127.0.0.1'
+        yield f'admin.host = "{config.admin.host}" exposes the admin address to every machine; bind it to 127.0.0.1'
     if config.server.host in WILDCARDS and not config.server.base_url:
         yield f"server.base_url is not set: {_LINKS}"
 
 
 def _folders_of(config: Config) -> Iterator[tuple[str, Path]]:
-    """Each folder that a node writes to, and its key path."""
+    """Yield the key path and the path of each folder that a node writes to."""
     if config.store.url.startswith(SQLITE):
         yield "store.url", Path(config.store.data_dir).absolute()
     if config.ledger.archive:
@@ -42,9 +42,9 @@ def _folders_of(config: Config) -> Iterator[tuple[str, Path]]:
 def _doubts_of_folder(path: str, folder: Path) -> Iterator[str]:
     there = next(each for each in (folder, *folder.parents) if each.exists())
     if not there.is_dir():
-        yield f"{path}: {there} is no folder"
+        yield f"{path}: {there} is not a folder"
     elif not os.access(there, os.W_OK | os.X_OK):
-        yield f"{path}: {there} cannot be written"
+        yield f"{path}: {there} is not writable"
 
 
 def _doubts_of_credentials(
@@ -55,10 +55,10 @@ def _doubts_of_credentials(
         if not variable:
             continue
         if _SECRET_SHAPE.fullmatch(variable):
-            yield f"{path} looks like the secret itself: name the environment variable that holds it"
+            yield f"{path} looks like the secret itself: set the name of the environment variable that contains it"
         elif credential not in uses:
             wanted = " and ".join(f"{each}_env" for each in uses if each != "contact")
-            yield f"{path} is of no use: {slug} takes {wanted or 'no credentials'}"
+            yield f"{path} has no effect: {slug} uses {wanted or 'no credentials'}"
         elif not environ.get(variable):
             yield f"{path}: the environment variable {variable} is not set"
 
@@ -69,8 +69,8 @@ def _doubts_of_payments(config: Config, environ: Mapping[str, str]) -> Iterator[
     for key, variable in named.items():
         path = f"billing.stripe.{key}"
         if variable and _SECRET_SHAPE.fullmatch(variable):
-            yield f"{path} looks like the secret itself: name the environment variable that holds it"
+            yield f"{path} looks like the secret itself: set the name of the environment variable that contains it"
         elif variable and not environ.get(variable):
-            yield f"{path}: the environment variable {variable} is not set, so no pack can be paid by card"
+            yield f"{path}: the environment variable {variable} is not set, so packs cannot be paid by card"
     if any(named.values()) and not config.packs:
-        yield "billing.stripe is of no use without [[packs]]"
+        yield "billing.stripe has no effect without [[packs]]"

@@ -1,25 +1,25 @@
-"""The problems of a config file, one line each."""
+"""The problems of a config file, with one line for each."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: where (empty for the file as a whole), what, and the nearest valid key or value."""
+    """One problem: its place (empty for the whole file), its description, and the nearest valid key or value."""
 
     key_path: str
     problem: str
     nearest: str = ""
 
     def __str__(self) -> str:
-        """One line without the file's name."""
+        """Return the problem as one line, without the file's name."""
         place = f"{self.key_path}: " if self.key_path else ""
         hint = f'; did you mean "{self.nearest}"?' if self.nearest else ""
         return f"{place}{self.problem}{hint}"
 
 
 class ConfigError(Exception):
-    """The file cannot be used: `problems` holds all that is wrong with it, `str` the first of it in one line."""
+    """The file cannot be used. `problems` has all of its problems; `str` shows the first one in one line."""
 
     def __init__(self, file: str, problems: tuple[Problem, ...]) -> None:
         more = len(problems) - 1
@@ -29,5 +29,5 @@ class ConfigError(Exception):
         self.problems = problems
 
     def lines(self) -> list[str]:
-        """Every problem as a line of its own."""
+        """Return each problem as a separate line."""
         return [f"{self.file}: {problem}" for problem in self.problems]

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from random import Random
 
 _FIXED = 1 << 128 | 7 << 76 | 2 << 62
-"""Version and variant; the one before the 128 bits keeps the digits behind it at 32."""
+"""Version and variant bits. The leading one keeps the number of digits after it at 32."""
 _RANDOM = (1 << 76) - 1 & ~(3 << 62)
 
 
 def id_maker(now: Callable[[], float], rng: Random) -> Callable[[str], str]:
-    """A function from a prefix, such as `req_`, to a new id."""
+    """Return a function that makes a new id from a prefix such as `req_`."""
 
     def make_id(prefix: str) -> str:
-        # `hex` of one number: formatting it to a width takes four times as long.
+        # `hex` of one number, because formatting with a width takes four times as long.
         return prefix + hex(int(now() * 1000) << 80 | _FIXED | rng.getrandbits(76) & _RANDOM)[3:]
 
     return make_id

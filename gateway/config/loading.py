@@ -1,4 +1,4 @@
-"""Loading config.toml: one typed, frozen Config, or everything that is wrong with the file."""
+"""Load config.toml into one typed, frozen Config, or report all of its problems."""
 
 import re
 import tomllib
@@ -23,12 +23,12 @@ _POSITION = re.compile(r"^(?P<what>.*) \(at (?:line (?P<line>\d+), column \d+|en
 def load_config(
     path: str | Path | None, environ: Mapping[str, str], known_platforms: Collection[str], *, to_serve: bool = False
 ) -> Config:
-    """Read the file at `path`; without one that which SLUICE_CONFIG names; without that ./config.toml.
+    """Read the file at `path`, else the one in SLUICE_CONFIG, else ./config.toml.
 
-    With `to_serve` the files that only a node reads are looked at too: the certificate and its key.
+    With `to_serve`, also check the files that only a node reads: the certificate and its key.
 
     Raises:
-        ConfigError: no file, no TOML, or settings that cannot be used; all of its problems at once.
+        ConfigError: the file is missing, not TOML, or has invalid settings. It lists all problems.
     """
     file = Path(path or environ.get("SLUICE_CONFIG") or "config.toml")
     is_named = bool(path or environ.get("SLUICE_CONFIG"))
@@ -44,30 +44,30 @@ def _read_bytes(file: Path, *, is_named: bool) -> bytes:
         return read_small(file, bytes_max=_BYTES_MAX)
     except (OSError, ValueError) as exc:
         reason = (exc.strerror if isinstance(exc, OSError) else None) or "not a path"
-        hint = "" if is_named else "; name the file with --config or SLUICE_CONFIG"
+        hint = "" if is_named else "; set the file with --config or SLUICE_CONFIG"
         raise ConfigError(str(file), (Problem("", f"cannot be read: {reason}{hint}"),)) from exc
 
 
 def _parse(file: Path, content: bytes) -> dict[str, object]:
     try:
-        return tomllib.loads(content.decode("utf-8-sig"))  # editors of Windows begin a file with a mark
+        return tomllib.loads(content.decode("utf-8-sig"))  # Windows editors may start the file with a byte order mark
     except UnicodeDecodeError as exc:
         line = content.count(b"\n", 0, exc.start) + 1
         raise ConfigError(str(file), (Problem("", f"line {line}: not UTF-8 text"),)) from exc
-    except (ValueError, RecursionError) as exc:  # beside its own errors, tomllib lets these out of Python's limits
+    except (ValueError, RecursionError) as exc:  # tomllib also raises these for Python's own limits
         raise ConfigError(str(file), (Problem("", _syntax_problem(str(exc), content)),)) from exc
 
 
 def _syntax_problem(message: str, content: bytes) -> str:
     found = _POSITION.match(message)
     if found is None:
-        return f"not TOML: {message}"
+        return f"not valid TOML: {message}"
     line = found["line"] or max(1, len(content.splitlines()))
     return f"line {line}: {found['what']}"
 
 
 def _read_tables(document: dict[str, object], known_platforms: Collection[str]) -> tuple[Config, list[Problem]]:
-    """The settings of a document, and every problem with them."""
+    """Return the settings of a document, and all problems with them."""
     reader = TableReader()
     upstreams = document.get("upstreams")
     platforms: dict[str, object] = {}

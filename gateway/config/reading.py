@@ -1,4 +1,4 @@
-"""Reading TOML tables into settings: every problem is collected, and what is wrong keeps its default."""
+"""Read TOML tables into settings. All problems are collected; invalid values keep their defaults."""
 
 import json
 import re
@@ -18,19 +18,19 @@ from gateway.config.value_types import VariableName
 S = TypeVar("S", bound=msgspec.Struct)
 _VARIABLE = "_env"
 _USUAL = ("token_env", "key_env", "identifier_env", "password_env")
-"""Credentials that a platform's table is likely to be meant to name."""
+"""Common credential keys, for suggestions in platform tables."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class TableReader:
-    """Reads tables into settings and collects what is wrong with them in `problems`."""
+    """Reads tables into settings and collects all problems in `problems`."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
-        self._places = dict(reversed(list(_places(Config(), ""))))  # of one name, the first in the file counts
+        self._places = dict(reversed(list(_places(Config(), ""))))  # for duplicate names, the first in the file counts
 
     def read(self, base: S, table: object, path: str = "") -> S:
-        """`base` with what the table sets."""
+        """Return `base` with the values that the table sets."""
         if not isinstance(table, dict):
             self.problems.append(Problem(path, f"must be a table, not {_kind(table)}"))
             return base
@@ -48,7 +48,7 @@ class TableReader:
     def read_platforms(
         self, tables: Mapping[str, object], defaults: UpstreamDefaults, known: Iterable[str]
     ) -> dict[str, PlatformSettings]:
-        """The settings of every known platform: the defaults and what its own table, if any, overrides."""
+        """Return the settings of every known platform: the defaults, overridden by its own table if there is one."""
         names = sorted(known)
         for name in tables:
             if name not in names:
@@ -59,7 +59,7 @@ class TableReader:
         return {name: self._read_platform(base, tables.get(name, {}), join("upstreams", name)) for name in names}
 
     def _read_platform(self, base: PlatformSettings, table: object, path: str) -> PlatformSettings:
-        """A platform's own table: every `<credential>_env` in it names a variable."""
+        """Read a platform's own table, in which every `<credential>_env` key contains a variable name."""
         if not isinstance(table, dict):
             return self.read(base, table, path)
         named = {key: value for key, value in table.items() if key.endswith(_VARIABLE) and key != _VARIABLE}
@@ -84,9 +84,9 @@ class TableReader:
             return current
 
     def _read_tables(self, kind: type[msgspec.Struct], tables: object, path: str) -> tuple[msgspec.Struct, ...]:
-        """An array of tables, each of whose required keys must stand in it."""
+        """Read an array of tables, each of which must contain its required keys."""
         if not isinstance(tables, list):
-            self.problems.append(Problem(path, f"must be tables that each begin with [[{path}]], not {_kind(tables)}"))
+            self.problems.append(Problem(path, f"must be tables that each start with [[{path}]], not {_kind(tables)}"))
             return ()
         required: tuple[str, ...] = getattr(kind, "required", ())
         for place, table in enumerate(tables):
@@ -95,7 +95,7 @@ class TableReader:
         return tuple(self.read(kind(), table, f"{path}[{place}]") for place, table in enumerate(tables))
 
     def _nearest(self, key: str, siblings: Iterable[str], path: str) -> str:
-        """The key that was probably meant: one here that looks alike, the same name elsewhere, or the closest here."""
+        """Return the most likely intended key: a similar one here, the same name elsewhere, or the closest one here."""
         names = list(siblings)
         if close := _closest(key, names):
             return join(path, close)
@@ -107,18 +107,18 @@ def _names(settings: msgspec.Struct, types: Iterable[str]) -> list[str]:
 
 
 def join(path: str, key: str) -> str:
-    """A dotted key path; a key that needs quotes gets them, so a path is always one line."""
+    """Return a dotted key path. Keys are quoted if necessary, so a path is always one line."""
     part = key if _BARE_KEY.fullmatch(key) else json.dumps(key)
     return f"{path}.{part}" if path else part
 
 
 def field_names(settings: msgspec.Struct) -> frozenset[str]:
-    """The keys that a table of these settings may have."""
+    """Return the keys that a table of these settings may have."""
     return frozenset(_settable(settings))
 
 
 def _settable(settings: msgspec.Struct) -> dict[str, object]:
-    """Keys and their types. A mapping holds tables whose names the schema does not know; it is read apart."""
+    """Return keys and their types. Mappings of platform tables are excluded, because they are read separately."""
     return {
         name: kind
         for attribute, name, kind in _fields(type(settings))
@@ -128,23 +128,23 @@ def _settable(settings: msgspec.Struct) -> dict[str, object]:
 
 @cache
 def _fields(table: type[msgspec.Struct]) -> tuple[tuple[str, str, object], ...]:
-    """The attributes of a table's settings, with their keys and types."""
+    """Return the attributes of a table's settings, with their keys and types."""
     return tuple((field.name, field.encode_name, field.type) for field in fields(table))
 
 
 def _tables_of(kind: object) -> type[msgspec.Struct] | None:
-    """The type of the tables of an array of them; None for any other type."""
+    """Return the element type of an array of tables; None for any other type."""
     each = get_args(kind)[0] if get_origin(kind) is tuple else None
     return each if isinstance(each, type) and issubclass(each, msgspec.Struct) else None
 
 
 def _attribute(key: str) -> str:
-    """The name of a key's setting: words of Python cannot be names."""
+    """Return the attribute name of a key. Python keywords get an underscore."""
     return f"{key}_" if iskeyword(key) else key
 
 
 def _places(settings: msgspec.Struct, path: str) -> Iterable[tuple[str, str]]:
-    """Each setting's name and its full key path."""
+    """Yield each setting's name and its full key path."""
     for name in _settable(settings):
         here, value = join(path, name), getattr(settings, _attribute(name))
         if isinstance(value, msgspec.Struct):
@@ -169,7 +169,7 @@ def _wanted(kind: object) -> str:
 
 
 def _not(value: object, kind: object) -> str:
-    """Describe the value that is there instead, where that helps; never its text, which might be a secret."""
+    """Describe the actual value if that helps, but never its text, which might be a secret."""
     plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     text_is_wanted = plain is str or get_origin(plain) is Literal
     right_kind = (isinstance(value, str) and text_is_wanted) or (isinstance(value, list) and get_origin(plain) is tuple)

@@ -1,4 +1,4 @@
-"""Rules of settings that a type cannot state: addresses and combinations. No text repeats an address's password."""
+"""Rules for settings that types cannot express: URLs and combinations. Messages never repeat a URL's password."""
 
 from collections.abc import Iterator
 from ipaddress import ip_network
@@ -16,7 +16,7 @@ _STORE_WANTED = (
 
 
 def broken_rules(config: Config) -> Iterator[Problem]:
-    """Every rule that the settings break."""
+    """Yield every rule that the settings break."""
     for key_path, url in (("server.base_url", config.server.base_url), ("upstreams.egress", config.upstreams.egress)):
         if url and (wrong := _http_url_flaw(url)):
             yield Problem(key_path, wrong)
@@ -27,20 +27,20 @@ def broken_rules(config: Config) -> Iterator[Problem]:
     yield from _broken_by_networks(config.server)
     for place, origin in enumerate(config.server.cors_origins):
         if origin != "*" and (_http_url_flaw(origin) or urlsplit(origin).path or origin != origin.lower()):
-            wanted = 'must be "*", or an origin such as https://app.example.com: a scheme and a host, nothing behind'
+            wanted = 'must be "*", or an origin such as https://app.example.com: only a scheme and a host'
             yield Problem(f"server.cors_origins[{place}]", wanted)
     yield from _broken_by_tls(config.server)
     if config.server.workers > 1:
         yield from _broken_by_workers(config)
     if config.mail.smtp_url and not config.mail.from_:
-        yield Problem("mail.from", "must be set with mail.smtp_url: the address that mail is sent from")
+        yield Problem("mail.from", "must be set together with mail.smtp_url: the sender address")
     yield from _broken_by_packs(config)
     if config.server.port and (config.server.host, config.server.port) == (config.admin.host, config.admin.port):
         yield Problem("admin.port", "the admin address must differ from the server's host and port")
 
 
 def _broken_by_workers(config: Config) -> Iterator[Problem]:
-    """Several processes need a store and a state that they can share."""
+    """Check that several processes have a store and a state that they can share."""
     workers = f"server.workers = {config.server.workers}"
     if config.store.url.startswith(SQLITE):
         yield Problem("store.url", f"{workers} needs PostgreSQL; set it to postgresql://user@host:5432/database")
@@ -49,18 +49,18 @@ def _broken_by_workers(config: Config) -> Iterator[Problem]:
 
 
 def _broken_by_packs(config: Config) -> Iterator[Problem]:
-    """Packs have names of their own; Stripe needs both of its secrets, which go nowhere in the clear."""
+    """Check that pack names are unique, and that Stripe has both secrets and an encrypted connection."""
     names = [pack.name for pack in config.packs]
     for place, name in enumerate(names):
         if name and name in names[:place]:
-            yield Problem(f"packs[{place}].name", f"must differ from that of packs[{names.index(name)}], {name}")
+            yield Problem(f"packs[{place}].name", f"must differ from the name of packs[{names.index(name)}], {name}")
     stripe = config.billing.stripe
     if bool(stripe.secret_key_env) != bool(stripe.webhook_secret_env):
         missing, there = ("webhook_secret", "secret_key") if stripe.secret_key_env else ("secret_key", "webhook_secret")
-        yield Problem(f"billing.stripe.{missing}_env", f"must be set with billing.stripe.{there}_env")
+        yield Problem(f"billing.stripe.{missing}_env", f"must be set together with billing.stripe.{there}_env")
     parts = urlsplit(stripe.api_url)
     if not stripe.api_url or (parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1")):
-        yield Problem("billing.stripe.api_url", "must begin with https://, but for a stand-in on this machine")
+        yield Problem("billing.stripe.api_url", "must start with https://, except on this machine for tests")
 
 
 def _broken_by_networks(server: ServerSettings) -> Iterator[Problem]:
@@ -68,26 +68,30 @@ def _broken_by_networks(server: ServerSettings) -> Iterator[Problem]:
         try:
             ip_network(text, strict=False)
         except ValueError:
-            yield Problem("server.trusted_proxies", f"{text} is no address and no network such as 10.0.0.0/8")
+            yield Problem("server.trusted_proxies", f"{text} is not an IP address or a network such as 10.0.0.0/8")
 
 
 def _broken_by_tls(server: ServerSettings) -> Iterator[Problem]:
-    """A certificate and its key stand together, and only one engine speaks TLS."""
+    """Check that certificate and key are set together, and that the engine supports TLS."""
     files = {"server.tls_cert": server.tls_cert, "server.tls_key": server.tls_key}
     for key_path, file in files.items():
         if file and server.engine != "hypercorn":
             wanted = 'needs server.engine = "hypercorn"'
-            yield Problem(key_path, f'{wanted}; the engine "{server.engine}" speaks HTTP/1.1 in the clear only')
+            yield Problem(key_path, f'{wanted}; the engine "{server.engine}" only supports HTTP/1.1 without TLS')
     if server.tls_cert and not server.tls_key:
-        yield Problem("server.tls_key", "must be set with server.tls_cert: the PEM file of the certificate's key")
+        yield Problem(
+            "server.tls_key", "must be set together with server.tls_cert: the PEM file of the certificate's key"
+        )
     if server.tls_key and not server.tls_cert:
-        yield Problem("server.tls_cert", "must be set with server.tls_key: the PEM file of the key's certificate")
+        yield Problem(
+            "server.tls_cert", "must be set together with server.tls_key: the PEM file of the key's certificate"
+        )
 
 
 def _http_url_flaw(url: str) -> str:
     wanted = "must be an absolute http or https URL such as https://api.example.com"
     if not url.isascii() or not url.isprintable() or " " in url:
-        return f"{wanted}, of visible ASCII characters"
+        return f"{wanted}, in visible ASCII characters"
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -102,7 +106,7 @@ def _http_url_flaw(url: str) -> str:
 
 def _store_flaw(url: str) -> str:
     if is_shared(url):
-        # libpq's own form: several hosts, none at all, and options are allowed.
+        # A libpq URL may have several hosts, no host, and options.
         rest = url.partition("://")[2]
         return "" if _is_plain(url) and rest.partition("/")[2].partition("?")[0] else _STORE_WANTED
     file = url.removeprefix(SQLITE)
@@ -115,11 +119,11 @@ def _state_flaw(url: str) -> str:
     if url == MEMORY:
         return ""
     if not _is_plain(url):
-        return "must be of visible ASCII characters without #; in a password, write others as %23"
+        return "must contain only visible ASCII characters without #; percent-encode others in a password, such as %23"
     try:
         read_url(url)
     except StoreUnusable as exc:
-        return f"{exc}; a node alone may have {MEMORY}"
+        return f"{exc}; a single node can use {MEMORY}"
     return ""
 
 

@@ -17,18 +17,18 @@ from storage.private_files import make_folder
 
 MASTER_CHARACTERS_MIN = 16
 _FILE_BYTES_MAX = 4096
-_ADVICE = "make one with: openssl rand -base64 32"
+_ADVICE = "generate one with: openssl rand -base64 32"
 
 
 class SecretUnusable(Exception):
-    """The master secret cannot be used; the text says why and what to do, never the secret."""
+    """The master secret cannot be used. The text says why and what to do, but never contains the secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Keys for one purpose each, 32 bytes: sealing API keys, signing cursors; and the admin API's token.
+    """Derived keys, 32 bytes each: for sealing API keys, signing cursors, and the admin API's token.
 
-    The password of the mail server's user is no key of ours: it comes from the environment as it is.
+    The password of the mail server's user is not derived: it is taken unchanged from the environment.
     """
 
     sealing: bytes = field(repr=False)
@@ -38,10 +38,10 @@ class Secrets:
 
 
 def load_secret(environ: Mapping[str, str], data_dir: Path) -> Secrets:
-    """Derive the keys from SLUICE_SECRET, or from `<data_dir>/secret`, which is made when it is missing.
+    """Derive the keys from SLUICE_SECRET, or from `<data_dir>/secret`, which is created if missing.
 
     Raises:
-        SecretUnusable: the secret is too short, or its file cannot be made, read or trusted.
+        SecretUnusable: the secret is too short, or its file cannot be created, read or trusted.
     """
     master, file = _of_environment(environ), data_dir / "secret"
     if master is None:
@@ -53,10 +53,10 @@ def load_secret(environ: Mapping[str, str], data_dir: Path) -> Secrets:
 
 
 def doubt_of(environ: Mapping[str, str], data_dir: Path) -> str | None:
-    """Why the secret that a node would take might be guessed; None where it is good, not there or not readable.
+    """Return why a node's secret is weak; None if it is strong, missing or not readable.
 
     Raises:
-        SecretUnusable: no node should take it.
+        SecretUnusable: no node should use the secret.
     """
     master, file = _of_environment(environ), data_dir / "secret"
     if master is not None:
@@ -65,7 +65,7 @@ def doubt_of(environ: Mapping[str, str], data_dir: Path) -> str | None:
 
 
 def _of_environment(environ: Mapping[str, str]) -> str | None:
-    """SLUICE_SECRET without the line end that it brings along where a file was put there whole."""
+    """Return SLUICE_SECRET, without the line end that it has if it was copied from a file."""
     master = environ.get("SLUICE_SECRET")
     return None if master is None else master.strip()
 
@@ -76,20 +76,20 @@ def _refuse_short(master: str, place: str) -> None:
 
 
 def _judge(master: str, place: str) -> str | None:
-    """Why a secret that is taken might be guessed.
+    """Return why an accepted secret is weak, or None.
 
     Raises:
-        SecretUnusable: it is not taken.
+        SecretUnusable: the secret is not accepted.
     """
     _refuse_short(master, place)
     strength = judge_strength(master)
     if strength == "guessable":
-        raise SecretUnusable(f"{place}: the secret is easily guessed; {_ADVICE}")
-    return f"{place}: the secret might be guessed; {_ADVICE}" if strength == "doubtful" else None
+        raise SecretUnusable(f"{place}: the secret is easy to guess; {_ADVICE}")
+    return f"{place}: the secret could be guessed; {_ADVICE}" if strength == "doubtful" else None
 
 
 def derive_secrets(master: str) -> Secrets:
-    """The keys of a master secret, which never change."""
+    """Derive the keys from a master secret. The same secret always gives the same keys."""
     return Secrets(
         sealing=_derive(master, "sealing"),
         cursors=_derive(master, "cursors"),
@@ -108,7 +108,7 @@ def _read_or_make(file: Path) -> str:
             _make(file)
         return _read(file)
     except OSError as exc:
-        raise SecretUnusable(f"{file}: {exc.strerror}; set SLUICE_SECRET or make the folder usable") from exc
+        raise SecretUnusable(f"{file}: {exc.strerror}; set SLUICE_SECRET or fix the folder") from exc
 
 
 def _read(file: Path) -> str:
@@ -117,18 +117,20 @@ def _read(file: Path) -> str:
         if not stat.S_ISREG(status.st_mode):
             raise SecretUnusable(f"{file}: not a regular file")
         if status.st_mode & 0o077:
-            raise SecretUnusable(f"{file}: others may read it; allow its owner only (chmod 600) or set SLUICE_SECRET")
+            raise SecretUnusable(
+                f"{file}: other users can read it; restrict it to its owner (chmod 600) or set SLUICE_SECRET"
+            )
         return opened.read(_FILE_BYTES_MAX).decode("utf-8", "surrogateescape").strip()
 
 
 def _make(file: Path) -> None:
-    """Put a new secret in place whole and durable, or leave the one that another process just put there."""
+    """Create a new secret atomically and durably, or keep the one that another process has just created."""
     make_folder(file.parent)
     draft = file.with_name(f".secret-{os.getpid()}-{secrets.token_hex(4)}")
     handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         with os.fdopen(handle, "w") as opened:
-            os.fchmod(handle, 0o600)  # whatever the umask
+            os.fchmod(handle, 0o600)  # regardless of the umask
             opened.write(secrets.token_urlsafe(32) + "\n")
             opened.flush()
             os.fsync(opened.fileno())

@@ -1,4 +1,4 @@
-"""Every setting of config.toml: its name, its type and range, and its default. Empty text means "not set"."""
+"""All settings of config.toml, with their names, types, ranges and defaults. An empty text means "not set"."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,7 +43,7 @@ MEMORY = "memory:"
 STRIPE_API = "https://api.stripe.com"
 _DATA = Path("data")
 
-WILDCARDS = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - looked for, not listened on
+WILDCARDS = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - compared with, never listened on
 
 
 class ServerSettings(Struct, frozen=True):
@@ -67,14 +67,14 @@ class ServerSettings(Struct, frozen=True):
         force_setattr(self, "base_url", self.base_url.rstrip("/"))
 
     def listening_url(self, bound_port: int) -> str:
-        """The address that is listened on; `bound_port` is the port really taken."""
+        """Return the URL that the node listens on. `bound_port` is the actual port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.tls_cert else 'http'}://{host}:{bound_port}"
 
     def public_url(self, bound_port: int) -> str:
-        """The address that answers name, without a slash at its end; `bound_port` is the one really listened on.
+        """Return the URL used in responses, without a trailing slash. `bound_port` is the actual port.
 
-        Nobody can open an address that stands for all of a machine's.
+        Clients cannot open a wildcard address, so it is replaced by localhost.
         """
         if self.base_url or self.host not in WILDCARDS:
             return self.base_url or self.listening_url(bound_port)
@@ -90,25 +90,25 @@ class AdminSettings(Struct, frozen=True):
 
 
 class StoreSettings(Struct, frozen=True):
-    """[store]: where what must not be lost is kept."""
+    """[store]: storage for data that must not be lost."""
 
     url: str = "sqlite:///data/sluice.db"
     disk_floor_bytes: Bytes = 268_435_456
 
     @property
     def data_dir(self) -> Path:
-        """The folder of the database file, else `data`; a relative one is relative to the current directory."""
+        """The folder of the database file, or `data`. Relative paths are relative to the current directory."""
         return Path(self.url.removeprefix(SQLITE)).parent if self.url.startswith(SQLITE) else _DATA
 
 
 class StateSettings(Struct, frozen=True):
-    """[state]: where what may be lost is kept."""
+    """[state]: storage for data that may be lost."""
 
     url: str = MEMORY
 
 
 class LimitSettings(Struct, frozen=True):
-    """[limits]: per API key."""
+    """[limits]: the limits of each API key."""
 
     requests_per_minute: PerMinute = 600
     concurrent_requests: Count = 50
@@ -116,13 +116,13 @@ class LimitSettings(Struct, frozen=True):
 
 
 class CacheSettings(Struct, frozen=True):
-    """[cache]: the response cache; 0 bytes turn it off."""
+    """[cache]: the response cache. 0 bytes turn it off."""
 
     max_bytes: Bytes = 268_435_456
 
 
 class UpstreamDefaults(Struct, frozen=True):
-    """[upstreams.defaults]: what a platform's own table may override."""
+    """[upstreams.defaults]: settings that a platform's own table may override."""
 
     timeout_s: Seconds = 20.0
     retries: Retries = 2
@@ -130,7 +130,7 @@ class UpstreamDefaults(Struct, frozen=True):
 
 
 class PlatformSettings(UpstreamDefaults, frozen=True):
-    """[upstreams.<platform>]: overrides, and the names of the environment variables that hold its credentials."""
+    """[upstreams.<platform>]: overrides, and the environment variables with its credentials."""
 
     enabled: bool = True
     credentials: Mapping[str, VariableName] = MappingProxyType({})
@@ -138,7 +138,7 @@ class PlatformSettings(UpstreamDefaults, frozen=True):
 
 
 class UpstreamSettings(Struct, frozen=True):
-    """[upstreams]; `platforms` has every known platform, with the defaults already applied."""
+    """[upstreams]. `platforms` has every known platform, with the defaults applied."""
 
     egress: str = ""
     operator_contact: HeaderText = ""
@@ -158,7 +158,7 @@ class BreakerSettings(Struct, frozen=True):
 
 
 class MonitorSettings(Struct, frozen=True):
-    """[monitors]: what is kept of their runs."""
+    """[monitors]: how long their runs and results are kept."""
 
     runs_retention_days: Days = 400
     results_retention_days: Days = 30
@@ -180,7 +180,7 @@ class EventSettings(Struct, frozen=True):
 
 
 class LedgerSettings(Struct, frozen=True):
-    """[ledger]: how long the ledger's rows stay in the store. Where `archive` is empty they do for ever."""
+    """[ledger]: how long the ledger's rows stay in the store: forever if `archive` is empty."""
 
     detail_days: DetailDays = 400
     archive: str = ""
@@ -194,13 +194,13 @@ class LogSettings(Struct, frozen=True):
 
 
 class KeySettings(Struct, frozen=True):
-    """[keys]: how API keys look."""
+    """[keys]: the format of API keys."""
 
     prefix: KeyPrefix = "sl_"
 
 
 class WebSearchSettings(Struct, frozen=True):
-    """[web.search]: the engines that web/search asks, in this order, by what is set."""
+    """[web.search]: the search engines of web/search. The configured ones are tried in this order."""
 
     searxng_url: BaseAddress = ""
     brave_key_env: VariableName = ""
@@ -209,7 +209,7 @@ class WebSearchSettings(Struct, frozen=True):
 
 
 class WebSettings(Struct, frozen=True):
-    """[web]: how pages of any host are read."""
+    """[web]: how web pages are read."""
 
     respect_robots: bool = True
     browser_url: BaseAddress = ""
@@ -219,7 +219,7 @@ class WebSettings(Struct, frozen=True):
 
 
 class MailSettings(Struct, frozen=True):
-    """[mail]: the server that sends invitations; the password of its user is SLUICE_SMTP_PASSWORD."""
+    """[mail]: the server that sends invitations; its password is in SLUICE_SMTP_PASSWORD."""
 
     smtp_url: SmtpAddress = ""
     from_: MailAddress = field(default="", name="from")
@@ -244,7 +244,7 @@ class PackSettings(Struct, frozen=True):
 
 
 class StripeSettings(Struct, frozen=True):
-    """[billing.stripe]: the variables that hold the secret key and the signing secret of the webhook."""
+    """[billing.stripe]: the environment variables with the secret key and the webhook's signing secret."""
 
     secret_key_env: VariableName = ""
     webhook_secret_env: VariableName = ""
@@ -255,13 +255,13 @@ class StripeSettings(Struct, frozen=True):
 
 
 class BillingSettings(Struct, frozen=True):
-    """[billing]: how packs are paid."""
+    """[billing]: how packs are paid for."""
 
     stripe: StripeSettings = StripeSettings()
 
 
 class Config(Struct, frozen=True):
-    """The whole file. A Config never changes; a reload makes another one."""
+    """The whole config file. A Config never changes; a reload creates a new one."""
 
     server: ServerSettings = ServerSettings()
     admin: AdminSettings = AdminSettings()
@@ -285,7 +285,7 @@ class Config(Struct, frozen=True):
 
 
 def with_egress(config: Config, egress: str) -> Config:
-    """The config with the sandbox for an egress, to which no contact is told."""
+    """Return the config with the sandbox as egress, without revealing the operator's contact to it."""
     upstreams = config.upstreams
     contact = upstreams.operator_contact or "https://example.org"
     return replace(config, upstreams=replace(upstreams, egress=egress, operator_contact=contact))

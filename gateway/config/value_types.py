@@ -1,10 +1,10 @@
-"""The types of settings: the description of each completes the sentence "must be ..."."""
+"""The types of settings. Each description completes the sentence "must be ..."."""
 
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
-Host = Annotated[str, Meta(pattern=r"^[A-Za-z0-9.:_-]+\Z", description="a host name or an address")]
+Host = Annotated[str, Meta(pattern=r"^[A-Za-z0-9.:_-]+\Z", description="a host name or an IP address")]
 Port = Annotated[int, Meta(ge=0, le=65535, description="a port number from 0 to 65535")]
 Count = Annotated[int, Meta(ge=1, le=100_000, description="a whole number from 1 to 100000")]
 PerMinute = Annotated[int, Meta(ge=1, le=10_000_000, description="a whole number from 1 to 10000000")]
@@ -29,7 +29,7 @@ Steps = Annotated[
 ]
 HeaderText = Annotated[str, Meta(pattern=r"^[ -~]*\Z", description="text of printable ASCII characters")]
 HeaderName = Annotated[
-    str, Meta(pattern=r"^x-[a-z0-9-]*[a-z0-9]-signature\Z", description="a header name like x-<service>-signature")
+    str, Meta(pattern=r"^x-[a-z0-9-]*[a-z0-9]-signature\Z", description="a header name such as x-<service>-signature")
 ]
 KeyPrefix = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9_-]{3}\Z", description="exactly 3 characters of A-Z, a-z, 0-9, _ and -")
@@ -46,7 +46,7 @@ BaseAddress = Annotated[
     str,
     Meta(
         pattern=r"^(https?://[A-Za-z0-9.:\[\]_-]+(/[!-~]*)?)?\Z",
-        description="an address that begins with http:// or https://",
+        description="a URL that starts with http:// or https://",
     ),
 ]
 
@@ -54,11 +54,11 @@ SmtpAddress = Annotated[
     str,
     Meta(
         pattern=r"^(smtps?://([!-9;=?A-~]+@)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?)?\Z",
-        description="an address like smtp://user@host:587, without a password",
+        description="a URL such as smtp://user@host:587, without a password",
     ),
 ]
 MailAddress = Annotated[
-    str, Meta(pattern=r"^([^@\s<>]+@[^@\s<>]+|[^<>\r\n]* <[^@\s<>]+@[^@\s<>]+>)?\Z", description="an address of mail")
+    str, Meta(pattern=r"^([^@\s<>]+@[^@\s<>]+|[^<>\r\n]* <[^@\s<>]+@[^@\s<>]+>)?\Z", description="an e-mail address")
 ]
 
 PackName = Annotated[
@@ -71,5 +71,6 @@ PriceCents = Annotated[
     int, Meta(ge=0, le=99_999_999, description="a whole number of the currency's smallest unit from 0 to 99999999")
 ]
 Currency = Annotated[
-    str, Meta(pattern=r"^[a-z]{3}\Z", description='a currency of three small letters (ISO 4217), such as "usd"')
+    str,
+    Meta(pattern=r"^[a-z]{3}\Z", description='a currency code of three lower-case letters (ISO 4217), such as "usd"'),
 ]

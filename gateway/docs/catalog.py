@@ -1,4 +1,4 @@
-"""The catalog: one entry for each operation that can be called, and its filters (spec 2.3, 4.2)."""
+"""The catalog: one entry for each available operation, and its filters (spec 2.3, 4.2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FILTERS = ("platform", "search", "method")
 
 
 class _Entry(NamedTuple):
-    """One operation of the catalog, with what the filters look at."""
+    """One operation of the catalog, with the fields that filters compare."""
 
     platform: str
     method: str
@@ -27,10 +27,10 @@ class _Entry(NamedTuple):
 
 
 class EncodedCatalog:
-    """The catalog with its entries already encoded, so that a read only joins those that fit its filters.
+    """The catalog with its entries already encoded, so that a read only joins the entries that match its filters.
 
-    A node's operations never change while it runs, so neither do the entries. Answers are not kept for each set of
-    filters, because `search` is free text and callers could fill any cache with it.
+    A node's operations never change while it runs, so neither do the entries. Responses are not cached per set of
+    filters: `search` is free text, so callers could fill any cache with it.
     """
 
     def __init__(self, reference: Reference, base_url: str) -> None:
@@ -48,10 +48,10 @@ class EncodedCatalog:
         ]
 
     def data(self, filters: Mapping[str, Any]) -> dict[str, Any]:
-        """The `data` of the catalog, of which `orjson` encodes the entries by copying them.
+        """Return the `data` of the catalog. `orjson` copies the encoded entries unchanged.
 
         Raises:
-            InvalidParam: there is no such platform, but one with a similar name.
+            InvalidParam: the platform does not exist, but one with a similar name does.
         """
         platform, method = filters.get("platform"), filters.get("method")
         search = str(filters.get("search", "")).lower()
@@ -76,11 +76,11 @@ class EncodedCatalog:
         if platform in self._reference.platforms:
             return
         if near := self._reference.nearest_platform(platform):
-            raise InvalidParam("platform", f"is none of this node's; did you mean {near}?", meant=near)
+            raise InvalidParam("platform", f"is unknown on this node; did you mean {near}?", meant=near)
 
 
 def stats_of(reference: Reference) -> dict[str, int]:
-    """The live numbers of data endpoints."""
+    """Return the current counts of platforms and data endpoints."""
     available = reference.catalog.available()
     platforms = {listing.site.platform.slug: listing.site.platform for listing in available}
     social = sum(1 for platform in platforms.values() if platform.social)
@@ -88,7 +88,7 @@ def stats_of(reference: Reference) -> dict[str, int]:
 
 
 def entry_of(operation: ApiOperation, base_url: str) -> dict[str, Any]:
-    """One entry of the catalog."""
+    """Return one entry of the catalog."""
     price, listing = operation.price, operation.listing
     grouped = {name for group in operation.one_of for name in group}
     own = listing.endpoint.params if listing else operation.query
@@ -120,7 +120,7 @@ def entry_of(operation: ApiOperation, base_url: str) -> dict[str, Any]:
 
 
 def never_computed(listing: Listing | None) -> list[str]:
-    """Return the computed fields that are null in all answers of an endpoint, since its platform sends no inputs."""
+    """Return the computed fields that are null in every response of an endpoint, for lack of input data."""
     if listing is None:
         return []
     never = shape_of(listing.endpoint.archetype, listing.endpoint.unfilled).never
@@ -128,6 +128,6 @@ def never_computed(listing: Listing | None) -> list[str]:
 
 
 def how_to_use(operation: ApiOperation) -> str:
-    """The path of an operation's guide."""
+    """Return the path of an operation's guide."""
     method = "" if operation.method == "GET" else f"&method={operation.method}"
     return f"/v1/utility/endpoint?id={operation.id}{method}"

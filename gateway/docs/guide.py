@@ -1,4 +1,4 @@
-"""The guide of one operation: parameters, price, cache, paging, errors, a request and a true example (spec 2.4)."""
+"""The guide of one operation: parameters, price, cache, paging, errors, a request and a real example (spec 2.4)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RELATED_MAX: Final = 5
 
 
 class Guides:
-    """Makes guides; an endpoint's example is what its own reader makes of the sandbox's answer."""
+    """Build guides. An endpoint's example comes from its own reader, run on the sandbox's response."""
 
     def __init__(self, reference: Reference, *, base_url: str, signer: CursorSigner) -> None:
         self._reference = reference
@@ -34,7 +34,7 @@ class Guides:
         self._signer = signer
 
     def of(self, operation: ApiOperation) -> dict[str, Any]:
-        """The guide of one operation."""
+        """Return the guide of one operation."""
         listing, base = operation.listing, self._base_url
         return {
             "kind": "endpoint_guide",
@@ -77,7 +77,7 @@ class Guides:
         }
 
     def example(self, operation: ApiOperation) -> dict[str, Any] | None:
-        """The part of an answer that is the operation's own; None where it answers without JSON."""
+        """Return an example of the operation's part of the envelope; None if the response is not JSON."""
         if operation.listing is not None:
             return self._true_example(operation.listing)
         doc = operation.route.doc
@@ -112,7 +112,7 @@ class Guides:
         return {"url": url, "curl": " ".join([*words, f"'{url}'"]), "body": body}
 
     def related(self, operation: ApiOperation) -> list[ApiOperation]:
-        """The operations beside this one: of its platform, those with answers of its kind first."""
+        """Return operations of the same platform, starting with those that return the same kind of record."""
         same = [one for one in self._reference.offered if one.platform == operation.platform and one != operation]
         if operation.listing is not None:
             key = operation.listing.endpoint.archetype.key
@@ -126,7 +126,7 @@ _SAMPLE_PAGE: Final = {"next_cursor": None, "has_more": False, "page_size": 1}
 
 
 def request_url(operation: ApiOperation, base_url: str) -> str:
-    """The address of the operation's example request."""
+    """Return the URL of the operation's example request."""
     path = operation.path
     for param in operation.in_path:
         path = path.replace(f"{{{param.name}}}", param.example)
@@ -136,13 +136,13 @@ def request_url(operation: ApiOperation, base_url: str) -> str:
 
 
 def example_body(operation: ApiOperation) -> dict[str, Any]:
-    """The fields of the body of the example request."""
+    """Return the fields of the example request's body."""
     chosen = [one for one in operation.body if one.required or "examples" in one.schema]
     return {one.name: sample_of(one.schema, {}) for one in chosen}
 
 
 def content_types(operation: ApiOperation) -> list[str]:
-    """The media types that the operation's answers may have."""
+    """Return the media types of the operation's responses."""
     doc = operation.route.doc
     if doc is not None:
         return doc.form.split()
@@ -153,18 +153,18 @@ def content_types(operation: ApiOperation) -> list[str]:
 
 
 def availability_of(operation: ApiOperation) -> dict[str, Any]:
-    """Whether the operation can be called, and else which credentials are missing."""
+    """Return whether the operation is available, and which credentials are missing if it is not."""
     missing, site = list(operation.lacks), operation.site
     if not missing or site is None:
         return {"available": True, "missing_credentials": [], "next_step": None}
     if SOURCE in missing:
-        how = f"{site.platform.title} has no source for it; use another platform."
+        how = f"{site.platform.title} has no source for this endpoint. Use another platform."
         return {"available": False, "missing_credentials": [], "next_step": how}
     platform = site.platform
     keys = ", ".join(f"{name.replace('|', '_env or ')}_env" for name in missing if name != "contact")
-    how = f"The operator names variables of the environment in [upstreams.{platform.slug}] of config.toml: {keys}."
+    how = f"The operator names environment variables in [upstreams.{platform.slug}] of config.toml: {keys}."
     if platform.open_web:
-        how = "The operator names a search engine in [web.search] of config.toml: its address, or its key's variable."
+        how = "The operator sets a search engine in [web.search] of config.toml: its URL, or its key's variable."
     if "contact" in missing:
         how = f"The operator sets operator_contact in [upstreams] of config.toml.{f' {how}' if keys else ''}"
     return {"available": False, "missing_credentials": missing, "next_step": how}
@@ -183,14 +183,14 @@ def description_of(operation: ApiOperation) -> str:
     sources = sources_of(plan(listing.site, listing.endpoint, args))
     if len(sources) < 2:
         return told
-    return f"{told} Its sources, of which each is asked when those before it fail: {', '.join(sources)}."
+    return f"{told} Its sources, each tried if the previous ones fail: {', '.join(sources)}."
 
 
 def _always_null(listing: Listing | None) -> Iterator[str]:
     """Name the computed fields that no answer of an endpoint fills, if there are any."""
     if nulls := never_computed(listing):
         names, verb = " and ".join(f"`computed.{one}`" for one in nulls), "are" if len(nulls) > 1 else "is"
-        yield f"{names} {verb} always null: the platform does not send the inputs."
+        yield f"{names} {verb} always null, because the platform does not provide the input data."
 
 
 def _credits(operation: ApiOperation) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def _billing_rules(operation: ApiOperation) -> list[str]:
         *own,
         *(() if listing is None else _rules_of(listing.endpoint)),
         "Failed calls are refunded automatically.",
-        "Errors in the request are found before anything is charged.",
+        "Requests are validated before anything is charged.",
     ]
 
 
@@ -222,24 +222,24 @@ def _rules_of(endpoint: Endpoint) -> Iterator[str]:
     archetype = endpoint.archetype
     yield "Cache hits cost 0 credits."
     if archetype.many:
-        yield "An empty list costs 0 credits: it is refunded automatically."
+        yield "An empty list costs 0 credits: the price is refunded automatically."
     elif archetype.findings:
-        yield "An answer that finds nothing costs 0 credits: it is refunded automatically."
+        yield "A response without findings costs 0 credits: the price is refunded automatically."
     if not archetype.many:
         yield "A 404 for something that does not exist is refunded automatically."
     if endpoint.collect is not None:
-        yield "Each page that brings something new is billed; credits reserved for further pages are refunded."
+        yield "Each page with new items is billed; credits reserved for other pages are refunded."
     if archetype.has_legs:
         yield (
-            "If fewer than half of its parts answer, half of the price is refunded, rounded up; if no part answers, or "
-            "all come from the cache, it costs 0 credits."
+            "If fewer than half of the parts succeed, half of the price is refunded, rounded up. If no part succeeds, "
+            "or all parts come from the cache, the call costs 0 credits."
         )
 
 
 def _cache(listing: Listing | None) -> dict[str, Any] | None:
     if listing is None:
         return None
-    note = "Hits cost nothing; Cache-Control: no-cache asks for a billed refresh."
+    note = "Cache hits are free. Send Cache-Control: no-cache for a billed refresh."
     return {"ttl_seconds": listing.endpoint.cache_ttl_s, "note": note}
 
 
@@ -266,7 +266,7 @@ def _params(operation: ApiOperation) -> dict[str, Any]:
 
 
 def param_record(param: Param, place: str = "query") -> dict[str, Any]:
-    """One parameter as guides show it: with its choices and bounds, where it has any."""
+    """Return one parameter as guides show it, with its choices and bounds if it has any."""
     shown: dict[str, Any] = {
         "name": param.name,
         "type": param.type,
@@ -287,7 +287,7 @@ def param_record(param: Param, place: str = "query") -> dict[str, Any]:
 
 
 def canonical_form(param: Param) -> dict[str, Any] | None:
-    """The one form that every spelling of a parameter's value becomes; None where a value has one spelling."""
+    """Return the canonical form that all spellings of a value become; None if there is only one spelling."""
     if param.choices or not (param.forms or param.fold or param.strip or param.pattern):
         return None
     return {
@@ -299,7 +299,7 @@ def canonical_form(param: Param) -> dict[str, Any] | None:
 
 
 def _field(name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """A field of a body; its example is JSON text, as every example is text."""
+    """Return a field of a body. Its example is JSON text, because every example is text."""
     kind = schema.get("type", "object or string")
     kinds = [one for one in kind if one != "null"] if isinstance(kind, list) else [kind]
     return {
@@ -326,12 +326,12 @@ def _pagination(operation: ApiOperation) -> dict[str, Any] | None:
 
 
 def _limit(operation: ApiOperation) -> str | None:
-    """Return how it reads `limit`; None for one that has no such parameter (spec 4.3, rule 7)."""
+    """Return the meaning of `limit`; None for an operation without that parameter (spec 4.3, rule 7)."""
     if operation.listing is not None and operation.listing.endpoint.collect is not None:
         return "collect-until-N"
     return "page size" if any(param.name == "limit" for param in operation.query) else None
 
 
 def _quoted(text: str) -> str:
-    """A text in single quotes, as a shell reads it."""
+    """Quote a text for a shell, in single quotes."""
     return "'" + text.replace("'", "'\\''") + "'"

@@ -1,6 +1,7 @@
-"""Every operation under `/v1` as its readers see it: data endpoints and the other routes alike.
+"""Every operation under `/v1` as readers see it: data endpoints and all other routes.
 
-Catalog, guides, the OpenAPI document and the pages are all made of this one list, which is made of the routing table.
+The catalog, the guides, the OpenAPI document and the pages are built from this list, which is built from the routing
+table.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from upstreams.model.params import Param
 
 FORM: Final = "multipart/form-data"
 SOURCE: Final = "source"
-"""Stands among what an operation lacks where nothing that an operator configures would make it work."""
+"""Listed among missing credentials if nothing that an operator configures would make the operation work."""
 FORM_FIELD: Final = "file=@page.html"
-"""The file of an example, as curl is told it."""
-_FREE: Final = Price(0, "free", "Costs nothing.")
+"""The example file as an argument of curl."""
+_FREE: Final = Price(0, "free", "Free of charge.")
 _NAMED = re.compile(r"\{(\w+)\}")
 _IN_PATH: Final = {
     param.name: param
@@ -54,7 +55,7 @@ _BEHIND: Final = {
         "run_id", "The run's id.", "dr_01a1fd7028fd7bba92988ba98f5dc154", required=True
     ),
 }
-"""Those that stand for something else behind this path than by their name alone."""
+"""Parameters that have a special meaning on this path, by the path up to and including the parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +74,12 @@ class ApiOperation:
     route: Route
     listing: Listing | None
     site: Site | None
-    """Its platform; None where it is of the account or of the node."""
+    """Its platform; None for operations of the account or the node."""
     method: str
 
     @property
     def path(self) -> str:
-        """The path, which may hold `{name}`."""
+        """The path, which may contain `{name}` parts."""
         return self.route.path
 
     @property
@@ -88,14 +89,14 @@ class ApiOperation:
 
     @property
     def name(self) -> str:
-        """The name that a method of a client has: `github_profile_repos`, `list_monitors`."""
+        """The name of the method in a client library: `github_profile_repos`, `list_monitors`."""
         if self.route.doc is not None:
             return self.route.doc.name
         return re.sub(r"[^a-z0-9]+", "_", self.id)
 
     @property
     def platform(self) -> str:
-        """The platform's slug; `account` or the like for a route that is no data endpoint."""
+        """The platform's slug, or a group such as `account` for a route other than a data endpoint."""
         if self.listing is not None:
             return self.listing.site.platform.slug
         assert self.route.doc is not None, "a route is a data endpoint or is described"
@@ -103,94 +104,94 @@ class ApiOperation:
 
     @property
     def resource(self) -> str:
-        """The part of the id behind its platform."""
+        """The part of the id after the platform."""
         return self.id.removeprefix(f"{self.platform}/")
 
     @property
     def page(self) -> str:
-        """The path of its page."""
+        """The path of its docs page."""
         return f"/docs/{self.id}" if self.listing else f"/docs/{self.platform}/{self.name.replace('_', '-')}"
 
     @property
     def summary(self) -> str:
-        """One line on it."""
+        """A one-line summary."""
         return self.listing.endpoint.summary if self.listing else self._doc.summary
 
     @property
     def title(self) -> str:
-        """The heading of its page."""
+        """The heading of its docs page."""
         name = self.resource if self.listing else self.name.replace("_", " ")
         return f"{self.site.platform.title}: {name}" if self.site else name.capitalize()
 
     @property
     def available(self) -> bool:
-        """Whether it can be called: it may lack a credential."""
+        """Whether it can be called, with no credential missing."""
         return not self.lacks
 
     @property
     def lacks(self) -> Sequence[str]:
-        """The credentials that it needs and that are not configured."""
+        """The credentials that it needs and that are not configured yet."""
         return self.route.lacks if self.listing is None else self.listing.site.lacks(self.listing.endpoint)
 
     @property
     def price(self) -> Price:
-        """Return its price."""
+        """The price of a call."""
         if self.listing is not None:
             return price_of(self.listing.endpoint)
         return _FREE if self._doc.price is None else Price(*self._doc.price)
 
     @property
     def tier(self) -> str:
-        """The tier of its price, as the guide names it."""
+        """The price tier shown in the guide."""
         if self.listing is not None:
             return self.listing.endpoint.tier
         return "free" if self._doc.price is None else "standard"
 
     @property
     def archetype(self) -> str:
-        """The name of its answer's shape; empty where it has none."""
+        """The name of the response shape; empty if there is none."""
         if self.listing is not None:
             return self.listing.endpoint.archetype.name
         return getattr(self._doc.answer, "__name__", "")
 
     @property
     def one_of(self) -> Sequence[Sequence[str]]:
-        """Groups of parameters of which exactly one must be sent."""
+        """Groups of parameters. Each request must send exactly one of each group."""
         return self.listing.endpoint.one_of if self.listing else self._doc.one_of
 
     @property
     def in_path(self) -> tuple[Param, ...]:
-        """The parameters that stand in its path."""
+        """The parameters in its path."""
         found = _NAMED.finditer(self.path)
         return tuple(_BEHIND.get(self.path[: one.end()]) or _IN_PATH[one[1]] for one in found)
 
     @property
     def query(self) -> tuple[Param, ...]:
-        """The parameters of its query."""
+        """The query parameters."""
         if self.listing is None:
             return self.route.params
         return (*self.listing.endpoint.params, *common_params(self.listing.endpoint.archetype))
 
     @property
     def is_form(self) -> bool:
-        """Whether its body is a form with a file."""
+        """Whether the request body is a form with a file."""
         return self.route.takes == FORM
 
     @property
     def body(self) -> tuple[BodyField, ...]:
-        """The fields of its body; they are shared, so readers may not change their schemas."""
+        """The fields of its body. The schemas are shared, so callers must not change them."""
         return () if self.route.body is None else _fields_of(self.route.body)
 
     @property
     def paginated(self) -> bool:
-        """Whether it answers page by page."""
+        """Whether its response is paginated."""
         if self.listing is not None:
             return self.listing.endpoint.archetype.many
         return any(param.name == CURSOR.name for param in self.query)
 
     @property
     def once(self) -> bool:
-        """Whether it takes an `Idempotency-Key`."""
+        """Whether it accepts an `Idempotency-Key`."""
         return self.listing is not None or self._doc.once
 
     @property
@@ -201,7 +202,7 @@ class ApiOperation:
 
 @cache
 def _fields_of(body: type[msgspec.Struct]) -> tuple[BodyField, ...]:
-    """The fields of a body's type. Building a schema takes 0.2 ms, so it is done once for each type."""
+    """Return the fields of a body type. Cached per type, because building a schema takes 0.2 ms."""
     schema = plain_schema(msgspec.json.schema(body))
     due = schema.get("required", ())
     return tuple(BodyField(name, one, name in due) for name, one in schema["properties"].items())
@@ -210,22 +211,22 @@ def _fields_of(body: type[msgspec.Struct]) -> tuple[BodyField, ...]:
 class Reference:
     """All operations of a node, in the order of its routing table.
 
-    They are set once, before the node serves: platforms and credentials only change with a restart.
+    They are set once, before the node starts serving. Platforms and credentials only change with a restart.
     """
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.operations: tuple[ApiOperation, ...] = ()
         self.offered: tuple[ApiOperation, ...] = ()
-        """The operations that can be called."""
+        """The available operations."""
         self.platforms: tuple[str, ...] = ()
-        """The platforms of all operations, `account` and the like among them, each once."""
+        """The platforms of all operations without duplicates, including groups such as `account`."""
         self._by_path: dict[str, list[ApiOperation]] = {}
         self._with_names: tuple[ApiOperation, ...] = ()
         self._paths = self._slugs = KnownNames(())
 
     def describe(self, routes: Iterable[Route]) -> None:
-        """Set the operations from the complete routing table, which includes the routes that read this reference."""
+        """Set the operations from the complete routing table, including the routes that read this reference."""
         self.operations = tuple(map(self._described, routes))
         self.offered = tuple(operation for operation in self.operations if operation.available)
         self.platforms = tuple(dict.fromkeys(operation.platform for operation in self.operations))
@@ -242,16 +243,16 @@ class Reference:
         return ApiOperation(route, listing, listing.site if listing else None, route.allow[0])
 
     def find(self, path: str, method: str | None) -> ApiOperation | None:
-        """The operation of a path, whose `{name}`s may be filled in; without a method the first one."""
+        """Return the operation of a path, whose `{name}` parts may be filled in; without a method, the first one."""
         found = self._by_path.get(path) or [one for one in self._with_names if _fits(one.path, path)]
         return next((one for one in found if method is None or method in one.route.allow), None)
 
     def nearest(self, path: str) -> str | None:
-        """The path that was probably meant; None if none is similar."""
+        """Return the most similar known path; None if none is similar."""
         return self._paths.nearest(path)
 
     def nearest_platform(self, text: str) -> str | None:
-        """The platform that was probably meant; None if none is similar."""
+        """Return the most similar known platform; None if none is similar."""
         return self._slugs.nearest(text.lower())
 
 

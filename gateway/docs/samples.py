@@ -1,4 +1,4 @@
-"""Schemas made plain, and an example of what one describes, made of the examples of its fields."""
+"""Simplify schemas, and build an example of a schema from the examples of its fields."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _BY_TYPE: Final[Mapping[str, Any]] = {
 
 
 def plain_schema(schema: Schema) -> Schema:
-    """A schema of msgspec's with its references resolved: fields that must be sent are in `required`, and the
-    defaults by which only the code knows that a field was left out are gone.
+    """Resolve the references of a msgspec schema and remove its internal defaults.
+
+    Required fields are listed in `required`. Null defaults are removed: they only mark a field as not sent in the code.
     """
     definitions = schema.get("$defs", {})
     body: Schema = definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
@@ -34,7 +35,7 @@ def plain_schema(schema: Schema) -> Schema:
 
 
 def _resolved(value: Any, definitions: Mapping[str, Schema]) -> Any:
-    """The same with each reference replaced by what it leads to; no body of a request leads back to itself."""
+    """Replace each reference with its target. This ends, because no request body refers to itself."""
     if isinstance(value, list):
         return [_resolved(one, definitions) for one in value]
     if not isinstance(value, dict):
@@ -45,14 +46,14 @@ def _resolved(value: Any, definitions: Mapping[str, Schema]) -> Any:
 
 
 def sample_of_answer(doc: RouteDoc) -> Any:
-    """An example of a route's answer."""
+    """Return an example of a route's response."""
     (top,), definitions = msgspec.json.schema_components([doc.answer])
     sample = sample_of(top, definitions)
     return {**sample, **doc.sample} if doc.sample else sample
 
 
 def sample_of(schema: Schema, definitions: Mapping[str, Schema]) -> Any:
-    """An example of a schema; `definitions` are those that it refers to, by the last part of the reference."""
+    """Return an example of a schema. `definitions` maps the last part of each reference to its target."""
     if "$ref" in schema:
         return sample_of(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     for given in ("examples", "enum"):

@@ -1,4 +1,4 @@
-"""JSON Schemas of the archetypes' `data`, with the type and the meaning of every field (spec 2.2, decisions 3)."""
+"""JSON Schemas of the archetypes' `data`, with the type and description of every field (spec 2.2, decisions 3)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from upstreams.model.archetypes.shape import Field, Make, computed, fields_of
 _TYPES = {"text": "string"}
 _WARNINGS = {
     "type": "array",
-    "description": "Why the answer is not as whole as it might be; not there where it is.",
+    "description": "Why the response is incomplete. Absent if it is complete.",
     "items": {"type": "string"},
 }
-_TOTAL = {"type": ["integer", "null"], "description": "How many there are by the platform's own count, where it tells."}
+_TOTAL = {"type": ["integer", "null"], "description": "The total count, if the platform provides it."}
 Schema = dict[str, Any]
 
 
 def schema_of(archetype: Archetype, base_url: str) -> Schema:
-    """The schema of an archetype's `data`. Records stand under `$defs`, by their constructors' names."""
+    """Return the schema of an archetype's `data`. Records are under `$defs`, named after their constructors."""
     makes = _Makes()
     row = makes.row_of(archetype)
     body = _page_of(row) if archetype.many else row
@@ -36,8 +36,9 @@ def schema_of(archetype: Archetype, base_url: str) -> Schema:
 
 
 def openapi_schemas(archetypes: Iterable[Archetype]) -> dict[str, Schema]:
-    """The schemas of all archetypes and their records, for one document: any field may be left out of an answer there,
-    since `fields` chooses among them.
+    """Return the schemas of all archetypes and their records for one document.
+
+    No field is required there, because the `fields` parameter can exclude any of them.
     """
     found: dict[str, Schema] = {}
     for archetype in archetypes:
@@ -49,12 +50,12 @@ def openapi_schemas(archetypes: Iterable[Archetype]) -> dict[str, Schema]:
 
 
 def _title(name: str) -> str:
-    """The name of a record's schema, by its constructor's."""
+    """Return the name of a record's schema, from the name of its constructor."""
     return "".join(part.capitalize() for part in name.split("_")) + "Record"
 
 
 def _optional(value: Any) -> Any:
-    """A schema in which nothing is required, with its references into the document's components."""
+    """Make all fields of a schema optional, and point its references to the document's components."""
     if isinstance(value, dict):
         if "$ref" in value:
             return {**value, "$ref": f"#/components/schemas/{_title(value['$ref'].rpartition('/')[2])}"}
@@ -63,12 +64,12 @@ def _optional(value: Any) -> Any:
 
 
 def _page_of(row: Schema) -> Schema:
-    items = {"type": "array", "description": "The rows of this page.", "items": row}
+    items = {"type": "array", "description": "The rows of the page.", "items": row}
     return {"type": "object", "properties": {"items": items, "total": _TOTAL}, "required": ["items"]}
 
 
 class _Makes:
-    """The records that a schema refers to."""
+    """Collect the records that a schema refers to."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Schema] = {}
@@ -85,7 +86,7 @@ class _Makes:
         """Return a reference to a record's schema."""
         name = make.__name__
         if name not in self.definitions:
-            self.definitions[name] = {}  # a comment holds comments
+            self.definitions[name] = {}  # registered first, because a comment contains comments
             description = (make.__doc__ or "").strip().partition("\n")[0]
             self.definitions[name] |= {"description": description, **self._object(fields_of(make))}
         return {"$ref": f"#/$defs/{name}"}

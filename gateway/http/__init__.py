@@ -1,1 +1,1 @@
-"""Requests, replies, parameters, errors and envelopes: what every route shares."""
+"""Requests, replies, parameters, errors and envelopes, shared by all routes."""

@@ -1,4 +1,4 @@
-"""JSON bodies of requests: read within their bound and turned into what a route takes (spec 7.2, 7.3, 8)."""
+"""JSON request bodies: read within a size limit and converted to the type that a route expects (spec 7.2, 7.3, 8)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gateway.server.http1.whole_body import read_body
 
 T = TypeVar("T", bound=msgspec.Struct)
 _PART_LEAST = 3
-"""Characters of a name that is taken for a field's, shortened."""
+"""Shortest name, in characters, that can match as part of a field name."""
 _CONTAINERS_MAX = 100_000
-"""Parsing and freeing more arrays and objects than this would hold up all other requests. No route takes a tenth."""
+"""Parsing and freeing more arrays and objects would block all other requests. No route needs a tenth of this."""
 _NAMED_BYTES_MAX = 64 * 1024
-"""A longer body is not searched for the name that stands twice in it: that would hold up all other requests."""
+"""Longer bodies are not searched for the repeated name, because that would block all other requests."""
 _IN_WORDS = {
     "str": "text",
     "int": "a whole number",
@@ -31,27 +31,27 @@ _IN_WORDS = {
     "array": "an array",
     "object": "an object",
 }
-"""The types of JSON as msgspec names them, and in the words of messages; null is null."""
+"""JSON types by their msgspec name, in the words used in messages. `null` stays `null`."""
 _BOUND = re.compile(r"Expected `(?P<type>[a-z]+)` (?:of length )?(?P<sign>[<>])= (?P<number>[\d.]+)")
 _BOUNDED = {"str": "must have {} characters", "array": "must hold {} entries"}
-"""Types whose length is bounded; of numbers it is the value."""
+"""Types that bound their length; numbers bound their value."""
 _LENGTHS, _VALUES = ("min_length", "max_length"), ("ge", "le")
 _FIELD = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 
 
 class NoFields(msgspec.Struct, frozen=True):
-    """The body of a change that takes nothing: empty, or an object without fields."""
+    """The body of a change without parameters: empty, or an object without fields."""
 
 
 async def read_json(request: Request, kind: type[T], *, may_be_empty: bool = False) -> T:
-    """The body as a `kind`, whose fields are all that may stand in it; an empty one has none, where that may be.
+    """Read the body as a `kind`, rejecting any other fields. With `may_be_empty`, an empty body means no fields.
 
-    A kind's `LACKS` has the fields of other APIs that no node has the means for, each with the reason.
-    It is parsed by orjson: msgspec takes 9 us for one `1e308`, which a body of the largest size may hold 160,000 times.
+    A kind's `LACKS` lists fields of other APIs that no node supports, each with the reason. The body is parsed with
+    orjson, because msgspec takes 9 us for one `1e308`, and the largest body can contain 160,000 of them.
 
     Raises:
-        Refused: 413 over 1 MB; the rest is not read.
-        InvalidParam: 400 that names the field and what is wrong with it.
+        Refused: 413 for a body over 1 MB. The rest is not read.
+        InvalidParam: 400 that names the field and the problem.
     """
     refuse_encoded(request)
     body = await _read(request)
@@ -71,7 +71,7 @@ async def read_json(request: Request, kind: type[T], *, may_be_empty: bool = Fal
 
 
 def read_fields(sent: dict[str, Any], kind: type[T]) -> T:
-    """The fields of a body as a `kind`, which may hold no others. Raises InvalidParam: it names the field."""
+    """Convert fields to a `kind`, rejecting any others. Raises InvalidParam, which names the field."""
     _refuse_unknown(sent, kind)
     return _converted(sent, kind)
 
@@ -84,22 +84,23 @@ def _converted(sent: dict[str, Any], kind: type[T]) -> T:
 
 
 def refuse_encoded(request: Request) -> None:
-    """Refuse a body that is compressed."""
+    """Reject a compressed body."""
     encoding = request.headers.get(b"content-encoding", b"identity").strip().lower()
     if encoding != b"identity":
         raise Refused(
             "UNSUPPORTED_MEDIA_TYPE",
-            "Content-Encoding cannot be used here; send the body as it is.",
+            "Content-Encoding is not supported; send the body uncompressed.",
             details={"reason": "encoded_body", "param": "Content-Encoding"},
             headers=((b"accept-encoding",), (b"identity",)),
         )
 
 
 def _refuse_repeated(body: bytes, sent: object) -> None:
-    """Refuse a name that stands twice in one object: readers differ in which of the two counts.
+    """Reject an object with a repeated name, because readers differ on which of the values they use.
 
-    Each pair has one colon, and the parser keeps the last pair of a name: written again, `sent` has as many colons as
-    the body unless a pair was dropped. That takes a tenth of parsing with a hook, which the largest body cannot afford.
+    Each pair has one colon, and the parser keeps only the last pair of a name. So encoding `sent` again gives as many
+    colons as the body has, unless a pair was dropped. This takes a tenth of the time of parsing with a hook, which is
+    too slow for the largest body.
     """
     try:
         kept = orjson.dumps(sent).count(b":")
@@ -108,12 +109,12 @@ def _refuse_repeated(body: bytes, sent: object) -> None:
     if kept == body.count(b":") + _escaped_colons(body):
         return
     if len(body) <= _NAMED_BYTES_MAX:
-        json.loads(body, object_pairs_hook=_refuse_repeated_name, parse_int=str)  # `str`: of any length
-    raise InvalidParam("body", "holds an object in which a name stands twice")
+        json.loads(body, object_pairs_hook=_refuse_repeated_name, parse_int=str)  # `str` accepts any length
+    raise InvalidParam("body", "contains an object in which a name appears twice")
 
 
 def _escaped_colons(body: bytes) -> int:
-    """How many colons are written as `\\u003a`. Pairs of backslashes go first: each is one escaped backslash."""
+    """Count the colons written as `\\u003a`. Pairs of backslashes are removed first: each is an escaped backslash."""
     if b"\\u003" not in body:
         return 0
     text = body.replace(b"\\\\", b"")
@@ -124,18 +125,18 @@ def _refuse_repeated_name(pairs: list[tuple[str, Any]]) -> None:
     seen = set()
     for name, _ in pairs:
         if name in seen:
-            raise InvalidParam(name[:100], "stands twice in one object")
+            raise InvalidParam(name[:100], "appears twice in one object")
         seen.add(name)
 
 
 async def _read(request: Request) -> bytes:
-    """All of the body; `Content-Length` was judged before, so only a chunked one can be too long here."""
+    """Read the whole body. `Content-Length` was checked before, so only a chunked body can be too long here."""
     try:
         return await read_body(request.receive, bytes_max=BODY_BYTES_MAX)
     except BodyTooLong:
         raise body_too_large(BODY_BYTES_MAX) from None
     except ClientGone:
-        raise InvalidParam("body", "did not arrive whole") from None
+        raise InvalidParam("body", "was incomplete") from None
 
 
 def _malformed(body: bytes, exc: orjson.JSONDecodeError) -> InvalidParam:
@@ -143,7 +144,7 @@ def _malformed(body: bytes, exc: orjson.JSONDecodeError) -> InvalidParam:
         body.decode()
     except UnicodeDecodeError:
         return InvalidParam("body", "is not valid UTF-8", reason="invalid_utf8")
-    return InvalidParam("body", f"is no JSON from character {exc.pos} on" if body else "is empty; send a JSON object")
+    return InvalidParam("body", f"is not valid JSON at character {exc.pos}" if body else "is empty; send a JSON object")
 
 
 def _refuse_unknown(sent: dict[str, Any], kind: type[msgspec.Struct]) -> None:
@@ -157,13 +158,13 @@ def _refuse_unknown(sent: dict[str, Any], kind: type[msgspec.Struct]) -> None:
 
 
 def _unknown(name: str, fields: tuple[str, ...]) -> InvalidParam:
-    """The nearest field, where one is near: a field that another body has is not meant as any of this one's."""
+    """Return the error for an unknown field, suggesting a similar field only if one is close."""
     meant = _meant(name.lower(), fields)
     if meant is not None:
         hint = f"; did you mean {meant}?"
     else:
         hint = f"; its fields are {', '.join(fields)}" if fields else ", which takes none"
-    return InvalidParam(name, f"is no field of this body{hint}", meant=meant, more={"remove_params": [name]})
+    return InvalidParam(name, f"is not a field of this body{hint}", meant=meant, more={"remove_params": [name]})
 
 
 def _meant(name: str, fields: tuple[str, ...]) -> str | None:
@@ -172,7 +173,7 @@ def _meant(name: str, fields: tuple[str, ...]) -> str | None:
 
 
 def _refused(message: str, kind: type[msgspec.Struct]) -> InvalidParam:
-    """The refusal that msgspec's sentence means."""
+    """Translate a validation message of msgspec to an error."""
     where = _FIELD.search(message)
     missing = re.search(r"missing required field `([^`]*)`", message)
     if missing:
@@ -180,9 +181,9 @@ def _refused(message: str, kind: type[msgspec.Struct]) -> InvalidParam:
     unknown = re.search(r"contains unknown field `([^`]*)`", message)
     if unknown:
         name = f"{where['path']}.{unknown[1]}" if where else unknown[1]
-        return InvalidParam(name[:200], "is no field of this body", more={"remove_params": [name[:200]]})
+        return InvalidParam(name[:200], "is not a field of this body", more={"remove_params": [name[:200]]})
     types = re.search(r"Expected `([a-z |]+)`(?:, got `([a-z]+)`)?(?= - at |$)", message)
-    problem = _bounds(message, kind, where["path"] if where else "") or "has a value that is not taken there"
+    problem = _bounds(message, kind, where["path"] if where else "") or "has a value that is not allowed"
     if types:
         wanted = " or ".join(_IN_WORDS.get(one, one) for one in types[1].split(" | "))
         problem = f"must be {wanted}" + (f", not {_IN_WORDS.get(types[2], types[2])}" if types[2] else "")

@@ -1,4 +1,4 @@
-"""The error table: every code of the specification (7.2), and those with which the HTTP edge answers.
+"""The error table: every code of the specification (7.2), and the codes used by the HTTP edge.
 
 To add a code, add a row to `CODES`.
 """
@@ -27,13 +27,13 @@ CODES = {
         Code("INSUFFICIENT_CREDITS", 402, "none", "The account's balance is below the endpoint's cost."),
         Code("KEY_BUDGET_EXCEEDED", 402, "none", "The key's own credit limit would be exceeded."),
         Code("INVALID_REQUEST", 400, "none", "A parameter is missing, malformed, undeclared or in conflict."),
-        Code("METHOD_NOT_ALLOWED", 405, "none", "Wrong method; `Allow` names the right ones."),
+        Code("METHOD_NOT_ALLOWED", 405, "none", "Wrong method; `Allow` lists the supported ones."),
         Code("ENDPOINT_NOT_FOUND", 404, "none", "No such platform or resource."),
-        Code("RESOURCE_NOT_FOUND", 404, "refunded", "The upstream has no such thing, or no usable data."),
+        Code("RESOURCE_NOT_FOUND", 404, "refunded", "The upstream has no such resource, or no usable data."),
         Code("PAYLOAD_TOO_LARGE", 413, "none", "The body is over 1 MB, or a file over 10 MB; it was not read."),
         Code("IDEMPOTENCY_KEY_CONFLICT", 409, "none", "Another request is running under the idempotency key."),
         Code("IDEMPOTENCY_IN_PROGRESS", 409, "none", "The same request and key is still running.", retryable=True),
-        Code("IDEMPOTENCY_REPLAY_UNAVAILABLE", 409, "none", "The finished answer was over 64 KB and not kept."),
+        Code("IDEMPOTENCY_REPLAY_UNAVAILABLE", 409, "none", "The stored response is unavailable: it was over 64 KB."),
         Code("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422, "none", "The key was used with another query or body."),
         Code("COHORT_LIMIT_EXCEEDED", 400, "none", "The account already holds 100 cohorts."),
         Code("COHORT_MEMBER_LIMIT_EXCEEDED", 400, "none", "The cohort would have more than 10,000 members."),
@@ -42,7 +42,7 @@ CODES = {
         Code("COHORT_QUERY_NOT_CANCELLABLE", 409, "none", "The query has ended."),
         Code("COHORT_QUERY_NOT_READY", 409, "none", "The query has no results to read: it was not completed."),
         Code("COHORT_RESULT_TOO_LARGE", 413, "none", "One result alone exceeds a page of 1,000,000 bytes."),
-        Code("CURSOR_EXPIRED", 410, "none", "Events behind the cursor were removed: retention has passed."),
+        Code("CURSOR_EXPIRED", 410, "none", "Events after the cursor were removed by retention."),
         Code("RATE_LIMITED", 429, "none", "The key's requests of the last minute reached its limit.", retryable=True),
         Code("CONCURRENCY_LIMIT", 429, "none", "The key's running requests reached its limit.", retryable=True),
         Code("UPSTREAM_ERROR", 502, "refunded", "The upstream failed, after internal retries.", retryable=True),
@@ -50,18 +50,18 @@ CODES = {
             "SERVICE_UNAVAILABLE",
             503,
             "refunded",
-            "Circuit open, upstream throttling, a store away, or too many requests for the node.",
+            "Circuit open, upstream throttling, a store unavailable, or the node overloaded.",
             retryable=True,
         ),
         Code("INTERNAL_ERROR", 500, "refunded", "An unexpected error of this server.", retryable=True),
         Code("REQUEST_TIMEOUT", 408, "none", "The request did not arrive in time; the connection is closed."),
         Code("URI_TOO_LONG", 414, "none", "The request target is too long."),
-        Code("UNSUPPORTED_MEDIA_TYPE", 415, "none", "The body is compressed, or is not of the type that is due."),
-        Code("EXPECTATION_FAILED", 417, "none", "`Expect` asks for something else than `100-continue`."),
-        Code("UPGRADE_REQUIRED", 426, "none", "Only a WebSocket of version 13 is served there."),
+        Code("UNSUPPORTED_MEDIA_TYPE", 415, "none", "The body is compressed, or has the wrong media type."),
+        Code("EXPECTATION_FAILED", 417, "none", "`Expect` has a value other than `100-continue`."),
+        Code("UPGRADE_REQUIRED", 426, "none", "The path only accepts WebSockets of version 13."),
         Code("HEADERS_TOO_LARGE", 431, "none", "The request's headers are too large or too many."),
-        Code("NOT_IMPLEMENTED", 501, "none", "This server is no proxy and knows one transfer coding, `chunked`."),
-        Code("HTTP_VERSION_NOT_SUPPORTED", 505, "none", "The request is not of HTTP/1.0, HTTP/1.1 or HTTP/2."),
+        Code("NOT_IMPLEMENTED", 501, "none", "Not supported: proxying, and transfer codings other than `chunked`."),
+        Code("HTTP_VERSION_NOT_SUPPORTED", 505, "none", "The request does not use HTTP/1.0, HTTP/1.1 or HTTP/2."),
     )
 }
 """Without `Retry-After`, SERVICE_UNAVAILABLE means a withdrawn endpoint and is permanent."""
@@ -80,10 +80,10 @@ OF_THE_EDGE = {
         "HTTP_VERSION_NOT_SUPPORTED",
     )
 }
-"""The codes with which the HTTP edge answers before any app is called, by their status."""
+"""The codes that the HTTP edge returns before calling any app, by status."""
 
 
 def sentence(words: object, way_out: str = "") -> str:
-    """A refusal as a sentence, and the way out of it behind that."""
+    """Format an error message as a sentence, followed by the way to resolve it."""
     text = str(words)
     return f"{text[:1].upper()}{text[1:]}{way_out and f'; {way_out}'}."

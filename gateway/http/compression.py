@@ -1,9 +1,9 @@
-"""Answers compressed as their clients ask for it (RFC 9110, 12.5.3): gzip and Brotli, for bodies above 1 KB.
+"""Response compression by `Accept-Encoding` (RFC 9110, 12.5.3): gzip and Brotli, for bodies above 1 KB.
 
-The long part of an envelope is the same for all who ask (`gateway/http/envelope.py`), so its compressed form is kept,
-and only the envelope's ends are new in each answer. A gzip stream is joined from a block that holds the start as it is,
-the kept blocks, and a block that holds the end. A Brotli stream is joined from the kept blocks and the end as it is;
-Brotli's blocks depend on their place in the stream, so those are kept together with the start before them.
+The long part of an envelope is the same for all clients (`gateway/http/envelope.py`), so its compressed form is kept,
+and only the ends of the envelope are new in each response. A gzip stream is joined from an uncompressed block with the
+start, the kept blocks, and an uncompressed block with the end. A Brotli stream is joined from the kept blocks and an
+uncompressed end. Brotli blocks depend on their position in the stream, so they are kept together with the start.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from gateway.server.http1.fields import joined
 
 LEAST_BYTES: Final = 1_024
 KEPT_BYTES: Final = 32 * 1024 * 1024
-"""The bound of long parts and their compressed forms together; the least recently used go first."""
+"""Limit for long parts and their compressed forms together. The least recently used are dropped first."""
 _ASIDE_BYTES = 65_536
-"""A longer part is compressed in a thread."""
+"""Longer parts are compressed in a thread."""
 _PIECES_BYTES = 16_384
 _LEVEL, _QUALITY = 4, 4
 _ACCEPTED_BYTES_MAX = 500
 _HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 _START, _END = b'{"success":true,', b',"credits_used":'
 _PACKED = b"font/woff2"
-"""A font is already compressed."""
+"""Fonts are already compressed."""
 _ENTRY_BYTES = 400
-"""The size of an entry beside its long part and its compressed form."""
+"""Overhead of an entry in addition to its long part and its compressed form."""
 _BROTLI_END = b"\x03"
 """The last block of a Brotli stream, which is empty (RFC 7932, 9.2)."""
 _FIELDS = (b"content-encoding", b"vary")
 
 
 class Compression:
-    """Compresses the answers of one node."""
+    """Compress the responses of one node."""
 
     def __init__(self, bytes_max: int = KEPT_BYTES) -> None:
-        """`bytes_max` bounds what is kept."""
+        """`bytes_max` limits the size of the kept entries."""
         self._bytes_max = bytes_max
         self._packed: OrderedDict[tuple[bytes, bytes, bytes], bytes] = OrderedDict()
-        """By the coding, what stands before the long part if that matters to the coding, and the long part."""
+        """By the coding, the start if the coding depends on it, and the long part."""
         self.bytes = 0
-        """Kept at this moment."""
+        """Bytes currently kept."""
 
     async def apply(self, reply: Reply, accepted: bytes) -> None:
-        """Compress a reply's body in place, if that is worth it and `accepted`, an `Accept-Encoding`, has a way."""
+        """Compress a reply's body in place, if it is large enough and `accepted` (`Accept-Encoding`) allows it."""
         parts = reply.pieces if isinstance(reply.pieces, tuple) else (reply.body,)
         size, coding = sum(map(len, parts)), coding_of(accepted)
         if size <= LEAST_BYTES or coding is None or reply.status in (204, 304) or reply.content_type == _PACKED:
@@ -63,7 +63,7 @@ class Compression:
         reply.headers = joined(reply.headers, (_FIELDS, (coding, b"accept-encoding")))
 
     async def _gzip(self, start: bytes, shared: bytes, end: bytes) -> tuple[bytes, ...]:
-        """A gzip stream whose middle is the same in all answers around the same part."""
+        """Return a gzip stream whose middle is shared by all responses with the same long part."""
         deflated = await self._kept(b"gzip", b"", shared, _deflate)
         checksum, size = 0, 0
         for part in (start, shared, end):
@@ -72,11 +72,11 @@ class Compression:
         return _HEADER + _stored(start), deflated, _stored(end, is_last=True) + trailer
 
     async def _brotli(self, start: bytes, shared: bytes, end: bytes) -> tuple[bytes, ...]:
-        """A Brotli stream whose beginning is the same in all answers around the same part."""
+        """Return a Brotli stream whose beginning is shared by all responses with the same long part."""
         return await self._kept(b"br", start, shared, _brotli), _raw(end) + _BROTLI_END
 
     async def _kept(self, coding: bytes, start: bytes, shared: bytes, pack: Callable[[bytes], bytes]) -> bytes:
-        """The compressed form of `start` and `shared`, made with the first answer around them."""
+        """Return the compressed form of `start` and `shared`, computed with the first response that uses them."""
         key = coding, start, shared
         packed = self._packed.get(key)
         if packed is None:
@@ -98,9 +98,9 @@ class Compression:
 
 
 def coding_of(accepted: bytes) -> bytes | None:
-    """The coding that an `Accept-Encoding` prefers, gzip where it has no preference; None: the body as it is.
+    """Return the coding that an `Accept-Encoding` prefers, gzip if it has no preference; None for no compression.
 
-    The body stays as it is for a header that is longer than any client has a reason to send.
+    Headers longer than any normal client sends also give None.
     """
     return _coding_of(accepted) if len(accepted) <= _ACCEPTED_BYTES_MAX else None
 
@@ -117,33 +117,33 @@ def _coding_of(accepted: bytes) -> bytes | None:
 
 
 def _split(body: bytes) -> tuple[bytes, bytes, bytes]:
-    """An envelope's start, the part that is the same for all, and its end; any other body is such a part."""
+    """Split an envelope into start, shared part and end. Any other body is one shared part."""
     end = body.rfind(_END) if body.startswith(_START) else -1
     return (b"", body, b"") if end < 0 else (_START, body[len(_START) : end], body[end:])
 
 
 def _stored(data: bytes, *, is_last: bool = False) -> bytes:
-    """A block of deflate that holds its data as they are (RFC 1951, 3.2.4)."""
+    """Return an uncompressed deflate block (RFC 1951, 3.2.4)."""
     assert len(data) < 2**16, "the ends of an envelope are short"
     size = len(data).to_bytes(2, "little")
     return bytes((is_last,)) + size + bytes(one ^ 0xFF for one in size) + data
 
 
 def _deflate(data: bytes) -> bytes:
-    """Blocks of deflate that refer to nothing before them and end on a byte."""
+    """Return deflate blocks that refer to nothing before them and end on a byte boundary."""
     deflating = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     return deflating.compress(data) + deflating.flush(zlib.Z_FULL_FLUSH)
 
 
 def _brotli(data: bytes) -> bytes:
-    """A Brotli stream that ends on a byte, and that more blocks may follow."""
+    """Return a Brotli stream that ends on a byte boundary, so that more blocks may follow."""
     compressor = brotli.Compressor(quality=_QUALITY)
     packed: bytes = compressor.process(data) + compressor.flush()
     return packed
 
 
 def _raw(data: bytes) -> bytes:
-    """A block of Brotli that holds its data as they are (RFC 7932, 9.2); none if there are no data."""
+    """Return an uncompressed Brotli block (RFC 7932, 9.2); nothing if there is no data."""
     if not data:
         return b""
     assert len(data) <= 2**16, "the end of an envelope is short"

@@ -1,4 +1,4 @@
-"""Answers of the HTTP edge itself, before any app is asked: to malformed, too large and too slow requests."""
+"""Error responses of the HTTP edge, sent before any app is called: malformed, oversized and slow requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gateway.server.errors import EdgeAnswer
 
 
 def edge_answer_of(make_id: Callable[[str], str], base_url: str) -> EdgeAnswer:
-    """Answers of the edge as the API's error envelope, with a request id like any other (spec 7.1)."""
+    """Format errors of the edge as the API's error envelope, with a request id (spec 7.1)."""
 
     def answer(status: int, sentence: str) -> tuple[Headers, bytes]:
         request_id = make_id("req_")
@@ -25,5 +25,5 @@ def edge_answer_of(make_id: Callable[[str], str], base_url: str) -> EdgeAnswer:
 
 
 def plain_edge_answer(status: int, sentence: str) -> tuple[Headers, bytes]:
-    """Answers of the edge as one line of text, for servers that are not the API."""
+    """Format errors of the edge as one line of text, for servers other than the API."""
     return [(b"content-type", b"text/plain; charset=utf-8")], f"{status} {sentence}\n".encode()

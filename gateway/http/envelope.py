@@ -1,4 +1,4 @@
-"""The JSON envelopes, joined from encoded parts so that a cached answer is never encoded twice (spec 2.1, 7.1)."""
+"""The JSON envelopes, joined from encoded parts, so that a cached response is never encoded twice (spec 2.1, 7.1)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REMEMBERED_MAX = 500
 
 
 def fragment(platform: str, endpoint: str, data: Any, pagination: Any = None) -> bytes:
-    """The part of a success that does not depend on who asked: what the cache stores."""
+    """Encode the part of a successful response that is the same for all callers. The cache stores this part."""
     body = {"platform": platform, "endpoint": endpoint, "data": data}
     if pagination is not None:
         body["pagination"] = pagination
@@ -22,7 +22,7 @@ def fragment(platform: str, endpoint: str, data: Any, pagination: Any = None) ->
 
 
 def success(stored: bytes, *, request_id: str, credits_used: int, balance: int | None, cached: bool) -> bytes:
-    """A whole success envelope around a fragment."""
+    """Return a complete success envelope around a fragment."""
     return b"".join(
         (
             b'{"success":true,',
@@ -39,7 +39,7 @@ def success(stored: bytes, *, request_id: str, credits_used: int, balance: int |
 
 
 def failure(refused: Refused, *, request_id: str, credits_used: int, balance: int | None, base_url: str) -> bytes:
-    """An error envelope."""
+    """Return an error envelope."""
     return b"".join(
         (
             b'{"success":false,',
@@ -54,7 +54,7 @@ def failure(refused: Refused, *, request_id: str, credits_used: int, balance: in
 
 
 def error_fragment(refused: Refused, base_url: str) -> bytes:
-    """The part of an error envelope that does not depend on who asked."""
+    """Encode the part of an error envelope that is the same for all callers."""
     code = refused.code
     if not refused.details and len(refused.message) <= _REMEMBERED_MAX:
         return _plain_error(code.name, refused.message, code.status, base_url)
@@ -69,16 +69,16 @@ def _error(name: str, message: str, status: int, base_url: str, **details: Any) 
 
 
 _plain_error = lru_cache(maxsize=1_000)(_error)
-"""Refusals without details come in floods and mostly alike, so their text is kept (measured)."""
+"""Errors without details come in floods of identical ones, so their text is cached (measured)."""
 
 
 def error_name(stored: bytes) -> str:
-    """The code's name in the fragment of an error."""
+    """Return the name of the code in an error fragment."""
     return str(orjson.loads(b"{%b}" % stored)["error"]["type"])
 
 
 def replay(stored: bytes, *, status: int, request_id: str, balance: int | None, cached: bool) -> bytes:
-    """The envelope of an earlier outcome: its own fragment and request id, at no cost (decisions 7)."""
+    """Return the envelope of an earlier outcome: its stored fragment and request id, at no cost (decisions 7)."""
     tail = (b',"cached":true' if cached else b',"cached":false') if status < 400 else b""
     return b"".join(
         (

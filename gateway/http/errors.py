@@ -1,4 +1,4 @@
-"""Refusals, and which exception becomes which (spec 7.2).
+"""API errors, and the mapping from exceptions to errors (spec 7.2).
 
 To give a code to an exception of another package, add a row to `_REFUSALS`; the codes are in `gateway/http/codes.py`.
 """
@@ -62,7 +62,7 @@ CLAIM_RETRY_AFTER_S = 1
 
 
 class Refused(Exception):
-    """A request is answered with an error: the code, what to tell, and the headers that belong to it."""
+    """The request is rejected with an error: its code, message, details and headers."""
 
     def __init__(
         self,
@@ -84,17 +84,18 @@ class Refused(Exception):
 
 
 class KeyMissing(Exception):
-    """A request that needs a key has none; raised for every stranger, so it is as bare as can be."""
+    """A request that needs a key has none. It is raised for every anonymous request, so it is kept minimal."""
 
 
-CORRECT = "Correct the parameter and ask again."
+CORRECT = "Fix the parameter and retry."
 
 
 class InvalidParam(Refused):
-    """400 for one parameter, field or header, as values: which it is, what is wrong with it, and what to do.
+    """400 for one parameter, field or header, with its name, the problem, and the fix.
 
-    `problem` goes on from the parameter's name, and `suggestion` is a whole sentence. `meant` is the name or value that
-    was probably meant; it takes the place of the `reason` (spec 7.1). `more` stands in `details` beside.
+    `problem` continues the sentence that starts with the parameter's name. `suggestion` is a whole sentence. `meant` is
+    the name or value that the caller probably meant; it replaces `reason` in `details` (spec 7.1). `more` is added to
+    `details`.
     """
 
     def __init__(
@@ -118,22 +119,20 @@ class InvalidParam(Refused):
 
 
 def refusal_of(exc: BaseException) -> Refused:
-    """The refusal that an exception of any package becomes; INTERNAL_ERROR for one that nobody foresaw."""
+    """Return the error for an exception of any package; INTERNAL_ERROR for an unexpected one."""
     if isinstance(exc, Refused):
         return exc
     for kind in type(exc).__mro__:
         if (translate := _REFUSALS.get(kind)) is not None:
             return translate(exc)
-    return Refused(
-        "INTERNAL_ERROR", "Something unexpected went wrong here and was logged under this request_id; ask again later."
-    )
+    return Refused("INTERNAL_ERROR", "An unexpected error occurred and was logged under this request_id. Retry later.")
 
 
 def _credits_held(required: int) -> Refused:
-    """The refusal of a call whose credits other calls hold, so that it may succeed in a moment (decisions 28)."""
+    """Return the error for a call whose credits are held by other calls, so that a retry may succeed (decisions 28)."""
     return Refused(
         "CONCURRENCY_LIMIT",
-        f"This request costs {required} credits, which calls in flight hold; retry when they have ended.",
+        f"This request costs {required} credits, which other calls in progress hold; retry when they have ended.",
         details={"reason": "credits_held", "credits_required": required},
         retry_after_s=CONCURRENCY_RETRY_AFTER_S,
     )
@@ -144,7 +143,7 @@ def _insufficient(exc: InsufficientCredits) -> Refused:
         return _credits_held(exc.required)
     return Refused(
         "INSUFFICIENT_CREDITS",
-        f"The account holds {exc.balance} credits; this request costs {exc.required}.",
+        f"The account has {exc.balance} credits; this request costs {exc.required}.",
         details={"reason": "balance_too_low", "credits_required": exc.required},
     )
 
@@ -159,16 +158,16 @@ def _key_budget(exc: KeyBudgetReached) -> Refused:
     )
 
 
-@lru_cache(maxsize=256)  # a flood of them differs in little, and a remembered one costs a tenth
+@lru_cache(maxsize=256)  # in a flood they are mostly identical, and a cached one costs a tenth
 def _rate_limited(limit: int, reset_s: int) -> Refused:
-    message = f"{limit} requests were admitted in the last 60 s; the next is free in {reset_s} s."
+    message = f"The limit of {limit} requests in 60 s is reached; retry in {reset_s} s."
     return Refused("RATE_LIMITED", message, retry_after_s=reset_s or 1)
 
 
 def _concurrency(exc: ConcurrencyReached) -> Refused:
     return Refused(
         "CONCURRENCY_LIMIT",
-        f"{exc.limit} requests of this key are running; wait for one of them to end.",
+        f"{exc.limit} requests of this key are already running; wait for one to end.",
         retry_after_s=CONCURRENCY_RETRY_AFTER_S,
         headers=((b"x-concurrency-limit", b"x-concurrency-remaining"), (b"%d" % exc.limit, b"0")),
     )
@@ -183,7 +182,7 @@ def _argument(exc: InvalidArgument) -> Refused:
 
 
 def _monitor_invalid(exc: MonitorInvalid) -> Refused:
-    """`details` has either a reason or the nearest right value (spec 7.1)."""
+    """Return the error, whose `details` has either a reason or the nearest valid value (spec 7.1)."""
     near = exc.did_you_mean
     told = {"reason": exc.reason} if near is None else {"did_you_mean": near}
     message = str(exc) if str(exc).endswith("?") else f"{exc}."
@@ -193,7 +192,7 @@ def _monitor_invalid(exc: MonitorInvalid) -> Refused:
 def _monitor_limit(exc: MonitorLimitReached) -> Refused:
     details = {
         "reason": "monitor_limit_reached",
-        "param": "status",  # a paused one would pass
+        "param": "status",  # a paused monitor is allowed
         "limit": exc.limit,
         "next_step": "Pause or delete a monitor, or choose a larger plan.",
     }
@@ -202,7 +201,7 @@ def _monitor_limit(exc: MonitorLimitReached) -> Refused:
 
 def _monitor_paused(_exc: MonitorPaused) -> Refused:
     details = {"reason": "monitor_paused", "param": "monitor_id", "next_step": 'Send PATCH {"status": "active"} first.'}
-    return Refused("INVALID_REQUEST", "A paused monitor is not run.", details=details)
+    return Refused("INVALID_REQUEST", "The monitor is paused.", details=details)
 
 
 def _cohort(exc: CohortRefused) -> Refused:
@@ -234,7 +233,7 @@ def _waiting(message: str, retry_after_s: int) -> Refused:
 
 def _throttled_by_upstream(exc: UpstreamThrottled) -> Refused:
     wait_s = THROTTLED_RETRY_AFTER_S if exc.retry_after_s is None else max(1, round(exc.retry_after_s))
-    return _waiting("The upstream asks all its callers to slow down.", wait_s)
+    return _waiting("The upstream asks callers to slow down.", wait_s)
 
 
 def _away(message: str) -> Refused:
@@ -245,15 +244,15 @@ _MISSING_KEY = Refused("MISSING_API_KEY", "Send your API key in the x-api-key he
 _UNUSABLE_KEY = Refused(
     "INVALID_API_KEY",
     "The API key is malformed, unknown, revoked or expired; send one that is active.",
-    knows_balance=False,  # nobody hears of an account by a key that was revoked, though a stream began with it
+    knows_balance=False,  # a revoked key reveals nothing about its account, even in a stream that started with it
 )
 _SUSPENDED = Refused(
     "INVALID_API_KEY",
-    "The account of this API key is suspended; whoever runs this service can resume it.",
+    "The account of this API key is suspended; the operator of this service can resume it.",
     details={"reason": "account_suspended"},
     knows_balance=False,
 )
-"""One for all, since nothing in them differs and floods must cost little; they are answered with, never raised."""
+"""Shared instances, because they never differ and floods must be cheap. They are returned, never raised."""
 _OF_COHORTS = {
     "above_max_credits": "INVALID_REQUEST",
     "cohort_limit_reached": "COHORT_LIMIT_EXCEEDED",
@@ -263,8 +262,8 @@ _OF_COHORTS = {
     "query_over": "COHORT_QUERY_NOT_CANCELLABLE",
     "query_not_ready": "COHORT_QUERY_NOT_READY",
 }
-_BUSY = "The node has more pages to read than it can in time; nothing was charged."
-_FRESH_KEY = "send a key of its own with each request"
+_BUSY = "The node is too busy to read this page in time; nothing was charged."
+_FRESH_KEY = "use a new key for each request"
 _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     KeyMissing: lambda _: _MISSING_KEY,
     KeyUnusable: lambda _: _UNUSABLE_KEY,
@@ -276,25 +275,27 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     ConcurrencyReached: _concurrency,
     LongReadsReached: lambda exc: Refused(
         "CONCURRENCY_LIMIT",
-        f"{sentence(exc)} Wait until one of them has been read.",
+        f"{sentence(exc)} Wait until one of them has finished.",
         retry_after_s=CONCURRENCY_RETRY_AFTER_S,
     ),
     InvalidArgument: _argument,
     InvalidCursor: lambda exc: InvalidParam("cursor", f"cannot be used: it {exc.problem}"),
     NotFound: _not_found,
-    PartUnavailable: lambda exc: Refused("SERVICE_UNAVAILABLE", f"A part of it cannot be called here: {exc}."),
-    SourceUnusable: lambda exc: Refused(
-        "SERVICE_UNAVAILABLE", f"The operator must change this node's setup first: {exc}."
+    PartUnavailable: lambda exc: Refused(
+        "SERVICE_UNAVAILABLE", f"A part of this call is unavailable on this node: {exc}."
     ),
-    UpstreamFailed: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream did not answer usefully: {exc}."),
-    StaleCursor: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream no longer takes this cursor: {exc}."),
+    SourceUnusable: lambda exc: Refused(
+        "SERVICE_UNAVAILABLE", f"The operator must change this node's configuration: {exc}."
+    ),
+    UpstreamFailed: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream did not return a usable response: {exc}."),
+    StaleCursor: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream no longer accepts this cursor: {exc}."),
     UpstreamThrottled: _throttled_by_upstream,
     WorkersBusy: lambda exc: _waiting(_BUSY, ceil(exc.retry_after_s)),
-    Throttled: lambda exc: _waiting("The upstream asked us to hold back for a while.", max(1, exc.retry_after_s)),
+    Throttled: lambda exc: _waiting("The upstream is throttling this node.", max(1, exc.retry_after_s)),
     ClaimConflict: _claim_refused("IDEMPOTENCY_KEY_CONFLICT", _FRESH_KEY),
-    ClaimInProgress: _claim_refused("IDEMPOTENCY_IN_PROGRESS", "ask again in a moment", CLAIM_RETRY_AFTER_S),
+    ClaimInProgress: _claim_refused("IDEMPOTENCY_IN_PROGRESS", "retry in a moment", CLAIM_RETRY_AFTER_S),
     ClaimMismatch: _claim_refused("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", _FRESH_KEY),
-    ReplayUnavailable: _claim_refused("IDEMPOTENCY_REPLAY_UNAVAILABLE", "for another, billed one send another key"),
+    ReplayUnavailable: _claim_refused("IDEMPOTENCY_REPLAY_UNAVAILABLE", "for a new, billed response use another key"),
     MonitorInvalid: _monitor_invalid,
     MonitorUnknown: _unknown("unknown_monitor", "GET with status=all on the path before its id lists all"),
     RunUnknown: _unknown("unknown_run", "GET /v1/monitors/{id}/runs lists all"),
@@ -302,7 +303,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     DiscoverRunUnknown: _unknown("unknown_run", "GET /v1/prism/discover/runs lists all"),
     JobUnknown: _unknown("unknown_job", "GET on the path before its id lists all"),
     CohortUnknown: _unknown("unknown_cohort", "it was deleted, or its retention has passed"),
-    CohortQueryUnknown: _unknown("unknown_cohort_query", "it goes with its cohort"),
+    CohortQueryUnknown: _unknown("unknown_cohort_query", "queries are deleted with their cohort"),
     CohortRefused: _cohort,
     SessionUnknown: _unknown("unknown_session", "GET /v1/web/sessions lists all"),
     WorkRefused: lambda exc: Refused(
@@ -312,10 +313,10 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     MonitorPaused: _monitor_paused,
     RunTooSoon: _too_soon,
     AccountWebhookUnknown: _unknown("unknown_webhook", "GET /v1/webhooks lists all"),
-    WebhookUnknown: _unknown("unknown_webhook", "PATCH it with a webhook_url to give it one"),
-    DeliveryUnknown: _unknown("unknown_delivery", "the list of deliveries has all"),
+    WebhookUnknown: _unknown("unknown_webhook", "PATCH it with a webhook_url to add one"),
+    DeliveryUnknown: _unknown("unknown_delivery", "the list of deliveries shows all"),
     RedeliveryRefused: _no_redelivery,
     CircuitOpen: lambda exc: _waiting("The upstream keeps failing; its circuit is open.", max(1, exc.retry_after_s)),
-    StorageError: lambda _: _away("The store is away; nothing was charged."),
-    StateUnavailable: lambda _: _away("The shared state is away; nothing was charged."),
+    StorageError: lambda _: _away("The store is unavailable; nothing was charged."),
+    StateUnavailable: lambda _: _away("The shared state is unavailable; nothing was charged."),
 }

@@ -1,4 +1,4 @@
-"""The words of proxies that the operator trusts about a request: its client's address, and the one that was opened."""
+"""Headers of trusted proxies: the client's address, and the base URL that the client used."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ _SCHEMES = ("http", "https")
 
 
 def read_networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """The networks that texts such as `10.0.0.0/8` or `::1` name. Raises ValueError."""
+    """Parse networks such as `10.0.0.0/8` or `::1`. Raises ValueError."""
     return tuple(ip_network(text, strict=False) for text in texts)
 
 
 class TrustedProxies:
-    """Believes `Host`, `Forwarded` and `X-Forwarded-*` of certain networks, and of nobody else."""
+    """Accept `Host`, `Forwarded` and `X-Forwarded-*` only from the trusted networks."""
 
     def __init__(self, networks: Iterable[Network]) -> None:
         self._networks = tuple(networks)
 
     def client(self, peer: tuple[str, int] | None, headers: Mapping[bytes, bytes]) -> str | None:
-        """The address of the client behind the connection of `peer`: the last one that no trusted proxy has.
+        """Return the address of the client of a connection: the last address that is not a trusted proxy.
 
-        Each proxy adds the address that it was called from at the end, so whatever stands before the first stranger
-        may be invented.
+        Each proxy appends the address that called it. So any address before the last untrusted one may be forged.
         """
         if peer is None:
             return None
@@ -42,10 +41,10 @@ class TrustedProxies:
         return address
 
     def base_url(self, peer: tuple[str, int] | None, headers: Mapping[bytes, bytes], otherwise: str) -> str:
-        """The address that links of the answer begin with: that under which a trusted proxy was opened.
+        """Return the base URL for links in the response: the one that the client used at a trusted proxy.
 
-        Of several that were named the last counts, which is the nearest proxy's word. Without its scheme that of
-        `otherwise` does, which is the answer for everybody else.
+        If several are given, the last one counts, because the nearest proxy added it. Without a scheme, the scheme of
+        `otherwise` is used. Untrusted peers get `otherwise`.
         """
         if peer is None or not self._networks or not self._trusts(peer[0]):
             return otherwise
@@ -61,14 +60,14 @@ class TrustedProxies:
 
 
 def _named(headers: Mapping[bytes, bytes]) -> list[str]:
-    """The addresses that the headers name, in their order; `Forwarded` (RFC 7239) where there is one."""
+    """Return the addresses in the headers, in order, from `Forwarded` (RFC 7239) if present."""
     if b"forwarded" not in headers:
         return [_bare(part) for part in _text(headers, b"x-forwarded-for").split(",")]
     return [_bare(pairs.get("for", "")) for pairs in _pairs(headers)]
 
 
 def _pairs(headers: Mapping[bytes, bytes]) -> list[dict[str, str]]:
-    """The elements of `Forwarded`, one a proxy, each by the names of its pairs."""
+    """Parse the elements of `Forwarded`: one mapping for each proxy."""
     elements = []
     for element in _text(headers, b"forwarded").split(","):
         pairs = (pair.partition("=") for pair in element.split(";"))
@@ -89,7 +88,7 @@ def _text(headers: Mapping[bytes, bytes], name: bytes) -> str:
 
 
 def _bare(text: str) -> str:
-    """An address without quotes, brackets and port."""
+    """Strip quotes, brackets and port from an address."""
     text = text.strip().strip('"')
     if text.startswith("["):
         return text[1:].partition("]")[0]
@@ -97,7 +96,7 @@ def _bare(text: str) -> str:
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is an IP address."""
+    """Return whether a text is an IP address."""
     try:
         ip_address(text)
     except ValueError:

@@ -1,4 +1,5 @@
-"""Query parameters against an endpoint's declaration: every refusal names the parameter and the nearest right thing."""
+"""Check query parameters against an endpoint's declaration. Every error names the parameter and the nearest valid
+one."""
 
 from __future__ import annotations
 
@@ -19,15 +20,20 @@ from upstreams.model.params import Param, Value
 Pairs = Iterable[tuple[str, str]]
 Settle = Callable[[Mapping[str, Value]], Mapping[str, Value]]
 
-CURSOR = Param("cursor", "`pagination.next_cursor` of the page before.", "cur_...", length_max=4_096)
+CURSOR = Param("cursor", "`pagination.next_cursor` of the previous page.", "cur_...", length_max=4_096)
 MAX_CREDITS = Param(
-    "max_credits", "Refuse instead of charging more than this.", "5", type="integer", minimum=0, maximum=1_000_000
+    "max_credits",
+    "Return an error instead of charging more than this.",
+    "5",
+    type="integer",
+    minimum=0,
+    maximum=1_000_000,
 )
-DRY_RUN = Param("dry_run", "Validate and price only: costs nothing, calls nobody.", "1", type="boolean")
+DRY_RUN = Param("dry_run", "Only validate and price the call: free, without an upstream request.", "1", type="boolean")
 FIELDS = Param(
-    "fields", "Paths into `data`, commas between them: only these are answered.", "items.post.id", length_max=4_096
+    "fields", "Comma-separated paths into `data`. Only these are returned.", "items.post.id", length_max=4_096
 )
-FORMAT = Param("format", "How the rows are written; `Accept` does it too.", "csv", choices=("json", "csv", "ndjson"))
+FORMAT = Param("format", "The format of the rows. `Accept` also sets it.", "csv", choices=("json", "csv", "ndjson"))
 
 _WORDS = re.compile(r"\w+")
 _FOREIGN_CURSORS = frozenset(
@@ -50,13 +56,13 @@ _FOREIGN_LIMITS = frozenset(
     recordsperpage resultcount results resultsperpage rowcount rows rpp size take top
 """)
 )
-"""How other APIs name the place of a page and its size, in lower case and without what is no letter."""
+"""Names that other APIs use for the page position and the page size, in lower case, letters only."""
 _SEPARATORS = re.compile(r"[^a-z0-9]")
 _NEAR = 0.6
-"""How alike two names have to be for one to be taken for a misspelling of the other."""
+"""How similar two names must be to count as a misspelling."""
 _INTEGER = re.compile(r"(-?)0*([0-9]+)")
 _DIGITS_MAX = 18
-"""As many fit into 64 bits, whatever they are."""
+"""Any number with so many digits fits into 64 bits."""
 _SCHEMES = ("http://", "https://")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _NOTHING: Mapping[str, str] = {}
@@ -64,9 +70,9 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def check_text(name: str, value: str, *, is_url: bool = False) -> None:
-    """Refuse what was not UTF-8, or was percent-encoded twice (spec 7.3); and NUL, which PostgreSQL does not hold."""
+    """Reject text that is not UTF-8 or was percent-encoded twice (spec 7.3), and NUL, which PostgreSQL cannot store."""
     if "\0" in value:
-        raise InvalidParam(name, "holds a NUL character")
+        raise InvalidParam(name, "contains a NUL character")
     if "\ufffd" in value:
         raise InvalidParam(name, "is not valid UTF-8", reason="invalid_utf8")
     if "%" in value and _encoded_twice(value, is_url=is_url):
@@ -74,17 +80,17 @@ def check_text(name: str, value: str, *, is_url: bool = False) -> None:
 
 
 def _encoded_twice(value: str, *, is_url: bool) -> bool:
-    """An address may hold escapes of its own; it was encoded twice only when its scheme was."""
+    """Return whether a value was encoded twice. A URL may contain escapes, so only its scheme is checked."""
     if is_url:
         return value[:12].lower().startswith(("http%3a", "https%3a"))
     return _ESCAPE.search(value) is not None and "\ufffd" not in unquote(value)
 
 
 class Declared:
-    """The parameters that a resource takes; of each group in `one_of` exactly one has to be sent.
+    """The parameters that a resource accepts. Exactly one of each group in `one_of` must be sent.
 
-    Those that no node has the means for are `lacks`, each with the reason. `settle` makes the values of what was sent,
-    or raises InvalidArgument.
+    `lacks` has parameters that no node supports, each with the reason. `settle` converts the sent values, or raises
+    InvalidArgument.
     """
 
     def __init__(
@@ -102,10 +108,10 @@ class Declared:
         self._defaults = {p.name: p.default for p in self.by_name.values() if p.default is not None}
 
     def read(self, query: Pairs) -> dict[str, Value]:
-        """The typed values of a query, defaults filled in; empty and blank values count as not sent.
+        """Return the typed values of a query, with defaults. Empty and blank values are treated as absent.
 
         Raises:
-            InvalidParam: 400, for the first thing that is wrong.
+            InvalidParam: 400 for the first problem found.
         """
         sent: dict[str, Value] = {}
         undeclared: list[str] = []
@@ -118,7 +124,7 @@ class Declared:
             elif name in sent:
                 raise InvalidParam(name, "was sent more than once")
             else:
-                sent[param.name] = _value(param, text)  # the declaration's own text, since values are kept
+                sent[param.name] = _value(param, text)  # the declaration's string, because values are stored
         if undeclared:
             raise self._undeclared(undeclared)
         self._check_presence(sent)
@@ -128,15 +134,15 @@ class Declared:
             raise InvalidParam(exc.param, exc.problem) from exc
 
     def _check_presence(self, sent: Mapping[str, Value]) -> None:
-        """Refuse when a required parameter is missing, or a group has none or several of its own."""
+        """Reject a query without a required parameter, or with none or several of a group."""
         for param in self._required:
             if param.name not in sent:
                 raise InvalidParam(param.name, f"is required: {param.description}")
         for group in self._one_of:
             found = [name for name in group if name in sent]
             if len(found) != 1:
-                said = "none was sent" if not found else f"{' and '.join(found)} were sent"
-                raise InvalidParam(group[0], f"or another of {', '.join(group)} must be sent, exactly one; {said}")
+                said = "got none" if not found else f"got {' and '.join(found)}"
+                raise InvalidParam(group[0], f"or another of {', '.join(group)} is required, exactly one; {said}")
         if "since" in sent and "until" in sent and _is_after(str(sent["since"]), str(sent["until"])):
             raise InvalidParam("until", "must be after since")
 
@@ -151,12 +157,12 @@ class Declared:
         if meant is not None:
             hint = f"; did you mean {meant}?"
         else:
-            hint = f"; it takes {', '.join(self.by_name)}" if self.by_name else ", which takes none"
-        problem = f"is no parameter of this endpoint{hint}"
+            hint = f"; it accepts {', '.join(self.by_name)}" if self.by_name else ", which accepts none"
+        problem = f"is not a parameter of this endpoint{hint}"
         return InvalidParam(excess[0], problem, meant=meant, more={"remove_params": excess})
 
     def _meant(self, name: str) -> str | None:
-        """The declared name that was probably meant; None where none is near."""
+        """Return the declared name that was probably meant; None if none is similar."""
         plain = _SEPARATORS.sub("", name)
         for foreign, own in ((_FOREIGN_CURSORS, "cursor"), (_FOREIGN_LIMITS, "limit")):
             if plain in foreign:
@@ -166,7 +172,7 @@ class Declared:
 
 @cache
 def common_params(archetype: Archetype) -> tuple[Param, ...]:
-    """The parameters that an endpoint has beside its own, as all of its kind."""
+    """Return the parameters that all endpoints of this kind share."""
     fields = replace(FIELDS, example=",".join(_first_paths(archetype)))
     if archetype.many:
         return CURSOR, MAX_CREDITS, DRY_RUN, fields, FORMAT
@@ -175,11 +181,11 @@ def common_params(archetype: Archetype) -> tuple[Param, ...]:
 
 
 def _cursor_of(archetype: Archetype) -> Param:
-    return replace(CURSOR, description=f"`{archetype.cursor_at}` of the answer before.")
+    return replace(CURSOR, description=f"`{archetype.cursor_at}` of the previous response.")
 
 
 def _first_paths(archetype: Archetype) -> list[str]:
-    """The paths of the first record's id and address, of its first field where it has neither."""
+    """Return the paths of the first record's id and URL, or of its first field if it has neither."""
     own = fields_of(archetype.make)
     record = archetype.key or own[0].name
     inner = own if archetype.key else fields_of(own[0].make) if own[0].make else own[0].members
@@ -189,16 +195,16 @@ def _first_paths(archetype: Archetype) -> list[str]:
 
 
 def declared_by(endpoint: Endpoint) -> Declared:
-    """The parameters of one data endpoint, ready to check a query against (spec 4.1, decisions 5)."""
+    """Return the declared parameters of a data endpoint, for checking queries (spec 4.1, decisions 5)."""
     params = (*endpoint.params, *common_params(endpoint.archetype))
     return Declared(params, endpoint.one_of, endpoint.lacks, endpoint.settled)
 
 
 def read_free(query: Pairs, params: tuple[Param, ...]) -> dict[str, Value]:
-    """The typed values of a resource that is not billed.
+    """Return the typed values of a query to a resource that is not billed.
 
     Raises:
-        InvalidParam: 400, for the first thing that is wrong.
+        InvalidParam: 400 for the first problem found.
     """
     return Declared(params).read(query)
 
@@ -223,10 +229,10 @@ def _value(param: Param, text: str) -> Value:
 
 
 def _integer(param: Param, text: str) -> int:
-    """A whole number; a `limit` above the upstream's maximum is that maximum (spec 4.3, rule 7)."""
+    """Parse a whole number. A `limit` above the upstream's maximum becomes that maximum (spec 4.3, rule 7)."""
     if (digits := _INTEGER.fullmatch(text)) is None:
         raise InvalidParam(param.name, f"must be a whole number{_bounds(param)}, such as {param.example}")
-    number = int(digits[1] + digits[2][: _DIGITS_MAX + 1])  # one digit more is beyond every bound as they all are
+    number = int(digits[1] + digits[2][: _DIGITS_MAX + 1])  # one digit more already exceeds every bound
     if param.minimum is not None and number < param.minimum:
         raise InvalidParam(param.name, f"must be at least {param.minimum}{_other('and at most', param.maximum)}")
     if param.maximum is not None and number > param.maximum:
@@ -249,7 +255,7 @@ def _other(words: str, bound: int | None) -> str:
 
 
 def _is_after(since: str, until: str) -> bool:
-    """Whether a span ends before it begins; one that cannot be read is for its read to refuse."""
+    """Return whether a span ends before it starts. Unreadable times are rejected later, when they are parsed."""
     try:
         return unix(since) > unix(until)
     except (ValueError, OverflowError):

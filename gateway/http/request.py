@@ -1,4 +1,4 @@
-"""One request as the API sees it, and the answer it gets; both are plain values around ASGI's own."""
+"""A request as the API sees it, and its reply. Both are plain values around the ASGI ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from limits.gate import LeaseHandle
 
 Headers = list[tuple[bytes, bytes]]
 Public = Callable[["Request"], Awaitable["Reply"]]
-"""Answers a read that needs no key."""
+"""Handles a read that needs no key."""
 ESCAPE, PLUS = b"%+"
 _FIELDS_MAX = 100
 _ONCE = (b"x-api-key", b"authorization", b"idempotency-key", b"content-encoding", b"last-event-id")
@@ -34,73 +34,73 @@ async def _nothing_comes() -> ReceiveMessage:  # noqa: ASYNC124 - it stands for 
 
 @dataclass(slots=True)
 class Caller:
-    """The caller of a request: its key and, once it is admitted, the key's window and the lease that it holds."""
+    """The caller of a request: its key and, once admitted, the key's window and the lease it holds."""
 
     key: Key
     window: WindowState | None = None
     lease: LeaseHandle | None = None
 
     def hold(self, turn: LeaseHandle) -> None:
-        """Give `turn` back with the lease, once the answer was sent."""
+        """Release `turn` together with the lease, after the response was sent."""
         self.lease = turn if self.lease is None else _Both(self.lease, turn)
 
 
 @dataclass(frozen=True, slots=True)
 class _Both:
-    """Two leases that end together."""
+    """Two leases that are released together."""
 
     first: LeaseHandle
     second: LeaseHandle
 
     def release(self) -> None:
-        """Give both back."""
+        """Release both."""
         self.first.release()
         self.second.release()
 
 
 @dataclass(slots=True)
 class Request:
-    """A request as a route reads it; `started` is Trio's clock at its arrival. Only the API's entry, the admission,
-    the routing table, what charges it and the feed, which may hold it open, change one."""
+    """A request as a route reads it. `started` is its arrival on Trio's clock. Only the API's entry, the admission, the
+    routing table, the charging code and the feed, which may hold it open, modify a request."""
 
     id: str
     method: str
     path: str
     query_string: bytes
     headers: dict[bytes, bytes]
-    """By name in lower case; a repeated header's values are joined."""
+    """By lower-case name. The values of a repeated header are joined."""
     started: float
     caller: Caller | None = None
     stream: EventStream | None = None
-    """Where events go, when the client accepts them; a route that has none to tell leaves it alone."""
+    """The event stream, if the client accepts one. Routes without events ignore it."""
     socket: SocketStream | None = None
-    """Set for a request that asks to become a WebSocket."""
+    """Set if the client requests a WebSocket."""
     receive: Receive = field(default=_nothing_comes, repr=False)
-    """ASGI's: the pieces of the body, and behind them the client's hang-up."""
+    """ASGI's `receive`: the pieces of the body, then the disconnect."""
     send: Send | None = field(default=None, repr=False)
-    """ASGI's, where the server has our extension of it."""
+    """ASGI's `send`, if the server has our extension."""
     client: tuple[str, int] | None = None
-    """The address and the port that the connection came from."""
+    """The address and port of the connection's peer."""
     named: Mapping[str, str] | None = None
-    """The segments of the path where its route has `{name}`; the routing table sets them."""
+    """The path segments for the `{name}` parts of the route, set by the routing table."""
     held_s: float = 0.0
-    """For how long it was held open, waiting for something to tell: not what the gateway cost."""
+    """Seconds that the request was held open waiting for events, which do not count as overhead."""
     owed: Charge | None = None
-    """The charge that its answer used in full; the entry settles it once the answer has left, or nobody takes it."""
+    """The fully used charge. The entry settles it once the response was sent or the client has disconnected."""
 
     def owe(self, charge: Charge) -> None:
-        """Have this settled behind the answer."""
+        """Settle this charge after the response."""
         self.owed = charge
 
     @property
     def query(self) -> list[tuple[str, str]]:
-        """The query's pairs (`query_of`), read anew each time."""
+        """The pairs of the query (`query_of`), parsed on each access."""
         return query_of(self.query_string)
 
 
 @dataclass(slots=True)
 class Reply:
-    """An answer before it is sent: `code` is the error's name, or `OK`; `upstream_s` was waited for others."""
+    """A response before it is sent. `code` is the error name or `OK`; `upstream_s` is the time spent upstream."""
 
     status: int
     body: bytes
@@ -111,30 +111,30 @@ class Reply:
     upstream_s: float = 0.0
     charge_s: float = 0.0
     close_s: float = 0.0
-    """Waited for the commits of its charge and of the charge's close."""
+    """Seconds spent waiting for the commits of the charge and of its settlement."""
     streamed: bool = False
-    """It ends an event stream."""
+    """Whether it ends an event stream."""
     pieces: tuple[bytes, ...] | AsyncIterator[bytes] | None = None
-    """The body, when `body` is not: its parts, when it is too large to be copied and answers share what is cached; or
-    an iterator, when it is sent while it is made and its length is not known."""
+    """The body, if `body` is not used: its parts, if it is too large to copy and shares cached data; or an iterator, if
+    it is sent while it is produced and its length is unknown."""
     request_id: str | None = None
-    """The request that the answer belongs to, when it repeats an earlier one's."""
+    """The id of the original request, if this is a replay."""
 
 
 class PagesBeside(Protocol):
-    """Pages that stand beside the API and answer by themselves, whatever the method."""
+    """Pages served next to the API, which handle every method themselves."""
 
     def covers(self, path: str) -> bool:
-        """Whether a path is one of theirs."""
+        """Return whether a path belongs to these pages."""
         ...
 
     async def answer(self, request: Request) -> Reply:
-        """The page."""
+        """Return the page."""
         ...
 
 
 def joined_headers(sent: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Headers by name; those of a repeated one stand behind each other, as the items of a list do (RFC 9110, 5.3)."""
+    """Return headers by name. The values of a repeated header are joined as a list (RFC 9110, 5.3)."""
     headers: dict[bytes, bytes] = {}
     for name, value in sent:
         headers[name] = headers[name] + b", " + value if name in headers else value
@@ -142,15 +142,15 @@ def joined_headers(sent: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 
 
 def repeated_of(sent: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The first header that may stand once and was repeated."""
+    """Return the first repeated header that must be unique."""
     seen = Counter(name for name, _ in sent)
     return next((name.decode() for name in _ONCE if seen[name] > 1), None)
 
 
 def names(header: bytes | None, token: bytes) -> bool:
-    """Whether `token`, in whatever case, is an item of a header that is a list, and not one of the quality nought.
+    """Return whether a list header contains `token`, in any case, with a quality above zero.
 
-    `find` comes first, since most headers do not hold it; `in` of two bytes is slower (measured).
+    `find` comes first, because most headers do not contain it. `in` is slower for two bytes objects (measured).
     """
     if header is None or (listed := header.lower()).find(token) < 0:
         return False
@@ -158,7 +158,7 @@ def names(header: bytes | None, token: bytes) -> bool:
 
 
 def prefers(header: bytes | None, token: bytes, other: bytes) -> bool:
-    """Whether an `Accept` has the media type `token` and wants it no less than `other` (RFC 9110, 12.5.1)."""
+    """Return whether an `Accept` header prefers `token` at least as much as `other` (RFC 9110, 12.5.1)."""
     if header is None or (listed := header.lower()).find(token) < 0:  # as in `names`
         return False
     wanted = qualities(listed)
@@ -168,7 +168,7 @@ def prefers(header: bytes | None, token: bytes, other: bytes) -> bool:
 
 
 def qualities(listed: bytes) -> dict[bytes, float]:
-    """The quality of each item of a header in lower case that is a list."""
+    """Return the quality of each item of a lower-case list header."""
     return {name.strip(b" \t"): _quality(rest) for name, _, rest in _items(listed)}
 
 
@@ -177,19 +177,19 @@ def _items(listed: bytes) -> Iterable[tuple[bytes, bytes, bytes]]:
 
 
 def _quality(parameters: bytes) -> float:
-    """The quality that an item's parameters give it; 1 where they give none that can be read."""
+    """Return the quality in an item's parameters; 1 if there is no valid one."""
     found = _QUALITY.search(parameters)
     return float(found[1]) if found else 1.0
 
 
 def query_of(raw: bytes) -> list[tuple[str, str]]:
-    """The pairs of a query string in their order, form-decoded; what is not UTF-8 shows up as U+FFFD.
+    """Return the form-decoded pairs of a query string, in order. Invalid UTF-8 becomes U+FFFD.
 
     Raises:
-        InvalidParam: more than 100 of them.
+        InvalidParam: the query has more than 100 pairs.
     """
     if ESCAPE not in raw and PLUS not in raw and raw.count(b"&") < _FIELDS_MAX and raw.isascii():
-        # hot: nothing is to be decoded in most queries
+        # fast path: most queries need no decoding
         pairs = []
         for piece in raw.decode().split("&"):
             if piece:

@@ -20,77 +20,77 @@ _PARTS = re.compile(r"\{[a-z_]+\}|[^{]+")
 
 @dataclass(frozen=True, slots=True)
 class RouteDoc:
-    """Describes a route that is no data endpoint: catalog, guide, OpenAPI document and pages are made of it."""
+    """The description of a route that is not a data endpoint, for the catalog, guides, OpenAPI document and pages."""
 
     name: str
     """The name of the operation, such as `list_monitors`."""
     summary: str
     answer: object = None
-    """The type of its `data`, a TypedDict; None: there is no JSON in its answer."""
+    """The type of its `data`, a TypedDict; None if the response is not JSON."""
     description: str = ""
     status: int = 200
     platform: str = "account"
     reasons: tuple[str, ...] = ()
-    """Errors beyond those of every route, as `CODE` or `CODE/reason`."""
+    """Errors in addition to those of every route, as `CODE` or `CODE/reason`."""
     one_of: tuple[tuple[str, ...], ...] = ()
-    """Groups of parameters of which exactly one must be sent."""
+    """Groups of parameters. Exactly one of each group must be sent."""
     once: bool = False
-    """It takes an `Idempotency-Key`."""
+    """Whether it accepts an `Idempotency-Key`."""
     form: str = "application/json"
-    """The media type of its answer; with several, one space between them."""
+    """The media types of its response, separated by spaces."""
     beside: bool = False
-    """The answer's fields stand beside those of the envelope, not in `data` (decisions 2)."""
+    """Whether the fields of the response are next to those of the envelope, not in `data` (decisions 2)."""
     is_public: bool = False
-    """It needs no key."""
+    """Whether it works without a key."""
     price: tuple[int, str, str] | None = None
-    """The least that it costs, the price in words, and one sentence on how it is counted; None: it is free."""
+    """The minimum cost, the price in words, and a sentence on how it is counted; None if it is free."""
     billing_rules: tuple[str, ...] = ()
-    """Sentences on what a call does not cost, beyond the rules of every call that costs something."""
+    """Sentences on free cases, in addition to the rules that apply to every billed call."""
     notes: tuple[str, ...] = ()
-    """Paragraphs for who reads on, such as of its other forms."""
+    """Further paragraphs of the description, for example on other response formats."""
     gives: Mapping[str, str] = field(default_factory=dict)
-    """Values of its answer that paths of other routes name: JSON pointers into its body."""
+    """Values of its response that the paths of other routes use, as JSON pointers into the body."""
     sample: Mapping[str, object] = field(default_factory=dict)
-    """Members of the example of its answer that are not as those of its type's."""
+    """Fields of the example response that differ from the examples of its type."""
     settles: bool = False
-    """It answers 200, with the same, where what it begins has settled by then; its stream too."""
+    """Whether it returns 200 with the same data if the job finishes in time. This includes its stream."""
     dry_run: type | None = None
-    """The type of its `data` where `dry_run` is sent."""
+    """The type of its `data` if `dry_run` is sent."""
     streams: Mapping[str, type] = field(default_factory=dict)
-    """The types of the data of its server-sent events, by their names; `message` is that of events without one."""
+    """The data types of its server-sent events by event name; `message` for unnamed events."""
     sends: tuple[type, ...] = ()
     """The types of the messages that its WebSocket sends."""
     takes: tuple[type, ...] = ()
-    """The types of the messages that its WebSocket takes."""
+    """The types of the messages that its WebSocket accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One path, which may hold `{name}` in place of a segment: what answers it and how it is named in the metrics."""
+    """One path, whose segments may be `{name}`, with its handler and its description."""
 
     path: str
     handle: Handler
     allow: tuple[str, ...] = ("GET", "HEAD")
     is_listed: bool = True
-    """False hides the path from suggestions: its endpoint was withdrawn."""
+    """False hides the path from suggestions, for a withdrawn endpoint."""
     doc: RouteDoc | None = None
     """None for a data endpoint, which its declaration describes."""
     params: tuple[Param, ...] = ()
-    """The query that it reads, where `doc` describes it."""
+    """The query parameters, if `doc` describes the route."""
     body: type[msgspec.Struct] | None = None
-    """The fields of the body that it reads."""
+    """The type of the request body."""
     takes: str = "application/json"
-    """The media type of that body."""
+    """The media type of the request body."""
     body_bytes_max: int = BODY_BYTES_MAX
     lacks: tuple[str, ...] = ()
-    """The credentials that it needs and that are not configured, where `doc` describes it."""
+    """The required credentials that are not configured, if `doc` describes the route."""
 
 
 class Routes:
     """Every route of the API by its path and method."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        """Several routes may share a path when they take other methods."""
+        """Several routes may share a path if their methods differ."""
         self._by_path: dict[str, dict[str, Route]] = {}
         for route in routes:
             by_method = self._by_path.setdefault(route.path, {})
@@ -101,26 +101,26 @@ class Routes:
         self._listed = KnownNames(one.path for one in self.all() if one.is_listed)
 
     def find(self, request: Request) -> Route:
-        """The route of a request whose method and declared body size it takes.
+        """Return the route of a request, after checking its method and declared body size.
 
         Raises:
-            Refused: 404 with the nearest path, 405 with `Allow`, 413.
+            Refused: 404 with the nearest path, 405 with `Allow`, or 413.
         """
         by_method = self._plain.get(request.path) or self._by_pattern(request)
         route = by_method.get(request.method)
         if route is None:
             raise wrong_method(request, by_method)
         length = request.headers.get(b"content-length")
-        if length is not None and route.is_listed:  # one that was withdrawn says so whatever is sent to it
+        if length is not None and route.is_listed:  # a withdrawn one reports that for any request
             _check_body_size(length, route.body_bytes_max)
         return route
 
     def all(self) -> list[Route]:
-        """Every route once, in the order of the declarations."""
+        """Return every route once, in the order of the declarations."""
         return list({id(route): route for methods in self._by_path.values() for route in methods.values()}.values())
 
     def label(self, path: str) -> str:
-        """How a path is named in the metrics: the unknown ones share one name, so that nobody can invent labels."""
+        """Return the metric label of a path. Unknown paths share one label, so that callers cannot create labels."""
         if path in self._plain:
             return path
         return next((named for pattern, named in self._patterns if pattern.fullmatch(path)), "other")
@@ -134,26 +134,26 @@ class Routes:
 
     def _unknown(self, path: str) -> Refused:
         near = self._listed.nearest(path)
-        message = f"There is no endpoint {path[:200]}; /v1/utility/endpoints lists all."
+        message = f"Unknown endpoint {path[:200]}; /v1/utility/endpoints lists all."
         return Refused("ENDPOINT_NOT_FOUND", message, details={"did_you_mean": near} if near else None)
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    """A name may hold anything but NUL, which PostgreSQL does not."""
+    """Compile a path with names. A name may contain anything but NUL, which PostgreSQL cannot store."""
     return re.compile(
         "".join(rf"(?P<{one[1:-1]}>[^/\0]+)" if one[0] == "{" else re.escape(one) for one in _PARTS.findall(path))
     )
 
 
 def wrong_method(request: Request, taken: Iterable[str]) -> Refused:
-    """405, with the methods that the path takes."""
+    """Return 405 with the methods that the path supports."""
     allow = ", ".join(taken)
-    message = f"{request.path[:200]} takes {allow}, not {request.method[:40]}."
+    message = f"{request.path[:200]} supports {allow}, not {request.method[:40]}."
     return Refused("METHOD_NOT_ALLOWED", message, headers=((b"allow",), (allow.encode(),)))
 
 
 def body_too_large(bytes_max: int) -> Refused:
-    """413, for a body that was read no further."""
+    """Return 413 for a body that was too large to read."""
     return Refused("PAYLOAD_TOO_LARGE", f"The body is over {bytes_max} bytes; it was not read.")
 
 

@@ -1,4 +1,4 @@
-"""An answer as server-sent events: the progress of a call and then its envelope (decisions 14), or a feed (13)."""
+"""Server-sent events: the progress of a call, then its envelope (decisions 14), or a feed (decisions 13)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gateway.server.asgi import Receive, Send
 from gateway.server.errors import ClientGone
 
 GLANCE_S = 0.001
-"""How long to look whether a client is still there; a hang-up that was noticed is told at once."""
+"""Seconds to check for a disconnect. One that was already noticed is reported immediately."""
 
 
 class EventStream:
-    """Begins with its first event; what is refused before that is answered with its own status, as always.
+    """A response as an event stream, started by its first event. Errors before that use their own status, as usual.
 
-    It is silent while a page is read: as long as a plain answer may take, so no proxy needs to be kept awake.
+    It is silent while a page is read. This takes no longer than a plain response, so proxies need no keep-alives.
     """
 
     def __init__(self, receive: Receive, send: Send, head: Callable[[], Iterable[tuple[bytes, bytes]]]) -> None:
@@ -28,7 +28,7 @@ class EventStream:
         self.ended = False
 
     async def publish(self, name: str, data: bytes) -> bool:
-        """Send an event of progress; whether the client is still there to take another."""
+        """Send a progress event. Return whether the client is still connected."""
         try:
             await self.write(_event(name, data))
         except ClientGone:
@@ -36,7 +36,7 @@ class EventStream:
         return not await self._has_left()
 
     async def _has_left(self) -> bool:
-        """A server may take what it sends to a client that left for delivered; only `receive` tells (ASGI 3)."""
+        """Check `receive` for a disconnect, because a server may accept data for a client that left (ASGI 3)."""
         with trio.move_on_after(GLANCE_S):
             while True:
                 if (await self._receive())["type"] == "http.disconnect":
@@ -44,10 +44,10 @@ class EventStream:
         return False
 
     async def end(self, name: str, parts: Sequence[bytes], *, before_last: Callable[[], None]) -> None:
-        """Send the last event, whose data are `parts` behind each other; `before_last` is called before its last slice.
+        """Send the last event, whose data is `parts` joined. Call `before_last` before the last slice.
 
         Raises:
-            ClientGone: nobody takes it.
+            ClientGone: the client has disconnected.
         """
         event = (_event(name, parts[0]),) if len(parts) == 1 else _event_around(name, parts)
         for piece, whole, is_last in slices(event):
@@ -56,10 +56,10 @@ class EventStream:
             await self.write(piece, is_last=is_last, held=whole)
 
     async def write(self, text: bytes, *, is_last: bool = False, held: bytes = b"") -> None:
-        """Send events, comments or settings of the stream as they are; `held` is what `text` was cut out of.
+        """Send raw stream text: events, comments or settings. `held` is the buffer that `text` was cut from.
 
         Raises:
-            ClientGone: nobody takes it.
+            ClientGone: the client has disconnected.
         """
         if not self.started:
             self.started = True

@@ -1,4 +1,4 @@
-"""An answer as a WebSocket: accepted with its first message; what is refused before that is answered as always."""
+"""A response as a WebSocket, accepted with its first message. Errors before that use their own status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GOING_AWAY = 1001
 
 
 class SocketStream:
-    """One client's WebSocket. Only one task listens to it."""
+    """One client's WebSocket. Only one task may receive from it."""
 
     def __init__(self, receive: Receive, send: Send, head: Callable[[], Iterable[tuple[bytes, bytes]]]) -> None:
         self._receive = receive
@@ -25,7 +25,7 @@ class SocketStream:
         """Send one message, which is JSON.
 
         Raises:
-            ClientGone: nobody takes it.
+            ClientGone: the client has disconnected.
         """
         if not self.started:
             self.started = True
@@ -33,7 +33,7 @@ class SocketStream:
         await self._send({"type": "websocket.send", "text": text.decode()})
 
     async def receive(self) -> str | bytes | None:
-        """The client's next message; None once it is gone. Nothing is lost when this is cancelled."""
+        """Return the client's next message; None once it has disconnected. Cancelling loses no message."""
         message = await self._receive()
         while message["type"] != "websocket.disconnect":
             if message["type"] == "websocket.receive":
@@ -45,20 +45,20 @@ class SocketStream:
         return None
 
     async def close(self, code: int, reason: str) -> None:
-        """End it from this side.
+        """Close the WebSocket from the server's side.
 
         Raises:
-            ClientGone: nobody is there to hear of it.
+            ClientGone: the client has disconnected.
         """
         if not self._ended:
             self._ended = True
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
     async def refuse(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
-        """Give a refusal: as the answer to the handshake, or once that was accepted as the last message and a close.
+        """Send an error: as the handshake response, or after the handshake as a last message before closing.
 
         Raises:
-            ClientGone: nobody takes it.
+            ClientGone: the client has disconnected.
         """
         if not self.started:
             await self._send({"type": "websocket.http.response.start", "status": status, "headers": headers})

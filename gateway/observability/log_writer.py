@@ -1,4 +1,4 @@
-"""A writer of the log's lines with a thread of its own: a caller never waits for the sink, and never fails by it."""
+"""A log writer with its own thread, so that a slow or broken sink never blocks or fails a caller."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from gateway.observability.standard_streams import wait_writable
 
 LINES_MAX = 10_000
 BYTES_MAX = 4 * 1024 * 1024
-"""The most that is kept for a sink that takes nothing; beyond it lines are dropped until half is written."""
+"""Maximum bytes kept for a blocked sink. Beyond it, lines are dropped until half of them are written."""
 GATHER_S = 0.05
-"""The time after a write in which lines that nobody flushes wait for others, to be written together."""
+"""Seconds after a write during which unflushed lines are collected, to be written together."""
 RETRY_S = 1.0
-"""The time between two tries to write to a sink that failed."""
+"""Seconds between attempts to write to a failed sink."""
 FLUSH_S = 1.0
-"""The time that the sink has at the end to take the lines that wait."""
+"""Seconds for the sink to accept the remaining lines at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogStatistics:
-    """Lines that wait for the sink, and lines that were dropped since it took nothing."""
+    """Counts of lines waiting for the sink and of lines dropped because it was blocked."""
 
     waiting: int = 0
     dropped_total: int = 0
 
 
 class LogWriter:
-    """Writes lines to a descriptor; `report_dropped` is called once it takes lines again, where some are missing."""
+    """Writes lines to a descriptor. After lines were dropped, it calls `report_dropped` when the sink works again."""
 
     def __init__(self, descriptor: int, *, gather_s: float = GATHER_S) -> None:
         self.report_dropped: Callable[[int], None] = lambda _count: None
         self._descriptor = descriptor
         self._gather_s = gather_s
         self._write_bytes = BYTES_MAX if stat.S_ISREG(os.fstat(descriptor).st_mode) else select.PIPE_BUF
-        self._lock = RLock()  # the garbage collector may end what logs while a line is added
+        self._lock = RLock()  # a finalizer run by the garbage collector may log while a line is added
         self._wanted = Condition(self._lock)
         self._lines: list[bytes] = []
         self._held_lines = 0
@@ -49,11 +49,11 @@ class LogWriter:
         self._thread = Thread(target=self._run, name="log", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the writer thread."""
         self._thread.start()
 
     def write(self, line: bytes) -> None:
-        """Have a line written soon, with what else comes meanwhile; it is dropped when too much waits already."""
+        """Queue a line, to be written soon together with others. It is dropped if too much is waiting."""
         with self._lock:
             if self._is_full:
                 self._dropped_total += 1
@@ -68,18 +68,18 @@ class LogWriter:
                 self._wanted.notify()
 
     def flush(self) -> None:
-        """Have what waits written without waiting for more."""
+        """Write waiting lines now, without collecting more."""
         with self._lock:
             if not self._is_hurried:
                 self._is_hurried = True
                 self._wanted.notify()
 
     def statistics(self) -> LogStatistics:
-        """The counts of lines that wait and that were dropped."""
+        """Return the counts of waiting and dropped lines."""
         return LogStatistics(self._held_lines, self._dropped_total)
 
     def close(self) -> bool:
-        """Whether all lines are written; those that are not after `FLUSH_S` are given up."""
+        """Stop the writer. Return whether all lines were written within `FLUSH_S`; others are dropped."""
         self._closing.set()
         self.flush()
         self._thread.join(FLUSH_S)
@@ -96,7 +96,7 @@ class LogWriter:
                 begin = end
 
     def _next_batch(self) -> bytes:
-        """All lines that wait, once there are some; nothing when there are none at the end."""
+        """Wait for lines and return them all; empty if there are none at the end."""
         with self._lock:
             if not (self._is_hurried or self._closing.is_set()):
                 self._wanted.wait(self._gather_s)
@@ -109,12 +109,12 @@ class LogWriter:
             return batch
 
     def _write_out(self, lines: bytes) -> bool:
-        """Whether the sink has taken all of it, however long that took; False when it fails at the end."""
+        """Write lines, however long it takes. Return whether it succeeded; False only if it fails at the end."""
         rest = memoryview(lines)
         while rest:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
-            except BlockingIOError:  # somebody else has made it so, and its flags are shared
+            except BlockingIOError:  # another process made the shared descriptor non-blocking
                 wait_writable(self._descriptor, RETRY_S)
             except OSError:
                 if self._closing.wait(RETRY_S):
@@ -122,7 +122,7 @@ class LogWriter:
         return True
 
     def _let_go(self, lines: int, size: int) -> None:
-        """Count what is written, and take lines again when half of the room is free."""
+        """Count written lines, and accept lines again when half of the buffer is free."""
         with self._lock:
             self._held_lines -= lines
             self._held_bytes -= size
@@ -133,9 +133,9 @@ class LogWriter:
                     self.report_dropped(dropped)
 
     def _end_of_lines(self, batch: bytes, begin: int) -> int:
-        """The end of the lines that one write may take, so that those of other processes never come in between.
+        """Return the end of the lines that one write may contain without being split by other processes' lines.
 
-        A pipe takes so many bytes in one piece, a file takes all of a write. A longer line goes alone.
+        A pipe accepts a limited number of bytes atomically, a file any number. A longer line is written alone.
         """
         end = begin + self._write_bytes
         if end >= len(batch):

@@ -1,6 +1,6 @@
-"""Structured logs: one JSON object a line on stderr, never with a key, a secret or a query string in it.
+"""Structured logs: one JSON object per line on stderr, without keys, secrets or query strings.
 
-Logging never waits and never raises, whatever becomes of stderr.
+Logging never blocks and never raises, whatever the state of stderr.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from gateway.observability.standard_streams import STDERR, discard, wait_writabl
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _TEXT_MAX = 4_000
 KEY_SHAPE = re.compile(r"[A-Za-z0-9_-]{46,}")
-"""Anything that looks like an API key, or may hold one: it is struck out of every text before it is written."""
+"""Matches anything that looks like an API key or may contain one. It is removed from all logged text."""
 
 
 AccessLines = bool | Literal["errors"] | float
-"""The answered requests that have a line: all, none, those that ended with an error, or a share of them."""
+"""Which requests are logged: all, none, those with errors, or a share of them."""
 
 
 class LogSink(Protocol):
-    """Takes lines; neither call waits or raises."""
+    """Accepts lines. Neither method blocks or raises."""
 
     def write(self, line: bytes, /) -> object:
-        """Take a line, which may wait a moment for others."""
+        """Accept a line, which may be delayed to collect others."""
 
     def flush(self) -> object:
-        """Let nothing wait."""
+        """Write waiting lines now."""
 
 
 class Log:
-    """Writes events at or above a level; `access` says which answered requests are events.
+    """Writes events at or above a level. `access` selects the requests that are logged.
 
     Every line has the fields of `also`, such as the number of the worker that writes it.
     """
@@ -59,11 +59,11 @@ class Log:
         self._second = 0, ""
 
     def change(self, level: str, *, access: AccessLines) -> None:
-        """Go on with another level, and with lines for other answered requests."""
+        """Change the level and the selection of logged requests."""
         self.level, self.access = LEVELS[level], access
 
     def wants(self, status: int) -> bool:
-        """Whether an answered request of this status has a line; of a share every so manieth has, not one by chance."""
+        """Return whether a request with this status is logged. A share selects every n-th request, not at random."""
         if isinstance(self.access, bool):
             return self.access
         if self.access == "errors":
@@ -75,15 +75,15 @@ class Log:
         return True
 
     def event(self, level: str, event: str, **fields: Any) -> None:
-        """Write one line at once: `at`, `level`, `event`, and the fields."""
+        """Write one line immediately: `at`, `level`, `event`, and the fields."""
         if LEVELS[level] >= self.level:
             self._stream.write(self._line(level, event, fields))
             self._stream.flush()
 
     def request(self, *, method: str, path: str, **own: Any) -> None:
-        """Write the line of an answered request, which goes out with those of others.
+        """Write the line of a request, collected with those of other requests.
 
-        `own` are the fields that hold nothing of the client's, so that what every request pays for is little.
+        `own` are fields without client data, which need no cleaning, to keep the cost per request low.
         """
         if LEVELS["info"] >= self.level:
             line = {"at": self._at(), "level": "info", "event": "request", **self._also}
@@ -92,11 +92,11 @@ class Log:
             self._stream.write(_encoded(line))
 
     def failure(self, event: str, exc: BaseException, **fields: Any) -> None:
-        """Write an exception with its traceback."""
+        """Log an exception with its traceback."""
         self.event("error", event, error="".join(traceback.format_exception(exc)), **fields)
 
     def report_dropped(self, lines: int) -> None:
-        """Write that lines are missing here, whatever the level."""
+        """Log that lines are missing here, at any level."""
         self._stream.write(self._line("error", "log_lines_dropped", {"lines": lines}))
 
     def _line(self, level: str, event: str, fields: Mapping[str, Any]) -> bytes:
@@ -105,7 +105,7 @@ class Log:
         return _encoded(line)
 
     def _at(self) -> str:
-        """The present instant in ISO 8601; what is the same for a second is written once in it."""
+        """Return the current time in ISO 8601. The part up to the second is cached for that second."""
         now = time.time()
         second, text = self._second
         if second != int(now):
@@ -119,10 +119,10 @@ class Log:
 def open_log(
     level: str, *, access: AccessLines = True, also: Mapping[str, int] = MappingProxyType({}), descriptor: int = STDERR
 ) -> Iterator[Log]:
-    """The log of this process on stderr, with what libraries log and what Python itself says there.
+    """Open the log of this process on stderr, including library logs and Python's own messages on stderr.
 
-    At the end it waits a moment for what is not yet written. A stderr that does not take it then takes nothing any
-    more, so that the process can end.
+    At the end, it waits briefly for unwritten lines. If stderr does not accept them, later output is discarded, so that
+    the process can end.
     """
     writer = LogWriter(descriptor)
     log = Log(level, stream=writer, access=access, also=also)
@@ -148,29 +148,29 @@ def _clean(value: Any) -> Any:
 def _encoded(line: Mapping[str, Any]) -> bytes:
     try:
         return orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # such as a file's name that is no UTF-8
+    except TypeError:  # for example a file name that is not UTF-8
         plain = {name: _plain(value) for name, value in line.items()}
         return orjson.dumps(plain, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _plain(value: Any) -> str:
-    """A value as text that can always be encoded."""
+    """Return a value as text that can always be encoded."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else ascii(value)
 
 
 class _PythonErrors(io.TextIOBase):
-    """Turns what is written to Python's own stderr, such as warnings, into events."""
+    """Converts text written to Python's stderr, such as warnings, to events."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._begun = ""
 
     def writable(self) -> bool:
-        """As a text stream."""
+        """Return True: it is a writable text stream."""
         return True
 
     def write(self, text: str) -> int:
-        """Log each line once it is whole, or too long to wait for."""
+        """Log each line when it is complete, or too long to buffer."""
         *lines, self._begun = (self._begun + text).split("\n")
         if len(self._begun) > _TEXT_MAX:
             lines, self._begun = [*lines, self._begun], ""
@@ -180,14 +180,14 @@ class _PythonErrors(io.TextIOBase):
 
 
 class LogHandler(logging.Handler):
-    """Carries what libraries log into the same lines."""
+    """Forwards library logs to the log."""
 
     def __init__(self, log: Log) -> None:
         super().__init__()
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record, with its traceback when it has one."""
+        """Log a record, with its traceback if it has one."""
         fields = {"logger": record.name, "message": _message(record)}
         if record.exc_info:
             fields["error"] = logging.Formatter().formatException(record.exc_info)
@@ -205,7 +205,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def carry_library_logs(log: Log) -> None:
-    """Send Python's own logging through `log`."""
+    """Route Python's logging through `log`."""
     root = logging.getLogger()
     root.handlers = [LogHandler(log)]
     root.setLevel(logging.WARNING)

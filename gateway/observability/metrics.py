@@ -1,7 +1,7 @@
-"""The metrics of a node: counts and times of requests, and the state of every part, read at a scrape.
+"""The metrics of a node: request counts and times, and the state of all parts, collected at each scrape.
 
-A request's figures are put on lists, and some hundreds are counted at once; everything else is collected at the scrape
-from the `statistics()` that the parts keep anyway, so metrics cost the request path next to nothing.
+Figures of requests are put on lists and counted a few hundred at a time. Everything else is collected at the scrape
+from the `statistics()` that the parts keep anyway, so metrics add almost nothing to the cost of a request.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ _BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0,
 WAIT_S_MAX: Final = _BUCKETS_S[-1]
 _bucket_of = partial(bisect_left, _BUCKETS_S)
 _SEEN_MAX = 256
-"""Requests that are counted at once: one by one costs a billed call 1 us more."""
+"""Number of requests counted together. Counting them one by one costs 1 us more per billed call."""
 Gather = Callable[[], Iterator[Metric]]
 
 
 class LatencyHistogram:
-    """Counts of durations in fixed buckets."""
+    """A histogram of durations with fixed buckets."""
 
     def __init__(self) -> None:
         self._counts = Counter[int]()
         self._sum_s = 0.0
         self._seen: list[float] = []
         self.observe = self._seen.append
-        """Takes one duration in seconds; `add_up` counts it."""
+        """Record one duration in seconds. `add_up` counts it."""
 
     def add_up(self) -> None:
-        """Count what was observed since the last time."""
+        """Count the durations observed since the last call."""
         self._counts.update(map(_bucket_of, self._seen))
         self._sum_s += sum(self._seen)
         self._seen.clear()
 
     def family(self, name: str, text: str) -> HistogramMetricFamily:
-        """As a metric of its own."""
+        """Return the histogram as a metric."""
         family = HistogramMetricFamily(name, text)
         family.add_metric([], *self.cumulative())
         return family
 
     def within_s(self, part: float) -> float | None:
-        """The least bound under which this part of the durations lies; None past the last bound, or of none at all."""
+        """Return the lowest bucket bound that covers this share of durations; None if there is none."""
         buckets, _ = self.cumulative()
         total = buckets[-1][1]
         held = (
@@ -57,7 +57,7 @@ class LatencyHistogram:
         return next(held, None)
 
     def cumulative(self) -> tuple[list[tuple[str, float]], float]:
-        """As Prometheus wants it: cumulative buckets, and the sum."""
+        """Return cumulative buckets and the sum, in Prometheus form."""
         self.add_up()
         total = 0
         buckets: list[tuple[str, float]] = []
@@ -68,9 +68,9 @@ class LatencyHistogram:
 
 
 class Waits(NamedTuple):
-    """The requests that waited for a platform, and the bound in seconds under which 95 of 100 waits were.
+    """The number of requests that waited for a platform, and the bucket bound that covers 95% of the waits.
 
-    `p95_s` is None where they were longer than the last bound, `WAIT_S_MAX`, and where there was none.
+    `p95_s` is None if it is beyond the last bound, `WAIT_S_MAX`, and if there were no waits.
     """
 
     requests: int
@@ -78,7 +78,7 @@ class Waits(NamedTuple):
 
 
 class Metrics(Collector):
-    """The node's one registry of counters; `gather` adds the parts' own at each scrape."""
+    """The node's registry of counters. `gather` adds the metrics of the parts at each scrape."""
 
     def __init__(self) -> None:
         self._seen: list[tuple[str, str]] = []
@@ -91,7 +91,7 @@ class Metrics(Collector):
         self.gather: Gather = lambda: iter(())
 
     def count(self, route: str, reply: Reply, overhead_s: float) -> None:
-        """Count one answered request; `overhead_s` is its time that was not spent upstream."""
+        """Count one request. `overhead_s` is its time not spent upstream."""
         self._seen.append((route, reply.code))
         self._credits_used += reply.credits_used
         self._overhead.observe(overhead_s)
@@ -107,18 +107,18 @@ class Metrics(Collector):
             self._add_up()
 
     def waits_for(self, platform: str) -> Waits:
-        """How long requests have waited for a platform since the start."""
+        """Return how long requests have waited for a platform since the start."""
         self._add_up()
         if (histogram := self._upstream.get(platform)) is None:
             return Waits(0, None)
         return Waits(int(histogram.cumulative()[0][-1][1]), histogram.within_s(0.95))
 
     def answered_total(self) -> int:
-        """Return the number of requests that were answered."""
+        """Return the number of requests answered so far."""
         return len(self._seen) + self._requests.total()
 
     def charged_total(self) -> int:
-        """Return the number of requests that were charged before they were answered."""
+        """Return the number of requests that were charged before their response."""
         return int(self._phases["charge"].cumulative()[0][-1][1])
 
     def _add_up(self) -> None:
@@ -131,17 +131,19 @@ class Metrics(Collector):
             histogram.add_up()
 
     def collect(self) -> Iterator[Metric]:
-        """Everything, for one scrape."""
+        """Yield all metrics for one scrape."""
         self._add_up()
-        requests = CounterMetricFamily("sluice_requests", "Answered requests.", labels=["route", "code"])
+        requests = CounterMetricFamily(
+            "sluice_requests", "Requests answered, by route and status.", labels=["route", "code"]
+        )
         for label, count in self._requests.items():
             requests.add_metric(label, count)
         yield requests
-        yield CounterMetricFamily("sluice_credits_used", "Credits that answers named as used.", self._credits_used)
-        yield self._overhead.family("sluice_overhead_seconds", "Time of a request that was not spent upstream.")
-        text = "Time of a request that was spent upstream, by its platform."
+        yield CounterMetricFamily("sluice_credits_used", "Credits used, as reported in responses.", self._credits_used)
+        yield self._overhead.family("sluice_overhead_seconds", "Request time not spent upstream.")
+        text = "Request time spent upstream, by platform."
         yield _family("sluice_upstream_seconds", text, "platform", self._upstream)
-        text = "Overhead of a charged request by phase: the commits of charge and close, and the gateway's own work."
+        text = "Overhead of a charged request by phase: commits of charge and settlement, and the gateway's work."
         yield _family("sluice_overhead_phase_seconds", text, "phase", self._phases)
         yield from self.gather()
 

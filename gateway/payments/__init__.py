@@ -1,1 +1,1 @@
-"""Payments by card: Stripe's Checkout, and what its webhooks tell."""
+"""Card payments: Stripe Checkout and its webhooks."""

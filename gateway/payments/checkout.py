@@ -1,4 +1,4 @@
-"""Stripe Checkout: a purchase is begun here, paid there, and told back by a signed webhook (decisions 22)."""
+"""Stripe Checkout: a purchase starts here, is paid at Stripe, and is confirmed by a signed webhook (decisions 22)."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ FORGET_S: Final = 5.0
 BODY_BYTES_MAX: Final = 262_144
 _HEADER: Final = b"stripe-signature"
 _LEVELS: Final = {"counted": "info", "repeated": "info", "mismatch": "error"}
-"""The levels at which outcomes are logged; others are warnings."""
+"""Log levels of outcomes. Other outcomes are warnings."""
 
 
 class Begun(NamedTuple):
-    """A purchase, and the page on which it can be paid."""
+    """A purchase and its payment page."""
 
     purchase: Purchase
     session: CheckoutSession
 
 
 class Checkout:
-    """Begins payments, and takes the events that tell how they went."""
+    """Starts payments and handles the events that report their outcome."""
 
     def __init__(
         self,
@@ -59,25 +59,25 @@ class Checkout:
         self._log = log
 
     async def begin(self, account_id: str, pack: str, *, success_url: str, cancel_url: str) -> Begun:
-        """A purchase of this pack that is yet to be paid, with its page.
+        """Create an unpaid purchase of a pack, with its payment page.
 
         Raises:
-            PackUnknown: no such pack is on sale.
-            Refused: 503, Stripe has begun none; nothing is left of the purchase.
+            PackUnknown: the pack is not for sale.
+            Refused: 503; Stripe did not create a page. The purchase is removed.
         """
         purchase = await self._packs.begin(account_id, pack)
         try:
             return Begun(purchase, await self.open_page(purchase, success_url=success_url, cancel_url=cancel_url))
-        except BaseException:  # nobody was given a page to pay on
+        except BaseException:  # the buyer did not get a payment page
             with trio.move_on_after(FORGET_S, shield=True):
                 await self._packs.forget(purchase.id)
             raise
 
     async def open_page(self, purchase: Purchase, *, success_url: str, cancel_url: str) -> CheckoutSession:
-        """Open the page on which a purchase is paid. Stripe makes one per purchase, however often it is asked.
+        """Open the payment page of a purchase. Repeated calls for a purchase return the same page.
 
         Raises:
-            Refused: 503, Stripe has made none, or its answer was lost.
+            Refused: 503; Stripe did not create a page, or its response was lost.
         """
         draft = CheckoutDraft(
             purchase.id,
@@ -91,19 +91,19 @@ class Checkout:
             return await self._stripe.begin(draft)
         except CheckoutFailed as failure:
             self._log.failure("checkout_failed", failure, purchase_id=purchase.id)
-            message = "The page to pay on could not be made; nothing was bought."
+            message = "The payment page could not be created; nothing was bought."
             raise Refused("SERVICE_UNAVAILABLE", message, retry_after_s=RETRY_AFTER_S) from failure
 
     @staticmethod
     def covers(path: str) -> bool:
-        """Whether a path is that of Stripe's webhook."""
+        """Return whether a path is the path of Stripe's webhook."""
         return path == WEBHOOK_PATH
 
     async def answer(self, request: Request) -> Reply:
-        """Count an event. Stripe repeats one until it is answered with 200, which it is once it is committed.
+        """Handle an event. Stripe repeats it until it gets a 200, which is sent after the event is committed.
 
         Raises:
-            Refused: it is no POST, is too long, is not signed with the webhook's secret, or not of the last minutes.
+            Refused: the request is not a POST, is too long, or its signature is invalid or too old.
         """
         if request.method != "POST":
             raise wrong_method(request, ("POST",))
@@ -116,10 +116,10 @@ class Checkout:
             verify(self._webhook_secret, header, body, now=self._now())
             event = read_event(body)
         except SignatureRefused as exc:
-            raise InvalidParam("stripe-signature", f"is refused: {exc}") from exc
+            raise InvalidParam("stripe-signature", f"is not valid: {exc}") from exc
         except EventUnreadable as exc:
             self._log.failure("payment_event_unreadable", exc)
-            raise InvalidParam("body", f"is no event that can be read: {exc}") from exc
+            raise InvalidParam("body", f"is not a readable event: {exc}") from exc
         if event.payment is not None:
             outcome, problem = await self._payments.count(event.id, event.type, event.payment)
             level = _LEVELS.get(outcome, "warning")

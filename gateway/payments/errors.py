@@ -1,13 +1,13 @@
-"""The refusals of payments."""
+"""The errors of payments."""
 
 
 class PaymentsError(Exception):
-    """A refusal of payments."""
+    """Base class of payment errors."""
 
 
 class CheckoutFailed(PaymentsError):
-    """Stripe did not begin a Checkout; the text is for the operator's log."""
+    """Stripe did not create a Checkout session. The text is for the operator's log."""
 
 
 class EventUnreadable(PaymentsError):
-    """A signed event of Stripe is not as its kind says; the text names what is wrong with it."""
+    """A signed Stripe event does not have the expected form. The text names the problem."""

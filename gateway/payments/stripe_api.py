@@ -1,4 +1,4 @@
-"""Stripe's interface, as far as it is used: a Checkout session is begun."""
+"""The part of Stripe's API that is used: creating Checkout sessions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORDS_MAX: Final = 300
 
 
 class CheckoutSession(msgspec.Struct, frozen=True):
-    """A page of Stripe's on which one purchase can be paid, until `expires_at` (Unix seconds)."""
+    """A Stripe page to pay one purchase, valid until `expires_at` (Unix seconds)."""
 
     id: str
     url: str
@@ -28,7 +28,7 @@ class CheckoutSession(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class CheckoutDraft:
-    """All that a session is made of."""
+    """The data of a new session."""
 
     purchase_id: str
     name: str
@@ -38,7 +38,7 @@ class CheckoutDraft:
     cancel_url: str
 
     def form(self) -> dict[str, str]:
-        """As Stripe takes it. The purchase's id comes back with every event of the session."""
+        """Return the form fields for Stripe. Every event of the session contains the purchase's id."""
         price = "line_items[0][price_data]"
         return {
             "mode": "payment",
@@ -55,7 +55,7 @@ class CheckoutDraft:
 
 
 class StripeApi:
-    """Calls Stripe with the operator's secret key, which no error and no log repeats."""
+    """Calls Stripe with the operator's secret key, which never appears in errors or logs."""
 
     def __init__(self, api_url: str, secret_key: str, exchange: Exchange) -> None:
         self._url = f"{api_url}/v1/checkout/sessions"
@@ -63,10 +63,10 @@ class StripeApi:
         self._exchange = exchange
 
     async def begin(self, draft: CheckoutDraft) -> CheckoutSession:
-        """A new session. Under the purchase's id Stripe makes one only, however often it is asked.
+        """Create a session. The purchase's id is the idempotency key, so repeated calls return the same session.
 
         Raises:
-            CheckoutFailed: Stripe refused, or did not answer usefully within `WITHIN_S`.
+            CheckoutFailed: Stripe rejected the request, or did not return a usable response within `WITHIN_S`.
         """
         origin, target = origin_of(self._url)
         headers = (
@@ -84,9 +84,9 @@ class StripeApi:
         try:
             session = msgspec.json.decode(answer.body, type=CheckoutSession)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-            raise CheckoutFailed(f"Stripe's answer is no Checkout session: {exc}") from exc
-        if not session.url.startswith("https://"):  # browsers are sent there
-            raise CheckoutFailed("Stripe's answer has no https address to pay on")
+            raise CheckoutFailed(f"Stripe's response is not a Checkout session: {exc}") from exc
+        if not session.url.startswith("https://"):  # browsers are redirected there
+            raise CheckoutFailed("Stripe's response has no https payment URL")
         return session
 
 
@@ -99,8 +99,8 @@ class _Errors(msgspec.Struct, frozen=True):
 
 
 def _words(body: bytes) -> str:
-    """The message of an error; the key that Stripe may repeat in it is shortened by Stripe itself."""
+    """Return the message of an error. If it contains the key, Stripe has already shortened it."""
     try:
         return msgspec.json.decode(body, type=_Errors).error.message[:_WORDS_MAX]
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return "no JSON"
+        return "not JSON"

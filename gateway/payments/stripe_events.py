@@ -1,4 +1,4 @@
-"""Events of Stripe's webhooks, read into events of a payment."""
+"""Parse Stripe webhook events into payment events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gateway.payments.errors import EventUnreadable
 
 _PAID: Final = ("paid", "no_payment_required")
 _STANDINGS: Final[Mapping[str, Dispute]] = {"won": "won", "lost": "lost"}
-"""How closed disputes stand; all others are open, but for inquiries, which hold no money back."""
+"""The outcomes of closed disputes. All others are open, except inquiries, which hold back no money."""
 _INQUIRY: Final = "warning_"
 
 
@@ -28,7 +28,7 @@ class _Session(msgspec.Struct):
 
 
 class _Charge(msgspec.Struct):
-    """A charge of a payment; `amount_refunded` is the sum of all its refunds."""
+    """A charge of a payment. `amount_refunded` is the sum of its refunds."""
 
     amount_refunded: int
     payment_intent: str | None = None
@@ -53,7 +53,7 @@ class _Event(msgspec.Struct):
 
 
 class StripeEvent(msgspec.Struct, frozen=True):
-    """An event; `payment` is None of those that say nothing about packs."""
+    """An event. `payment` is None for events unrelated to packs."""
 
     id: str
     type: str
@@ -61,7 +61,7 @@ class StripeEvent(msgspec.Struct, frozen=True):
 
 
 def read_event(body: bytes) -> StripeEvent:
-    """The event of a webhook's body. Raises EventUnreadable."""
+    """Parse the body of a webhook. Raises EventUnreadable."""
     try:
         event = msgspec.json.decode(body, type=_Event)
         read = _READERS.get(event.type)
@@ -71,7 +71,7 @@ def read_event(body: bytes) -> StripeEvent:
 
 
 def _paid(sent: msgspec.Raw) -> PaymentEvent | None:
-    """A session was completed; one that is paid later is told by an event of its own."""
+    """Parse a completed session. A later payment has a separate event."""
     session = msgspec.json.decode(sent, type=_Session)
     if session.client_reference_id is None or session.payment_status not in _PAID:
         return None
@@ -91,7 +91,7 @@ def _refunded(sent: msgspec.Raw) -> PaymentEvent | None:
 
 
 def _disputed(sent: msgspec.Raw) -> PaymentEvent | None:
-    """A dispute takes its amount until it is won. An inquiry takes none until it becomes a dispute."""
+    """Parse a dispute. It holds its amount until it is won; an inquiry holds nothing until it becomes a dispute."""
     dispute = msgspec.json.decode(sent, type=_Disputed)
     if dispute.payment_intent is None or dispute.status.startswith(_INQUIRY):
         return None
@@ -112,4 +112,4 @@ _READERS: Final[Mapping[str, Callable[[Any], PaymentEvent | None]]] = {
     "charge.dispute.funds_reinstated": _disputed,
 }
 EVENT_TYPES: Final = tuple(_READERS)
-"""The events to choose where the webhook is set up."""
+"""The events to select when setting up the webhook."""

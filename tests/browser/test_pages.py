@@ -231,5 +231,5 @@ def test_an_address_without_a_page_says_so_and_searches(browser: Browser, node: 
         answer = visit.page.goto(f"{node.url}/docs/nowhere")
         assert answer is not None
         assert answer.status == 404
-        assert visit.page.get_by_role("heading", level=1).inner_text() == "There is no such page"
+        assert visit.page.get_by_role("heading", level=1).inner_text() == "Page not found"
         assert visit.page.get_by_role("searchbox", name="Words to search for").is_visible()

@@ -205,6 +205,6 @@ async def test_guides_state_the_billing_rules_of_their_endpoint(tmp_path: Path) 
             text = " ".join(rules)
             assert "Cache hits cost 0 credits." in rules, row.id
             assert ("An empty list costs 0 credits" in text) == archetype.many, row.id
-            assert ("finds nothing costs 0 credits" in text) == bool(archetype.findings), row.id
+            assert ("without findings costs 0 credits" in text) == bool(archetype.findings), row.id
             assert ("parts" in text) == archetype.has_legs, row.id
             assert ("page" in text) == (row.endpoint.collect is not None), row.id

@@ -1,8 +1,8 @@
 """The shell blocks of a Markdown file, and the commands in them.
 
-A fenced block with the info string `sh` holds commands that a reader types; its form is checked, its curl calls are
-made. `sh test` blocks are run as well, all those of a file as one script. Of a `console` block the lines behind `$ `
-are commands and the others what they print.
+A fenced block with the info string `sh` contains commands for the reader; its syntax is checked, its curl calls are
+made. `sh test` blocks are also run, all blocks of a file as one script. In a `console` block, lines after `$ ` are
+commands, and the other lines are their output.
 """
 
 import re
@@ -24,7 +24,7 @@ _ENDS = frozenset({"done", "fi", "for", "esac"})
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block's words behind its fence, its shell text and, of one command of a `console` block, what it prints."""
+    """A block's info string, its shell text, and for a command of a `console` block its output."""
 
     info: tuple[str, ...]
     text: str
@@ -32,20 +32,20 @@ class Block:
 
     @property
     def is_run(self) -> bool:
-        """Whether it is run and not only read."""
+        """Whether it is run, not only parsed."""
         return "test" in self.info[1:]
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One simple command: its words, without redirections, and the comment at its line's end."""
+    """One simple command: its words without redirections, and the comment at the end of its line."""
 
     words: tuple[str, ...]
     comment: str = ""
 
 
 def shell_blocks(file: Path) -> Iterator[Block]:
-    """The shell blocks of a file, in order; of a `console` block one for each of its commands."""
+    """The shell blocks of a file, in order; a `console` block gives one for each command."""
     for found in FENCE.finditer(file.read_text()):
         info = tuple(found["info"].split())
         body = re.sub(f"^{found['indent']}", "", found["body"], flags=re.M)
@@ -57,7 +57,7 @@ def shell_blocks(file: Path) -> Iterator[Block]:
 
 
 def commands(text: str) -> Iterator[Command]:
-    """Every simple command of a script, those inside of `$(...)` too."""
+    """Every simple command of a script, including those inside `$(...)`."""
     without_documents = _HEREDOC.sub("", text)
     for line in without_documents.replace("\\\n", " ").splitlines():
         code, comment = _split_comment(line)
@@ -66,7 +66,7 @@ def commands(text: str) -> Iterator[Command]:
 
 
 def _split_comment(line: str) -> tuple[str, str]:
-    """A comment begins at a `#` outside of quotes that follows a space."""
+    """Cut a comment, which starts at a `#` outside quotes after a space."""
     quote = ""
     for at, char in enumerate(line):
         if quote:

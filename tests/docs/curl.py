@@ -1,8 +1,8 @@
-"""Documented curl calls, made against a node of the test's own: it stands for every address and key in a document.
+"""Documented curl calls, made to the test's own node, which replaces every URL and key in the documents.
 
-`$CURSOR` and `$ETAG` stand for the last answer's `next_cursor` and `ETag`, `$MONITOR`, `$COHORT` and `$QUERY` for those
-made last. A held read is held for a second here, and of a stream without an end the first event is the answer. A
-Monitor's run or a cohort's query that a call began has ended before the next call.
+`$CURSOR` and `$ETAG` are the last response's `next_cursor` and `ETag`; `$MONITOR`, `$COHORT` and `$QUERY` are the last
+ones created. A long-poll waits one second here, and only the first event of an endless stream is read. A Monitor run
+or a cohort query that a call started has ended before the next call.
 """
 
 import re
@@ -21,12 +21,12 @@ _ADMIN_PATHS = ("/healthz", "/readyz", "/metrics", "/admin/")
 
 
 class NotUnderstood(Exception):
-    """The call uses what the documents' test cannot do."""
+    """The call uses something that the documentation test does not support."""
 
 
 @dataclass(slots=True)
 class Call:
-    """The request of a curl line; `path` is all that follows the address."""
+    """The request of a curl line. `path` is everything after the host."""
 
     path: str = ""
     method: str = ""
@@ -36,21 +36,21 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The values that stand in for the documents' addresses, keys and tokens."""
+    """The values that replace the documents' URLs, keys and tokens."""
 
     url: str
     admin_url: str
     key: str
     admin_token: str
     last: dict[str, str] = field(default_factory=dict)
-    """The values that the last answer gave to go on with, by the name that documents call it."""
+    """The values of the last response for the next calls, by their names in the documents."""
 
 
 def read_call(words: Sequence[str]) -> Call:
-    """Read the words of a curl line.
+    """Parse the words of a curl line.
 
     Raises:
-        NotUnderstood: it has an option that is not known here, or no address.
+        NotUnderstood: it has an unknown option, or no URL.
     """
     made, rest = Call(), list(words[1:])
     while rest:
@@ -76,7 +76,7 @@ def read_call(words: Sequence[str]) -> Call:
 
 
 def _add_body(made: Call, text: str, *, is_part: bool) -> None:
-    """Set the body, or add a part to its form; a file that a document names stands for a page of HTML."""
+    """Set the body, or add a part to the form. A file named in a document is replaced by an HTML page."""
     if not is_part:
         made.body = text.encode()
         return
@@ -89,7 +89,7 @@ def _add_body(made: Call, text: str, *, is_part: bool) -> None:
 
 
 def perform(made: Call, node: Node) -> Answered:
-    """Make the call with the node's address, key and token, and what the last answer gave."""
+    """Make the call with the node's URL, key and token, and the values of the last response."""
     headers = {name: _filled(value, node) for name, value in made.headers.items()}
     if "x-api-key" in headers:
         headers["x-api-key"] = node.key
@@ -105,7 +105,7 @@ def perform(made: Call, node: Node) -> Answered:
     if answered.status == 202 and "status_url" in answered.json["data"]:
         query = base + urlsplit(answered.json["data"]["status_url"]).path
         wait_until(lambda: call(query, headers=headers).json["data"]["finished_at"])
-    if answered.status == 202 and "run" in answered.json["data"]:  # what follows it in the page reads how that ended
+    if answered.status == 202 and "run" in answered.json["data"]:  # later calls of the page read the result of this run
         wait_until(lambda: call(f"{base}{path}s", headers=headers).json["data"]["items"][0]["finished_at"])
     return answered
 

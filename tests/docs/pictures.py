@@ -1,4 +1,4 @@
-"""Makes the README's pictures: the way of a request from its table, the landing page from a node that runs.
+"""Make the README's pictures: a request's path from its table, and the landing page from a running node.
 
 python -m tests.docs.pictures
 """
@@ -25,7 +25,7 @@ _MADE_OF = ("style.css", "templates/base.html", "templates/home.html", "template
 
 
 def digest() -> str:
-    """What the landing page looks like, in a word: its picture is old when it has another."""
+    """A digest of the landing page. If it changes, the picture is outdated."""
     folder = PROJECT / "gateway" / "docs" / "pages"
     return blake2b(b"".join((folder / name).read_bytes() for name in _MADE_OF), digest_size=8).hexdigest()
 
@@ -45,7 +45,7 @@ def landing_shot(browser: Browser, node: Served) -> bytes:
 
 
 def main() -> None:
-    """Write both."""
+    """Write both pictures."""
     WAY.write_text(request_way())
     with (
         TemporaryDirectory() as folder,

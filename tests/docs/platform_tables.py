@@ -1,6 +1,6 @@
-"""The documents' tables of platforms, made of the declarations; `python -m tests.docs.platform_tables` writes them.
+"""The tables of platforms in the documents, from declarations; `python -m tests.docs.platform_tables` writes them.
 
-A table stands between two comments, `<!-- name: made -->` and `<!-- name: end -->`.
+A table is between two comments, `<!-- name: made -->` and `<!-- name: end -->`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from upstreams.model.endpoint import Platform
 from upstreams.platforms import load_platforms
 
 CONTACT = "contact"
-"""The operator's own address, which stands in the settings in clear."""
+"""The operator's own contact, which is plain text in the settings."""
 
 
 def endpoints_table() -> Iterator[str]:
-    """The platforms with their endpoints, and the parameter of those that are read from any host."""
+    """The platforms with their endpoints, and the parameters of those that read any host."""
     yield "| platform | endpoints | of any |"
     yield "|---|---|---|"
     for platform in load_platforms():
@@ -32,7 +32,7 @@ def _hosts(platform: Platform) -> list[str]:
 
 
 def credentials_table() -> Iterator[str]:
-    """The platforms that take credentials, and the endpoints that need them."""
+    """The platforms that use credentials, and the endpoints that need them."""
     yield "| platform | settings | endpoints that need them |"
     yield "|---|---|---|"
     for platform in load_platforms():
@@ -54,7 +54,7 @@ TABLES: Mapping[tuple[Path, str], Callable[[], Iterator[str]]] = {
 
 
 def with_table(text: str, name: str, lines: Iterator[str]) -> str:
-    """The document's text with these lines in the place of a table."""
+    """Replace a table in the text of a document with these lines."""
     begin, end = f"<!-- {name}: made -->", f"<!-- {name}: end -->"
     found = re.search(f"(?<={re.escape(begin)}\n).*(?={re.escape(end)})", text, re.DOTALL)
     assert found is not None, f"the table of {name} has no place"

@@ -1,4 +1,4 @@
-"""The picture of a request's way, drawn from a table of its steps as SVG, in light and in dark."""
+"""The picture of a request's path, drawn as SVG from a table of steps, for light and dark mode."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ _LEFT, _TOP, _BOX, _TALL, _GAP = 22, 84, 150, 126, 16
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: its title, two lines of words, the name that it has in the code, and how a request may end there."""
+    """One step: its title, two lines of text, its name in the code, and how a request may end there."""
 
     title: str
     words: tuple[str, str]
@@ -74,14 +74,14 @@ text { font: 13px Inter, system-ui, -apple-system, "Segoe UI", Roboto, sans-seri
 
 
 def shown(step: Step) -> str:
-    """The name of a step without its module: a class, a function, or a class with its method."""
+    """The name of a step without its module: a class, a function, or a class with a method."""
     parts = step.name.split(".")
     first = next((place for place, part in enumerate(parts) if part[0].isupper()), len(parts) - 1)
     return ".".join(parts[first:])
 
 
 def request_way() -> str:
-    """The picture."""
+    """Return the picture."""
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="t">',

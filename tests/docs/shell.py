@@ -1,4 +1,4 @@
-"""Whether a documented command can be right: `sluice` by what click knows of it, other programs by their name."""
+"""Check documented commands: `sluice` commands against click, other programs by name."""
 
 import importlib.util
 import re
@@ -18,7 +18,7 @@ _INSTALL = re.compile(r"pip install (-U |-c constraints\.txt )?(-e )?'?(\.(\[[a-
 
 
 def flaw(words: Sequence[str]) -> str | None:
-    """The flaw of a command; None when nothing is."""
+    """Return the problem of a command; None if there is none."""
     name, arguments = words[0], list(words[1:])
     if name == "sluice":
         return _flaw_of_sluice(cli, arguments)
@@ -46,7 +46,7 @@ def _flaw_of_python(arguments: list[str]) -> str | None:
 
 
 def _flaw_of_sluice(command: click.Command, arguments: list[str]) -> str | None:
-    """Parse as click does, but take any text as a value: documents have placeholders where numbers go."""
+    """Parse like click, but accept any text as a value, because documents use placeholders for numbers."""
     if arguments in (["--help"], ["--version"]):
         return None
     context = click.Context(command, info_name=command.name)

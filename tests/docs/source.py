@@ -1,4 +1,4 @@
-"""The program's own source, parsed: its modules, the names that they define, and the modules that they import."""
+"""The program's own source, parsed: its modules, the names that they define, and their imports."""
 
 import ast
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One module: its dotted name, its path below the project, and its text as a tree."""
+    """One module: its dotted name, its path in the project, and its syntax tree."""
 
     name: str
     path: str
@@ -22,13 +22,13 @@ class Module:
 
     @property
     def is_package(self) -> bool:
-        """Whether it is a folder's `__init__`."""
+        """Whether it is a package's `__init__`."""
         return self.path.endswith("/__init__.py")
 
 
 @cache
 def modules() -> dict[str, Module]:
-    """Every module of the program by its dotted name; a package that does not exist yet has none."""
+    """Every module of the program by dotted name."""
     files = (file for package in PACKAGES for file in sorted((PROJECT / package).rglob("*.py")))
     return {module.name: module for module in map(_parsed, files)}
 
@@ -41,7 +41,7 @@ def _parsed(file: Path) -> Module:
 
 @cache
 def imports_of(name: str) -> frozenset[str]:
-    """The program's modules that a module imports, wherever in its text that stands."""
+    """The program's modules that a module imports, anywhere in its text."""
     found = set()
     for node in ast.walk(modules()[name].tree):
         if isinstance(node, ast.Import):
@@ -54,7 +54,7 @@ def imports_of(name: str) -> frozenset[str]:
 
 @cache
 def importers() -> dict[str, list[str]]:
-    """By each module, the others that import it; a package counts as imported only where its own names are."""
+    """The importers of each module. A package counts as imported only if its own names are."""
     found: dict[str, list[str]] = {name: [] for name in modules()}
     for name in modules():
         for imported in sorted(imports_of(name)):
@@ -63,7 +63,7 @@ def importers() -> dict[str, list[str]]:
 
 
 def split(dotted: str) -> tuple[str, list[str]] | None:
-    """The module that a dotted name begins with, and the names behind it; None when there is no such module."""
+    """Split a dotted name into its module and the names after it; None if the module does not exist."""
     parts = dotted.split(".")
     for end in range(len(parts), 0, -1):
         if (module := ".".join(parts[:end])) in modules():
@@ -72,7 +72,7 @@ def split(dotted: str) -> tuple[str, list[str]] | None:
 
 
 def definition(dotted: str) -> ast.AST | None:
-    """The module, class, function, attribute or constant of a dotted name; None when there is none."""
+    """Find the module, class, function, attribute or constant of a dotted name; None if it does not exist."""
     found = split(dotted)
     if found is None:
         return None
@@ -96,18 +96,18 @@ def _named(owner: ast.AST | None, name: str) -> ast.AST | None:
 
 
 def names_in(node: ast.AST) -> set[str]:
-    """The names and attributes that a piece of code mentions."""
+    """The names and attributes used in a piece of code."""
     found = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
     return found | {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
 
 
 def functions(tree: ast.Module) -> Iterator[Function]:
-    """Every function and method, the inner ones too."""
+    """Every function and method, including nested ones."""
     return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Every docstring with its line: of the module, of classes, of functions, and those below attributes."""
+    """Every docstring with its line: of modules, classes, functions and attributes."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value

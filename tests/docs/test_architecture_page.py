@@ -18,7 +18,7 @@ _LINE = re.compile(r"(?P<indent> *)(?P<names>\S+) +(?P<module>\S+)(?: +by (?P<by
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One line of a picture: what it is indented below, its own name, and the name that its caller knows it by."""
+    """One line of a diagram: its indentation, its name, and the name that its caller uses."""
 
     caller: str | None
     name: str
@@ -64,7 +64,7 @@ def functions_of(module: str) -> dict[str, list[Function]]:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A name in a caller's code, and whether it is one of a value (`value.name`)."""
+    """A name in a caller's code, and whether it is an attribute (`value.name`)."""
 
     name: str
     is_attribute: bool
@@ -72,7 +72,7 @@ class Named:
 
 @cache
 def walk_through(caller: str) -> list[Named]:
-    """The names in a caller's code in the order in which it comes to them, those of its module's functions within."""
+    """The names in a caller's code in order of use, including those in local functions of its module."""
     start = definition(caller)
     assert start is not None, f"{caller} does not exist"
     return list(_names_of(start, functions_of(module_of(caller)), frozenset({caller.rpartition(".")[2]})))
@@ -92,22 +92,22 @@ def _names_of(node: ast.AST, own: dict[str, list[Function]], within: frozenset[s
             yield from _names_of(function, own, within | {name})
 
 
-def test_every_room_is_a_folder_and_every_folder_is_a_room() -> None:
+def test_rooms_match_folders() -> None:
     folders = {name.replace(".", "/") for name, module in modules().items() if module.is_package}
     a_platforms = {folder for folder in folders if folder.startswith(("upstreams/platforms/", "upstreams/sandbox/"))}
     assert sorted(ROOMS) == sorted(folders - a_platforms - {"gateway"})
 
 
-def test_there_are_three_pictures() -> None:
+def test_page_has_three_diagrams() -> None:
     assert len(PICTURES) == 3
 
 
-def test_every_line_names_something_that_exists() -> None:
+def test_every_line_names_existing_code() -> None:
     assert [line.name for line in LINES if definition(line.name) is None] == []
 
 
-def test_every_other_name_of_code_on_the_page_exists() -> None:
-    """A path is a file or folder; `Class.method` is of a class in one of the pictures."""
+def test_every_other_code_name_exists() -> None:
+    """A path is a file or folder; `Class.method` belongs to a class in one of the diagrams."""
     shown = {line.name for line in LINES}
     classes = {name.rpartition(".")[0] for name in shown}
     wrong = []
@@ -125,7 +125,7 @@ def test_every_other_name_of_code_on_the_page_exists() -> None:
 
 
 @of_each_arrow
-def test_a_caller_imports_what_it_calls_or_knows_it_by_the_name_that_the_page_says(arrow: Shown) -> None:
+def test_callers_import_what_they_call(arrow: Shown) -> None:
     assert arrow.caller is not None
     caller, callee = module_of(arrow.caller), module_of(arrow.name)
     if arrow.by is None:
@@ -136,19 +136,19 @@ def test_a_caller_imports_what_it_calls_or_knows_it_by_the_name_that_the_page_sa
 
 
 @of_each_arrow
-def test_a_caller_calls_it(arrow: Shown) -> None:
+def test_callers_call_what_the_diagram_says(arrow: Shown) -> None:
     assert arrow.caller is not None
     last = arrow.name.rpartition(".")[2]
     assert {plain(last), plain(arrow.by or last)} & {plain(named.name) for named in walk_through(arrow.caller)}
 
 
 def plain(name: str) -> str:
-    """A name as its type and its attribute have it: `BeginRead` is kept as `_begin_read`."""
+    """The forms of a name as type and attribute: `BeginRead` is stored as `_begin_read`."""
     return name.replace("_", "").lower()
 
 
-def test_calls_of_one_caller_stand_in_their_order() -> None:
-    """Goal: the real order. Method: of two neighbours, the second is named after the first, if only once of many."""
+def test_calls_of_a_caller_are_in_order() -> None:
+    """Goal: the real order. Method: the second of two neighbours is used after the first at least once."""
     wrong = []
     for picture in PICTURES:
         for caller in {line.caller for line in picture if line.caller is not None}:

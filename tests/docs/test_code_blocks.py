@@ -1,4 +1,4 @@
-"""Code in the documents that no other test runs: settings are read by the programs that they are for, JSON as JSON."""
+"""Code in the documents that no other test runs: programs parse their settings, and JSON is parsed."""
 
 import re
 import shlex
@@ -48,16 +48,16 @@ def blocks_of(document: Path) -> Iterator[tuple[str, str]]:
 
 
 @of_each_document
-def test_every_block_is_of_a_kind_that_a_test_runs(document: Path) -> None:
+def test_every_code_block_has_a_tested_kind(document: Path) -> None:
     assert {language for language, _ in blocks_of(document)} <= RUN_BY.keys()
 
 
-def test_the_tests_that_run_them_are_there() -> None:
+def test_tests_that_run_code_blocks_exist() -> None:
     assert [file for files in RUN_BY.values() for file in files.split() if not (PROJECT / file).is_file()] == []
 
 
 def flaw_of_settings(text: str, folder: Path) -> str | None:
-    """Why a node would not take these settings beside its defaults."""
+    """Why a node would reject these settings, with the defaults for the rest."""
     file = folder / "config.toml"
     file.write_text(text)
     named = dict.fromkeys(re.findall(r'_env = "(\w+)"', text), "secret")
@@ -69,12 +69,12 @@ def flaw_of_settings(text: str, folder: Path) -> str | None:
 
 
 @of_each_document
-def test_documented_settings_are_taken(document: Path, tmp_path: Path) -> None:
+def test_documented_settings_are_accepted(document: Path, tmp_path: Path) -> None:
     settings = [text for language, text in blocks_of(document) if language == "toml"]
     assert [wrong for text in settings if (wrong := flaw_of_settings(text, tmp_path))] == []
 
 
-def test_a_documented_setting_that_is_none_is_found(tmp_path: Path) -> None:
+def test_invalid_documented_setting_is_detected(tmp_path: Path) -> None:
     wrong = flaw_of_settings("[server]\nworker = 4\n", tmp_path)
     assert wrong is not None
     assert "server.workers" in wrong
@@ -84,7 +84,7 @@ def blocks_in(name: str, language: str) -> list[str]:
     return [text for of, text in blocks_of(PROJECT / "docs" / name) if of == language]
 
 
-def test_documented_settings_of_redis_are_taken(tmp_path: Path) -> None:
+def test_documented_redis_settings_are_accepted(tmp_path: Path) -> None:
     (text,) = blocks_in("many-nodes.md", "redis")
     settings = dict(shlex.split(line) for line in text.splitlines())
     options = tuple(word for name, value in settings.items() for word in (f"--{name}", value))
@@ -94,8 +94,8 @@ def test_documented_settings_of_redis_are_taken(tmp_path: Path) -> None:
     assert settings["save"] == ""
 
 
-def test_documented_settings_of_nginx_are_taken(tmp_path: Path) -> None:
-    """Method: nginx reads them; the certificate that a reader adds is left out with `ssl`."""
+def test_documented_nginx_settings_are_accepted(tmp_path: Path) -> None:
+    """Method: nginx parses them; `ssl` is removed, because the certificate is the reader's."""
     (text,) = blocks_in("many-nodes.md", "nginx")
     file, paths = tmp_path / "nginx.conf", ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     own = "".join(f"{name}_temp_path {tmp_path}/{name};" for name in paths)
@@ -107,7 +107,7 @@ def test_documented_settings_of_nginx_are_taken(tmp_path: Path) -> None:
 
 
 def json_in(document: Path) -> Iterator[str]:
-    """Blocks of JSON, bodies that calls send, and JSON between the words of a sentence."""
+    """JSON blocks, request bodies, and JSON within sentences."""
     text = document.read_text()
     yield from (block for language, block in blocks_of(document) if language == "json")
     yield from re.findall(r"(?:-d|--json) '(\{.*?\})'", text, re.S)
@@ -115,17 +115,17 @@ def json_in(document: Path) -> Iterator[str]:
 
 
 def whole(text: str) -> str:
-    """The text with something in the place of each thing that is left out."""
+    """Replace each ellipsis in the text with a value."""
     return re.sub(r"(?<=[:\[,{ ])\.\.\.(?=[\s,\]}])", "null", text)
 
 
 @of_each_document
-def test_documented_json_is_json(document: Path) -> None:
+def test_documented_json_is_valid(document: Path) -> None:
     for text in json_in(document):
         orjson.loads(whole(text))
 
 
-def test_documented_json_is_found() -> None:
+def test_documented_json_blocks_are_found() -> None:
     found = [text for document in DOCUMENTS for text in json_in(document)]
     assert len(found) > 12
     with pytest.raises(orjson.JSONDecodeError):

@@ -1,4 +1,4 @@
-"""docs/contributing.md: every row leads to files, names, tests and headings that exist."""
+"""docs/contributing.md: every row names existing files, code, tests and headings."""
 
 import re
 
@@ -28,12 +28,12 @@ of_each_row = pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
 
 
 @pytest.mark.parametrize("wanted", WANTED)
-def test_a_newcomer_finds_it(wanted: str) -> None:
+def test_contributing_page_is_linked(wanted: str) -> None:
     assert [row[0] for row in ROWS if wanted in row[0]]
 
 
 @of_each_row
-def test_its_files_and_names_exist(row: list[str]) -> None:
+def test_contributing_page_names_existing_files_and_code(row: list[str]) -> None:
     named = re.findall(r"`([\w./]+)`(?: \(`(\w+)`\))?", row[1])
     assert named
     assert [file for file, _ in named if not (PROJECT / file).is_file()] == []
@@ -42,7 +42,7 @@ def test_its_files_and_names_exist(row: list[str]) -> None:
 
 
 @of_each_row
-def test_its_tests_exist(row: list[str]) -> None:
+def test_contributing_page_names_existing_tests(row: list[str]) -> None:
     tests = re.findall(r"`([^`]+)`", row[2])
     assert tests
     assert [
@@ -51,6 +51,6 @@ def test_its_tests_exist(row: list[str]) -> None:
 
 
 @of_each_row
-def test_it_leads_to_a_page(row: list[str]) -> None:
-    """`tests/test_docs.py` follows the links to files and headings."""
+def test_contributing_page_links_resolve(row: list[str]) -> None:
+    """`tests/test_docs.py` checks the links to files and headings."""
     assert re.search(r"\]\([^)]+\)", row[3])

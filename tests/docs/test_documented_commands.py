@@ -1,6 +1,6 @@
-"""The `sluice` commands of the documents do what they say, as they are written, on a folder with a running node.
+"""The documented `sluice` commands work as written, in a folder with a running node.
 
-Capital letters stand for ids: of an account, of its key, of its Monitor and of its user, made anew for each block.
+Capital letters are placeholders for ids: an account, its key, its Monitor and its user, created for each block.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RUN_BY = {
     "platforms new": "tests/gateway/cli/test_platforms_commands.py",
     "platforms smoke my_forum": "tests/gateway/cli/test_platforms_commands.py",
 }
-"""Commands that go on, that want another place or take long, and the tests that run them."""
+"""Commands that keep running, need another setup or take long, and the tests that run them."""
 MONITOR = (
     b'{"recipe": "github/profile", "params": {"handle": "octocat"}, "cadence": "daily", '
     b'"track": {"metrics": ["author.followers"]}}'
@@ -40,7 +40,7 @@ def is_run_elsewhere(words: Sequence[str]) -> bool:
 
 
 def documented() -> Iterator[tuple[str, Block]]:
-    """Each block with a command to run here, and where it stands; a script of `sh test` is run as a whole elsewhere."""
+    """Each block with a command to run here, and its place. `sh test` scripts are run elsewhere as a whole."""
     for document in DOCUMENTS:
         for block in shell_blocks(document):
             words = [one.words for one in commands(block.text) if one.words[0] == "sluice"]
@@ -55,7 +55,7 @@ RUN = [(name, block) for name, block in BLOCKS if not block.output]
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Served]]:
-    """The folder in which all is run, and its node."""
+    """The folder where everything is run, and its node."""
     with open_commands() as runner, open_home(Place(tmp_path_factory.mktemp("home"), runner)) as home:
         yield home
 
@@ -82,7 +82,7 @@ def perform(words: Sequence[str], ids: Mapping[str, str], place: Place) -> Ended
 
 
 @pytest.mark.parametrize("block", [block for _name, block in RUN], ids=[name for name, _block in RUN])
-def test_a_documented_command_does_what_it_says(block: Block, home: tuple[Place, Served]) -> None:
+def test_documented_command_prints_documented_output(block: Block, home: tuple[Place, Served]) -> None:
     place, node = home
     ids = new_ids(place, node)
     for words in (one.words for one in commands(block.text)):
@@ -91,7 +91,7 @@ def test_a_documented_command_does_what_it_says(block: Block, home: tuple[Place,
             assert (ended.exit_code, ended.err) == (0, ""), (words, ended)
 
 
-def test_a_documented_refusal_is_what_the_command_prints(tmp_path: Path) -> None:
+def test_documented_error_matches_command_output(tmp_path: Path) -> None:
     (command,) = commands(REFUSED.text)
     with open_commands() as runner:
         place = Place(tmp_path, runner)
@@ -99,5 +99,5 @@ def test_a_documented_refusal_is_what_the_command_prints(tmp_path: Path) -> None
         assert place.run(*command.words[1:]) == Ended(2, "", REFUSED.output)
 
 
-def test_the_tests_that_run_the_others_are_there() -> None:
+def test_tests_of_other_commands_exist() -> None:
     assert [file for file in RUN_BY.values() if not (PROJECT / file).is_file()] == []

@@ -1,4 +1,4 @@
-"""docs/events.md: its table is the registry's, its commands run, and its loops do what they promise."""
+"""docs/events.md: its table equals the registry, its commands run, and its loops work as described."""
 
 import os
 import re
@@ -37,7 +37,7 @@ of_each_loop = pytest.mark.parametrize("language", LANGUAGES)
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A node with an account, and where its commands run."""
+    """A node with an account, and the folder for commands."""
 
     place: Place
     url: str
@@ -69,13 +69,13 @@ def looping(language: str, folder: Path, url: str, key: str = "sk_scripted") -> 
         yield process
 
 
-def test_the_table_of_types_is_the_registrys() -> None:
+def test_event_type_table_matches_registry() -> None:
     text = PAGE.read_text()
     assert types_table() in text, f"the table should be\n{types_table()}"
     assert f"({', '.join(f'`{family}`' for family in FAMILIES)})" in text
 
 
-def test_the_bounds_that_the_page_tells_are_those_of_the_code() -> None:
+def test_documented_limits_match_code() -> None:
     text = " ".join(PAGE.read_text().split())
     for told in (
         f"one read looks at {SCAN_MAX:,} positions",
@@ -88,7 +88,7 @@ def test_the_bounds_that_the_page_tells_are_those_of_the_code() -> None:
         assert told in text, told
 
 
-def test_the_errors_table_names_every_reason_that_the_feed_gives() -> None:
+def test_error_table_lists_every_feed_reason() -> None:
     sources = [*(PROJECT / "gateway" / "feed").glob("*.py"), PROJECT / "gateway" / "api" / "routes" / "consumers.py"]
     code = "".join(source.read_text() for source in sources)
     reasons = set(re.findall(r"[\"\']?reason[\"\']?(?:: |=|: str = )\"([a-z_]+)\"", code))
@@ -103,12 +103,12 @@ def tail_commands() -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("words", tail_commands(), ids=" ".join)
-def test_documented_tails_print_what_happens(words: Sequence[str], home: Home, tmp_path: Path) -> None:
+def test_documented_tail_prints_events(words: Sequence[str], home: Home, tmp_path: Path) -> None:
     arguments = [home.url if word.startswith("http:") else word for word in words[1:]]
     with open_program((*SLUICE, *arguments), tmp_path, {"SLUICE_URL": home.url, "SLUICE_API_KEY": home.key}) as tail:
         give_up_at = time.monotonic() + HELD_S
         happen(home.place, home.account, "laptop")
-        while not has_line(tail, 0.5):  # one that begins now may have begun after the first
+        while not has_line(tail, 0.5):  # a tail that starts now may have missed the first
             assert time.monotonic() < give_up_at, tail.log.read_text()
             happen(home.place, home.account, "laptop")
         assert b"key.revoked" in read_line(tail)
@@ -122,14 +122,12 @@ def unread(url: str, key: str) -> object:
 
 
 def event_ids(url: str, key: str) -> list[str]:
-    """All events, as the feed has them."""
+    """All events, as in the feed."""
     return [item["id"] for item in get(f"{url}/v1/events", key).json["data"]["items"]]
 
 
 @of_each_loop
-def test_a_loop_handles_every_event_of_a_node_once_and_goes_on_where_it_was(
-    language: str, home: Home, tmp_path: Path
-) -> None:
+def test_documented_loop_handles_each_event_once_and_resumes(language: str, home: Home, tmp_path: Path) -> None:
     account, made = home.place.new_key()
     happened, printed = [], []
     for name in "ab":
@@ -145,7 +143,7 @@ def test_a_loop_handles_every_event_of_a_node_once_and_goes_on_where_it_was(
 
 
 @of_each_loop
-def test_a_loop_waits_out_what_passes_and_acknowledges_behind_what_it_handled(language: str, tmp_path: Path) -> None:
+def test_documented_loop_retries_and_acknowledges_after_handling(language: str, tmp_path: Path) -> None:
     lapsed = refusal(410, "CURSOR_EXPIRED", reason="retention_passed", missed_until="2026-10-22T00:00:00Z")
     steps = (AWAY, page(event(1), event(2)), LOST, page(cursor="cur_3"), lapsed, page(event(4), restarted_from="cur_3"))
     with open_scripted_feed(*steps, acks=[AWAY, LOST]) as feed, looping(language, tmp_path, feed.url) as loop:
@@ -160,7 +158,9 @@ def test_a_loop_waits_out_what_passes_and_acknowledges_behind_what_it_handled(la
 
 @of_each_loop
 @pytest.mark.parametrize("steps", [(refusal(401, "INVALID_API_KEY"),), (AWAY,) * 5], ids=["refused", "five times"])
-def test_a_loop_ends_with_words_when_it_cannot_go_on(language: str, steps: Sequence[Step], tmp_path: Path) -> None:
+def test_documented_loop_ends_with_message_on_permanent_failure(
+    language: str, steps: Sequence[Step], tmp_path: Path
+) -> None:
     with open_scripted_feed(*steps) as feed, looping(language, tmp_path, feed.url) as loop:
         assert loop.wait() == 1
         assert (rest_of(loop), len(feed.seen)) == ([], len(steps))
@@ -168,7 +168,7 @@ def test_a_loop_ends_with_words_when_it_cannot_go_on(language: str, steps: Seque
 
 
 @of_each_loop
-def test_a_loop_keeps_the_poll_interval(language: str, tmp_path: Path) -> None:
+def test_documented_loop_respects_poll_interval(language: str, tmp_path: Path) -> None:
     later = page(event(1), headers={"x-poll-interval": "3600"})
     with (
         open_scripted_feed(later, refusal(401, "INVALID_API_KEY")) as feed,

@@ -1,4 +1,4 @@
-"""docs/quickstart.md and docs/credits.md: what they show is what a new account sees, and their code runs."""
+"""docs/quickstart.md and docs/credits.md: they show what a new account sees, and their code runs."""
 
 import os
 import re
@@ -22,13 +22,13 @@ from tests.processes.place import Place
 QUICKSTART, MONEY = PROJECT / "docs" / "quickstart.md", PROJECT / "docs" / "credits.md"
 PROGRAMS = {"python": (sys.executable, "-c"), "js": ("node", "--input-type=module", "-e")}
 CALL, LIST, CLIENT = range(3)
-"""The places of the blocks of each language."""
+"""The positions of the blocks of each language."""
 of_each_language = pytest.mark.parametrize("language", PROGRAMS)
 
 
 @contextmanager
 def new_node(folder: Path) -> Iterator[Node]:
-    """A node whose one account has what a demo's has, and has called nothing."""
+    """A node with one account like the demo's, without any calls."""
     with open_commands() as runner:
         place = Place(folder, runner)
         place.configure()
@@ -39,7 +39,7 @@ def new_node(folder: Path) -> Iterator[Node]:
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Node, str]]:
-    """A node, and its answer to the quickstart's first call, which no cache had."""
+    """A node, and its uncached response to the quickstart's first call."""
     with new_node(tmp_path_factory.mktemp("quickstart")) as node:
         call = next(block for block in shell_blocks(QUICKSTART) if "octocat" in block.text)
         yield node, printed(call, node)
@@ -51,7 +51,7 @@ def node(first: tuple[Node, str]) -> Node:
 
 
 def run(language: str, place: int, url: str, key: str) -> subprocess.CompletedProcess[str]:
-    """The end of one of the quickstart's programs."""
+    """The last lines of one of the quickstart's programs."""
     if shutil.which(PROGRAMS[language][0]) is None:
         assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), f"{PROGRAMS[language][0]} is not installed"
         pytest.skip(f"{PROGRAMS[language][0]} is not installed")
@@ -67,8 +67,8 @@ def printed(block: Block, node: Node) -> str:
     return perform(read_call(command.words), node).body.decode()
 
 
-def test_the_example_of_credits_is_what_a_new_account_sees(tmp_path: Path) -> None:
-    """Goal: each number of the page is true. Method: its calls, in their order, as a new account."""
+def test_credits_example_matches_new_account(tmp_path: Path) -> None:
+    """Goal: each number of the page is correct. Method: make its calls in order, with a new account."""
     blocks = [block for block in shell_blocks(MONEY) if block.output]
     rows = re.findall(r"^\| ([\w ]+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", MONEY.read_text(), re.M)
     with new_node(tmp_path) as node:
@@ -84,19 +84,19 @@ def test_the_example_of_credits_is_what_a_new_account_sees(tmp_path: Path) -> No
     assert [entry["amount"] for entry in ledger] == moved
 
 
-def test_the_quickstart_s_answer_is_what_its_call_gets(first: tuple[Node, str]) -> None:
+def test_quickstart_response_matches_its_call(first: tuple[Node, str]) -> None:
     (text,) = re.findall(r"^```json\n(.*?)^```$", QUICKSTART.read_text(), re.M | re.S)
     assert {**orjson.loads(first[1]), "request_id": "req_..."} == orjson.loads(text)
 
 
 @of_each_language
-def test_the_quickstart_s_first_call_prints_what_it_cost(language: str, node: Node) -> None:
+def test_quickstart_first_call_prints_its_cost(language: str, node: Node) -> None:
     done = run(language, CALL, node.url, node.key)
     assert re.fullmatch(r"17297 followers, [01] credit used\n", done.stdout), done.stderr
 
 
 @of_each_language
-def test_the_quickstart_s_loop_reads_a_list_to_its_end(language: str, node: Node) -> None:
+def test_quickstart_loop_reads_list_to_the_end(language: str, node: Node) -> None:
     done = run(language, LIST, node.url, node.key)
     names = done.stdout.splitlines()
     assert len(names) == len(set(names)) > 40, done.stderr
@@ -116,7 +116,7 @@ FINAL = {
 
 
 @of_each_language
-def test_the_quickstart_s_client_repeats_what_is_worth_it_under_one_key(language: str) -> None:
+def test_quickstart_client_retries_under_one_key(language: str) -> None:
     steps = [refusal(status, code, headers={"retry-after": "0"}) for status, code in RETRIED.items()]
     with open_scripted_feed(*steps, FOUND) as feed:
         done = run(language, CLIENT, feed.url, "sl_scripted")
@@ -127,7 +127,7 @@ def test_the_quickstart_s_client_repeats_what_is_worth_it_under_one_key(language
 
 @pytest.mark.parametrize("status", FINAL)
 @of_each_language
-def test_the_quickstart_s_client_gives_up_what_is_final(status: int, language: str) -> None:
+def test_quickstart_client_does_not_retry_final_errors(status: int, language: str) -> None:
     refused = refusal(status, FINAL[status])
     with open_scripted_feed(Step(status, {**refused.body, "request_id": "req_1"}), FOUND) as feed:
         done = run(language, CLIENT, feed.url, "sl_scripted")

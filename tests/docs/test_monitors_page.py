@@ -1,4 +1,4 @@
-"""docs/monitors.md: what it says of clocks, limits, rules and reasons is what the code does."""
+"""docs/monitors.md: its statements about clocks, limits, rules and reasons match the code."""
 
 import re
 from datetime import datetime
@@ -26,7 +26,7 @@ PAGE = (PROJECT / "docs" / "monitors.md").read_text()
 SLOTS = re.findall(r"^\| (20\d\d-\d\d-\d\d)[^|]*\| (\S+Z)", PAGE, re.M)
 
 
-def test_its_slots_across_clock_changes_are_the_clocks() -> None:
+def test_slots_across_clock_changes_match_scheduler() -> None:
     cadence = read_cadence({"cron": "30 2 * * *", "timezone": "Europe/Berlin"}, 0.0)
     assert len(SLOTS) == 4
     for day, slot in SLOTS:
@@ -34,23 +34,23 @@ def test_its_slots_across_clock_changes_are_the_clocks() -> None:
         assert next_slot(cadence, midnight, 0.0) == datetime.fromisoformat(slot).timestamp(), day
 
 
-def test_its_table_of_plans_is_the_codes() -> None:
+def test_plan_table_matches_code() -> None:
     told = {plan: int(most) for plan, most in re.findall(r"^\| ([a-z]+) \| (\d+) \|$", PAGE, re.M)}
     assert told == dict(ACTIVE_MAX)
     assert f"up to {ALL_MAX} in all" in PAGE
 
 
-def test_it_names_every_operator_and_every_field_that_may_change() -> None:
+def test_page_lists_every_operator_and_changeable_field() -> None:
     fields = ("consecutive", "cooldown_s", *PatchBody.__struct_fields__)
     assert [name for name in (*OPS, *fields) if f"`{name}`" not in PAGE] == []
 
 
 @pytest.mark.parametrize("reason", [MISSED, STILL_RUNS, NO_CREDITS])
-def test_it_names_every_reason_for_which_a_slot_is_skipped(reason: str) -> None:
+def test_page_lists_every_skip_reason(reason: str) -> None:
     assert f"`{reason}`" in PAGE
 
 
-def test_it_names_every_reason_that_monitors_give_for_a_refusal() -> None:
+def test_page_lists_every_monitor_error_reason() -> None:
     errors = (PROJECT / "gateway" / "http" / "errors.py").read_text()
     about_monitors = errors[errors.index("def _monitor_invalid") : errors.index("def _claim_refused")]
     sources = [about_monitors, (PROJECT / "gateway" / "api" / "routes" / "monitor_past.py").read_text()]
@@ -60,14 +60,14 @@ def test_it_names_every_reason_that_monitors_give_for_a_refusal() -> None:
     assert {reason for reason in reasons | {"unknown_monitor"} if f"`{reason}`" not in PAGE} == set()
 
 
-def test_what_it_says_of_pages_is_what_a_walk_is_planned_with() -> None:
+def test_page_counts_match_planned_walks() -> None:
     sized, unsized = (as_collecting(Endpoint("x", "Xs.", POST_LIST, read, params)) for params in ((limit(100),), ()))
     assert (sized.collect, unsized.collect) == (Collect(100, spare_pages=4), Collect(10_000, spare_pages=19))
     told = " ".join(PAGE.split())
     assert "four pages more than full pages would need (20 pages in total if an endpoint has no `limit`)" in told
 
 
-def test_its_numbers_are_the_codes() -> None:
+def test_documented_numbers_match_code() -> None:
     for told in (
         f"up to {RULES_MAX}, see below",
         f"(1 to {CONSECUTIVE_MAX})",

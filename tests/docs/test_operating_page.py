@@ -1,4 +1,4 @@
-"""docs/operating.md: it names every command, every admin operation and every metric that there is, and no others."""
+"""docs/operating.md: it lists exactly the existing commands, admin operations and metrics."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ NAMED = set(re.findall(r"`((?:sluice|process)_[a-z_]+)", PAGE))
 
 
 def leaves(command: click.Command, path: str) -> Iterator[str]:
-    """The whole names of a command's leaves."""
+    """The full names of all leaf commands."""
     if not isinstance(command, click.Group):
         yield path
         return
@@ -39,26 +39,26 @@ def in_sources(pattern: str) -> set[str]:
 
 
 @pytest.mark.parametrize("command", sorted(leaves(cli, "sluice")))
-def test_every_command_is_named(command: str) -> None:
+def test_every_command_is_documented(command: str) -> None:
     page = BENCH_PAGE if command.startswith("sluice bench ") else PAGE
     assert re.search(rf"\b{command}\b", page)
 
 
-def test_every_admin_operation_is_named() -> None:
+def test_every_admin_operation_is_documented() -> None:
     operations = in_sources(r'"([a-z.]+)": Operation\(') | in_sources(r'operations\.add\("([a-z.]+)"')
     assert {"account.create", "monitor.run", "reload"} <= operations
     assert {name for name in operations if f"`{name}`" not in PAGE} == set()
 
 
-async def test_every_metric_of_a_running_node_is_named(tmp_path: Path) -> None:
+async def test_every_metric_of_a_running_node_is_documented(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         told = set(re.findall(r"^# HELP (\S+)", (await node.client.get(f"{node.admin_url}/metrics")).text, re.M))
     assert {"sluice_requests_total", "sluice_build_info"} <= told
     assert told - NAMED == set()
 
 
-def test_no_metric_is_named_that_nothing_gives() -> None:
-    # Counters get their ending from the library that prints them.
+def test_every_documented_metric_exists() -> None:
+    # The metrics library adds the suffixes of counters.
     of_the_library = {name for name in NAMED if name.startswith("process_")}
     given = (
         of_the_library
@@ -70,8 +70,8 @@ def test_no_metric_is_named_that_nothing_gives() -> None:
     assert {name for name in given if not {name, f"{name}_total", f"{name}_info"} & NAMED} == set()
 
 
-def test_every_table_that_there_is_is_told_with_what_removes_its_rows() -> None:
-    """Those of a store that has all migrations, but for the lists of these."""
+def test_every_table_is_documented_with_its_retention() -> None:
+    """The tables of a store with all migrations, except the tables that track these."""
     store = InlineStore([*MIGRATIONS, NODES])
     tables = set(store.look(tables_of)) - LISTS
     store.close()

@@ -1,4 +1,4 @@
-"""Every page names files and folders of this project as they are, so that a move takes the pages with it."""
+"""Every page names existing files and folders of this project, so that a move also updates the pages."""
 
 import re
 from pathlib import Path
@@ -12,5 +12,5 @@ _PATH = re.compile(rf"`((?:{'|'.join((*PACKAGES, 'tests', 'docs'))})/[\w./-]+)`"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(PROJECT)) for page in PAGES])
-def test_the_paths_of_a_page_exist(page: Path) -> None:
+def test_documented_paths_exist(page: Path) -> None:
     assert [path for path in _PATH.findall(page.read_text()) if not (PROJECT / path).exists()] == []

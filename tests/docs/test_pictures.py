@@ -1,4 +1,4 @@
-"""The README's pictures: the way names what the code has, in its order, and the shot is of the pages as they are."""
+"""The README's pictures: the request path follows the code, and the screenshot shows the current pages."""
 
 import re
 
@@ -15,16 +15,16 @@ BYTES_MAX = 80_000
 REMAKE = "python -m tests.docs.pictures makes the pictures anew"
 
 
-def test_the_way_is_as_it_is_drawn() -> None:
+def test_request_path_picture_matches_source() -> None:
     assert WAY.read_text() == request_way(), REMAKE
 
 
 @pytest.mark.parametrize("step", STEPS, ids=shown)
-def test_a_step_of_the_way_is_in_the_code(step: Step) -> None:
+def test_request_path_steps_exist_in_code(step: Step) -> None:
     assert definition(step.name) is not None
 
 
-def test_the_steps_stand_in_the_order_of_a_billed_miss() -> None:
+def test_request_path_steps_follow_billed_miss() -> None:
     """docs/how-it-works.md shows the calls of a miss; another test compares them with the code."""
     page = (PROJECT / "docs" / "how-it-works.md").read_text()
     (miss,) = re.findall(r"^## A billed miss\n.*?^```way\n(.*?)^```", page, re.M | re.S)
@@ -38,19 +38,19 @@ def test_the_steps_stand_in_the_order_of_a_billed_miss() -> None:
     assert places == sorted(places)
 
 
-def test_the_statuses_of_the_way_are_codes() -> None:
+def test_request_path_statuses_are_codes() -> None:
     told = {int(status) for step in STEPS if step.is_refusal and step.end for status in step.end[0].split(", ")}
     assert told <= {code.status for code in CODES.values()}
     assert len(told) == 4
 
 
-def test_the_shot_is_of_the_landing_page_as_it_is() -> None:
+def test_screenshot_matches_landing_page() -> None:
     with Image.open(LANDING) as picture:
         assert picture.size == (LOOK.width, LOOK.height)
         assert picture.info["digest"] == digest(), REMAKE
     assert LANDING.stat().st_size < BYTES_MAX
 
 
-def test_the_readme_opens_with_both() -> None:
+def test_readme_starts_with_both_pictures() -> None:
     opening = (PROJECT / "README.md").read_text().partition("\n## ")[0]
     assert re.findall(r"!\[[^\]]+\]\(([^)]+)\)", opening) == [str(file.relative_to(PROJECT)) for file in (WAY, LANDING)]

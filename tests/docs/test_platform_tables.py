@@ -1,4 +1,4 @@
-"""The documents' tables of platforms say what the declarations do; none is written by hand."""
+"""The tables of platforms in the documents match the declarations; none is written by hand."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from upstreams.platforms import load_platforms, platform_slugs
 
 
 @pytest.mark.parametrize(("place", "lines"), TABLES.items(), ids=lambda one: one[1] if isinstance(one, tuple) else "")
-def test_a_table_is_what_the_declarations_say(place: tuple[Path, str], lines: Callable[[], Iterator[str]]) -> None:
+def test_platform_table_matches_declarations(place: tuple[Path, str], lines: Callable[[], Iterator[str]]) -> None:
     path, name = place
     text = path.read_text()
     assert with_table(text, name, lines()) == text, "run `python -m tests.docs.platform_tables`"
 
 
-def test_every_endpoint_that_is_served_has_its_place() -> None:
+def test_every_endpoint_is_in_a_table() -> None:
     rows = [re.findall(r"[^|]+", line) for line in endpoints_table()][2:]
     assert tuple(row[0].strip() for row in rows) == platform_slugs()
     told = {row[0].strip(): {name.strip(" *") for name in row[1].split(",")} for row in rows}
@@ -28,7 +28,7 @@ def test_every_endpoint_that_is_served_has_its_place() -> None:
     assert any(row[2].strip() for row in rows)
 
 
-def test_every_credential_has_its_setting() -> None:
+def test_every_credential_has_a_setting() -> None:
     rows = list(credentials_table())[2:]
     for platform in load_platforms():
         told = [row for row in rows if row.startswith(f"| {platform.slug} |")]
@@ -36,8 +36,8 @@ def test_every_credential_has_its_setting() -> None:
         assert all(f"{name}_env" in told[0] or name == "contact" for name in platform.credentials)
 
 
-def test_no_other_document_lists_them() -> None:
-    """Goal: one place only. Method: a row of a table that begins with a platform, outside of the made ones."""
+def test_no_other_document_lists_platforms() -> None:
+    """Goal: one place only. Method: find table rows that start with a platform, outside the generated tables."""
     places = {path for path, _ in TABLES}
     for path in (PROJECT / "README.md", *(PROJECT / "docs").glob("*.md"), *(PROJECT / "bench").glob("*.md")):
         found = re.findall(rf"^\| (?:{'|'.join(platform_slugs())}) \|", path.read_text(), re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The lesson on adding a platform: its pieces of code run as they stand, one after the other."""
+"""The tutorial on adding a platform: its code runs as shown, piece after piece."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from upstreams.model.steps import Answer, Page, Single
 
 PAGE = (PROJECT / "docs" / "platforms.md").read_text()
 WORDS = {name: Param(name.lower(), "A word.", "trio", required=True) for name in ("QUERY", "TAG", "QUESTION_ID")}
-"""Parameters that the page names and leaves to the reader."""
+"""Parameters that the page leaves to the reader."""
 
 
 def piece(beginning: str) -> str:
-    """The piece of code that begins so."""
+    """The piece of code that starts like this."""
     (found,) = (one for one in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if one.startswith(beginning))
     return found
 
@@ -28,7 +28,7 @@ def _noted(made: list[Any], make: Any, *arguments: Any, **more: Any) -> None:
 
 
 def lesson() -> dict[str, Any]:
-    """The names that the lesson has defined by its end."""
+    """The names that the tutorial has defined at its end."""
     names: dict[str, Any] = {"read": readers, **WORDS}
     for module in (archetypes, fields, maps, readers, params, paging, calls, endpoint, refusals, steps):
         names |= {name: value for name, value in vars(module).items() if not name.startswith("_")}
@@ -47,7 +47,7 @@ def lesson() -> dict[str, Any]:
     return names
 
 
-def test_the_tables_parameters_and_endpoints_of_the_lesson_are_made() -> None:
+def test_lesson_tables_parameters_and_endpoints_work() -> None:
     names = lesson()
     assert [one.resource for one in names["MADE"]] == ["profile", "question", "hashtag", "search/users"]
     assert names["HANDLE"].canonical("https://github.com/Octocat") == "octocat"
@@ -59,7 +59,7 @@ def test_the_tables_parameters_and_endpoints_of_the_lesson_are_made() -> None:
     assert (names["REST"].left, names["PACE"].cost("/search/x")) == ("x-ratelimit-remaining", 100)
 
 
-def test_the_read_by_hand_makes_its_two_calls() -> None:
+def test_lesson_custom_read_makes_two_calls() -> None:
     by_hand = lesson()["BY_HAND"]
     assert [param.name for param in by_hand.params] == ["handle", "limit"]
     steps = by_hand.read(Args({"handle": "ada", "limit": 5}))

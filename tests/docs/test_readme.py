@@ -1,4 +1,4 @@
-"""README.md: its transcript is what a node answers."""
+"""README.md: its transcript shows real responses of a node."""
 
 import re
 from pathlib import Path
@@ -12,10 +12,10 @@ from tests.processes.place import Place
 
 README = PROJECT / "README.md"
 CREDITS = 1_000
-"""As in a demo."""
+"""The same setting as in a demo."""
 
 
-def test_its_transcript_is_what_a_node_answers(tmp_path: Path) -> None:
+def test_readme_transcript_matches_node(tmp_path: Path) -> None:
     calls = [block for block in shell_blocks(README) if block.text.startswith("curl")]
     assert len(calls) == 2
     with open_commands() as runner:
@@ -33,6 +33,6 @@ def test_its_transcript_is_what_a_node_answers(tmp_path: Path) -> None:
 
 
 def shown(output: str) -> re.Pattern[str]:
-    """A pattern for shown output: three dots stand for what is left out, and an id is another at each call."""
+    """A pattern for shown output: `...` matches anything, and ids differ at each call."""
     pieces = re.split(r",? *\.\.\. *", re.sub(r"\n *", "", output))
     return re.compile(re.sub(r"req_[0-9a-f]{32}", "req_[0-9a-f]{32}", ".*".join(map(re.escape, pieces))))

@@ -1,6 +1,6 @@
-"""docs/webhooks.md: its walk with the demo shows what it promises.
+"""docs/webhooks.md: its walkthrough with the demo works as described.
 
-Method: the documented Monitor at a sandbox that drifts, between whose slots a minute passes at once.
+Method: the documented Monitor with a drifting sandbox, and a minute between slots that passes immediately.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def read_line(process: Process) -> str:
     return process.popen.stdout.readline().decode()
 
 
-async def test_its_walk_shows_changes_an_alert_and_a_delivery(tmp_path: Path) -> None:
+async def test_walkthrough_shows_changes_alert_and_delivery(tmp_path: Path) -> None:
     blocks = list(shell_blocks(PAGE))
     posted = [one for block in blocks for one in commands(block.text) if "-d" in one.words]
     (made,) = (one for one in posted if any(word.endswith("/v1/monitors") for word in one.words))

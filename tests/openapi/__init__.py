@@ -1,1 +1,1 @@
-"""The OpenAPI document as strangers use it: Schemathesis tests a node by it, generators make clients of it."""
+"""The OpenAPI document as used by clients: Schemathesis tests a node with it, generators build clients from it."""

@@ -1,4 +1,4 @@
-"""`python -m tests.openapi --examples 100`: Schemathesis over the whole document for longer than a test run allows."""
+"""`python -m tests.openapi --examples 100`: run Schemathesis over the whole document, longer than a test may."""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ from tests.openapi.described_node import open_described_node
 
 
 def main() -> int:
-    """Run it, and tell what it came to."""
+    """Run it and print the result."""
     parser = argparse.ArgumentParser(prog="python -m tests.openapi", description=__doc__)
     parser.add_argument("--examples", type=int, default=100, help="the most random requests an operation")
     parser.add_argument("--seed", type=int, default=1)

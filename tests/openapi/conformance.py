@@ -1,4 +1,4 @@
-"""Runs Schemathesis over the whole document against a node, and reads what it found."""
+"""Run Schemathesis over the whole document against a node, and parse its report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROGRAM: Final = str(Path(sys.executable).with_name("schemathesis"))
 PHASES: Final = ("examples", "coverage", "fuzzing", "stateful")
 RUN_S: Final = 7_200
 WAIT_S: Final = 60
-"""Longer than the API lets a request wait: 25 s for events."""
+"""Longer than any API request may wait: 25 s for events."""
 CHECKS: Final = (
     "not_a_server_error",
     "status_code_conformance",
@@ -35,19 +35,19 @@ CHECKS: Final = (
     "use_after_free",
     "ensure_resource_availability",
 )
-"""All but `positive_data_acceptance`: an invented cursor or address has the right form and is refused nevertheless."""
+"""All checks except `positive_data_acceptance`, because a well-formed random cursor or URL may be rejected."""
 CONFIG: Final = f"""\
 hooks = "{Path(__file__).with_name("hooks.py")}"
 
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 402, 404, 405, 409, 410, 413, 414, 415, 422, 426, 429]
 """
-"""Beside the statuses that it knows as refusals: a URI may be too long, a cursor expired, a body no form."""
+"""Additional statuses of rejections: a URI may be too long, a cursor expired, a body not a form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conformance:
-    """The end of a run."""
+    """The result of a run."""
 
     exit_code: int
     output: str
@@ -55,17 +55,17 @@ class Conformance:
 
     @property
     def cases(self) -> int:
-        """Requests that were made and judged."""
+        """Requests that were sent and checked."""
         return int(self.report["test_cases"]["generated"])
 
     @property
     def untested(self) -> int:
-        """Operations of the document of which nothing was sent."""
+        """Operations of the document without any request."""
         operations = self.report["operations"]
         return int(operations["total"]) - int(operations["tested"])
 
     def refused_examples(self) -> set[str]:
-        """Operations of whose examples none was answered with a success."""
+        """Operations without a successful example."""
         rates = {
             name: phases["examples"] for name, phases in self.report["valid_rates"].items() if "examples" in phases
         }
@@ -75,7 +75,7 @@ class Conformance:
 def run_schemathesis(
     node: DescribedNode, folder: Path, *, phases: Sequence[str], examples: int, seed: int, more: Sequence[str] = ()
 ) -> Conformance:
-    """Test a node by its document; `more` are further options, such as those that choose operations."""
+    """Test a node with its document. `more` are further options, such as a selection of operations."""
     document, config, report = folder / "schema.json", folder / "schemathesis.toml", folder / "report.json"
     document.write_bytes(orjson.dumps(sendable(orjson.loads(node.document.read_bytes()))))
     config.write_text(CONFIG)
@@ -95,12 +95,12 @@ def run_schemathesis(
 
 
 def sendable(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with four changes that only concern how requests are made and judged by it.
+    """Return the document with four changes that only affect how requests are built and checked.
 
-    `limit` has no maximum: a larger one is no fault, but counts as the maximum. Only what an operation needs has an
-    example: Schemathesis sends all examples at once, and so would ask for prices and for pages that do not exist. An
-    empty parameter, as which null is sent, counts as not sent, which the document says in words alone. And `default` is
-    the statuses that it stands for, since it would allow any.
+    `limit` has no maximum, because a larger value is not an error but becomes the maximum. Only required parts have an
+    example, because Schemathesis sends all examples together and would request prices and missing pages. An empty
+    parameter, which is sent for null, is treated as absent, which the document only says in words. And `default` is
+    replaced with its statuses, because it would allow any.
     """
     for operation in operations(document):
         default = operation["responses"].pop("default")

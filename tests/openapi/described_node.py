@@ -1,4 +1,4 @@
-"""A node with everything in its document: the sandbox answers, it has every credential, and no limit is met."""
+"""A node with the complete document: it uses the sandbox, has every credential, and reaches no limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CREDITS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class DescribedNode:
-    """A running node, a key of it, and the file with its document."""
+    """A running node, one of its keys, and the file with its document."""
 
     url: str
     key: str
@@ -28,7 +28,7 @@ class DescribedNode:
 
 @contextmanager
 def open_described_node(folder: Path) -> Iterator[DescribedNode]:
-    """A node in `folder` whose account has credits and events, so that reads of the feed need not wait."""
+    """Run a node in `folder` whose account has credits and events, so that reads of the feed do not wait."""
     tables = {f"upstreams.{name}": one for name, one in CREDENTIALS.items() if isinstance(one, dict)}
     upstreams = {name: one for name, one in CREDENTIALS.items() if not isinstance(one, dict)}
     with open_commands() as commands:

@@ -1,4 +1,4 @@
-"""What Schemathesis asks this file for: which of the queries that it makes are sent."""
+"""Schemathesis hooks: select the generated queries that are sent."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import schemathesis
 
 @schemathesis.hook
 def filter_query(_context: Any, query: Mapping[str, Any] | None) -> bool:
-    """Leave out what is wrong in Python alone: a list of blanks is sent as an empty parameter, and so as none."""
+    """Skip values that are invalid only in Python: a list of blanks is sent as an empty parameter, so as absent."""
     return not any(is_sent_as_none(value) for value in (query or {}).values())
 
 
 def is_sent_as_none(value: Any) -> bool:
-    """Whether a value is another one than "" or null, but is sent as blanks or as nothing."""
+    """Return whether a value is neither "" nor null, but is sent as blank or absent."""
     if isinstance(value, str):
         return value != "" and not value.strip()
     if isinstance(value, list | dict):

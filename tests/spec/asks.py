@@ -1,4 +1,4 @@
-"""Requests that bring an error about, with what must happen before them."""
+"""Requests that cause an error, with the necessary preparation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Ask = Callable[[OpenNode], Awaitable[Answered]]
 
 
 def get(target: str, method: str = "GET", **headers: str) -> Ask:
-    """One request with the node's key; `cache_control="x"` is the header `cache-control`."""
+    """A request with the node's key. `cache_control="x"` becomes the header `cache-control`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda node: node.get(target, method=method, headers=named)
 
@@ -64,7 +64,7 @@ async def with_spent_key(node: OpenNode) -> Answered:
 
 
 async def with_big_body(node: OpenNode) -> Answered:
-    """Only the head is sent: an answer proves that the body was not waited for."""
+    """Only the head is sent: a response proves that the node did not wait for the body."""
     lines = ("GET /v1/github/profile?handle=octocat HTTP/1.1", f"x-api-key: {node.key}", "content-length: 1000001")
     return await raw_request(node.url, lines)
 

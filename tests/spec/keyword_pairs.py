@@ -1,6 +1,6 @@
-"""Keywords and texts in seventeen scripts: whether the keyword stands in the text as whole words (decisions 14).
+"""Keywords and texts in seventeen scripts: whether the text contains the keyword as whole words (decisions 14).
 
-Each script has rows of a keyword, texts in which it stands, and texts in which it does not.
+Each script has rows of a keyword, texts that contain it, and texts that do not.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 
 class Pair(NamedTuple):
-    """A keyword and a text, and whether it stands there."""
+    """A keyword, a text, and whether the text contains it."""
 
     script: str
     keyword: str
@@ -170,7 +170,7 @@ _TABLE: Final[dict[str, tuple[Row, ...]]] = {
 
 
 def pairs() -> list[Pair]:
-    """All rows, each text a pair."""
+    """All rows, with one pair for each text."""
     return [
         Pair(script, keyword, text, stands)
         for script, rows in _TABLE.items()

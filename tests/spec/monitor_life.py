@@ -1,4 +1,4 @@
-"""A numbers-only Monitor's world: what Hacker News tells at each run, and calls about the Monitor."""
+"""The world of a numbers-only Monitor: Hacker News at each run, and calls about the Monitor."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ STORIES = {
     "name": "apples",
 }
 CREDITS = 14
-"""Its first six runs use up 11. A request takes one more, and what is left does not pay for a seventh."""
+"""The first six runs cost 11. A request costs one more, so a seventh run is not affordable."""
 ONE_TRY = {"upstreams": {"defaults": {"retries": 0}}}
 
 Story = tuple[int, int, int]
-"""A story's number, its points and its comments."""
+"""A story's number, points and comments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """The answers of Algolia to one run: two pages of stories, or a failure on either."""
+    """The responses of Algolia to one run: two pages of stories, or a failure on either."""
 
     first: Sequence[Story] = ()
     second: Sequence[Story] = ()
@@ -49,7 +49,7 @@ class Week:
     second_fails: bool = False
 
     def answer(self, asked: str) -> Told:
-        """The answer to one request for a page."""
+        """The response to one request for a page."""
         page = 1 if "page=1" in asked else 0
         if self.second_fails if page else self.first_fails:
             return told({}, status=500)
@@ -80,24 +80,24 @@ class Life:
 
     @property
     def path(self) -> str:
-        """Where the Monitor is."""
+        """The path of the Monitor."""
         return f"{MONITORS}/{self.id}"
 
     async def data(self, below: str) -> Any:
-        """The `data` of a read of what belongs to it, which is free."""
+        """The `data` of a free read below the Monitor's path."""
         answer = await self.node.get(f"{self.path}{below}")
         assert (answer.status, answer.json["credits_used"]) == (200, 0), answer.body
         return answer.json["data"]
 
     async def run(self, slot: str) -> dict[str, Any]:
-        """One more run."""
+        """Run it once more."""
         record: dict[str, Any] = await self.node.operate("monitor.run", monitor=self.id, slot=slot)
         assert record.pop("begun_now"), "the slot was not run before"
         self.runs.append(record)
         return record
 
     async def assert_paid(self) -> None:
-        """Each run cost what its record says, by the statement, and the ledger proves itself."""
+        """Check that each run cost what its record says, by the statement, and that the ledger is consistent."""
         for run in self.runs:
             assert await self.node.net(run["run_id"]) == run["credits_used"], run
         await self.node.assert_sound()
@@ -117,7 +117,7 @@ async def open_life(
     *,
     credits: int = CREDITS,  # noqa: A002 - the specification's name
 ) -> AsyncIterator[Life]:
-    """A node with this Monitor, which has not run yet."""
+    """A node with this Monitor, before its first run."""
     tables = {**ONE_TRY, "webhooks": {"allow_insecure_targets": True}}
     async with open_test_node(folder, credits=credits, **tables) as node:
         made = await send(node, "POST", MONITORS, body)
@@ -127,7 +127,7 @@ async def open_life(
 
 @asynccontextmanager
 async def open_past(folder: Path) -> AsyncIterator[Life]:
-    """A Monitor that has lived through all of `WEEKS`, the last without the credits for it."""
+    """A Monitor that has run through all of `WEEKS`, the last without enough credits."""
     async with open_life(folder) as life:
         for slot, week in zip(SLOTS, WEEKS, strict=True):
             life.node.upstream.script = week.answer
@@ -138,7 +138,7 @@ async def open_past(folder: Path) -> AsyncIterator[Life]:
 
 
 def _hit(number: int, points: int, comments: int) -> dict[str, Any]:
-    """A search hit with the fields that Algolia sends."""
+    """A search hit with the fields that Algolia returns."""
     return {
         "_highlightResult": {"author": {"matchLevel": "none", "matchedWords": [], "value": "dhouston"}},
         "_tags": ["story", "author_dhouston", f"story_{number}"],

@@ -1,4 +1,4 @@
-"""Requests that an HTTP client would not send: exactly these bytes on a connection of their own."""
+"""Requests that an HTTP client would not send: exact bytes on a separate connection."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ ANSWER_S = 5.0
 async def raw_request(
     url: str, lines: tuple[str, ...], body: bytes = b"", *, ends_with_connection: bool = False
 ) -> Answered:
-    """Send a head of these lines and a body, and read one answer; the connection ends after it.
+    """Send a head with these lines and a body, and read one response; then close the connection.
 
-    The answer has a length, unless it `ends_with_connection`.
+    The response has a length, unless it `ends_with_connection`.
     """
     host = urlsplit(url)
     assert host.hostname is not None

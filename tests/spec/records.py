@@ -1,4 +1,4 @@
-"""The records of 2.2 and of the decisions' section 3 as data: every field with its type; anything may be null."""
+"""The records of 2.2 and of section 3 of the decisions as data: every field with its type; any field may be null."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ WITH_COMPUTED = frozenset(("author", "post"))
 
 
 def assert_row(key: str, row: Mapping[str, Any]) -> None:
-    """A row, or the data of a single read: the record under its key and, where its kind has them, computed fields."""
+    """A row, or the data of a single read: the record under its key and, for some kinds, computed fields."""
     assert row.keys() == {key, "computed"} if key in WITH_COMPUTED else {key}
     assert_record(key, row[key])
     if "computed" in row:
@@ -216,7 +216,7 @@ def assert_row(key: str, row: Mapping[str, Any]) -> None:
 
 
 def assert_record(key: str, record: Mapping[str, Any]) -> None:
-    """A record has exactly its kind's fields, and each is null or of its type; it is known by its id or address."""
+    """Check that a record has exactly its kind's fields, each null or of its type, and an id or URL."""
     assert_shape(record, RECORDS[key], key, key)
     assert record["id"] or record["url"] if "id" in RECORDS[key] else True
 

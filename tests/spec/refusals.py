@@ -1,4 +1,4 @@
-"""The specification's rules for every error answer (7.1, 7.2), as one check."""
+"""The specification's rules for every error response (7.1, 7.2), as one check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ERROR = {"type", "message", "status", "doc_url"}
 
 
 def assert_refused(answer: Answered, code: str, status: int) -> dict[str, Any]:
-    """The answer is this error in the envelope of 7.1; gives its `details`, empty when there are none."""
+    """Check that the response is this error in the envelope of 7.1. Return its `details`; empty if there are none."""
     body = answer.json
     assert (body["error"]["type"], answer.status) == (code, status), body
     assert body.keys() == ENVELOPE
@@ -33,7 +33,7 @@ def assert_refused(answer: Answered, code: str, status: int) -> dict[str, Any]:
 
 
 async def assert_free(node: OpenNode, answer: Answered, account: str = "") -> None:
-    """The answer says that it cost nothing, and the statement says the same."""
+    """Check that the response and the statement say that it cost nothing."""
     body = answer.json
     assert body["credits_used"] == 0
     assert answer.headers.get("x-credits-used", "0") == "0"

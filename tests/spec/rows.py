@@ -1,4 +1,4 @@
-"""The catalog's endpoints as rows of tests, and how each is asked."""
+"""The catalog's endpoints as rows of tests, and their requests."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from upstreams.sandbox.rehearse import example_values
 
 
 def _needed() -> Iterator[tuple[str, str]]:
-    """The credentials without which some endpoint cannot be called, each with its platform."""
+    """The credentials that some endpoint requires, with their platforms."""
     for platform in load_all():
         for name in dict.fromkeys(name.split("|")[0] for one in platform.endpoints for name in one.needs):
-            if name != "contact":  # it is the operator's address, and no secret
+            if name != "contact":  # the contact is the operator's URL, not a secret
                 yield platform.slug, name
 
 
@@ -26,9 +26,9 @@ _VARIABLES: dict[str, dict[str, str]] = {}
 for _slug, _name in _needed():
     _VARIABLES.setdefault(_slug, {})[f"{_name}_env"] = f"{_slug}_{_name}".upper()
 CREDENTIALS: dict[str, object] = {"operator_contact": CONTACT, **_VARIABLES}
-"""The `[upstreams]` of config.toml with which every endpoint can be called."""
+"""The `[upstreams]` of config.toml that makes every endpoint available."""
 OF_PLATFORMS = {name: told for name, told in CREDENTIALS.items() if name not in composite_slugs()}
-"""The same for a node that has the platforms only."""
+"""The same for a node with only the platforms."""
 ENVIRON = {f"{slug}_{name}".upper(): f"{name}.{slug}.test" for slug, name in _needed()}
 
 
@@ -54,7 +54,7 @@ class Row:
         return range(least, most + 1)
 
     def target(self, **more: object) -> str:
-        """Its example request, with parameters changed or added; one that is None is left out."""
+        """Its example request, with parameters changed or added. None removes a parameter."""
         values: Mapping[str, object] = {**example_values(self.endpoint), **more}
         query = urlencode({name: value for name, value in values.items() if value is not None})
         return f"/v1/{self.id}?{query}".removesuffix("?")
@@ -68,6 +68,6 @@ every_list = pytest.mark.parametrize(
     [row for row in LISTS if not row.endpoint.archetype.has_legs],
     ids=[row.id for row in LISTS if not row.endpoint.archetype.has_legs],
 )
-"""Lists of one platform; those of composites are walked in `tests/upstreams/composites`."""
+"""Lists of one platform. `tests/upstreams/composites` walks the lists of composites."""
 every_table = pytest.mark.parametrize("row", LISTS, ids=[row.id for row in LISTS])
-"""Those of composites too."""
+"""Including the lists of composites."""

@@ -1,4 +1,4 @@
-"""Every error code as it arises over a socket: scenes, each with all that its answer has beside the envelope."""
+"""Every error code over a socket: scenes with everything that the response adds to the envelope."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.spec.asks import PROFILE, SLOW, Ask, get
 
 
 class _Any:
-    """Equal to whatever is told, which another test proves."""
+    """Equal to any value; another test checks it."""
 
     __hash__ = object.__hash__
 
@@ -21,45 +21,45 @@ class _Any:
 
 ANY = _Any()
 BACKOFF = {"UPSTREAM_ERROR", "INTERNAL_ERROR"}
-"""Worth a retry though nothing says when."""
+"""Retryable, although there is no Retry-After."""
 NO_RETRIES = {"upstreams": {"defaults": {"retries": 0}}}
 ONE_FAILURE = {**NO_RETRIES, "breaker": {"failures": 1, "open_s": 20}}
 REFUNDED = ("refund", "deduction")
-"""The entries of a charge that was given back, newest first."""
+"""The entries of a refunded charge, newest first."""
 KEYLESS: Mapping[str, bool] = {"windowed": False, "knows_balance": False}
 INVALID_KEY = "send one that is active"
-OWN_KEY = "send a key of its own with each request"
+OWN_KEY = "use a new key for each request"
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """How a code arises, and what the answer has beside the envelope; `retry_after` is inclusive."""
+    """How a code occurs, and what its response adds to the envelope. `retry_after` is inclusive."""
 
     code: str
     ask: Ask
     says: str
-    """The words of the message: the field that is wrong, or the way out."""
+    """A part of the message: the invalid field, or the next step."""
     tables: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     credits: int = 1000
     retry_after: tuple[int, int] | None = None
     details: Mapping[str, object] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     windowed: bool = True
-    """The answer carries X-RateLimit-*: it is authenticated, and its code is none of concurrency's."""
+    """Whether the response has X-RateLimit-*: it is authenticated, and not a concurrency error."""
     knows_balance: bool = True
     entries: tuple[str, ...] = ()
     """The ledger's entries of the request, newest first."""
     later: str = ""
-    """The code of the same request once more, where it is another."""
+    """The code of the repeated request, if it differs."""
 
     @property
     def is_passing(self) -> bool:
-        """Whether the same request may succeed later (7.2): a 503 without Retry-After is permanent."""
+        """Whether the same request may succeed later (7.2). A 503 without Retry-After is permanent."""
         return self.code in BACKOFF or self.retry_after is not None
 
 
 def invalid(target: str, says: str, **details: object) -> Scene:
-    """400 for what a request says."""
+    """400 for the content of a request."""
     return Scene("INVALID_REQUEST", get(target), says, details={"next_step": CORRECT, **details})
 
 
@@ -69,10 +69,13 @@ def param(target: str, name: str, says: str) -> Scene:
 
 
 def method(target: str, sent: str) -> Scene:
-    """405 of a path that is only read."""
+    """405 for a read-only path."""
     path = target.partition("?")[0]
     return Scene(
-        "METHOD_NOT_ALLOWED", get(target, sent), f"{path} takes GET, HEAD, not {sent}", headers={"allow": "GET, HEAD"}
+        "METHOD_NOT_ALLOWED",
+        get(target, sent),
+        f"{path} supports GET, HEAD, not {sent}",
+        headers={"allow": "GET, HEAD"},
     )
 
 
@@ -85,7 +88,7 @@ def poor(ask: Ask, credits: int, reason: str, required: int, says: str) -> Scene
 VELOCITY = "/v1/github/user/profile-velocity?handle=octocat"
 ANOTHER_KEY = "Revoke this key and send another in the x-api-key header."
 LISTS_ALL = "/v1/utility/endpoints lists all"
-# Of parameters one of each kind: what else is refused of them stands in `tests/gateway/http/test_params.py`.
+# One parameter error of each kind. `tests/gateway/http/test_params.py` has the others.
 SCENES = {
     "no key": Scene("MISSING_API_KEY", asks.without_key, "x-api-key header", **KEYLESS),
     "an empty key": Scene("MISSING_API_KEY", asks.with_empty_key, "x-api-key header", **KEYLESS),
@@ -93,10 +96,8 @@ SCENES = {
     "an unknown key": Scene("INVALID_API_KEY", asks.with_key("sl_" + 43 * "a"), INVALID_KEY, **KEYLESS),
     "a revoked key": Scene("INVALID_API_KEY", asks.with_revoked_key, INVALID_KEY, **KEYLESS),
     "an expired key": Scene("INVALID_API_KEY", asks.with_expired_key, INVALID_KEY, **KEYLESS),
-    "no credits": poor(get(PROFILE), 0, "balance_too_low", 1, "holds 0 credits; this request costs 1"),
-    "fewer credits than it costs": poor(
-        get(VELOCITY), 4, "balance_too_low", 5, "holds 4 credits; this request costs 5"
-    ),
+    "no credits": poor(get(PROFILE), 0, "balance_too_low", 1, "has 0 credits; this request costs 1"),
+    "fewer credits than it costs": poor(get(VELOCITY), 4, "balance_too_low", 5, "has 4 credits; this request costs 5"),
     "more than max_credits": poor(
         get(f"{VELOCITY}&max_credits=4"), 1000, "above_max_credits", 5, "would reserve 5 credits, above max_credits"
     ),
@@ -108,7 +109,7 @@ SCENES = {
     ),
     "a missing parameter": param("/v1/github/profile", "handle", "is required"),
     "conflicting parameters": param(
-        "/v1/bluesky/profile?handle=a.test&user_id=plc:a", "handle", "or another of handle, user_id must be sent"
+        "/v1/bluesky/profile?handle=a.test&user_id=plc:a", "handle", "or another of handle, user_id is required"
     ),
     "an undeclared parameter": invalid(
         f"{PROFILE}&handel=octocat",
@@ -165,7 +166,7 @@ SCENES = {
     "the same request under its idempotency key": Scene(
         "IDEMPOTENCY_IN_PROGRESS",
         lambda node: asks.while_another_runs(node, SLOW, "one"),
-        "ask again in a moment",
+        "retry in a moment",
         retry_after=(1, 1),
     ),
     "another endpoint under a running idempotency key": Scene(
@@ -183,12 +184,12 @@ SCENES = {
     "an answer that was too long to replay": Scene(
         "IDEMPOTENCY_REPLAY_UNAVAILABLE",
         asks.with_a_key_whose_answer_was_too_long,
-        "for another, billed one send another key",
+        "for a new, billed response use another key",
     ),
     "a full window": Scene(
         "RATE_LIMITED",
         asks.twice,
-        "1 requests were admitted in the last 60 s; the next is free in",
+        "The limit of 1 requests in 60 s is reached; retry in",
         {"limits": {"requests_per_minute": 1}},
         retry_after=(59, 60),
         headers={"x-ratelimit-limit": "1", "x-ratelimit-remaining": "0"},
@@ -196,7 +197,7 @@ SCENES = {
     "all leases held": Scene(
         "CONCURRENCY_LIMIT",
         asks.while_another_runs,
-        "wait for one of them to end",
+        "wait for one to end",
         {"limits": {"concurrent_requests": 1}},
         retry_after=(1, 5),
         headers={"x-concurrency-limit": "1", "x-concurrency-remaining": "0"},
@@ -205,7 +206,7 @@ SCENES = {
     "an upstream that fails": Scene(
         "UPSTREAM_ERROR",
         get("/v1/github/profile?handle=broken"),
-        "did not answer usefully",
+        "did not return a usable response",
         NO_RETRIES,
         entries=REFUNDED,
     ),
@@ -225,7 +226,7 @@ SCENES = {
         entries=REFUNDED,
     ),
     "a source that is held back": Scene(
-        "SERVICE_UNAVAILABLE", asks.held_back, "hold back", retry_after=(1, 60), entries=REFUNDED
+        "SERVICE_UNAVAILABLE", asks.held_back, "throttling this node", retry_after=(1, 60), entries=REFUNDED
     ),
     "a store that is away": Scene(
         "SERVICE_UNAVAILABLE", asks.without_store, "nothing was charged", retry_after=(1, 1), knows_balance=False

@@ -1,4 +1,4 @@
-"""How callers spell what the API names otherwise, as data: paging of other APIs, and addresses of one thing."""
+"""Alternative spellings that callers use, as data: paging parameters of other APIs, and URLs of the same thing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CURSORS = {
     "OAI-PMH and Matrix": ("resumptionToken", "since"),
     "the last thing seen": ("last_id", "lastKey", "last_seen_id", "lastToken", "until"),
 }
-"""Each asks for another page, which `cursor` does here."""
+"""Each requests another page, which is `cursor` here."""
 
 LIMITS = {
     "a page's size": (
@@ -63,7 +63,7 @@ LIMITS = {
     "GraphQL": ("first", "last"),
     "OData and others": ("$top", "take", "rpp", "hitsPerPage", "max_records", "quantity"),
 }
-"""Each asks for so many items, which `limit` does here."""
+"""Each requests a number of items, which is `limit` here."""
 
 ADDRESSES = {
     "github/repo": (
@@ -89,7 +89,7 @@ ADDRESSES = {
         "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2l",
     ),
 }
-"""Spellings of one address by the endpoint that takes them: each reads the same thing."""
+"""Spellings of one URL, by the endpoint that accepts them. All read the same thing."""
 
 ELSEWHERE = {
     "github/repo": (
@@ -103,4 +103,4 @@ ELSEWHERE = {
     "github/issue": ("https://github.com/python-trio/trio", "https://github.com/python-trio/trio/issues/new"),
     "bluesky/post": ("https://bsky.app/profile/bsky.app", "https://bsky.social/profile/a/post/b", "at://a/b/c/d"),
 }
-"""Addresses that name nothing which the endpoint reads."""
+"""URLs of things that the endpoint does not read."""

@@ -1,4 +1,4 @@
-"""Decisions 14: keywords stand in texts as whole words, in every script."""
+"""Decisions 14: keywords match as whole words, in every script."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ROWS = pairs()
 
 
 @pytest.mark.parametrize("script", sorted({row.script for row in ROWS}))
-async def test_a_keyword_stands_in_a_text_as_the_table_says(script: str) -> None:
+async def test_keyword_matches_text_as_the_table_says(script: str) -> None:
     wrong = [row for row in ROWS if row.script == script and await stands(row.keyword, row.text) != row.stands]
     assert wrong == []
 
 
-def test_the_table_has_200_pairs_in_ten_scripts_and_both_answers_in_each() -> None:
+def test_table_has_200_pairs_in_ten_scripts_with_both_outcomes() -> None:
     counts = Counter(row.script for row in ROWS)
     assert len(ROWS) >= 200
     assert len(counts) >= 10
@@ -35,7 +35,7 @@ async def stands(keyword: str, text: str) -> bool:
     return await Keywords([normal]).found_in(text) == [normal]
 
 
-# The same rules once more, letter by letter, by the names that Unicode gives to characters.
+# The same rules again, letter by letter, using Unicode character names.
 
 SPACELESS = ("CJK ", "HIRAGANA ", "BOPOMOFO ", "THAI ", "LAO ", "KHMER ", "MYANMAR ", "IDEOGRAPHIC ITERATION")
 UNSEEN = {"\u00ad", "\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\ufe0f"}
@@ -60,7 +60,7 @@ def slow_normal(text: str) -> str:
 
 
 def kind_of(one: str) -> str:
-    """The kind of a character: of spaceless scripts, Katakana, Hangul, another letter, mark or digit, or none."""
+    """The kind of a character: spaceless script, Katakana, Hangul, other letter, mark or digit, or none."""
     name = unicodedata.name(one, "")
     if one == "ー" or name.startswith("KATAKANA LETTER"):
         return "katakana"
@@ -72,7 +72,7 @@ def kind_of(one: str) -> str:
 
 
 def goes_on(before: str, behind: str) -> bool:
-    """Whether two neighbours are of one word."""
+    """Whether two neighbours belong to one word."""
     first, second = kind_of(before), kind_of(behind)
     return first == second and first in ("spaced", "katakana", "hangul")
 
@@ -116,9 +116,7 @@ TEXTS = st.text(ALPHABET, max_size=16)
 
 
 @given(WORDS, TEXTS, TEXTS)
-async def test_the_compiled_keywords_find_what_a_walk_letter_by_letter_finds(
-    keyword: str, before: str, behind: str
-) -> None:
+async def test_compiled_keywords_match_naive_search(keyword: str, before: str, behind: str) -> None:
     if not normalized(keyword):
         return
     for text in (before, before + keyword + behind, f"{before} {keyword} {behind}"):
@@ -127,7 +125,7 @@ async def test_the_compiled_keywords_find_what_a_walk_letter_by_letter_finds(
 
 
 @given(st.text(), st.text(min_size=1))
-async def test_any_texts_are_normal_once_and_found_in_themselves(text: str, keyword: str) -> None:
+async def test_normalization_is_idempotent_and_texts_match_themselves(text: str, keyword: str) -> None:
     normal = normalized(keyword)
     assert normalized(normal) == normal
     if normal:
@@ -137,17 +135,17 @@ async def test_any_texts_are_normal_once_and_found_in_themselves(text: str, keyw
         )
 
 
-async def test_all_keywords_that_overlap_in_a_text_are_found() -> None:
+async def test_overlapping_keywords_are_all_found() -> None:
     keywords = Keywords([normalized(one) for one in ("new york", "york city", "city", "York", "yor")])
     assert await keywords.found_in("New York City") == ["new york", "york city", "city", "york"]
 
 
-async def test_a_text_of_any_length_is_looked_through_keyword_by_keyword() -> None:
+async def test_text_of_any_length_is_searched_for_each_keyword() -> None:
     text = "aa" * 60_000
     keywords = Keywords(["a", "aa", "a a", "aab"])
     assert await keywords.found_in(text) == []
     assert await keywords.found_in(f"{text} aa") == ["aa"]
 
 
-def test_pairs_are_told_apart() -> None:
+def test_keyword_pairs_are_distinguished() -> None:
     assert Pair("Latin", "acme", "acme", stands=True) in ROWS

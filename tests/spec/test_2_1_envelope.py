@@ -29,7 +29,7 @@ VARYING = {"date", "x-request-id", "x-sluice-overhead-ms", "ratelimit", "x-ratel
 
 
 def assert_envelope(answer: Answered, row: Row, *, used: range, cached: bool) -> dict[str, Any]:
-    """The envelope of 2.1 and the headers that say the same; gives the body."""
+    """Check the envelope of 2.1 and the matching headers, and return the body."""
     assert answer.status == 200, answer.body
     body: dict[str, Any] = answer.json
     assert body.keys() == FIXED | ({"pagination"} if row.endpoint.archetype.many else set())
@@ -98,7 +98,7 @@ def assert_legs(legs: list[dict[str, Any]]) -> None:
 
 
 def assert_transcript(data: dict[str, Any]) -> None:
-    """Section 2.2: the text, and a list whose entries have one; they have times too."""
+    """Section 2.2: the text, and a list whose entries have texts and times."""
     assert data.keys() == {"transcript", "transcripts", "ext"}
     assert data["transcript"]
     assert all(one.keys() == {"text", "language", "start_ms", "end_ms"} and one["text"] for one in data["transcripts"])
@@ -123,7 +123,7 @@ COMPOSITES = {
 
 
 @every_endpoint
-async def test_an_answer_has_the_envelope_and_the_records_of_its_archetype(row: Row, tmp_path: Path) -> None:
+async def test_response_has_envelope_and_archetype_records(row: Row, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         body = assert_envelope(await node.get(row.target()), row, used=row.cost, cached=False)
         assert body["credits_remaining"] == 100_000 - body["credits_used"]
@@ -132,7 +132,7 @@ async def test_an_answer_has_the_envelope_and_the_records_of_its_archetype(row: 
 
 
 @every_endpoint
-async def test_the_second_answer_comes_from_the_cache_and_costs_nothing(row: Row, tmp_path: Path) -> None:
+async def test_second_response_is_cached_and_free(row: Row, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         first = assert_envelope(await node.get(row.target()), row, used=row.cost, cached=False)
         asked = len(node.upstream.requests)
@@ -145,7 +145,7 @@ async def test_the_second_answer_comes_from_the_cache_and_costs_nothing(row: Row
 
 
 @every_endpoint
-async def test_head_has_the_headers_of_get_and_no_body(row: Row, tmp_path: Path) -> None:
+async def test_head_has_headers_of_get_without_body(row: Row, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         assert_envelope(await node.get(row.target()), row, used=row.cost, cached=False)
         got, head = await node.get(row.target()), await node.get(row.target(), method="HEAD")
@@ -160,7 +160,7 @@ def fixed_headers(answer: Answered) -> dict[str, str]:
     return {name: value for name, value in answer.headers.items() if name not in VARYING}
 
 
-async def test_head_is_billed_like_get_and_fills_the_same_cache(tmp_path: Path) -> None:
+async def test_head_is_billed_like_get_and_fills_the_cache(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         head = await node.get("/v1/github/profile?handle=octocat", method="HEAD")
         assert (head.status, head.body, head.headers["x-credits-used"]) == (200, b"", "1")
@@ -168,7 +168,7 @@ async def test_head_is_billed_like_get_and_fills_the_same_cache(tmp_path: Path) 
         assert (await node.get("/v1/github/profile?handle=octocat")).json["cached"] is True
 
 
-async def test_head_of_an_error_has_its_status_and_headers_and_no_body(tmp_path: Path) -> None:
+async def test_head_of_error_has_status_and_headers_without_body(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for target in ("/v1/github/profile", "/v1/no/such", "/v1/github/profile?handle=missing"):
             got, head = await node.get(target), await node.get(target, method="HEAD")
@@ -177,7 +177,7 @@ async def test_head_of_an_error_has_its_status_and_headers_and_no_body(tmp_path:
             assert fixed_headers(head) == fixed_headers(got)
 
 
-async def test_a_dry_run_prices_without_calling_and_says_whether_the_cache_would_answer(tmp_path: Path) -> None:
+async def test_dry_run_prices_without_calling_and_reports_cache_hit(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         target = "/v1/github/user/profile-velocity?handle=octocat"
         told = (await node.get(f"{target}&dry_run=1")).json
@@ -190,7 +190,7 @@ async def test_a_dry_run_prices_without_calling_and_says_whether_the_cache_would
         assert await node.money() == (99_995, 0)
 
 
-async def test_a_request_id_is_never_given_twice_and_orders_by_time(tmp_path: Path) -> None:
+async def test_request_ids_are_unique_and_sort_by_time(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         ids = [(await node.get("/v1/credits/balance")).headers["x-request-id"] for _ in range(20)]
         assert len(set(ids)) == 20

@@ -1,4 +1,4 @@
-"""Section 2.3: the catalog; its entries and filters, from the registry as it is served."""
+"""Section 2.3: the catalog, with its entries and filters, as served."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_every_entry_has_every_field_with_its_type(tmp_path: Path) -> None
     }
 
 
-async def test_what_lacks_its_credentials_is_not_shown(tmp_path: Path) -> None:
+async def test_endpoints_without_credentials_are_hidden(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         shown = {entry["id"] for entry in (await catalog(node))["endpoints"]}
     assert shown & {row.id for row in ROWS} == {row.id for row in ROWS if not row.endpoint.needs}
@@ -96,13 +96,13 @@ async def test_filters_combine_and_are_echoed(query: str, fits: Any, tmp_path: P
     assert some["stats"] == every["stats"], "the live numbers do not depend on the filters"
 
 
-async def test_a_method_that_is_none_is_refused_with_the_nearest(tmp_path: Path) -> None:
+async def test_unknown_method_is_rejected_with_suggestion(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         details = assert_refused(await node.get("/v1/utility/endpoints?method=GETS"), "INVALID_REQUEST", 400)
         assert details["param"] == "method" or details["did_you_mean"] == "GET"
 
 
-async def test_discovery_costs_nothing_but_needs_a_key(tmp_path: Path) -> None:
+async def test_discovery_is_free_but_needs_a_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=0) as node:
         assert (await catalog(node))["total"] > 0
         assert (await node.get("/v1/utility/endpoint?id=github/profile")).status == 200

@@ -1,4 +1,4 @@
-"""Section 2.4: the guide of every endpoint; its example has the shape of a real answer and its request works."""
+"""Section 2.4: the guide of every endpoint. Its example has the shape of a real response, and its request works."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def guide_of(node: OpenNode, query: str) -> dict[str, Any]:
 
 
 @every_endpoint
-async def test_a_guide_has_every_field_and_its_request_works(row: Row, tmp_path: Path) -> None:
+async def test_guide_has_every_field_and_its_request_works(row: Row, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         guide = await guide_of(node, f"id={row.id}")
         assert guide.keys() == FIELDS
@@ -87,11 +87,11 @@ def assert_params(params: dict[str, Any]) -> None:
 
 
 OPEN = ("ext", "format_mix", "posts_estimate", "comments_estimate", "platforms", "cards", "items_by_source")
-"""Objects whose names follow from what came."""
+"""Objects whose keys depend on the data."""
 
 
 def assert_same_shape(example: Any, real: Any, where: str = "") -> None:
-    """The same names at every depth; either side may be null, and a list is compared by its first row."""
+    """The same keys at every depth. Either side may be null, and lists are compared by their first row."""
     if where.endswith(OPEN) or example is None or real is None:
         return
     assert type(example) is type(real), where
@@ -112,7 +112,7 @@ def assert_same_shape(example: Any, real: Any, where: str = "") -> None:
         "id=/github/profile/",
     ],
 )
-async def test_an_endpoint_is_found_by_id_path_and_address(query: str, tmp_path: Path) -> None:
+async def test_endpoint_is_found_by_id_path_and_url(query: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert (await guide_of(node, query))["id"] == "github/profile"
 
@@ -126,20 +126,20 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize(("query", "meant"), UNKNOWN.items(), ids=UNKNOWN.keys())
-async def test_an_unknown_endpoint_is_a_404_with_the_nearest(query: str, meant: str | None, tmp_path: Path) -> None:
+async def test_unknown_endpoint_is_a_404_with_suggestion(query: str, meant: str | None, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         details = assert_refused(await node.get(f"/v1/utility/endpoint?{query}"), "ENDPOINT_NOT_FOUND", 404)
         assert details.get("did_you_mean") == meant
 
 
-async def test_a_method_that_an_endpoint_does_not_take_is_told_apart(tmp_path: Path) -> None:
+async def test_unsupported_method_has_a_distinct_error(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         refused = await node.get("/v1/utility/endpoint?id=github/profile&method=POST")
         assert "There is no POST /v1/github/profile, but a GET" in refused.json["error"]["message"]
 
 
 @pytest.mark.parametrize("query", ["", "id=github/profile&url=/v1/github/profile"])
-async def test_exactly_one_of_id_and_url_is_due(query: str, tmp_path: Path) -> None:
+async def test_exactly_one_of_id_and_url_is_required(query: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         details = assert_refused(await node.get(f"/v1/utility/endpoint?{query}"), "INVALID_REQUEST", 400)
         assert details["param"] == "id"

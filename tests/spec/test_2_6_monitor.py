@@ -1,4 +1,4 @@
-"""Sections 2.6 and 8, decisions 12: what makes a monitor, what is told of it, and every field that is wrong."""
+"""Sections 2.6 and 8, decisions 12: creating a monitor, its view, and errors for every invalid field."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIELDS = {
 RULE = {"metric": FOLLOWERS, "op": "gt", "value": 1000}
 GONE = object()
 
-# The fields that are sent instead of those of a monitor that could be made, the one that is named, and what was meant.
+# Fields that replace those of a valid monitor, the field in the error, and the suggestion.
 Wrong = tuple[Mapping[str, Any], str, str | None]
 WRONG: Mapping[str, Wrong] = {
     "no recipe": ({"recipe": GONE}, "recipe", None),
@@ -109,7 +109,7 @@ def assert_names(answer: Answered, param: str, meant: str | None, case: str) -> 
         assert details["did_you_mean"] == meant, (case, details)
 
 
-async def test_every_wrong_field_is_named_with_the_nearest_right_thing_and_nothing_is_made(tmp_path: Path) -> None:
+async def test_invalid_fields_are_named_with_suggestion_and_nothing_is_created(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for case, (fields, param, meant) in WRONG.items():
             for query in ("", "?dry_run=1"):
@@ -119,14 +119,14 @@ async def test_every_wrong_field_is_named_with_the_nearest_right_thing_and_nothi
         assert await listed(node) == []
 
 
-async def test_a_recipes_parameter_is_refused_for_the_reason_that_its_endpoint_has(tmp_path: Path) -> None:
+async def test_recipe_parameter_is_rejected_for_its_endpoint_reason(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await post(node, MONITORS, {**HOOKED, "params": {"handle": "a%20b"}})
         details = assert_refused(answer, "INVALID_REQUEST", 400)
         assert (details["reason"], details["param"]) == ("double_encoded", "params.handle")
 
 
-async def test_a_parameter_that_is_too_large_for_a_number_is_told_to_come_as_text(tmp_path: Path) -> None:
+async def test_oversized_number_parameter_must_be_sent_as_text(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         body = json.dumps({**HOOKED, "params": {"handle": 2**63}}).encode()
         for target in (MONITORS, f"{MONITORS}?dry_run=1"):
@@ -137,7 +137,7 @@ async def test_a_parameter_that_is_too_large_for_a_number_is_told_to_come_as_tex
         assert kept["params"] == {"handle": 2**63 - 1}
 
 
-async def test_an_unknown_field_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
+async def test_unknown_field_is_rejected_with_suggestion(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         details = assert_refused(await post(node, MONITORS, sent({"webhok_url": "x"})), "INVALID_REQUEST", 400)
         assert (details["did_you_mean"], details["param"]) == ("webhook_url", "webhok_url")
@@ -146,7 +146,7 @@ async def test_an_unknown_field_is_refused_with_the_nearest_one(tmp_path: Path) 
             assert_refused(await post(node, MONITORS, body), "INVALID_REQUEST", 400)
 
 
-async def test_an_ordinary_monitor_is_answered_as_specified(tmp_path: Path) -> None:
+async def test_ordinary_monitor_is_returned_as_specified(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await post(node, MONITORS, HOOKED)
         body = answer.json
@@ -182,7 +182,7 @@ async def test_an_ordinary_monitor_is_answered_as_specified(tmp_path: Path) -> N
         await node.assert_sound()
 
 
-async def test_a_secret_is_told_at_creation_only_and_an_own_one_is_kept(tmp_path: Path) -> None:
+async def test_secret_is_shown_only_at_creation_and_own_secret_is_kept(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         own = "my own secret, long enough"
         body = await make(node, HOOKED, webhook_secret=own)
@@ -194,13 +194,13 @@ async def test_a_secret_is_told_at_creation_only_and_an_own_one_is_kept(tmp_path
         assert own not in rows[0][0]
 
 
-async def test_of_a_secret_no_more_than_a_quarter_is_shown(tmp_path: Path) -> None:
+async def test_secret_hint_shows_at_most_a_quarter(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         monitor = (await make(node, HOOKED, webhook_secret="abcdefgh"))["monitor"]
         assert monitor["webhook"]["signing_secret_hint"] == "...gh"
 
 
-async def test_a_numbers_only_monitor_without_a_webhook_has_no_secret(tmp_path: Path) -> None:
+async def test_numbers_only_monitor_without_webhook_has_no_secret(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         body = await make(node, TRACKED, alert_rules=[RULE])
         assert body["webhook_secret"] is None
@@ -220,14 +220,14 @@ async def test_a_numbers_only_monitor_without_a_webhook_has_no_secret(tmp_path: 
         ({"cron": "0 6 * * *", "timezone": "Europe/Berlin"}, 30),
     ],
 )
-async def test_estimates_are_the_recipes_price_and_one_credit(tmp_path: Path, cadence: object, per_month: int) -> None:
+async def test_estimates_are_recipe_price_plus_one_credit(tmp_path: Path, cadence: object, per_month: int) -> None:
     async with open_test_node(tmp_path) as node:
         monitor = (await make(node, TRACKED, cadence=cadence))["monitor"]
         assert monitor["cadence"] == cadence
         assert (monitor["estimated_cost_per_run"], monitor["estimated_monthly_cost"]) == (2, 2 * per_month)
 
 
-async def test_what_could_not_be_checked_or_does_nothing_is_warned_of(tmp_path: Path) -> None:
+async def test_unchecked_or_useless_settings_give_warnings(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         open_path = {"metrics": ["author.ext.public_gists"]}
         id_ = await made(node, track=open_path)
@@ -245,9 +245,7 @@ RULES_OF_RESULTS = {
 
 
 @pytest.mark.parametrize(("metric", "warned"), RULES_OF_RESULTS.items(), ids=RULES_OF_RESULTS.keys())
-async def test_a_rule_that_no_result_could_meet_is_taken_with_a_warning(
-    tmp_path: Path, metric: str, warned: bool
-) -> None:
+async def test_unsatisfiable_rule_is_accepted_with_a_warning(tmp_path: Path, metric: str, warned: bool) -> None:
     async with open_test_node(tmp_path) as node:
         monitor = (await make(node, HOOKED, alert_rules=[{**RULE, "metric": metric}]))["monitor"]
         assert monitor["alert_rules"][0]["metric"] == metric
@@ -259,8 +257,8 @@ async def test_a_rule_that_no_result_could_meet_is_taken_with_a_warning(
         ] * warned
 
 
-async def test_a_cadence_that_can_no_longer_be_read_is_warned_of_and_hides_no_other_monitor(tmp_path: Path) -> None:
-    """As after an update of the database of timezones that has one of them no more."""
+async def test_unreadable_cadence_gives_warning_and_hides_no_other_monitor(tmp_path: Path) -> None:
+    """As after an update of the timezone database that removed one."""
     async with open_test_node(tmp_path) as node:
         zone = {"cron": "0 0 * * *", "timezone": "Mars/Olympus"}
         id_, other = await made(node, TRACKED), await made(node, TRACKED)
@@ -273,7 +271,7 @@ async def test_a_cadence_that_can_no_longer_be_read_is_warned_of_and_hides_no_ot
         assert (await patch(node, id_, cadence="daily")).json["data"]["monitor"]["warnings"] == []
 
 
-async def test_a_webhook_that_was_paused_says_so_and_is_resumed_by_saving_its_url(tmp_path: Path) -> None:
+async def test_paused_webhook_is_reported_and_resumed_by_saving_its_url(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, HOOKED)
         await node.node.stores.store.write(lambda tx: tx.run("UPDATE webhooks SET status = 'paused', failures = 10"))
@@ -290,7 +288,7 @@ async def test_a_webhook_that_was_paused_says_so_and_is_resumed_by_saving_its_ur
         assert saved["monitor"]["warnings"] == []
 
 
-async def test_a_dry_run_validates_and_prices_and_makes_nothing(tmp_path: Path) -> None:
+async def test_dry_run_validates_prices_and_creates_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await post(node, f"{MONITORS}?dry_run=1", {**HOOKED, "cadence": "weekly"})
         assert answer.status == 200
@@ -306,13 +304,13 @@ PLANS = {"free": 3, "starter": 10, "growth": 25, "pro": 100, "enterprise": 500}
 
 
 async def account_of(node: OpenNode, plan: str) -> str:
-    """A key of a new account of this plan."""
+    """A key of a new account with this plan."""
     account = (await node.operate("account.create", name="test", plan=plan))["id"]
     return (await node.new_key(account))[0]
 
 
-async def test_a_plans_limit_is_exact_under_concurrent_creates(tmp_path: Path) -> None:
-    """Goal: never one monitor more than the plan allows. Method: fifty creates at once where three may succeed."""
+async def test_plan_limit_is_exact_under_concurrent_creates(tmp_path: Path) -> None:
+    """Goal: never more monitors than the plan allows. Method: fifty concurrent creates where three may succeed."""
     async with open_test_node(tmp_path) as node:
         key = await account_of(node, "free")
         answers: list[Answered] = []
@@ -341,7 +339,7 @@ async def test_each_plan_has_its_limit(tmp_path: Path, plan: str) -> None:
         assert (details["reason"], details["limit"]) == ("monitor_limit_reached", PLANS[plan])
 
 
-async def test_paused_monitors_are_not_counted_until_they_go_on(tmp_path: Path) -> None:
+async def test_paused_monitors_do_not_count_until_resumed(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         first, *_ = [await made(node) for _ in range(3)]
         assert (await patch(node, first, status="paused")).json["data"]["monitor"]["next_run_at"] is None
@@ -355,7 +353,7 @@ async def test_paused_monitors_are_not_counted_until_they_go_on(tmp_path: Path) 
         assert (await patch(node, first, status="active")).status == 200, "one that is active already counts once"
 
 
-async def test_going_on_is_as_exact_as_creating(tmp_path: Path) -> None:
+async def test_resume_limit_is_as_exact_as_create_limit(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         paused = []
         for _ in range(8):

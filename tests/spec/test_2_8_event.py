@@ -1,4 +1,4 @@
-"""Section 2.8: an event, and the page of the feed that holds it, field by field."""
+"""Section 2.8: an event, and the page of the feed that contains it, field by field."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ID = re.compile(r"evt_[0-9a-z]+")
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
 
 
-async def test_an_event_has_exactly_the_fields_of_the_table(tmp_path: Path) -> None:
+async def test_event_has_exactly_the_specified_fields(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 2)
         first, second = (await page(node))["data"]["items"]
@@ -36,7 +36,7 @@ async def test_an_event_has_exactly_the_fields_of_the_table(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("type_", DISCOVER_TYPES)
-async def test_a_discover_runs_event_holds_counts_and_ids_and_links_to_the_run(type_: str, tmp_path: Path) -> None:
+async def test_discover_event_has_counts_ids_and_link_to_run(type_: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"base_url": "https://api.example.com", "port": 0}) as node:
         await append(node, discovered(node.account, node.key_id, type_))
         (event,) = (await page(node))["data"]["items"]
@@ -57,8 +57,8 @@ async def test_a_discover_runs_event_holds_counts_and_ids_and_links_to_the_run(t
     assert event["links"] == {"run": run, "results": f"{run}/results.jsonl", "changes": f"{run}?changes_since=6"}
 
 
-async def test_an_event_is_the_same_whoever_reads_it_and_how_often(tmp_path: Path) -> None:
-    """The id is stable, and so is every other byte of it, the cursor among them."""
+async def test_event_is_the_same_for_every_read(tmp_path: Path) -> None:
+    """The id is stable, and so is every other byte, including the cursor."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         other, _ = await node.new_key(node.account)
@@ -68,7 +68,7 @@ async def test_an_event_is_the_same_whoever_reads_it_and_how_often(tmp_path: Pat
         assert (await page(node, f"cursor={items[1]['id']}"))["data"]["items"] == items[2:]
 
 
-async def test_the_cursor_of_an_event_is_the_position_right_after_it(tmp_path: Path) -> None:
+async def test_event_cursor_is_the_position_after_it(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         body = await page(node)
@@ -78,7 +78,7 @@ async def test_the_cursor_of_an_event_is_the_position_right_after_it(tmp_path: P
         assert items[-1]["cursor"] == body["pagination"]["next_cursor"]
 
 
-async def test_a_page_has_exactly_the_fields_of_the_table(tmp_path: Path) -> None:
+async def test_page_has_exactly_the_specified_fields(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         answer = await node.get(f"{FEED}?limit=2&types=key.*")
@@ -110,7 +110,7 @@ async def test_a_page_has_exactly_the_fields_of_the_table(tmp_path: Path) -> Non
         assert [item["subject"]["id"] for item in following["data"]["items"]] == ["key_2"]
 
 
-async def test_a_consumers_page_has_unread_and_where_to_acknowledge(tmp_path: Path) -> None:
+async def test_consumer_page_has_unread_and_ack_url(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         data = (await page(node, "consumer=one&limit=2"))["data"]
@@ -122,7 +122,7 @@ async def test_a_consumers_page_has_unread_and_where_to_acknowledge(tmp_path: Pa
         assert follow.json["data"]["items"] == data["items"], "nothing was acknowledged"
 
 
-async def test_an_empty_log_keeps_nothing_and_its_first_event_is_retained_from_then(tmp_path: Path) -> None:
+async def test_empty_log_retains_from_its_first_event(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         body = await page(node)
         assert (body["data"]["items"], body["data"]["retained_from"]) == ([], None)
@@ -132,7 +132,7 @@ async def test_an_empty_log_keeps_nothing_and_its_first_event_is_retained_from_t
         assert body["data"]["retained_from"] == body["data"]["items"][0]["created_at"]
 
 
-async def test_retained_from_is_the_oldest_kept_events_instant(tmp_path: Path) -> None:
+async def test_retained_from_is_time_of_oldest_kept_event(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 1)
         await append_some(node, 2, first=1)
@@ -143,7 +143,7 @@ async def test_retained_from_is_the_oldest_kept_events_instant(tmp_path: Path) -
         assert unix(data["retained_from"]) >= unix(oldest["created_at"])
 
 
-async def test_what_is_written_first_stands_first_whatever_the_clock_says(tmp_path: Path) -> None:
+async def test_events_are_ordered_by_write_not_by_clock(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for number in range(20):
             await append(node, revoked(node.account, number))
@@ -153,7 +153,7 @@ async def test_what_is_written_first_stands_first_whatever_the_clock_says(tmp_pa
     assert created == sorted(created)
 
 
-async def test_the_events_of_an_account_are_nobody_elses(tmp_path: Path) -> None:
+async def test_events_are_private_to_their_account(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 2)
         key, _ = await node.new_key(await node.new_account())
@@ -165,6 +165,6 @@ async def test_the_events_of_an_account_are_nobody_elses(tmp_path: Path) -> None
 
 
 async def assert_unused(node: OpenNode, key: str) -> None:
-    """No credit was spent."""
+    """Check that no credit was spent."""
     balance = (await node.get("/v1/credits/balance", key=key)).json["data"]["balance"]
     assert balance == 100_000

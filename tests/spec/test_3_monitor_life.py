@@ -70,7 +70,7 @@ DELTAS: tuple[Any, ...] = (
         "rows_gone": ["9003"],
     },
     None,
-    {  # compared with the third run: the fourth failed
+    {  # compared with the third run, because the fourth failed
         "rows": {
             "_": {TOTAL: delta(4, 3, -25.0)},
             "8863": {LIKES: delta(91, 91, 0.0), COMMENTS: delta(71, 70, pytest.approx(-100 / 71))},
@@ -96,7 +96,7 @@ ALERTS: tuple[list[dict[str, Any]], ...] = (
         alert(LIKES, "pct_change_gt", "8863", 104, 130, 26, 25.0),
         alert(COMMENTS, "gte", "8863", None, 71, None, None),
     ],
-    [alert(LIKES, "pct_change_lt", "8863", 130, 91, -39, -30.0)],  # and the rule of comments is silent
+    [alert(LIKES, "pct_change_lt", "8863", 130, 91, -39, -30.0)],  # the rule on comments does not fire
     [],
     [alert(LIKES, "pct_change_gt", "9001", 5, 10, 5, 100.0)],
     [],
@@ -110,7 +110,7 @@ REASONS = (
 )
 
 
-async def test_a_numbers_only_monitor_is_made_as_it_was_sent_with_what_it_will_cost(tmp_path: Path) -> None:
+async def test_numbers_only_monitor_is_created_as_sent_with_estimates(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         made = await send(node, "POST", MONITORS, STORIES)
         body, monitor = made.json, made.json["monitor"]
@@ -137,9 +137,7 @@ async def test_a_numbers_only_monitor_is_made_as_it_was_sent_with_what_it_will_c
         ("post.engagement.likes", f"at the wrong level; its path is {LIKES}."),
     ],
 )
-async def test_a_path_that_leads_to_no_number_is_answered_with_the_one_that_was_meant(
-    path: str, problem: str, tmp_path: Path
-) -> None:
+async def test_path_without_a_number_gets_suggestion(path: str, problem: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         refused = await send(node, "POST", MONITORS, {**STORIES, "track": {"metrics": [path]}})
         details = assert_refused(refused, "INVALID_REQUEST", 400)
@@ -147,7 +145,7 @@ async def test_a_path_that_leads_to_no_number_is_answered_with_the_one_that_was_
         assert refused.json["error"]["message"].endswith(problem)
 
 
-async def test_each_run_ends_costs_and_fires_as_its_numbers_say(tmp_path: Path) -> None:
+async def test_runs_end_cost_and_fire_according_to_numbers(tmp_path: Path) -> None:
     async with open_past(tmp_path) as life:
         assert [run["scheduled_for"] for run in life.runs] == list(SLOTS)
         assert tuple(run["status"] for run in life.runs) == ENDS
@@ -170,7 +168,7 @@ async def test_each_run_ends_costs_and_fires_as_its_numbers_say(tmp_path: Path) 
 SHORT = "2 of 120 items were collected: page 2 could not be read (algolia: status 500)"
 
 
-async def test_a_partial_run_says_how_far_it_came_and_why_it_ended_there(tmp_path: Path) -> None:
+async def test_partial_run_reports_extent_and_reason(tmp_path: Path) -> None:
     async with open_past(tmp_path) as life:
         far = [{name: leg[name] for name in ("pages", "pages_needed", "rows", "rows_asked")} for leg in legs_of(life)]
         assert [tuple(each.values()) for each in far] == [(2, 2, 3, 120)] * 2 + [(1, 2, 2, 120), (2, 2, 3, 120)]
@@ -185,7 +183,7 @@ def legs_of(life: Life) -> list[dict[str, Any]]:
     return [run["legs"][0] for run in life.runs if run["status"] in ("ok", "partial")]
 
 
-async def test_the_runs_are_told_with_their_numbers_their_changes_and_their_results(tmp_path: Path) -> None:
+async def test_runs_include_numbers_changes_and_results(tmp_path: Path) -> None:
     async with open_past(tmp_path) as life:
         assert (await life.data("/runs"))["items"] == life.runs[::-1]
         told_of = (await life.data("/runs?include=numbers"))["items"][::-1]
@@ -205,7 +203,7 @@ async def test_the_runs_are_told_with_their_numbers_their_changes_and_their_resu
 KEPT = [(slot, numbers) for slot, numbers in zip(SLOTS, NUMBERS, strict=True) if numbers]
 
 
-async def test_the_timeseries_has_a_point_for_each_run_that_counts_and_a_series_for_each_row(tmp_path: Path) -> None:
+async def test_timeseries_has_a_point_per_run_and_a_series_per_row(tmp_path: Path) -> None:
     async with open_past(tmp_path) as life:
         data = await life.data("/timeseries")
         assert (data["monitor_id"], data["metric_keys"]) == (life.id, [TOTAL, LIKES, COMMENTS])
@@ -225,7 +223,7 @@ async def test_the_timeseries_has_a_point_for_each_run_that_counts_and_a_series_
 
 
 def export_rows() -> list[tuple[str, str, str, int, Any, Any]]:
-    """Every number that is kept, as an export has it."""
+    """Every stored number, in the form of an export."""
     found = []
     for slot, numbers, deltas in zip(SLOTS, NUMBERS, DELTAS, strict=True):
         changes = {} if deltas is None else deltas["rows"]
@@ -236,7 +234,7 @@ def export_rows() -> list[tuple[str, str, str, int, Any, Any]]:
     return found
 
 
-async def test_the_exports_have_a_line_for_each_number_oldest_first(tmp_path: Path) -> None:
+async def test_exports_have_a_line_per_number_oldest_first(tmp_path: Path) -> None:
     async with open_past(tmp_path) as life:
         csv = await life.node.get(f"{life.path}/export?format=csv")
         assert csv.headers["content-type"].startswith("text/csv")
@@ -257,7 +255,7 @@ async def test_the_exports_have_a_line_for_each_number_oldest_first(tmp_path: Pa
         assert late.body.splitlines() == ndjson.body.splitlines()[-7:]
 
 
-async def test_the_chart_has_a_dot_for_each_number_and_a_marker_where_an_alert_fired(tmp_path: Path) -> None:
+async def test_chart_has_a_dot_per_number_and_a_marker_per_alert(tmp_path: Path) -> None:
     async with open_past(tmp_path) as life:
         chart = await life.node.get(f"{life.path}/chart.svg?metric={LIKES}&row=8863")
         assert chart.headers["content-type"].startswith("image/svg+xml")
@@ -272,7 +270,7 @@ async def test_the_chart_has_a_dot_for_each_number_and_a_marker_where_an_alert_f
         ]
 
 
-async def test_a_backtest_of_its_own_rules_fires_where_they_fired(tmp_path: Path) -> None:
+async def test_backtest_of_own_rules_fires_like_the_runs(tmp_path: Path) -> None:
     async with open_past(tmp_path) as life:
         own = (await send(life.node, "POST", f"{life.path}/backtest", {})).json["data"]
         assert (own["runs"], own["runs_fired"], own["alerts_fired"], own["truncated"]) == (5, 3, 4, False)
@@ -289,7 +287,7 @@ async def test_a_backtest_of_its_own_rules_fires_where_they_fired(tmp_path: Path
         ]
 
 
-async def test_the_feed_tells_of_every_run_and_then_of_its_alerts(tmp_path: Path) -> None:
+async def test_feed_has_every_run_followed_by_its_alerts(tmp_path: Path) -> None:
     async with open_past(tmp_path) as life:
         items = (await page(life.node, "types=monitor.*"))["data"]["items"]
         expected = []
@@ -310,7 +308,7 @@ async def test_the_feed_tells_of_every_run_and_then_of_its_alerts(tmp_path: Path
 
 
 async def ran(life: Life, since: int) -> list[dict[str, Any]]:
-    """Its runs, once the newest has ended and there are more than `since`."""
+    """Its runs, when the newest has ended and there are more than `since`."""
     with trio.fail_after(20.0):
         while True:
             items: list[dict[str, Any]] = (await life.data("/runs"))["items"]
@@ -319,19 +317,19 @@ async def ran(life: Life, since: int) -> list[dict[str, Any]]:
             await trio.sleep(0.02)
 
 
-async def test_a_paused_monitor_runs_nothing_and_goes_on_at_its_own_slots(tmp_path: Path) -> None:
+async def test_paused_monitor_runs_nothing_and_resumes_at_its_slots(tmp_path: Path) -> None:
     async with open_life(tmp_path, credits=100) as life:
         node = life.node
         before = (await life.data(""))["monitor"]
         due = "UPDATE monitors SET next_slot_at = 1000000.0"
-        await node.node.stores.store.write(lambda tx: tx.run(due))  # a slot that the clock has not seen yet
+        await node.node.stores.store.write(lambda tx: tx.run(due))  # a slot that the scheduler has not seen yet
         paused = (await send(node, "PATCH", life.path, {"status": "paused"})).json["data"]["monitor"]
         assert (paused["status"], paused["next_run_at"]) == ("paused", None)
         details = assert_refused(await send(node, "POST", f"{life.path}/run"), "INVALID_REQUEST", 400)
         assert details["reason"] == "monitor_paused"
         node.upstream.script = WEEKS[0].answer
         other = (await send(node, "POST", MONITORS, {**STORIES, "run_now": True})).json["monitor"]
-        await ran(Life(node, other["id"], []), 0)  # so the clock has looked for what is due
+        await ran(Life(node, other["id"], []), 0)  # so the scheduler has checked for due slots
         assert (await life.data("/runs"))["items"] == []
         listed = (await node.get(f"{MONITORS}?status=paused")).json["data"]["items"]
         assert [monitor["id"] for monitor in listed] == [life.id]
@@ -349,7 +347,7 @@ async def test_a_paused_monitor_runs_nothing_and_goes_on_at_its_own_slots(tmp_pa
         await life.assert_paid()
 
 
-async def test_a_deleted_monitor_is_gone_and_what_it_cost_stays_in_the_ledger(tmp_path: Path) -> None:
+async def test_deleted_monitor_is_gone_and_its_cost_stays_in_ledger(tmp_path: Path) -> None:
     async with open_past(tmp_path) as life:
         events = (await page(life.node, "types=monitor.*"))["data"]["items"]
         gone = await send(life.node, "DELETE", life.path)
@@ -375,7 +373,7 @@ VELOCITY = {
 }
 
 
-async def test_a_run_of_which_one_leg_came_is_partial_and_costs_that_share(tmp_path: Path) -> None:
+async def test_run_with_one_successful_leg_is_partial_and_costs_its_share(tmp_path: Path) -> None:
     async with open_life(tmp_path, VELOCITY, credits=100) as life:
         price = (await life.data(""))["monitor"]["estimated_cost_per_run"] - 1
         whole = await life.run(SLOTS[0])

@@ -1,4 +1,4 @@
-"""Sections 2.6, 2.7, 3 and 4.5 for a Monitor without `track`, which finds its metrics in the result itself."""
+"""Sections 2.6, 2.7, 3 and 4.5 for a Monitor without `track`, which finds its metrics in its result."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ USER = {"login": "jacquev6", "id": 327146, "type": "User", "name": "Vincent Jacq
 
 
 def user(followers: int, public_repos: int) -> Any:
-    """GitHub's user, with numbers that change."""
+    """A GitHub user with changing numbers."""
     counts = {"followers": followers, "following": 24, "public_repos": public_repos, "public_gists": 8}
     times = {"created_at": "2010-07-09T06:10:06Z", "updated_at": "2012-05-29T16:35:41Z"}
     return told({**USER, **counts, **times, "html_url": "https://github.com/jacquev6", "location": "Paris"})
 
 
-async def test_an_ordinary_monitor_finds_its_metrics_in_the_result_and_compares_them(tmp_path: Path) -> None:
+async def test_ordinary_monitor_compares_metrics_of_its_result(tmp_path: Path) -> None:
     async with open_life(tmp_path, PROFILE, credits=5) as life:
         for slot, answer in zip(SLOTS, (user(40, 10), told({}, status=500), user(50, 10), user(60, 10)), strict=False):
             life.node.upstream.always(answer)
@@ -59,7 +59,7 @@ async def test_an_ordinary_monitor_finds_its_metrics_in_the_result_and_compares_
         await life.assert_paid()
 
 
-async def test_an_ordinary_monitors_result_is_the_body_that_its_source_sent(tmp_path: Path) -> None:
+async def test_ordinary_result_is_the_raw_source_body(tmp_path: Path) -> None:
     async with open_life(tmp_path, PROFILE) as life:
         life.node.upstream.always(user(40, 10))
         await life.run(SLOTS[0])
@@ -67,7 +67,7 @@ async def test_an_ordinary_monitors_result_is_the_body_that_its_source_sent(tmp_
         assert run["result"] == orjson.loads(user(40, 10).body)
 
 
-async def test_a_composites_result_is_the_unified_answer(tmp_path: Path) -> None:
+async def test_composite_result_is_the_unified_response(tmp_path: Path) -> None:
     composite = {**PROFILE, "recipe": "github/user/profile-velocity", "alert_rules": []}
     async with open_life(tmp_path, composite) as life:
         await life.run(SLOTS[0])
@@ -75,7 +75,7 @@ async def test_a_composites_result_is_the_unified_answer(tmp_path: Path) -> None
         assert {"author", "velocity", "legs"} <= run["result"].keys()
 
 
-async def test_the_result_of_several_calls_has_each_ones_path_and_body(tmp_path: Path) -> None:
+async def test_result_of_several_calls_has_each_path_and_body(tmp_path: Path) -> None:
     many = {**PROFILE, "recipe": "hackernews/search", "params": STORIES["params"], "alert_rules": []}
     async with open_life(tmp_path, many) as life:
         life.node.upstream.script = WEEKS[0].answer
@@ -86,7 +86,7 @@ async def test_the_result_of_several_calls_has_each_ones_path_and_body(tmp_path:
         assert run["rows"] == 3
 
 
-async def test_an_ordinary_monitors_past_is_told_under_the_row_of_the_page(tmp_path: Path) -> None:
+async def test_ordinary_history_uses_the_page_row(tmp_path: Path) -> None:
     async with open_life(tmp_path, PROFILE) as life:
         for slot, followers in zip(SLOTS[:2], (40, 50), strict=True):
             life.node.upstream.always(user(followers, 10))
@@ -113,7 +113,7 @@ async def test_an_ordinary_monitors_past_is_told_under_the_row_of_the_page(tmp_p
         await life.assert_paid()
 
 
-async def test_an_ordinary_monitor_is_told_its_secret_once_and_needs_a_webhook(tmp_path: Path) -> None:
+async def test_ordinary_monitor_shows_secret_once_and_needs_a_webhook(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, webhooks={"allow_insecure_targets": True}) as node:
         made = (await send(node, "POST", MONITORS, PROFILE)).json
         secret, monitor = made["webhook_secret"], made["monitor"]
@@ -127,8 +127,8 @@ async def test_an_ordinary_monitor_is_told_its_secret_once_and_needs_a_webhook(t
         assert details["param"] == "webhook_url"
 
 
-async def test_the_result_of_a_text_is_that_text(tmp_path: Path) -> None:
-    """Method: GitHub fails, and the fallback sends the README itself."""
+async def test_text_result_is_that_text(tmp_path: Path) -> None:
+    """Method: GitHub fails, and the fallback returns the README itself."""
     recipe = {
         **PROFILE,
         "recipe": "github/repo/readme",

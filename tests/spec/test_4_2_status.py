@@ -25,7 +25,7 @@ async def status(node: OpenNode) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("key", [None, "", "nonsense"])
-async def test_anybody_may_ask_and_it_belongs_to_nobody(key: str | None, tmp_path: Path) -> None:
+async def test_status_is_public(key: str | None, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits={"requests_per_minute": 1}) as node:
         for _ in range(3):
             answer = await node.get("/v1/status", key=key)
@@ -37,7 +37,7 @@ async def test_anybody_may_ask_and_it_belongs_to_nobody(key: str | None, tmp_pat
         assert (head.status, head.body) == (200, b"")
 
 
-async def test_it_names_every_platform_with_its_sources(tmp_path: Path) -> None:
+async def test_status_lists_every_platform_with_its_sources(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         data = await status(node)
         assert data.keys() == {"status", "platforms", "updated_at"}
@@ -51,8 +51,8 @@ async def test_it_names_every_platform_with_its_sources(tmp_path: Path) -> None:
             assert all(source["circuit"] in STATES for source in entry["sources"].values())
 
 
-async def test_a_platform_is_degraded_with_one_source_out_and_down_with_all(tmp_path: Path) -> None:
-    """GitHub's search is a source of its own; the odd platform has but one."""
+async def test_platform_is_degraded_with_one_source_down_and_down_with_all(tmp_path: Path) -> None:
+    """GitHub's search is a separate source; the other platform has only one."""
     async with open_test_node(tmp_path, platforms=(ODD,), **TRIPPED) as node:
         assert (await status(node))["status"] == "operational"
         node.upstream.always(told({}, 500))
@@ -65,12 +65,12 @@ async def test_a_platform_is_degraded_with_one_source_out_and_down_with_all(tmp_
         assert shown["stackexchange"] == ("operational", "closed")
 
 
-async def test_only_reading_it_needs_no_key(tmp_path: Path) -> None:
+async def test_only_reading_status_needs_no_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert_refused(await node.get("/v1/status", method="POST", key=None), "MISSING_API_KEY", 401)
 
 
-async def test_the_page_tells_of_the_last_hours_the_worst_of_each(tmp_path: Path) -> None:
+async def test_status_page_shows_worst_state_of_each_hour(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,), **TRIPPED) as node:
         history = node.node.description.status
         history.look()

@@ -1,6 +1,6 @@
-"""Section 4.3, rule 7: collect-until-N walks upstream pages and bills each page consumed; what is not used is refunded.
+"""Section 4.3, rule 7: collect-until-N walks upstream pages and bills each consumed page; the rest is refunded.
 
-Method: a platform of its own with pages of three, whose upstream the test decides.
+Method: a test platform with pages of three, whose upstream the test controls.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ OPEN: dict[str, Any] = {"platforms": (SHELF,), "upstreams": {"defaults": {"retri
 
 
 def shelve(node: OpenNode, *pages: list[int] | None) -> None:
-    """These pages, one after another; None is one that fails."""
+    """These pages, one after another. None is a failure."""
 
     def script(asked: str) -> Told:
         number = int(asked.rpartition("/")[2])
@@ -68,7 +68,7 @@ FULL = [list(range(start, start + 3)) for start in range(1, 31, 3)]
 
 
 @pytest.mark.parametrize(("limit", "pages"), [(1, 1), (3, 1), (4, 2), (6, 2), (7, 3), (29, 10)])
-async def test_a_walk_has_as_many_items_as_asked_for_and_pays_its_pages(limit: int, pages: int, tmp_path: Path) -> None:
+async def test_walk_returns_requested_items_and_pays_its_pages(limit: int, pages: int, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
         shelve(node, *FULL)
         body = (await node.get(f"{BOOKS}?limit={limit}")).json
@@ -83,7 +83,7 @@ async def test_a_walk_has_as_many_items_as_asked_for_and_pays_its_pages(limit: i
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4, 5])
-async def test_the_cursor_goes_on_where_a_walk_ended_also_within_a_page(limit: int, tmp_path: Path) -> None:
+async def test_cursor_resumes_a_walk_within_a_page(limit: int, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
         shelve(node, *FULL[:4])
         seen: list[int] = []
@@ -96,7 +96,7 @@ async def test_the_cursor_goes_on_where_a_walk_ended_also_within_a_page(limit: i
         assert seen == list(range(1, 13))
 
 
-async def test_pages_that_come_short_take_more_of_them_up_to_what_was_reserved(tmp_path: Path) -> None:
+async def test_short_pages_take_spare_pages_up_to_the_reservation(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
         shelve(node, [1], [2], [3], [4], [5], [6])
         body = (await node.get(f"{BOOKS}?limit=6")).json
@@ -106,7 +106,7 @@ async def test_pages_that_come_short_take_more_of_them_up_to_what_was_reserved(t
         assert (ids_of(rest), rest["credits_used"], rest["pagination"]["has_more"]) == ([5, 6], 2, False)
 
 
-async def test_what_came_before_is_passed_over_and_a_page_without_anything_new_is_free(tmp_path: Path) -> None:
+async def test_seen_items_are_skipped_and_page_without_new_items_is_free(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
         shelve(node, [1, 2, 3], [1, 2, 3], [3, 4, 5])
         body = (await node.get(f"{BOOKS}?limit=5")).json
@@ -114,7 +114,7 @@ async def test_what_came_before_is_passed_over_and_a_page_without_anything_new_i
         assert len(node.upstream.requests) == 3
 
 
-async def test_a_page_that_fails_ends_the_walk_which_pays_for_those_before_it_and_is_not_kept(tmp_path: Path) -> None:
+async def test_failed_page_ends_walk_which_pays_earlier_pages_and_is_not_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
         shelve(node, [1, 2, 3], None, [7, 8, 9])
         body = (await node.get(f"{BOOKS}?limit=9")).json
@@ -127,7 +127,7 @@ async def test_a_page_that_fails_ends_the_walk_which_pays_for_those_before_it_an
         assert (await node.get(f"{BOOKS}?limit=9")).json["cached"] is False
 
 
-async def test_a_walk_whose_first_page_fails_is_refunded_whole(tmp_path: Path) -> None:
+async def test_walk_with_failed_first_page_is_fully_refunded(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
         shelve(node, None)
         answer = await node.get(f"{BOOKS}?limit=9")
@@ -137,7 +137,7 @@ async def test_a_walk_whose_first_page_fails_is_refunded_whole(tmp_path: Path) -
         await assert_free(node, answer)
 
 
-async def test_a_walk_needs_the_pages_of_its_limit_and_takes_spare_ones_as_far_as_there_is_money(
+async def test_walk_requires_its_pages_and_uses_affordable_spare_pages(
     tmp_path: Path,
 ) -> None:
     async with open_test_node(tmp_path, credits=3, **OPEN) as node:
@@ -156,7 +156,7 @@ async def test_a_walk_needs_the_pages_of_its_limit_and_takes_spare_ones_as_far_a
         await node.assert_sound()
 
 
-async def test_what_a_walk_did_not_use_returns_to_its_keys_counter(tmp_path: Path) -> None:
+async def test_unused_walk_credits_return_to_key_counter(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
         key, _ = await node.new_key(node.account, credit_limit=4)
         shelve(node, *FULL)
@@ -169,8 +169,8 @@ COLLECTING = [row for row in ROWS if row.endpoint.collect is not None]
 
 
 @pytest.mark.parametrize("row", COLLECTING, ids=[row.id for row in COLLECTING])
-async def test_a_collecting_endpoint_says_so_and_its_limit_has_a_maximum(row: Row, tmp_path: Path) -> None:
-    """2.3: the label holds the range and the word; more than the maximum is the maximum."""
+async def test_collecting_endpoint_declares_it_and_has_a_maximum_limit(row: Row, tmp_path: Path) -> None:
+    """2.3: the label has the range and the word; a larger limit becomes the maximum."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         listed = (await node.get(f"/v1/utility/endpoints?platform={row.platform.slug}")).json["data"]["endpoints"]
         (entry,) = [entry for entry in listed if entry["id"] == row.id]

@@ -1,4 +1,4 @@
-"""Section 4.3: the pagination contract, on every list endpoint of the catalog against the sandbox."""
+"""Section 4.3: the pagination contract, for every list endpoint of the catalog, with the sandbox."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def has_limit(row: Row) -> bool:
 
 
 async def walk(node: OpenNode, row: Row, **params: object) -> list[dict[str, Any]]:
-    """Every page's body, to the last one."""
+    """Every page's body, up to the last one."""
     pages: list[dict[str, Any]] = []
     cursor: str | None = None
     while not pages or cursor is not None:
@@ -48,12 +48,12 @@ async def walk(node: OpenNode, row: Row, **params: object) -> list[dict[str, Any
 
 
 @every_list
-async def test_a_walk_ends_and_shows_everything_once(row: Row, tmp_path: Path) -> None:
+async def test_walk_ends_and_returns_everything_once(row: Row, tmp_path: Path) -> None:
     """Rules 1 to 4 and 7."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         pages = await walk(node, row, **({"limit": 7} if has_limit(row) else {}))
         records = (record_of(row, item) for page in pages for item in page["data"]["items"])
-        ids = [record.get("id") or record["url"] for record in records]  # what is only linked to has no id
+        ids = [record.get("id") or record["url"] for record in records]  # linked things have no id
         assert len(ids) == len(set(ids))
         assert ids
         for page in pages:
@@ -81,7 +81,7 @@ def assert_page(page: dict[str, Any], *, limit: int | None) -> None:
 
 
 @every_list
-async def test_what_is_no_cursor_of_ours_is_refused_for_free(row: Row, tmp_path: Path) -> None:
+async def test_foreign_cursor_is_rejected_for_free(row: Row, tmp_path: Path) -> None:
     """Rules 5 and 6."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         first = (await node.get(row.target())).json
@@ -108,7 +108,7 @@ async def assert_cursor_refused(node: OpenNode, target: str) -> None:
     await assert_free(node, answer)
 
 
-async def test_a_cursor_belongs_to_its_endpoint_and_parameters(tmp_path: Path) -> None:
+async def test_cursor_is_bound_to_endpoint_and_parameters(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         first = await node.get("/v1/github/search?query=trio&limit=3")
         cursor = first.json["pagination"]["next_cursor"]
@@ -125,15 +125,15 @@ async def test_a_cursor_belongs_to_its_endpoint_and_parameters(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("sent", "mapped"), [(1, 1), (3, 3), (100, 100), (101, 100), (9999, 100)])
-async def test_a_limit_is_the_page_size_capped_at_the_upstreams_maximum(sent: int, mapped: int, tmp_path: Path) -> None:
+async def test_limit_is_page_size_capped_at_upstream_maximum(sent: int, mapped: int, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(f"/v1/github/search?query=trio&limit={sent}")
         assert answer.json["pagination"]["page_size"] <= mapped
         assert f"per_page={mapped}" in node.upstream.requests[0].split("?")[1].split("&")
 
 
-async def test_an_empty_page_and_a_total_are_no_stop_signal(tmp_path: Path) -> None:
-    """Rule 3: only `has_more` is, whatever the upstream's own count says."""
+async def test_empty_page_and_total_are_not_stop_signals(tmp_path: Path) -> None:
+    """Rule 3: only `has_more` counts, whatever total the upstream returns."""
     async with open_test_node(tmp_path) as node:
         for total in (0, 1):
             node.upstream.always(told({"items": [], "has_more": True, "total": total}))
@@ -147,8 +147,8 @@ async def test_an_empty_page_and_a_total_are_no_stop_signal(tmp_path: Path) -> N
 
 
 @every_list
-async def test_the_guide_says_which_of_the_two_a_limit_is(row: Row, tmp_path: Path) -> None:
-    """Rule 7: an endpoint whose guide shows none has none."""
+async def test_guide_says_which_meaning_limit_has(row: Row, tmp_path: Path) -> None:
+    """Rule 7: an endpoint without `limit` in its guide has none."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         guide = (await node.get(f"/v1/utility/endpoint?id={row.id}")).json["data"]
         kind = guide["pagination"]["limit"]
@@ -162,8 +162,8 @@ async def test_the_guide_says_which_of_the_two_a_limit_is(row: Row, tmp_path: Pa
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.endpoint.collect is not None], ids=lambda row: row.id)
-async def test_a_limit_may_be_a_number_to_collect_and_each_page_is_billed(row: Row, tmp_path: Path) -> None:
-    """Rule 7: pages are walked until there are as many unique items, and what was reserved beyond them comes back."""
+async def test_limit_may_collect_items_and_each_page_is_billed(row: Row, tmp_path: Path) -> None:
+    """Rule 7: pages are walked until there are enough unique items, and the rest of the reservation is refunded."""
     async with open_test_node(tmp_path) as node:
         pages = node.upstream.script = LongList(rows=700)
         for sent, collected, cost in ((1, 1, 1), (100, 100, 1), (101, 101, 2), (500, 500, 5), (9999, 500, 5)):
@@ -188,10 +188,8 @@ STALE = {
 
 
 @pytest.mark.parametrize(("target", "refusal"), STALE.values(), ids=STALE.keys())
-async def test_a_cursor_that_the_upstream_no_longer_knows_costs_nothing(
-    target: str, refusal: Told, tmp_path: Path
-) -> None:
-    """Rule 6 and decisions 10: 502, as often as it is sent; without the cursor the list begins anew."""
+async def test_cursor_unknown_to_upstream_is_free(target: str, refusal: Told, tmp_path: Path) -> None:
+    """Rule 6 and decisions 10: 502 for every repetition; without the cursor, the list starts over."""
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
         cursor = (await node.get(target)).json["pagination"]["next_cursor"]
         node.upstream.always(refusal)
@@ -204,7 +202,7 @@ async def test_a_cursor_that_the_upstream_no_longer_knows_costs_nothing(
         assert await node.money() == (99_998, 0)
 
 
-async def test_transactions_are_paged_by_the_same_contract(tmp_path: Path) -> None:
+async def test_transactions_follow_the_same_pagination_contract(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for number in range(7):
             assert (await node.get(f"/v1/github/profile?handle=user{number}")).status == 200
@@ -218,7 +216,7 @@ async def test_transactions_are_paged_by_the_same_contract(tmp_path: Path) -> No
             if not page["pagination"]["has_more"]:
                 break
             cursor = f"&cursor={page['pagination']['next_cursor']}"
-        assert len(seen) == len(set(seen)) == 8  # seven deductions and the credits that the account began with
+        assert len(seen) == len(set(seen)) == 8  # seven deductions and the account's initial credits
         refused = assert_refused(await node.get(f"{target}&page=2"), "INVALID_REQUEST", 400)
         assert refused["did_you_mean"] == "cursor"
         await assert_cursor_refused(node, f"{target}&cursor=cur_AAAA")

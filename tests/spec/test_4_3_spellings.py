@@ -1,6 +1,6 @@
-"""Sections 4.1 and 4.3: the paging of other APIs is told in this API's words, and an address may be spelt as it comes.
+"""Sections 4.1 and 4.3: paging parameters of other APIs get a suggestion, and URLs may have any common spelling.
 
-Method: the tables of `tests/spec/spellings.py` against the declarations and the reads themselves, without a socket.
+Method: the tables of `tests/spec/spellings.py`, checked with declarations and reads, without a socket.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def undeclared(row: Row, names: Iterable[str]) -> Iterable[str]:
 
 
 @pytest.mark.parametrize("names", CURSORS.values(), ids=CURSORS.keys())
-def test_the_place_of_a_page_in_other_apis_words_means_the_cursor(names: tuple[str, ...]) -> None:
+def test_foreign_position_names_suggest_cursor(names: tuple[str, ...]) -> None:
     for row in LISTS:
         for name in undeclared(row, names):
             assert refusal(row, name).details == {"did_you_mean": "cursor", **removing(name)}
 
 
 @pytest.mark.parametrize("names", LIMITS.values(), ids=LIMITS.keys())
-def test_the_size_of_a_page_in_other_apis_words_means_the_limit(names: tuple[str, ...]) -> None:
+def test_foreign_size_names_suggest_limit(names: tuple[str, ...]) -> None:
     limited = [row for row in LISTS if any(param.name == "limit" for param in row.endpoint.params)]
     assert limited
     for row in limited:
@@ -54,8 +54,8 @@ def test_the_size_of_a_page_in_other_apis_words_means_the_limit(names: tuple[str
             assert refusal(row, name).details == {"did_you_mean": "limit", **removing(name)}
 
 
-def test_where_there_are_no_pages_no_paging_is_proposed() -> None:
-    """Goal: no suggestion is better than a wrong one. Method: an endpoint of one record, sent every foreign name."""
+def test_unpaginated_endpoint_suggests_no_paging() -> None:
+    """Goal: no suggestion is better than a wrong one. Method: send every foreign name to an endpoint of one record."""
     for names in (*CURSORS.values(), *LIMITS.values()):
         for name in undeclared(BY_ID["github/profile"], names):
             told = refusal(BY_ID["github/profile"], name)
@@ -64,7 +64,7 @@ def test_where_there_are_no_pages_no_paging_is_proposed() -> None:
 
 
 def first_call(id_: str, url: str) -> str:
-    """The place of the first call of a request."""
+    """The URL of a request's first call."""
     row = BY_ID[id_]
     sent = {**example_values(row.endpoint), "url": url}
     values = declared_by(row.endpoint).read([(name, str(value)) for name, value in sent.items()])
@@ -75,12 +75,12 @@ def first_call(id_: str, url: str) -> str:
 
 
 @pytest.mark.parametrize("id_", ADDRESSES)
-def test_every_spelling_of_an_address_reads_the_same_thing(id_: str) -> None:
+def test_every_url_spelling_reads_the_same_thing(id_: str) -> None:
     assert len({first_call(id_, url) for url in ADDRESSES[id_]}) == 1
 
 
 @pytest.mark.parametrize("id_", ELSEWHERE)
-def test_an_address_that_names_nothing_to_read_is_refused_by_its_name(id_: str) -> None:
+def test_url_without_a_resource_is_rejected_by_name(id_: str) -> None:
     for url in ELSEWHERE[id_]:
         with pytest.raises((InvalidArgument, InvalidParam)) as refused:
             first_call(id_, url)

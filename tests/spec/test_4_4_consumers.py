@@ -32,7 +32,7 @@ SHOWN = {"consumer", "status", "cursor", "unread", "types", "subject_id", "creat
 
 
 async def idle_for(node: OpenNode, seconds: float) -> None:
-    """As if nobody had read as a consumer for so long."""
+    """Simulate that the consumer was not read for this time."""
     await node.node.stores.store.write(lambda tx: tx.run("UPDATE consumers SET seen_at = seen_at - ?", (seconds,)))
 
 
@@ -40,7 +40,7 @@ async def shown(node: OpenNode, name: str = "one", key: str = "") -> Answered:
     return await node.get(f"{CONSUMERS}/{name}", key=key)
 
 
-async def test_a_consumer_is_created_by_its_first_read_and_belongs_to_the_key(tmp_path: Path) -> None:
+async def test_consumer_is_created_by_first_read_and_belongs_to_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 2)
         assert_refused(await shown(node), "RESOURCE_NOT_FOUND", 404)
@@ -53,7 +53,7 @@ async def test_a_consumer_is_created_by_its_first_read_and_belongs_to_the_key(tm
         assert subjects(await page(node, "consumer=one")) == ["key_0", "key_1"]
 
 
-async def test_start_counts_on_the_first_read_only_and_is_oldest_by_default(tmp_path: Path) -> None:
+async def test_start_applies_only_to_first_read_and_defaults_to_oldest(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 2)
         assert subjects(await page(node, "consumer=old&start=oldest")) == ["key_0", "key_1"]
@@ -63,7 +63,7 @@ async def test_start_counts_on_the_first_read_only_and_is_oldest_by_default(tmp_
         assert subjects(await page(node, "consumer=new&start=oldest")) == ["key_2"]
 
 
-async def test_a_read_commits_nothing_and_is_repeated_until_it_is_acknowledged(tmp_path: Path) -> None:
+async def test_read_commits_nothing_and_repeats_until_acknowledged(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 5)
         first = await page(node, "consumer=one&limit=2")
@@ -77,7 +77,7 @@ async def test_a_read_commits_nothing_and_is_repeated_until_it_is_acknowledged(t
         assert subjects(await page(node, "consumer=one&limit=2")) == ["key_2", "key_3"]
 
 
-async def test_any_position_of_the_served_page_may_be_acknowledged(tmp_path: Path) -> None:
+async def test_any_position_of_the_served_page_can_be_acknowledged(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 4)
         items = (await page(node, "consumer=one"))["data"]["items"]
@@ -86,7 +86,7 @@ async def test_any_position_of_the_served_page_may_be_acknowledged(tmp_path: Pat
         assert subjects(await page(node, "consumer=one")) == ["key_3"]
 
 
-async def test_an_acknowledgement_never_moves_a_consumer_back(tmp_path: Path) -> None:
+async def test_acknowledgement_never_moves_a_consumer_back(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         items = (await page(node, "consumer=one"))["data"]["items"]
@@ -97,7 +97,7 @@ async def test_an_acknowledgement_never_moves_a_consumer_back(tmp_path: Path) ->
         assert subjects(await page(node, "consumer=one")) == ["key_2"]
 
 
-async def test_acknowledging_past_the_last_served_page_is_a_free_400(tmp_path: Path) -> None:
+async def test_acknowledging_past_served_page_is_a_free_400(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         await page(node, "consumer=one&limit=2")
@@ -110,7 +110,7 @@ async def test_acknowledging_past_the_last_served_page_is_a_free_400(tmp_path: P
         assert subjects(await page(node, "consumer=one&limit=2")) == ["key_0", "key_1"]
 
 
-async def test_an_empty_pages_cursor_may_be_acknowledged(tmp_path: Path) -> None:
+async def test_cursor_of_empty_page_can_be_acknowledged(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 2)
         body = await page(node, "consumer=one&types=monitor.*")
@@ -138,7 +138,7 @@ OTHER = {
 
 
 @pytest.mark.parametrize("query", SAME.values(), ids=SAME.keys())
-async def test_filters_are_bound_at_the_first_read_and_each_may_be_left_out(query: str, tmp_path: Path) -> None:
+async def test_filters_are_bound_at_first_read_and_optional(query: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append(node, revoked(node.account, 1), low(node.account), revoked(node.account, 3))
         assert subjects(await page(node, f"consumer=one&{BOUND}")) == ["key_1"]
@@ -146,7 +146,7 @@ async def test_filters_are_bound_at_the_first_read_and_each_may_be_left_out(quer
 
 
 @pytest.mark.parametrize(("query", "param"), OTHER.values(), ids=OTHER.keys())
-async def test_a_later_different_filter_conflicts(query: str, param: str, tmp_path: Path) -> None:
+async def test_different_later_filter_conflicts(query: str, param: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await page(node, f"consumer=one&{BOUND}")
         refused = await node.get(f"{FEED}?consumer=one&{query}")
@@ -156,8 +156,8 @@ async def test_a_later_different_filter_conflicts(query: str, param: str, tmp_pa
         await assert_free(node, refused)
 
 
-async def test_all_types_are_a_filter_like_others(tmp_path: Path) -> None:
-    """A consumer without filters is bound to all; naming them all is the same."""
+async def test_all_types_is_a_filter_too(tmp_path: Path) -> None:
+    """A consumer without filters receives all types; listing all of them is the same."""
     async with open_test_node(tmp_path) as node:
         await page(node, "consumer=one")
         assert (await node.get(f"{FEED}?consumer=one&types=*")).status == 200
@@ -166,7 +166,7 @@ async def test_all_types_are_a_filter_like_others(tmp_path: Path) -> None:
             assert assert_refused(refused, "INVALID_REQUEST", 400)["param"] == param
 
 
-async def test_an_idle_consumer_is_told_410_once_and_restarts_at_the_oldest_kept_event(tmp_path: Path) -> None:
+async def test_idle_consumer_gets_410_once_and_restarts_at_oldest(tmp_path: Path) -> None:
     """Section 3: idle over 30 days."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 4)
@@ -190,7 +190,7 @@ async def test_an_idle_consumer_is_told_410_once_and_restarts_at_the_oldest_kept
         assert "restarted_from" not in again["data"], "it is told once"
 
 
-async def test_an_idle_consumer_of_an_empty_log_has_missed_nothing(tmp_path: Path) -> None:
+async def test_idle_consumer_of_empty_log_has_missed_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await page(node, "consumer=one")
         await idle_for(node, LAPSE_S + SEEN_S + 60)
@@ -199,7 +199,7 @@ async def test_an_idle_consumer_of_an_empty_log_has_missed_nothing(tmp_path: Pat
         assert (await page(node, "consumer=one"))["data"]["restarted_from"] == details["oldest_cursor"]
 
 
-async def test_a_consumer_whose_events_were_removed_restarts_and_is_told_how_many(tmp_path: Path) -> None:
+async def test_consumer_with_removed_events_restarts_and_gets_count(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 5)
         items = (await page(node, "consumer=one"))["data"]["items"]
@@ -215,8 +215,8 @@ async def test_a_consumer_whose_events_were_removed_restarts_and_is_told_how_man
         assert (data["restarted_from"], data["dropped"]) == (items[0]["cursor"], 2)
 
 
-async def test_a_restart_is_told_though_the_client_names_the_page_it_has(tmp_path: Path) -> None:
-    """The page is the same as before the lapse, but for what is told once."""
+async def test_restart_is_reported_even_with_a_matching_etag(tmp_path: Path) -> None:
+    """The page is the same as before the lapse, except for the one-time report."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 2)
         tag = (await node.get(f"{FEED}?consumer=one")).headers["etag"]
@@ -246,7 +246,7 @@ async def test_consumers_are_listed_and_read(tmp_path: Path) -> None:
         assert (await shown(node, "two")).json["data"]["consumer"]["status"] == "idle"
 
 
-async def test_a_consumer_is_reset_to_any_kept_position(tmp_path: Path) -> None:
+async def test_consumer_is_reset_to_any_kept_position(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 4)
         items = (await page(node, "consumer=one"))["data"]["items"]
@@ -266,7 +266,7 @@ async def test_a_consumer_is_reset_to_any_kept_position(tmp_path: Path) -> None:
         assert assert_refused(unknown, "RESOURCE_NOT_FOUND", 404)["reason"] == "unknown_consumer"
 
 
-async def test_a_consumer_is_deleted_and_begins_anew(tmp_path: Path) -> None:
+async def test_deleted_consumer_starts_over(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 2)
         body = await page(node, "consumer=one&types=key.*")
@@ -277,7 +277,7 @@ async def test_a_consumer_is_deleted_and_begins_anew(tmp_path: Path) -> None:
         assert subjects(await page(node, "consumer=one&types=*")) == ["key_0", "key_1"], "with filters of its own"
 
 
-async def test_a_consumer_sees_what_its_key_sees(tmp_path: Path) -> None:
+async def test_consumer_sees_what_its_key_sees(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         other, other_id = await node.new_key(node.account)
         await append(

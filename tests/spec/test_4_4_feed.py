@@ -1,4 +1,4 @@
-"""Section 4.4, `GET /v1/events`: every parameter and every rule but those of named consumers."""
+"""Section 4.4, `GET /v1/events`: every parameter and rule except those of named consumers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.spec.refusals import assert_free, assert_refused
 
 
 async def walk(node: OpenNode, query: str) -> list[str]:
-    """The subjects of all pages from a query on, up to the first that says there is no more."""
+    """The subjects of all pages from a query on, up to the first without `has_more`."""
     found: list[str] = []
     cursor = "oldest"
     while True:
@@ -40,7 +40,7 @@ async def walk(node: OpenNode, query: str) -> list[str]:
             return found
 
 
-async def test_the_feed_is_free_oldest_first_and_gives_each_event_once(tmp_path: Path) -> None:
+async def test_feed_is_free_oldest_first_with_each_event_once(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 23)
         for limit in (1, 7, 23, 24):
@@ -48,14 +48,14 @@ async def test_the_feed_is_free_oldest_first_and_gives_each_event_once(tmp_path:
         assert await node.money() == (100_000, 0)
 
 
-async def test_the_feed_costs_nothing_without_any_credit(tmp_path: Path) -> None:
+async def test_feed_is_free_without_credits(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=0) as node:
         await append_some(node, 1)
         answer = await node.get(FEED)
         assert (answer.status, answer.json["credits_used"], answer.json["credits_remaining"]) == (200, 0, 0)
 
 
-async def test_a_cursor_is_oldest_by_default_or_now_or_a_next_cursor_or_an_events_id(tmp_path: Path) -> None:
+async def test_cursor_accepts_oldest_now_next_cursor_and_event_id(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         first = await page(node)
@@ -71,7 +71,7 @@ async def test_a_cursor_is_oldest_by_default_or_now_or_a_next_cursor_or_an_event
 
 
 @pytest.mark.parametrize("name", ["since", "until"])
-async def test_there_is_no_since_and_no_until(name: str, tmp_path: Path) -> None:
+async def test_feed_has_no_since_or_until(name: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(f"{FEED}?{name}=2026-01-01T00:00:00Z")
         details = assert_refused(answer, "INVALID_REQUEST", 400)
@@ -79,7 +79,7 @@ async def test_there_is_no_since_and_no_until(name: str, tmp_path: Path) -> None
         assert details["next_step"]
 
 
-async def test_cursor_and_consumer_exclude_each_other(tmp_path: Path) -> None:
+async def test_cursor_and_consumer_are_exclusive(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for cursor in ("oldest", "now", "cur_x"):
             answer = await node.get(f"{FEED}?consumer=one&cursor={cursor}")
@@ -114,7 +114,7 @@ async def test_every_type_is_a_filter(type_: str, tmp_path: Path) -> None:
         assert (await node.get(f"{FEED}?types={type_},{type_.partition('.')[0]}.*")).status == 200
 
 
-async def test_subject_ids_select_what_an_event_is_about_and_a_schedules_runs(tmp_path: Path) -> None:
+async def test_subject_ids_select_event_subjects_and_schedule_runs(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         account, key = node.account, node.key_id
         await append(
@@ -138,7 +138,7 @@ async def test_subject_ids_select_what_an_event_is_about_and_a_schedules_runs(tm
         assert subjects(await page(node, "subject_id=mon_1,ds_1&types=discover.*")) == ["dr_1"]
 
 
-async def test_limit_is_1_to_500_and_100_by_default(tmp_path: Path) -> None:
+async def test_limit_is_1_to_500_and_defaults_to_100(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 501)
         for query, size in (("", 100), ("limit=1", 1), ("limit=500", 500)):
@@ -147,8 +147,8 @@ async def test_limit_is_1_to_500_and_100_by_default(tmp_path: Path) -> None:
             assert len(body["data"]["items"]) == size
 
 
-async def test_a_cursor_stays_valid_when_the_filters_change(tmp_path: Path) -> None:
-    """Rule 1: it is a position in the whole log."""
+async def test_cursor_stays_valid_when_filters_change(tmp_path: Path) -> None:
+    """Rule 1: a cursor is a position in the whole log."""
     async with open_test_node(tmp_path) as node:
         account, key = node.account, node.key_id
         await append(node, revoked(account, 1), low(account), alert(account, key), revoked(account, 2), low(account))
@@ -160,8 +160,8 @@ async def test_a_cursor_stays_valid_when_the_filters_change(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("query", ["", "types=key.*", "types=monitor.*", "subject_id=nobody", "limit=4"])
-async def test_a_page_that_is_not_cut_short_moves_to_the_end_of_the_log(query: str, tmp_path: Path) -> None:
-    """Rule 1, also when it is empty; one that is cut short moves to its last event."""
+async def test_complete_page_moves_to_the_end_of_the_log(query: str, tmp_path: Path) -> None:
+    """Rule 1, also for an empty page; a truncated page moves to its last event."""
     async with open_test_node(tmp_path) as node:
         await append(node, revoked(node.account, 1), low(node.account), revoked(node.account, 2), low(node.account))
         body = await page(node, query)
@@ -171,14 +171,14 @@ async def test_a_page_that_is_not_cut_short_moves_to_the_end_of_the_log(query: s
         assert (cut["pagination"]["has_more"], cursor_of(cut)) == (True, cut["data"]["items"][0]["cursor"])
 
 
-async def test_a_full_page_without_anything_behind_it_has_no_more(tmp_path: Path) -> None:
+async def test_full_last_page_has_no_more(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 4)
         assert (await page(node, "limit=4"))["pagination"]["has_more"] is False
         assert (await page(node, "limit=3"))["pagination"]["has_more"] is True
 
 
-async def test_an_empty_read_is_held_until_an_event_arrives(tmp_path: Path) -> None:
+async def test_empty_read_waits_for_an_event(tmp_path: Path) -> None:
     """Rule 2."""
     async with open_test_node(tmp_path) as node:
         cursor = await end(node)
@@ -190,7 +190,7 @@ async def test_an_empty_read_is_held_until_an_event_arrives(tmp_path: Path) -> N
         assert subjects(body) == ["key_0"]
 
 
-async def test_a_held_read_ends_empty_at_its_deadline(tmp_path: Path) -> None:
+async def test_waiting_read_ends_empty_at_its_deadline(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         cursor = await end(node)
         began = trio.current_time()
@@ -199,14 +199,14 @@ async def test_a_held_read_ends_empty_at_its_deadline(tmp_path: Path) -> None:
         assert (body["data"]["items"], cursor_of(body)) == ([], cursor)
 
 
-async def test_a_read_that_finds_something_is_not_held(tmp_path: Path) -> None:
+async def test_read_with_events_does_not_wait(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 1)
         with trio.fail_after(5):
             assert subjects(await page(node, "wait_s=25")) == ["key_0"]
 
 
-async def test_what_comes_for_others_moves_the_cursor_of_a_held_read_to_the_end_too(tmp_path: Path) -> None:
+async def test_filtered_events_move_the_cursor_of_a_waiting_read(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 1)
         cursor = await end(node)
@@ -217,7 +217,7 @@ async def test_what_comes_for_others_moves_the_cursor_of_a_held_read_to_the_end_
         assert cursor_of(body) != cursor
 
 
-async def test_five_reads_are_held_and_the_sixth_is_answered_at_once_with_when_to_come_again(tmp_path: Path) -> None:
+async def test_sixth_waiting_read_returns_immediately_with_retry_time(tmp_path: Path) -> None:
     """Rule 2."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 1, first=7)
@@ -250,8 +250,8 @@ async def test_five_reads_are_held_and_the_sixth_is_answered_at_once_with_when_t
         assert subjects(seventh.json) == ["key_0"], "what is there is given, however many polls are held"
 
 
-async def test_an_unchanged_page_is_answered_with_304_and_no_body(tmp_path: Path) -> None:
-    """Rule 3; what changes it is the log's growth, but for a page that was cut short."""
+async def test_unchanged_page_is_a_304_without_body(tmp_path: Path) -> None:
+    """Rule 3: only growth of the log changes the tag, except for a truncated page."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         for query, status in (
@@ -269,7 +269,7 @@ async def test_an_unchanged_page_is_answered_with_304_and_no_body(tmp_path: Path
             assert (await node.get(f"{FEED}?{query}", headers={"if-none-match": tag})).status == status, query
 
 
-async def test_a_key_sees_what_it_created_and_what_is_account_wide(tmp_path: Path) -> None:
+async def test_key_sees_its_own_and_account_wide_events(tmp_path: Path) -> None:
     """Rule 5."""
     async with open_test_node(tmp_path) as node:
         other, other_id = await node.new_key(node.account)
@@ -289,8 +289,8 @@ async def test_a_key_sees_what_it_created_and_what_is_account_wide(tmp_path: Pat
         assert subjects(await page(node, f"cursor={cursor}")) == [node.account], "a position is the whole account's"
 
 
-async def test_a_monitor_outlives_its_key_and_then_tells_the_whole_account(tmp_path: Path) -> None:
-    """Rule 5; decisions 12: revoking the key that made a Monitor does not stop it, so its events are the account's."""
+async def test_monitor_outlives_its_key_and_becomes_account_wide(tmp_path: Path) -> None:
+    """Rule 5; decisions 12: revoking a Monitor's key does not stop it, so its events become account-wide."""
     async with open_test_node(tmp_path) as node:
         maker, maker_id = await node.new_key(node.account)
         monitor = await made(node, key=maker)
@@ -310,7 +310,7 @@ async def test_a_monitor_outlives_its_key_and_then_tells_the_whole_account(tmp_p
 
 
 @pytest.mark.parametrize("account", ["type/%C3%BC", "a,b", "%2A"])
-async def test_odd_subject_ids_are_only_ids(account: str, tmp_path: Path) -> None:
+async def test_odd_subject_ids_are_treated_as_ids(account: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 1)
         assert subjects(await page(node, f"subject_id={account}")) == []

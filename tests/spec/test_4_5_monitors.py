@@ -1,4 +1,4 @@
-"""Section 4.5, decisions 12: monitors over HTTP, one by one and in lists, changed, run, forgotten."""
+"""Section 4.5, decisions 12: monitors over HTTP: create, list, change, run, delete."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def runs(node: OpenNode, monitor_id: str, query: str = "") -> Any:
 
 
 async def finished(node: OpenNode, monitor_id: str) -> dict[str, Any]:
-    """The newest run, once it has ended."""
+    """The newest run, after it has ended."""
     while True:
         items = (await runs(node, monitor_id))["data"]["items"]
         if items and items[0]["finished_at"]:
@@ -61,7 +61,7 @@ async def finished(node: OpenNode, monitor_id: str) -> dict[str, Any]:
         await trio.sleep(0.02)
 
 
-async def test_the_list_is_newest_first_in_pages_and_shows_active_ones_unless_asked(tmp_path: Path) -> None:
+async def test_list_is_newest_first_paginated_and_active_by_default(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         account = (await node.operate("account.create", name="test", plan="growth"))["id"]
         key, _ = await node.new_key(account)
@@ -83,7 +83,7 @@ async def test_the_list_is_newest_first_in_pages_and_shows_active_ones_unless_as
         assert await listed(node) == [], "another account's"
 
 
-async def test_a_cursor_belongs_to_its_list(tmp_path: Path) -> None:
+async def test_cursor_is_bound_to_its_list(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for _ in range(2):
             await made(node)
@@ -111,7 +111,7 @@ OF_ONE: Mapping[str, Callable[[OpenNode, str, str], Awaitable[Answered]]] = {
 }
 
 
-async def test_a_monitor_of_another_account_is_unknown_to_every_request(tmp_path: Path) -> None:
+async def test_monitor_of_another_account_is_unknown(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node)
         stranger, _ = await node.new_key(await node.new_account())
@@ -122,7 +122,7 @@ async def test_a_monitor_of_another_account_is_unknown_to_every_request(tmp_path
         assert (await node.get(f"{MONITORS}/{id_}")).json["data"]["monitor"]["name"] == "github/profile monitor"
 
 
-async def test_a_monitor_belongs_to_the_account_and_not_to_the_key_that_made_it(tmp_path: Path) -> None:
+async def test_monitor_belongs_to_account_not_to_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account)
         id_ = await made(node, key=key)
@@ -132,7 +132,7 @@ async def test_a_monitor_belongs_to_the_account_and_not_to_the_key_that_made_it(
         assert (await finished(node, id_))["status"] == "ok"
 
 
-async def test_all_that_may_change_is_changed_and_nothing_else(tmp_path: Path) -> None:
+async def test_only_changeable_fields_are_changed(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         before = (await make(node, HOOKED))["monitor"]
         changes: dict[str, Any] = {
@@ -156,7 +156,7 @@ async def test_all_that_may_change_is_changed_and_nothing_else(tmp_path: Path) -
         assert (await node.get(f"{MONITORS}/{before['id']}")).json["data"]["monitor"] == after
 
 
-# What is sent, the field that is named, and what was meant.
+# The body, the field in the error, and the suggestion.
 WRONG_CHANGES: list[tuple[dict[str, Any], str, str | None]] = [
     ({}, "body", None),
     ({"name": "changed", "status": "on"}, "status", None),
@@ -172,7 +172,7 @@ WRONG_CHANGES: list[tuple[dict[str, Any], str, str | None]] = [
 ]
 
 
-async def test_a_wrong_change_is_named_and_changes_nothing(tmp_path: Path) -> None:
+async def test_invalid_change_is_named_and_changes_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         before = (await make(node))["monitor"]
         for fields, param, meant in WRONG_CHANGES:
@@ -188,7 +188,7 @@ async def test_a_wrong_change_is_named_and_changes_nothing(tmp_path: Path) -> No
         )
 
 
-async def test_a_first_webhook_is_given_a_secret_and_a_removed_one_is_gone(tmp_path: Path) -> None:
+async def test_first_webhook_gets_a_secret_and_removed_one_is_gone(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node)
         data = (await patch(node, id_, webhook_url="https://example.com/hook")).json["data"]
@@ -199,7 +199,7 @@ async def test_a_first_webhook_is_given_a_secret_and_a_removed_one_is_gone(tmp_p
         assert (await patch(node, id_, webhook_url=None)).json["data"]["monitor"]["webhook"] is None
 
 
-async def test_deleting_forgets_all_that_belongs_to_a_monitor(tmp_path: Path) -> None:
+async def test_delete_removes_everything_of_a_monitor(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_, other = await made(node, HOOKED), await made(node)
         await ran(node, id_, [{"_": {FOLLOWERS: place}} for place in range(1_201)], plain=True)
@@ -215,7 +215,7 @@ async def test_deleting_forgets_all_that_belongs_to_a_monitor(tmp_path: Path) ->
         assert counts == [(1,), (5,), (5,), (0,)]
 
 
-async def test_a_monitor_that_is_deleted_while_it_runs_costs_nothing(tmp_path: Path) -> None:
+async def test_monitor_deleted_during_a_run_costs_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.always(Told(body=b"{}", delay_s=0.5))
         before = await node.money()
@@ -227,7 +227,7 @@ async def test_a_monitor_that_is_deleted_while_it_runs_costs_nothing(tmp_path: P
         await node.assert_sound()
 
 
-async def test_run_now_opens_a_slot_at_once_and_at_most_one_a_minute(tmp_path: Path) -> None:
+async def test_run_now_opens_a_slot_at_most_once_a_minute(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node)
         answer = await post(node, f"{MONITORS}/{id_}/run", b"")
@@ -244,7 +244,7 @@ async def test_run_now_opens_a_slot_at_once_and_at_most_one_a_minute(tmp_path: P
         await node.assert_sound()
 
 
-async def test_of_many_at_once_one_run_is_opened(tmp_path: Path) -> None:
+async def test_concurrent_run_now_requests_open_one_run(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node)
         statuses: list[int] = []
@@ -260,7 +260,7 @@ async def test_of_many_at_once_one_run_is_opened(tmp_path: Path) -> None:
         assert len((await runs(node, id_))["data"]["items"]) == 1
 
 
-async def test_a_new_monitor_runs_at_once_where_that_is_asked_for(tmp_path: Path) -> None:
+async def test_new_monitor_runs_immediately_on_request(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         body = await make(node, run_now=True)
         run = await finished(node, body["monitor"]["id"])
@@ -268,7 +268,7 @@ async def test_a_new_monitor_runs_at_once_where_that_is_asked_for(tmp_path: Path
         assert unix(run["scheduled_for"]) < unix(body["monitor"]["next_run_at"])
 
 
-async def test_a_paused_monitor_is_not_run(tmp_path: Path) -> None:
+async def test_paused_monitor_cannot_be_run(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node)
         await patch(node, id_, status="paused")
@@ -276,7 +276,7 @@ async def test_a_paused_monitor_is_not_run(tmp_path: Path) -> None:
         assert details["reason"] == "monitor_paused"
 
 
-async def test_runs_are_newest_first_in_pages_and_in_a_window(tmp_path: Path) -> None:
+async def test_runs_are_newest_first_paginated_and_windowed(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node)
         await ran(node, id_, NUMBERS)
@@ -298,7 +298,7 @@ async def test_runs_are_newest_first_in_pages_and_in_a_window(tmp_path: Path) ->
         assert failed["skip_reason"] == "no_tracked_value"
 
 
-async def test_runs_include_what_is_asked_for(tmp_path: Path) -> None:
+async def test_runs_include_requested_parts(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node)
         await ran(node, id_, NUMBERS[:2])
@@ -329,7 +329,7 @@ async def test_runs_include_what_is_asked_for(tmp_path: Path) -> None:
         ("from=2026-01-01T00:00:00+01:00", "from", None),
     ],
 )
-async def test_a_wrong_query_of_runs_is_named(tmp_path: Path, query: str, param: str, meant: str | None) -> None:
+async def test_invalid_runs_query_is_named(tmp_path: Path, query: str, param: str, meant: str | None) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(f"{MONITORS}/{await made(node)}/runs?{query}")
         details = assert_refused(answer, "INVALID_REQUEST", 400)
@@ -337,8 +337,8 @@ async def test_a_wrong_query_of_runs_is_named(tmp_path: Path, query: str, param:
         await assert_free(node, answer)
 
 
-async def test_a_page_of_large_results_ends_early(tmp_path: Path) -> None:
-    """Goal: an answer stays within memory. Method: three runs of 1.9 MB each, and pages of at most 4 MB."""
+async def test_page_of_large_results_ends_early(tmp_path: Path) -> None:
+    """Goal: responses have a bounded size. Method: three runs of 1.9 MB each, and pages of at most 4 MB."""
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, POSTS)
         await ran(node, id_, NUMBERS[:3])

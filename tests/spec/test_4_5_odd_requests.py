@@ -1,4 +1,4 @@
-"""Section 7.2 for Monitors: no path, query or body of a request is an internal error, whatever is in it."""
+"""Section 7.2 for Monitors: no path, query or body of a request causes an internal error."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ UNDERSTOOD = {200, 201, 202, 204, 400, 404, 405}
 
 
 def anything(rng: Random, depth: int = 0) -> Any:
-    """Some JSON."""
+    """Any JSON."""
     kind = rng.random() if depth < 3 else 0.0
     if kind < 0.7:
         return rng.choice(LEAVES)
@@ -52,7 +52,7 @@ def anything(rng: Random, depth: int = 0) -> Any:
 
 
 def changed(body: Any, rng: Random) -> Any:
-    """The body with something else at one place in it."""
+    """The body with another value in one place."""
     if not isinstance(body, dict | list) or not body or rng.random() < 0.2:
         return anything(rng)
     place = rng.choice(list(body) if isinstance(body, dict) else range(len(body)))
@@ -61,7 +61,7 @@ def changed(body: Any, rng: Random) -> Any:
     return copy
 
 
-async def test_no_id_or_query_is_an_internal_error(tmp_path: Path) -> None:
+async def test_no_id_or_query_causes_an_internal_error(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **PATIENT) as node:
         id_ = await made(node, TRACKED)
         for value in map(quoted, (*NASTY, *INSTANTS)):
@@ -80,8 +80,8 @@ async def test_no_id_or_query_is_an_internal_error(tmp_path: Path) -> None:
         assert node.log_events("request_failed") == []
 
 
-async def test_no_body_is_an_internal_error(tmp_path: Path) -> None:
-    """Method: bodies that are right but for one place, from a seed."""
+async def test_no_body_causes_an_internal_error(tmp_path: Path) -> None:
+    """Method: valid bodies with one wrong value, from a seed."""
     rng = Random(7)
     async with open_test_node(tmp_path, **PATIENT) as node:
         id_ = await made(node, POSTS)
@@ -103,7 +103,7 @@ def quoted(value: str) -> str:
 
 
 async def asked(node: OpenNode, method: str, target: str, body: Any = None) -> None:
-    """Ask, and find the answer to be one that tells what is wrong, if anything is."""
+    """Send a request, and check that any error says what is wrong."""
     content = None if body is None else json.dumps(body).encode()
     url = f"{node.url}{MONITORS}/{target}"
     answer = await node.client.request(method, url, content=content, headers={"x-api-key": node.key})

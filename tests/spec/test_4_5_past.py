@@ -1,4 +1,4 @@
-"""Section 4.5, decisions 12: a monitor's past over HTTP, as series, downloads, pictures, and rules tried on it."""
+"""Section 4.5, decisions 12: a monitor's history over HTTP: series, exports, charts and backtests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def past(node: OpenNode, id_: str, target: str) -> Answered:
 
 
 async def free_again(node: OpenNode) -> None:
-    """Wait until the key's only lease is given back."""
+    """Wait until the key's only lease is released."""
     with trio.fail_after(20):
         while (await node.get(MONITORS)).status != 200:  # noqa: ASYNC110 - happens in a socket, which sets no event
             await trio.sleep(0.01)
@@ -48,7 +48,7 @@ async def series(node: OpenNode, id_: str, query: str = "") -> Any:
     return (await past(node, id_, f"timeseries?{query}")).json["data"]
 
 
-async def test_the_series_of_a_numbers_only_monitor(tmp_path: Path) -> None:
+async def test_numbers_only_monitor_has_series(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, POSTS)
         assert await series(node, id_) == {"monitor_id": id_, "metric_keys": [], "points": [], "series": []}
@@ -64,7 +64,7 @@ async def test_the_series_of_a_numbers_only_monitor(tmp_path: Path) -> None:
         assert narrowed["series"] == [{"row_id": "-p2", "metric": LIKES, "points": [{"t": T[1], "value": 0}]}]
 
 
-async def test_the_points_of_an_ordinary_monitor(tmp_path: Path) -> None:
+async def test_ordinary_monitor_has_points(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, HOOKED)
         await ran(node, id_, [{"_": {FOLLOWERS: 1, "total": 2}}, {"_": {FOLLOWERS: 3}}], plain=True)
@@ -79,7 +79,7 @@ async def test_the_points_of_an_ordinary_monitor(tmp_path: Path) -> None:
         assert warning.endswith(f"did you mean {FOLLOWERS}?")
 
 
-async def test_a_metric_that_is_not_tracked_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
+async def test_untracked_metric_is_rejected_with_suggestion(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, POSTS)
         for target in ("timeseries?metric=items[].post.engagement.like", "chart.svg?metric=likes"):
@@ -93,7 +93,7 @@ async def test_a_metric_that_is_not_tracked_is_refused_with_the_nearest_one(tmp_
         await assert_free(node, answer)
 
 
-async def test_a_csv_download_is_oldest_first_with_changes_and_no_formula(tmp_path: Path) -> None:
+async def test_csv_export_is_oldest_first_with_changes_and_no_formulas(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, POSTS)
         await ran(node, id_, ROWS)
@@ -115,7 +115,7 @@ async def test_a_csv_download_is_oldest_first_with_changes_and_no_formula(tmp_pa
         assert [line.split(",")[0] for line in windowed.splitlines()] == ["t", T[1], T[1]]
 
 
-async def test_an_ndjson_download_has_the_same_keys_and_texts_as_they_are(tmp_path: Path) -> None:
+async def test_ndjson_export_has_same_keys_and_unescaped_texts(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, POSTS)
         await ran(node, id_, ROWS)
@@ -133,7 +133,7 @@ async def test_an_ndjson_download_has_the_same_keys_and_texts_as_they_are(tmp_pa
         }
 
 
-async def test_an_ordinary_monitor_exports_its_numbers_or_says_that_there_are_none(tmp_path: Path) -> None:
+async def test_ordinary_monitor_exports_numbers_or_reports_none(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, HOOKED)
         assert (await past(node, id_, "export")).body == (",".join(COLUMNS) + "\r\n").encode(), "no runs yet"
@@ -148,7 +148,7 @@ async def test_an_ordinary_monitor_exports_its_numbers_or_says_that_there_are_no
         ]
 
 
-async def test_only_the_newest_thousand_runs_are_read(tmp_path: Path) -> None:
+async def test_only_latest_thousand_runs_are_read(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, POSTS)
         await ran(node, id_, [{"_": {LIKES: place}} for place in range(1_005)])
@@ -157,7 +157,7 @@ async def test_only_the_newest_thousand_runs_are_read(tmp_path: Path) -> None:
         assert [point["metrics"][LIKES] for point in (await series(node, id_))["points"]] == list(range(5, 1_005))
 
 
-async def test_beyond_a_hundred_thousand_points_the_series_are_truncated(tmp_path: Path) -> None:
+async def test_series_are_truncated_beyond_a_hundred_thousand_points(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, POSTS)
         rows = {f"p{row}": {LIKES: row, COMMENTS: row} for row in range(200)}
@@ -169,8 +169,8 @@ async def test_beyond_a_hundred_thousand_points_the_series_are_truncated(tmp_pat
         assert "series_truncated" not in await series(node, id_, f"metric={LIKES}")
 
 
-async def test_a_download_is_sent_in_pieces_while_it_is_read_and_holds_the_keys_lease(tmp_path: Path) -> None:
-    """Goal: a download needs no memory and is bounded as any request. Method: a reader who stops after a piece."""
+async def test_export_is_streamed_and_holds_the_lease(tmp_path: Path) -> None:
+    """Goal: an export needs little memory and is limited like any request. Method: a reader who stops after a piece."""
     async with open_test_node(tmp_path, limits={"concurrent_requests": 1}) as node:
         id_ = await made(node, POSTS)
         rows = {f"p{row}": {LIKES: row, COMMENTS: row} for row in range(200)}
@@ -189,7 +189,7 @@ async def test_a_download_is_sent_in_pieces_while_it_is_read_and_holds_the_keys_
         await free_again(node)
 
 
-async def test_a_reader_who_leaves_gives_the_lease_back(tmp_path: Path) -> None:
+async def test_disconnected_reader_releases_the_lease(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits={"concurrent_requests": 1}) as node:
         id_ = await made(node, POSTS)
         rows = {f"p{row}": {LIKES: row, COMMENTS: row} for row in range(200)}
@@ -203,7 +203,7 @@ async def test_a_reader_who_leaves_gives_the_lease_back(tmp_path: Path) -> None:
         await free_again(node)
 
 
-async def test_a_download_whose_store_fails_is_cut_off_and_never_looks_whole(tmp_path: Path) -> None:
+async def test_export_with_store_failure_is_cut_off_visibly(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, POSTS)
         await ran(node, id_, [{"p1": {LIKES: 1}}] * 40)
@@ -215,7 +215,7 @@ async def test_a_download_whose_store_fails_is_cut_off_and_never_looks_whole(tmp
         assert (await node.get(MONITORS)).status == 200
 
 
-async def test_a_head_of_a_download_has_no_body(tmp_path: Path) -> None:
+async def test_head_of_export_has_no_body(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, POSTS)
         await ran(node, id_, ROWS)
@@ -225,7 +225,7 @@ async def test_a_head_of_a_download_has_no_body(tmp_path: Path) -> None:
         assert "content-length" not in answer.headers, "nobody knows it: the download is sent in pieces"
 
 
-async def test_a_download_is_the_same_on_both_engines(tmp_path: Path) -> None:
+async def test_export_is_the_same_on_both_engines(tmp_path: Path) -> None:
     bodies = []
     for engine in ("native", "hypercorn"):
         async with open_test_node(tmp_path / engine, server={"engine": engine}) as node:
@@ -236,7 +236,7 @@ async def test_a_download_is_the_same_on_both_engines(tmp_path: Path) -> None:
     assert bodies[0].count(b"\r\n") == 1 + 20 * 6
 
 
-async def test_a_chart_marks_the_alerts_of_its_metric(tmp_path: Path) -> None:
+async def test_chart_marks_alerts_of_its_metric(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, POSTS, name="<b>&")
         await ran(node, id_, ROWS, alerts={1: [ALERT]})
@@ -249,7 +249,7 @@ async def test_a_chart_marks_the_alerts_of_its_metric(tmp_path: Path) -> None:
         assert sorted(kind or "" for kind in kinds) == ["alert", "dot", "dot"]
 
 
-async def test_rules_can_be_tried_on_the_past(tmp_path: Path) -> None:
+async def test_rules_can_be_backtested(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         own = {"metric": LIKES, "op": "abs_change_gt", "value": 3}
         id_ = await made(node, POSTS, alert_rules=[own])
@@ -271,7 +271,7 @@ async def test_rules_can_be_tried_on_the_past(tmp_path: Path) -> None:
         assert details["param"] == "from"
 
 
-async def test_a_backtest_with_too_many_alerts_ends_early(tmp_path: Path) -> None:
+async def test_backtest_with_too_many_alerts_ends_early(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, POSTS)
         rows = {f"p{row}": {LIKES: row} for row in range(200)}

@@ -1,4 +1,4 @@
-"""Suspended and deleted accounts on a whole node: what their callers get, and what becomes of all that is theirs."""
+"""Suspended and deleted accounts on a whole node: the responses to their callers, and their data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROFILE = "/v1/github/profile?handle=octocat"
 SUSPENDED = {"reason": "account_suspended"}
 OCTOCAT = told({"id": 1, "login": "octocat"})
 RUNNING = 99
-"""One connection of the client's hundred is left for who comes late."""
+"""One of the client's hundred connections stays free for a late caller."""
 WIDE = {"limits": {"concurrent_requests": 200}}
 Asking = Callable[[OpenNode], Any]
 ASKS: Mapping[str, Asking] = {
@@ -43,7 +43,7 @@ ASKS: Mapping[str, Asking] = {
 }
 
 
-async def test_a_suspended_account_gets_one_unbilled_refusal_with_its_own_reason_for_everything(tmp_path: Path) -> None:
+async def test_suspended_account_gets_unbilled_errors_with_its_reason(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.always(OCTOCAT)
         assert (await node.get(PROFILE, headers={"idempotency-key": "once"})).status == 200
@@ -63,9 +63,7 @@ async def test_a_suspended_account_gets_one_unbilled_refusal_with_its_own_reason
 
 
 @pytest.mark.parametrize("end", ["suspend", "delete"])
-async def test_99_calls_under_way_are_answered_and_cost_one_each_and_none_begins_after(
-    end: str, tmp_path: Path
-) -> None:
+async def test_running_calls_of_suspended_account_finish_and_no_new_ones_start(end: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **WIDE) as node:
         node.upstream.always(OCTOCAT)
         answers: list[Answered] = []
@@ -91,7 +89,7 @@ async def test_99_calls_under_way_are_answered_and_cost_one_each_and_none_begins
 
 @pytest.mark.parametrize("reader", ["cursor=now", "consumer=mine"])
 @pytest.mark.parametrize("end", ["suspend", "delete"])
-async def test_a_parked_poll_of_an_account_that_ends_is_answered_at_once(reader: str, end: str, tmp_path: Path) -> None:
+async def test_waiting_poll_of_ended_account_returns_immediately(reader: str, end: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answers: list[Answered] = []
 
@@ -113,7 +111,7 @@ async def streaming(node: OpenNode) -> AsyncIterator[httpx.Response]:
         yield sent
 
 
-async def test_a_stream_ends_with_the_suspension_and_says_why(tmp_path: Path) -> None:
+async def test_stream_ends_with_suspension_and_reason(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node, streaming(node) as stream:
         await until(node.node.feed.hub.parked)
         await node.operate("account.suspend", account=node.account)
@@ -122,7 +120,7 @@ async def test_a_stream_ends_with_the_suspension_and_says_why(tmp_path: Path) ->
         assert orjson.loads(data)["error"]["details"] == SUSPENDED
 
 
-async def test_slots_of_a_suspended_account_are_skipped_and_its_monitors_go_on_after_it(tmp_path: Path) -> None:
+async def test_slots_of_suspended_account_are_skipped_and_monitors_resume(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node)
         await node.operate("account.suspend", account=node.account)
@@ -139,7 +137,7 @@ async def test_slots_of_a_suspended_account_are_skipped_and_its_monitors_go_on_a
 
 
 async def until_ended(node: OpenNode) -> None:
-    """Wait until no run is under way."""
+    """Wait until no run is in progress."""
     sql = "SELECT COUNT(*) FROM runs WHERE finished_at IS NULL"
     while (await node.node.stores.store.read(lambda tx: tx.all(sql)))[0][0]:
         pass
@@ -151,7 +149,7 @@ OF_FEEDS = ("events", "feeds", "consumers")
 
 
 async def kept(node: OpenNode) -> str:
-    """All that the store keeps but for what is sealed or packed, as one text."""
+    """All stored data, except sealed or packed data, as one text."""
     tables = ("accounts", "keys", "operations", *OF_MONITORS, *OF_FEEDS, "replies", "notes")
     return repr([await table_of(node, table) for table in tables])
 
@@ -160,14 +158,14 @@ async def table_of(node: OpenNode, table: str) -> list[Any]:
     return list(await node.node.stores.store.read(lambda tx: tx.all(f"SELECT * FROM {table}")))
 
 
-async def test_nothing_that_names_anybody_is_left_of_a_deleted_account_and_its_ledger_is(tmp_path: Path) -> None:
+async def test_deleted_account_leaves_only_its_ledger_without_names(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, resolve=Resolver([PUBLIC])) as node:
         account = (await node.operate("account.create", name=NAMES[0], operation_id="op_erikas_account"))["id"]
         key, key_id = await node.new_key(account, name=NAMES[1])
         await node.operate("key.update", key=key_id, credit_limit=90, operation_id="op_erikas_key")
         hook = {"name": NAMES[2], "webhook_url": f"https://{NAMES[3]}/hook"}
         monitor = await made(node, {**HOOKED, **hook}, key=key)
-        with node.upstream.holding():  # a run is under way when the account is deleted
+        with node.upstream.holding():  # a run is in progress when the account is deleted
             await node.operate("monitor.run", monitor=monitor)
             await node.get(f"/v1/events?consumer={NAMES[4]}", key=key)
             await until(lambda: node.upstream.requests)

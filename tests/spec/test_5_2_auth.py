@@ -1,4 +1,4 @@
-"""Section 5.2: who may pass; each row is a key, and what it is answered with. Budgets: `test_5_2_budgets.py`."""
+"""Section 5.2: authentication; each row is a key and its response. Budgets: `test_5_2_budgets.py`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Present = Callable[[OpenNode], Awaitable[str | None]]
 
 
 def changed(change: Callable[[str], str | None]) -> Present:
-    """The ends of a good key."""
+    """Suffixes of a valid key."""
 
     async def present(node: OpenNode) -> str | None:
         await trio.lowlevel.checkpoint()
@@ -55,7 +55,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize(("present", "code"), KEYS.values(), ids=KEYS.keys())
-async def test_a_key_that_is_no_good_is_refused_on_every_path(present: Present, code: str, tmp_path: Path) -> None:
+async def test_invalid_key_is_rejected_on_every_path(present: Present, code: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         key = await present(node)
         for target in (PROFILE, *FREE, "/v1/no/such/path"):
@@ -69,21 +69,21 @@ async def test_a_key_that_is_no_good_is_refused_on_every_path(present: Present, 
         assert await node.money() == (100_000, 0)
 
 
-async def test_a_new_key_has_its_prefix_and_46_characters_and_works_at_once(tmp_path: Path) -> None:
+async def test_new_key_has_prefix_and_46_characters_and_works(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert len(node.key) == 46
         assert node.key.startswith("sl_")
         assert (await node.get(PROFILE)).status == 200
 
 
-async def test_revoking_counts_on_the_very_next_request(tmp_path: Path) -> None:
+async def test_revocation_applies_to_the_next_request(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert (await node.get(PROFILE)).status == 200
         await node.operate("key.revoke", key=node.key_id)
         assert_refused(await node.get(PROFILE), "INVALID_API_KEY", 401)
 
 
-async def test_a_key_in_the_address_is_refused_and_must_be_revoked(tmp_path: Path) -> None:
+async def test_key_in_url_is_rejected_and_must_be_revoked(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for query in (f"api_key={node.key}", f"X-API-Key={node.key}", f"handle={node.key}", "apikey=anything"):
             answer = await node.get(f"/v1/github/profile?{query}")
@@ -92,13 +92,13 @@ async def test_a_key_in_the_address_is_refused_and_must_be_revoked(tmp_path: Pat
         assert node.upstream.requests == []
 
 
-async def test_a_cursor_that_happens_to_have_the_prefix_of_keys_within_is_not_taken_for_a_key(tmp_path: Path) -> None:
+async def test_cursor_containing_the_key_prefix_is_not_a_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(f"/v1/events?cursor=cur_FR1tW8BlZGsl_Bl2{'e' * 60}")
         assert assert_refused(answer, "INVALID_REQUEST", 400)["reason"] == "invalid_param"
 
 
-async def test_keys_of_one_account_share_its_balance_and_not_their_windows(tmp_path: Path) -> None:
+async def test_keys_of_an_account_share_balance_but_not_windows(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=10, limits={"requests_per_minute": 1}) as node:
         other, _ = await node.new_key(node.account)
         assert (await node.get("/v1/github/profile?handle=one")).json["credits_remaining"] == 9
@@ -106,7 +106,7 @@ async def test_keys_of_one_account_share_its_balance_and_not_their_windows(tmp_p
         assert (await node.get("/v1/github/profile?handle=three", key=other)).status == 429
 
 
-async def test_an_account_never_sees_anothers_transactions(tmp_path: Path) -> None:
+async def test_account_never_sees_transactions_of_another(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         request_id = (await node.get(PROFILE)).json["request_id"]
         stranger = await node.new_account()

@@ -1,4 +1,4 @@
-"""Section 5.2, the credit limit of a key: every rule of it, over a socket and by the key's own counter."""
+"""Section 5.2, the credit limit of a key: every rule, over a socket and by the key's counter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GOOD = Told(body=told({"id": 1, "login": "octocat"}).body, delay_s=0.3)
 
 
 async def used(node: OpenNode, key_id: str) -> int:
-    """The key's counter, once everything that waits for the store is written."""
+    """The key's counter, after all pending writes."""
     await node.money()
     (record,) = [one for one in await node.operate("key.list", account=node.account) if one["id"] == key_id]
     count: int = record["used"]
@@ -32,12 +32,12 @@ async def used(node: OpenNode, key_id: str) -> int:
 
 
 def profile(number: int) -> str:
-    """A profile that nobody asked for yet."""
+    """A profile that was not requested before."""
     return f"/v1/github/profile?handle=user{number}"
 
 
 async def assert_spent(node: OpenNode, answer: Answered, *, required: int = 1) -> None:
-    """The key may not pay for this request, and nothing was deducted from anybody."""
+    """The key may not pay for this request, and nothing was deducted."""
     details = assert_refused(answer, "KEY_BUDGET_EXCEEDED", 402)
     assert details == {"reason": "key_budget_reached", "credits_required": required}
     assert answer.json["credits_remaining"] == (await node.money())[0]
@@ -45,8 +45,8 @@ async def assert_spent(node: OpenNode, answer: Answered, *, required: int = 1) -
     assert await node.entries(answer.json["request_id"]) == []
 
 
-async def test_a_limit_counts_what_its_key_used_before_and_each_change_counts_at_once(tmp_path: Path) -> None:
-    """Added, lowered, raised, reset and removed, each before the very next request."""
+async def test_limit_includes_past_usage_and_changes_apply_immediately(tmp_path: Path) -> None:
+    """Add, lower, raise, reset and remove the limit, each before the next request."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account)
         served = iter(range(100))
@@ -73,7 +73,7 @@ async def test_a_limit_counts_what_its_key_used_before_and_each_change_counts_at
         assert await node.money() == (100_000 - 6, 0)
 
 
-async def test_the_counter_is_cumulative_and_outlives_the_process(tmp_path: Path) -> None:
+async def test_counter_is_cumulative_and_survives_restart(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account, credit_limit=2)
         assert (await node.get(profile(1), key=key)).status == 200
@@ -96,8 +96,8 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("target", "answer", "status"), FAILURES.values(), ids=FAILURES.keys())
-async def test_what_is_refunded_returns_to_the_counter(target: str, answer: Told, status: int, tmp_path: Path) -> None:
-    """So a key with one credit left may try again and again."""
+async def test_refund_restores_key_counter(target: str, answer: Told, status: int, tmp_path: Path) -> None:
+    """So a key with one credit left can retry again and again."""
     async with open_test_node(tmp_path, platforms=(ODD,), **NO_RETRIES) as node:
         key, key_id = await node.new_key(node.account, credit_limit=1)
         node.upstream.always(answer)
@@ -108,8 +108,8 @@ async def test_what_is_refunded_returns_to_the_counter(target: str, answer: Told
         assert await used(node, key_id) == 1
 
 
-async def test_what_is_refunded_in_part_returns_in_part(tmp_path: Path) -> None:
-    """A composite of which less than half came costs half, rounded down."""
+async def test_partial_refund_restores_counter_partially(tmp_path: Path) -> None:
+    """A composite with less than half of its legs costs half, rounded down."""
     async with open_test_node(tmp_path, platforms=(ODD,), **NO_RETRIES) as node:
         key, key_id = await node.new_key(node.account, credit_limit=5)
         node.upstream.script = lambda asked: told({}) if asked.endswith("/leg/1") else told({}, 500)
@@ -118,7 +118,7 @@ async def test_what_is_refunded_in_part_returns_in_part(tmp_path: Path) -> None:
         await assert_spent(node, await node.get("/v1/odd/legs", key=key), required=5)
 
 
-async def test_an_open_circuit_returns_the_credit_to_the_counter(tmp_path: Path) -> None:
+async def test_open_circuit_restores_the_counter(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, breaker={"failures": 1}, **NO_RETRIES) as node:
         key, key_id = await node.new_key(node.account, credit_limit=1)
         node.upstream.always(told({}, 500))
@@ -137,7 +137,7 @@ COSTS_NOTHING: dict[str, AskWith] = {
 
 
 @pytest.mark.parametrize("ask", COSTS_NOTHING.values(), ids=COSTS_NOTHING.keys())
-async def test_what_costs_nothing_passes_with_a_spent_key_and_does_not_count(ask: AskWith, tmp_path: Path) -> None:
+async def test_free_requests_pass_with_a_spent_key(ask: AskWith, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert (await node.get(PROFILE)).status == 200
         key, key_id = await node.new_key(node.account, credit_limit=1)
@@ -148,8 +148,8 @@ async def test_what_costs_nothing_passes_with_a_spent_key_and_does_not_count(ask
         assert await used(node, key_id) == 1
 
 
-async def test_a_key_may_follow_a_call_that_another_pays_for(tmp_path: Path) -> None:
-    """A request that waits for an identical call settles as a hit, and hits do not count."""
+async def test_spent_key_may_follow_a_call_paid_by_another(tmp_path: Path) -> None:
+    """A request that waits for an identical call settles as a hit, and hits are free."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account, credit_limit=0)
         node.upstream.always(GOOD)
@@ -161,8 +161,8 @@ async def test_a_key_may_follow_a_call_that_another_pays_for(tmp_path: Path) -> 
         assert await used(node, key_id) == 0
 
 
-async def test_a_limit_never_changes_the_price(tmp_path: Path) -> None:
-    """Four credits left do not buy a call of five, nor four fifths of it; they buy calls of one."""
+async def test_limit_never_changes_the_price(tmp_path: Path) -> None:
+    """Four credits do not pay for a call of five, not even partly; they pay for calls of one."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account, credit_limit=4)
         await assert_spent(node, await node.get(VELOCITY, key=key), required=5)
@@ -173,7 +173,7 @@ async def test_a_limit_never_changes_the_price(tmp_path: Path) -> None:
         await assert_spent(node, await node.get(profile(5), key=key))
 
 
-async def test_calls_at_the_same_time_share_what_is_left_to_the_last_credit(tmp_path: Path) -> None:
+async def test_concurrent_calls_share_the_remaining_budget_exactly(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account, credit_limit=10)
         statuses: Counter[int] = Counter()
@@ -193,7 +193,7 @@ async def test_calls_at_the_same_time_share_what_is_left_to_the_last_credit(tmp_
         await node.assert_sound()
 
 
-async def test_a_reset_while_a_call_runs_is_not_undone_by_its_refund(tmp_path: Path) -> None:
+async def test_reset_during_a_call_is_not_undone_by_its_refund(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **NO_RETRIES) as node:
         key, key_id = await node.new_key(node.account, credit_limit=1)
         node.upstream.always(Told(500, delay_s=0.3))
@@ -210,7 +210,7 @@ async def test_a_reset_while_a_call_runs_is_not_undone_by_its_refund(tmp_path: P
         await assert_spent(node, await node.get(profile(1), key=key))
 
 
-async def test_the_two_402s_have_opposite_fixes(tmp_path: Path) -> None:
+async def test_two_402_errors_have_different_fixes(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1) as node:
         key, key_id = await node.new_key(node.account, credit_limit=0)
         await assert_spent(node, await node.get(profile(1), key=key))
@@ -224,7 +224,7 @@ async def test_the_two_402s_have_opposite_fixes(tmp_path: Path) -> None:
         assert (await node.get(profile(12), key=key)).status == 200
 
 
-async def test_a_key_revoked_while_its_call_runs_pays_for_it_and_for_nothing_more(tmp_path: Path) -> None:
+async def test_key_revoked_during_a_call_pays_only_for_it(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.always(GOOD)
         answers: list[Answered] = []

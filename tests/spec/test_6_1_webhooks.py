@@ -1,4 +1,4 @@
-"""Sections 2.7, 5.3 and 6.1 on a whole node: what a receiver gets of a Monitor's runs, signed, and what it does not."""
+"""Sections 2.7, 5.3 and 6.1 on a whole node: the signed deliveries of a Monitor's runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECRET = "whsec_a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s="
 
 
 def delivered(request: bytes) -> tuple[dict[str, str], Any]:
-    """The headers, and the body after its signature was found good over its very bytes."""
+    """The headers, and the body after verifying its signature."""
     head, _, body = request.partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")
     assert lines[0].startswith("POST /hook ")
@@ -48,7 +48,7 @@ async def paused(node: OpenNode) -> list[str]:
     return [event["subject"]["id"] for event in events]
 
 
-async def test_a_run_is_delivered_with_its_result_and_changes_signed_over_its_bytes(tmp_path: Path) -> None:
+async def test_run_is_delivered_with_result_changes_and_signature(tmp_path: Path) -> None:
     async with open_upstream_server(always(reply(b"thanks"))) as receiver:
         body = {**PROFILE, "webhook_url": f"{receiver.url}/hook", "webhook_secret": SECRET}
         async with open_life(tmp_path, {**body, "suppress_webhook_unless_alert": False}, credits=10) as life:
@@ -68,7 +68,7 @@ async def test_a_run_is_delivered_with_its_result_and_changes_signed_over_its_by
             assert [one["status"] for one in await deliveries(life)] == ["delivered", "delivered"]
 
 
-async def test_rows_for_a_spreadsheet_are_delivered_to_who_asks_for_them(tmp_path: Path) -> None:
+async def test_rows_format_is_delivered_on_request(tmp_path: Path) -> None:
     async with open_upstream_server(always(reply())) as receiver:
         own = {"webhook_url": f"{receiver.url}/hook", "webhook_secret": SECRET, "webhook_format": "rows"}
         async with open_life(tmp_path, {**STORIES, **own}) as life:
@@ -87,7 +87,7 @@ async def test_rows_for_a_spreadsheet_are_delivered_to_who_asks_for_them(tmp_pat
             }  # fmt: skip
 
 
-async def test_a_receiver_that_is_gone_pauses_its_webhook_which_is_resumed_and_sent_to_again(tmp_path: Path) -> None:
+async def test_unreachable_receiver_pauses_webhook_until_resumed(tmp_path: Path) -> None:
     async with open_upstream_server(always(reply(status="410 Gone"))) as receiver:
         body = {**PROFILE, "webhook_url": f"{receiver.url}/hook", "webhook_secret": SECRET}
         async with open_life(tmp_path, {**body, "suppress_webhook_unless_alert": False}, credits=10) as life:
@@ -110,11 +110,11 @@ async def test_a_receiver_that_is_gone_pauses_its_webhook_which_is_resumed_and_s
 
 
 NOT_PUBLIC = ("http://example.com/", "https://2130706433/", "https://[::ffff:10.0.0.1]/")
-"""One of each kind; all of them stand in `tests/scheduler/monitors/model/test_fields.py`."""
+"""One of each kind. `tests/scheduler/monitors/model/test_fields.py` has all of them."""
 
 
 @pytest.mark.parametrize("url", NOT_PUBLIC)
-async def test_a_target_that_is_not_plainly_public_is_refused_when_it_is_registered(tmp_path: Path, url: str) -> None:
+async def test_non_public_target_is_rejected_at_registration(tmp_path: Path, url: str) -> None:
     async with open_test_node(tmp_path, resolve=Resolver([PUBLIC])) as node:
         id_ = await made(node, HOOKED)
         asked = [
@@ -127,8 +127,8 @@ async def test_a_target_that_is_not_plainly_public_is_refused_when_it_is_registe
         assert await listed(node) == [id_]
 
 
-async def test_a_name_is_judged_by_all_its_addresses_when_it_is_registered_and_at_every_attempt(tmp_path: Path) -> None:
-    """Goal: no name leads inside, whenever it begins to. Method: it is public once, and mixed from then on."""
+async def test_host_name_is_checked_by_all_addresses_at_each_attempt(tmp_path: Path) -> None:
+    """Goal: no host name leads to a private address at any time. Method: it is public once, and mixed afterwards."""
     resolver = Resolver([PUBLIC], [PUBLIC, "169.254.169.254"])
     async with open_test_node(tmp_path, resolve=resolver) as node:
         id_ = await made(node, HOOKED)

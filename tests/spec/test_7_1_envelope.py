@@ -1,4 +1,4 @@
-"""Section 7.1: an id on every answer, whoever gives it; the envelope on every refusal, also of the HTTP edge."""
+"""Section 7.1: an id on every response, and the envelope on every error, including errors of the HTTP edge."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def assert_has_id(answer: Answered) -> str:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_every_answer_has_an_id_of_its_own(engine: str, tmp_path: Path) -> None:
-    """With a key and without, every path and method, also what stands beside the API."""
+async def test_every_response_has_its_own_id(engine: str, tmp_path: Path) -> None:
+    """With and without a key: every path and method, including paths outside the API."""
     async with open_test_node(tmp_path, server={"port": 0, "drain_s": 1, "engine": engine}) as node:
         ways = product(TARGETS, ("GET", "HEAD", "POST", "OPTIONS"), ("", None))
         ids = [assert_has_id(await node.get(target, method=method, key=key)) for target, method, key in ways]
         assert len(set(ids)) == len(ids)
 
 
-async def test_an_error_tells_the_balance_of_whoever_asks(tmp_path: Path) -> None:
-    """`credits_remaining` and its header agree on every refusal of a known account, and are of this moment."""
+async def test_error_contains_balance_of_the_caller(tmp_path: Path) -> None:
+    """`credits_remaining` and its header agree on every error of a known account, and are current."""
     async with open_test_node(tmp_path, credits=10) as node:
         for number, (method, target, status) in enumerate(REFUSED):
             assert (await node.get(f"/v1/github/profile?handle=user{number}")).status == 200

@@ -1,6 +1,6 @@
-"""Section 7.2: every row of the error table as data, and how each code arises over a socket.
+"""Section 7.2: every row of the error table as data, and how each code occurs over a socket.
 
-Which of them are worth a retry stands in `test_7_2_retries.py`.
+`test_7_2_retries.py` checks which codes are retryable.
 """
 
 from __future__ import annotations
@@ -56,23 +56,23 @@ OF_HTTP = {
     "NOT_IMPLEMENTED": 501,
     "HTTP_VERSION_NOT_SUPPORTED": 505,
 }
-"""HTTP's own: they are final, cost nothing, and arise in `test_7_2_http.py`."""
+"""HTTP errors: final and free. `test_7_2_http.py` has their scenes."""
 OF_COHORTS = {name for name in SPEC if name.startswith("COHORT_")}
-"""They need a platform with posts, and arise in `tests/gateway/api/routes/test_cohorts.py`."""
+"""They need a platform with posts. `tests/gateway/api/routes/test_cohorts.py` has their scenes."""
 
 
-def test_every_code_of_the_table_is_known() -> None:
+def test_every_specified_code_exists() -> None:
     known = {code.name: (code.status, code.retryable, code.charge) for code in CODES.values()}
     own = {name: (status, False, "none") for name, status in OF_HTTP.items()}
     assert known == SPEC | own
 
 
-def test_every_known_code_has_a_scene() -> None:
+def test_every_code_has_a_scene() -> None:
     assert {scene.code for scene in SCENES.values()} == CODES.keys() - OF_HTTP.keys() - OF_COHORTS
 
 
 @pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES.keys())
-async def test_a_code_arises_as_the_table_says(scene: Scene, tmp_path: Path) -> None:
+async def test_code_occurs_as_the_table_says(scene: Scene, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=scene.credits, platforms=(ODD,), **scene.tables) as node:
         answer = await scene.ask(node)
         details = assert_refused(answer, scene.code, SPEC[scene.code][0])
@@ -94,8 +94,8 @@ async def test_a_code_arises_as_the_table_says(scene: Scene, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES.keys())
-def test_only_what_the_table_refunds_was_charged_before(scene: Scene) -> None:
-    """A withdrawn endpoint and a store that is away are refused before the charge, as 7.2 says of them."""
+def test_only_refunded_codes_were_charged_first(scene: Scene) -> None:
+    """A withdrawn endpoint and an unavailable store are rejected before the charge, as 7.2 says."""
     assert not scene.entries or SPEC[scene.code][2] == "refunded"
 
 
@@ -114,20 +114,20 @@ def assert_money_told(answer: Answered, *, knows_balance: bool) -> None:
     assert answer.headers.get("x-credits-remaining") == told
 
 
-async def test_the_slot_that_a_429_tells_of_is_the_windows_next(tmp_path: Path) -> None:
+async def test_rate_limit_reset_is_the_next_window_slot(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits={"requests_per_minute": 1}) as node:
         answer = await twice(node)
         assert answer.headers["retry-after"] == answer.headers["x-ratelimit-reset"]
 
 
-def test_the_guide_names_what_is_worth_a_retry() -> None:
+def test_guide_lists_retryable_errors() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
     (sentence,) = re.findall(r"^Retry (`.*?)\. ", guide, re.DOTALL | re.MULTILINE)
     assert set(re.findall(r"`([A-Z_]{3,})`", sentence)) == {name for name, row in SPEC.items() if row[1]}
 
 
 @pytest.mark.parametrize("form", ["/docs/errors", "/docs/errors.md"])
-async def test_doc_url_leads_to_a_page_that_has_every_code(form: str, tmp_path: Path) -> None:
+async def test_doc_url_page_has_every_code(form: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         page = (await node.get(form, key=None)).body.decode()
         refusal = (await node.get("/v1/github/profile")).json["error"]["doc_url"]

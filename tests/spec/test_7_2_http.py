@@ -1,6 +1,6 @@
-"""Section 7.2 over HTTP itself: statuses of the protocol have rows in the table, alike on both engines.
+"""Section 7.2 over HTTP itself: protocol errors have rows in the table, the same on both engines.
 
-What waits for a time to pass (408) stands in `tests/gateway/server/test_time_bounds.py`.
+`tests/gateway/server/test_time_bounds.py` has the timeouts (408).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BOTH = pytest.mark.parametrize("engine", ["native", "hypercorn"])
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request's head, its body, and the refusal."""
+    """A request's head, its body, and the error."""
 
     code: str
     status: int
@@ -77,7 +77,7 @@ SENT = {
 
 
 @BOTH
-async def test_what_http_refuses_is_refused_in_the_envelope_by_its_row(engine: str, tmp_path: Path) -> None:
+async def test_http_errors_use_the_envelope_and_their_row(engine: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         for name, sent in SENT.items():
             answer = await raw_request(node.url, (*sent.lines, f"x-api-key: {node.key}"), sent.body)
@@ -94,7 +94,7 @@ async def stream_of(node: OpenNode, *accept: str) -> str:
 
 
 @BOTH
-async def test_an_accept_obeys_its_qualities(engine: str, tmp_path: Path) -> None:
+async def test_accept_qualities_are_respected(engine: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         for accept in (("text/event-stream",), ("application/json;q=0.5", "text/event-stream")):
             assert (await stream_of(node, *accept)).startswith("text/event-stream"), accept

@@ -1,4 +1,4 @@
-"""Section 7.2: INTERNAL_ERROR is for what nobody foresaw; no request alone brings it about, whatever is in it."""
+"""Section 7.2: INTERNAL_ERROR is for unexpected faults; no request alone causes it."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ NASTY = (
     "🌊",
 )
 WHOLE = "SLUICE_TEST_WHOLE"
-"""Where it is set, each parameter is given each value; else those of one kind share them out."""
+"""If set, each parameter is tried with each value; otherwise parameters of one kind share them."""
 SHARES = 4
-"""The most that the values are divided into."""
+"""Maximum number of parts that the values are divided into."""
 PATIENT = {"limits": {"requests_per_minute": 100_000}, "breaker": {"failures": 100_000}}
 STATUSES = {200, 400, 401, 404, 405, 414, 431}
 
 
 @every_endpoint
-async def test_no_value_of_a_parameter_is_an_internal_error(
+async def test_no_parameter_value_causes_an_internal_error(
     row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Method: every free text and address with nasty values, at any pace; the others as in the example."""
+    """Method: every free text and URL with nasty values, without pacing; the others as in the example."""
     monkeypatch.setattr(Bucket, "wait_s", lambda _bucket, _path, _now: 0.0)
     upstreams = {"defaults": {"retries": 0}, **CREDENTIALS}
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=upstreams, **PATIENT) as node:
@@ -79,12 +79,12 @@ async def test_no_value_of_a_parameter_is_an_internal_error(
 
 
 def free_params(row: Row) -> list[Param]:
-    """Those that take any text or address."""
+    """The parameters that accept any text or URL."""
     return [param for param in row.endpoint.params if param.type in {"string", "url"} and not param.choices]
 
 
 def nasty_for(row: Row, param: Param) -> tuple[str, ...]:
-    """The values of this parameter: the free ones of its type on its platform are given every value between them."""
+    """The values of this parameter. Free parameters of one type on a platform share all values."""
     if os.environ.get(WHOLE):
         return NASTY
     alike = [
@@ -99,7 +99,7 @@ def nasty_for(row: Row, param: Param) -> tuple[str, ...]:
 
 
 def with_value(row: Row, param: Param, value: str) -> str:
-    """The example request with another value; of a group only this parameter is sent."""
+    """The example request with another value; of a group, only this parameter is sent."""
     others = {name: None for group in row.endpoint.one_of if param.name in group for name in group}
     base = row.target(**{**others, param.name: None})
     return f"{base}{'&' if '?' in base else '?'}{param.name}={quote(value, safe='')}"
@@ -156,8 +156,8 @@ HEADERS = (
 )
 
 
-async def test_no_target_and_no_header_is_an_internal_error(tmp_path: Path) -> None:
-    """Method: random requests of pieces that mean something; the seed is fixed, so that a failure comes again."""
+async def test_no_target_or_header_causes_an_internal_error(tmp_path: Path) -> None:
+    """Method: random requests made of meaningful pieces, from a fixed seed, so that failures are reproducible."""
     async with open_test_node(tmp_path, **PATIENT) as node:
         rng = Random(20_240_131)
         for _ in range(400):

@@ -1,6 +1,6 @@
-"""Section 7.2, retryability: what may pass does on a retry, billed once; what may not is refused the same for ever.
+"""Section 7.2, retryability: temporary errors succeed on a retry, billed once; final ones stay the same.
 
-Waiting out a full window stands in `tests/gateway`, on virtual time; here an operator opens it.
+Waiting out a full window is tested in `tests/gateway` with virtual time; here an operator resets it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def _no_cure(_node: OpenNode, _folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Passing:
-    """A refusal, what ends its cause beside waiting, and what the retry costs."""
+    """An error, the action that ends its cause besides waiting, and the price of the retry."""
 
     code: str
     ask: Ask
@@ -72,7 +72,7 @@ class Passing:
 
 
 def failing(target: str, *scripted: Any) -> Ask:
-    """A request whose upstream calls are answered like this, one after another; all later ones by the sandbox."""
+    """A request whose upstream calls get these responses in order; later ones get the sandbox."""
 
     async def ask(node: OpenNode) -> Answered:
         answers = list(scripted)
@@ -83,7 +83,7 @@ def failing(target: str, *scripted: Any) -> Ask:
 
 
 async def behind_a_failure(node: OpenNode) -> Answered:
-    """The first request opens the circuit, the second meets it."""
+    """The first request opens the circuit, the second one is rejected by it."""
     await failing("/v1/github/profile?handle=another", told({}, 500))(node)
     return await node.get(PROFILE)
 
@@ -134,12 +134,12 @@ PASSING = {
 }
 
 
-def test_every_retryable_code_has_a_retry_that_succeeds() -> None:
+def test_every_retryable_code_has_a_succeeding_retry() -> None:
     assert {one.code for one in PASSING.values()} == {code.name for code in CODES.values() if code.retryable}
 
 
 @pytest.mark.parametrize("passing", PASSING.values(), ids=PASSING.keys())
-async def test_a_retry_succeeds_after_its_time_and_is_billed_once(passing: Passing, tmp_path: Path) -> None:
+async def test_retry_after_its_time_succeeds_and_is_billed_once(passing: Passing, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(FRAIL,), **passing.tables) as node:
         refused = await passing.ask(node)
         assert_refused(refused, passing.code, CODES[passing.code].status)
@@ -157,14 +157,14 @@ async def test_a_retry_succeeds_after_its_time_and_is_billed_once(passing: Passi
 FINAL = {name: scene for name, scene in SCENES.items() if not scene.is_passing}
 
 
-def test_what_is_final_is_what_the_table_calls_so() -> None:
-    """7.2: of the retryable codes only a 503 without `Retry-After` is permanent, a withdrawn endpoint's."""
+def test_final_codes_match_the_table() -> None:
+    """7.2: the only permanent one of the retryable codes is a 503 without `Retry-After`, for a withdrawn endpoint."""
     assert {scene.code for scene in FINAL.values() if CODES[scene.code].retryable} == {"SERVICE_UNAVAILABLE"}
     assert all(CODES[scene.code].retryable for scene in SCENES.values() if scene.is_passing)
 
 
 @pytest.mark.parametrize("scene", FINAL.values(), ids=FINAL.keys())
-async def test_a_final_refusal_stays_the_same_and_free(scene: Scene, tmp_path: Path) -> None:
+async def test_final_error_stays_the_same_and_free(scene: Scene, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=scene.credits, platforms=(ODD,), **scene.tables) as node:
         sent = remembered(node.client)
         first = await scene.ask(node)
@@ -181,7 +181,7 @@ async def test_a_final_refusal_stays_the_same_and_free(scene: Scene, tmp_path: P
 
 
 def remembered(client: httpx.AsyncClient) -> list[httpx.Request]:
-    """Every request that the client sends from here on."""
+    """Record every request that the client sends from now on."""
     sent: list[httpx.Request] = []
 
     async def remember(request: httpx.Request) -> None:
@@ -193,7 +193,7 @@ def remembered(client: httpx.AsyncClient) -> list[httpx.Request]:
 
 
 async def again(node: OpenNode, scene: Scene, sent: list[httpx.Request]) -> Answered:
-    """The scene's last request once more; one that no client sends is asked as before."""
+    """Repeat the scene's last request. A scene without a client request is run again."""
     if scene.ask is with_big_body:
         return await scene.ask(node)
     answer = await node.client.send(sent[-1])

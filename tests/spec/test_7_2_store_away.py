@@ -1,6 +1,6 @@
-"""Section 7.2, the store away: 503 with `Retry-After: 1`, before billing, and nobody knows the balance.
+"""Section 7.2, store unavailable: 503 with `Retry-After: 1`, before billing, with an unknown balance.
 
-Method: another connection to the database holds its write lock for longer than the node waits for it.
+Method: another connection to the database holds its write lock longer than the node waits.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ SERVED = (CACHED, "/v1/utility/endpoints", "/v1/credits/balance", "/v1/github/pr
 
 @contextmanager
 def write_lock(folder: Path) -> Iterator[None]:
-    """Nobody else writes to the node's database."""
+    """Keep others from writing to the node's database."""
     with open_outsider(store_at(folder / "sluice.db")) as other, other.holding_the_lock():
         yield
 
 
-async def test_while_another_program_holds_the_database_only_what_must_be_written_is_refused(tmp_path: Path) -> None:
-    """A claim with its charge waits for the store first; what needs no write is served meanwhile."""
+async def test_locked_database_rejects_only_writes(tmp_path: Path) -> None:
+    """A claim with its charge waits for the store first; requests without writes are served meanwhile."""
     async with open_test_node(tmp_path, credits=10) as node:
         assert (await node.get(CACHED)).status == 200
         before, asked = await node.money(), len(node.upstream.requests)

@@ -1,6 +1,6 @@
-"""Section 7.3: the values of `details.reason` that can arise so far, each with requests that bring it about.
+"""Section 7.3: the values of `details.reason` that can occur so far, with requests that cause them.
 
-Which values of a parameter are refused for which of them stands in `tests/gateway/http/test_params.py`.
+`tests/gateway/http/test_params.py` checks which parameter values get which reason.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tests.spec.refusals import assert_free, assert_refused
 BROUGHT_BY = {
     "video platforms (4.1)": {"captions_disabled", "no_captions", "login_required", "video_gone"},
 }
-"""Which part of the service brings the reasons that cannot arise yet."""
+"""The part of the service that will add the reasons that cannot occur yet."""
 OF_THE_FEED = {"conflicting_params", "unknown_consumer", "retention_passed", "store_unavailable"}
-"""Their rows stand in `test_7_4_feed_failures.py`."""
+"""`test_7_4_feed_failures.py` has their rows."""
 SPEC = {"invalid_utf8", "double_encoded", "invalid_param", "account_private", "account_gone"}.union(
     OF_THE_FEED, *BROUGHT_BY.values()
 )
@@ -29,7 +29,7 @@ SPEC = {"invalid_utf8", "double_encoded", "invalid_param", "account_private", "a
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """A request, what the upstream answers to it if it is asked, and the reason."""
+    """A request, the upstream's response if it is called, and the reason."""
 
     target: str
     code: str
@@ -71,7 +71,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("why", ROWS.values(), ids=ROWS.keys())
-async def test_a_refusal_gives_its_reason_and_costs_nothing(why: Why, tmp_path: Path) -> None:
+async def test_error_has_its_reason_and_is_free(why: Why, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.always(why.answer)
         answer = await node.get(why.target)
@@ -82,7 +82,7 @@ async def test_a_refusal_gives_its_reason_and_costs_nothing(why: Why, tmp_path: 
         await assert_free(node, answer)
 
 
-def test_every_reason_has_a_row_or_waits_for_a_named_part() -> None:
+def test_every_reason_has_a_row_or_a_planned_part() -> None:
     waiting = OF_THE_FEED.union(*BROUGHT_BY.values())
     assert {why.reason for why in ROWS.values() if why.reason} == SPEC - waiting
 
@@ -94,7 +94,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("target", GOOD.values(), ids=GOOD.keys())
-async def test_what_only_looks_encoded_twice_is_served(target: str, tmp_path: Path) -> None:
+async def test_value_that_only_looks_double_encoded_is_served(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(target)
         assert answer.status == 200, answer.body
@@ -107,7 +107,7 @@ async def test_what_only_looks_encoded_twice_is_served(target: str, tmp_path: Pa
         ("/v1/github/search?qurey=a", {"did_you_mean": "query", "remove_params": ["qurey"], "param": "qurey"}),
     ],
 )
-async def test_a_near_miss_is_told_what_was_meant(target: str, near: dict[str, object], tmp_path: Path) -> None:
+async def test_near_miss_gets_suggestion(target: str, near: dict[str, object], tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         details = assert_refused(await node.get(target), "INVALID_REQUEST", 400)
         assert details == {**near, "next_step": CORRECT}

@@ -1,4 +1,4 @@
-"""Sections 7.1, 7.3 and 7.4: every failure of the feed, what its `details` carry, and that it is free."""
+"""Sections 7.1, 7.3 and 7.4: every failure of the feed, with its `details`, at no cost."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Ask = Callable[[OpenNode], Awaitable[Answered]]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A request to a node with five events and a consumer `one` that was served three of them."""
+    """A request to a node with five events and a consumer `one` that has received three of them."""
 
     ask: Ask
     reason: str | None
     param: str
     step: str
-    """The words of `next_step`."""
+    """A part of `next_step`."""
     code: str = "INVALID_REQUEST"
     status: int = 400
     did_you_mean: str | None = None
@@ -55,7 +55,7 @@ def wrong(query: str, param: str, step: str, reason: str = "invalid_param") -> F
 
 
 def meant(ask: Ask, param: str, name: str) -> Failure:
-    return Failure(ask, None, param, "Correct the parameter", did_you_mean=name)
+    return Failure(ask, None, param, "Fix the parameter", did_you_mean=name)
 
 
 OLDEST = "Read again with cursor=oldest."
@@ -67,7 +67,7 @@ FAILURES = {
     "a cursor that was changed": wrong("cursor=cur_AAAA", "cursor", OLDEST),
     "an event that is none": wrong("cursor=evt_1", "cursor", OLDEST),
     "a cursor in capitals": wrong("cursor=NOW", "cursor", OLDEST),
-    "an event with a NUL": wrong("cursor=evt_%00", "cursor", "Correct the parameter"),
+    "an event with a NUL": wrong("cursor=evt_%00", "cursor", "Fix the parameter"),
     "a cursor with a consumer": wrong("cursor=now&consumer=one", "cursor", "Leave cursor out", "conflicting_params"),
     "a consumer without a name": wrong("consumer=", "consumer", "Send consumer=main."),
     "a consumer without a name, with a cursor": wrong("consumer=&cursor=now", "consumer", "Send consumer=main."),
@@ -83,22 +83,22 @@ FAILURES = {
     "a type unlike any": wrong("types=zzz", "types", "Leave types out"),
     "a list of types with a hole": wrong("types=key.revoked,,key.revoked", "types", "Leave types out"),
     "subjects without an id": wrong("subject_id=,%20,", "subject_id", "Leave subject_id out"),
-    "a subject with a NUL": wrong("subject_id=a,%00", "subject_id", "Correct the parameter"),
+    "a subject with a NUL": wrong("subject_id=a,%00", "subject_id", "Fix the parameter"),
     "101 subjects": wrong(
         "subject_id=" + ",".join(f"mon_{number}" for number in range(101)), "subject_id", "Split the read."
     ),
     "a limit of 0": wrong("limit=0", "limit", "Send limit=1."),
     "a limit of 501": wrong("limit=501", "limit", "Send limit=500."),
     "a limit below 0": wrong("limit=-5", "limit", "Send limit=1."),
-    "a limit that is no number": wrong("limit=ten", "limit", "Correct the parameter"),
-    "a limit with a fraction": wrong("limit=1.5", "limit", "Correct the parameter"),
+    "a limit that is no number": wrong("limit=ten", "limit", "Fix the parameter"),
+    "a limit with a fraction": wrong("limit=1.5", "limit", "Fix the parameter"),
     "a wait of 26": wrong("wait_s=26", "wait_s", "Send wait_s=25."),
     "a wait below 0": wrong("wait_s=-1", "wait_s", "Send wait_s=0."),
-    "a wait that is no number": wrong("wait_s=long", "wait_s", "Correct the parameter"),
-    "a parameter twice": wrong("limit=1&limit=2", "limit", "Correct the parameter"),
-    "no UTF-8": wrong("types=%FF", "types", "Correct the parameter", "invalid_utf8"),
-    "encoded twice": wrong("subject_id=a%252Fb", "subject_id", "Correct the parameter", "double_encoded"),
-    "101 parameters": wrong("limit=1&" * 100 + "limit=1", "query", "Correct the parameter"),
+    "a wait that is no number": wrong("wait_s=long", "wait_s", "Fix the parameter"),
+    "a parameter twice": wrong("limit=1&limit=2", "limit", "Fix the parameter"),
+    "no UTF-8": wrong("types=%FF", "types", "Fix the parameter", "invalid_utf8"),
+    "encoded twice": wrong("subject_id=a%252Fb", "subject_id", "Fix the parameter", "double_encoded"),
+    "101 parameters": wrong("limit=1&" * 100 + "limit=1", "query", "Fix the parameter"),
     "a stream with an idempotency key": Failure(
         lambda node: node.get(FEED, headers=STREAMED),
         "conflicting_params",
@@ -126,19 +126,17 @@ FAILURES = {
     "a reset to an unknown event": Failure(
         lambda node: post(node, f"{CONSUMERS}/one/reset", {"cursor": "evt_1"}), "invalid_param", "cursor", RESET
     ),
-    "an acknowledgement of nothing": Failure(acking({}), "invalid_param", "cursor", "Correct the parameter"),
-    "an acknowledgement of a number": Failure(acking({"cursor": 1}), "invalid_param", "cursor", "Correct"),
-    "an acknowledgement of null": Failure(acking({"cursor": None}), "invalid_param", "cursor", "Correct"),
-    "an acknowledgement without a body": Failure(acking(b""), "invalid_param", "body", "Correct"),
-    "an acknowledgement that is no JSON": Failure(acking(b"{"), "invalid_param", "body", "Correct"),
-    "an acknowledgement that is no object": Failure(acking([1]), "invalid_param", "body", "Correct"),
-    "an acknowledgement that is no UTF-8": Failure(acking(b'{"cursor":"\xff"}'), "invalid_utf8", "body", "Correct"),
+    "an acknowledgement of nothing": Failure(acking({}), "invalid_param", "cursor", "Fix the parameter"),
+    "an acknowledgement of a number": Failure(acking({"cursor": 1}), "invalid_param", "cursor", "Fix"),
+    "an acknowledgement of null": Failure(acking({"cursor": None}), "invalid_param", "cursor", "Fix"),
+    "an acknowledgement without a body": Failure(acking(b""), "invalid_param", "body", "Fix"),
+    "an acknowledgement that is no JSON": Failure(acking(b"{"), "invalid_param", "body", "Fix"),
+    "an acknowledgement that is no object": Failure(acking([1]), "invalid_param", "body", "Fix"),
+    "an acknowledgement that is no UTF-8": Failure(acking(b'{"cursor":"\xff"}'), "invalid_utf8", "body", "Fix"),
     "an acknowledgement with another field": meant(acking({"curser": "now"}), "curser", "cursor"),
-    "an acknowledgement with a query": Failure(
-        acking({"cursor": "now"}, query="?x=1"), "invalid_param", "x", "Correct"
-    ),
+    "an acknowledgement with a query": Failure(acking({"cursor": "now"}, query="?x=1"), "invalid_param", "x", "Fix"),
     "a list of consumers with a query": Failure(
-        lambda node: node.get(f"{CONSUMERS}?limit=1"), "invalid_param", "limit", "Correct"
+        lambda node: node.get(f"{CONSUMERS}?limit=1"), "invalid_param", "limit", "Fix"
     ),
     "an acknowledgement for a name that is none": Failure(
         acking({"cursor": "now"}, name="One"), "invalid_param", "consumer", "Send consumer=one."
@@ -163,7 +161,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES.keys())
-async def test_a_failure_names_its_parameter_and_the_way_on_and_is_free(failure: Failure, tmp_path: Path) -> None:
+async def test_failure_names_parameter_and_next_step_and_is_free(failure: Failure, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 5)
         await page(node, "consumer=one&types=key.*&limit=3")
@@ -184,7 +182,7 @@ async def test_a_failure_names_its_parameter_and_the_way_on_and_is_free(failure:
         assert (subjects(left), left["data"]["unread"]) == (["key_0", "key_1", "key_2"], 5), "nothing has moved"
 
 
-async def test_a_cursor_older_than_retention_is_a_410_that_says_what_was_missed(tmp_path: Path) -> None:
+async def test_expired_cursor_is_a_410_with_missed_span(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 5)
         items = (await page(node))["data"]["items"]
@@ -209,7 +207,7 @@ async def test_a_cursor_older_than_retention_is_a_410_that_says_what_was_missed(
         assert subjects(await page(node, "cursor=oldest")) == ["key_3", "key_4"]
 
 
-async def test_an_event_that_is_not_kept_is_a_400_with_where_the_log_begins(tmp_path: Path) -> None:
+async def test_removed_event_is_a_400_with_start_of_log(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 5)
         items = (await page(node))["data"]["items"]
@@ -224,8 +222,8 @@ async def test_an_event_that_is_not_kept_is_a_400_with_where_the_log_begins(tmp_
         assert subjects(await page(node, f"cursor={items[3]['id']}")) == ["key_4"]
 
 
-async def test_a_cursor_beyond_the_log_is_a_400_with_where_it_begins(tmp_path: Path) -> None:
-    """As after a restore of an older copy of the database."""
+async def test_cursor_beyond_the_log_is_a_400_with_its_start(tmp_path: Path) -> None:
+    """As after restoring an older copy of the database."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         last = (await page(node))["pagination"]["next_cursor"]
@@ -242,7 +240,7 @@ async def test_a_cursor_beyond_the_log_is_a_400_with_where_it_begins(tmp_path: P
 
 
 class Away:
-    """A store whose reads find nobody."""
+    """A store whose reads find nothing."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -259,7 +257,7 @@ class Away:
     [get(""), get("cursor=now"), get("consumer=one"), get("wait_s=25&cursor=now"), acking({"cursor": "oldest"})],
     ids=["a page", "a position", "a consumer's page", "a long-poll", "an acknowledgement"],
 )
-async def test_a_store_that_is_away_is_a_503_with_when_to_come_again(ask: Ask, tmp_path: Path) -> None:
+async def test_unavailable_store_is_a_503_with_retry_after(ask: Ask, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await page(node, "consumer=one")
         readers = node.node.feed.readers

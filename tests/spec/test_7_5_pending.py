@@ -1,7 +1,7 @@
-"""7.1 and 7.5, the durable side: a refund that the store refused, and a node that dies before it could make up for it.
+"""7.1 and 7.5, durability: refunds that the store rejected, and a node that dies before retrying them.
 
-Method: a trigger in the database refuses refunds, each failing answer says what it still cost, the node is killed, and
-the next one must have given everything back by the time it serves.
+Method: a database trigger rejects refunds, each error response shows the cost so far, the node is killed, and
+the next one must have refunded everything when it serves.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tests.processes.place import Place, Served
 from tests.processes.waiting import wait_until
 
 ROUNDS = 10 if engine() == "sqlite" else 3
-"""A round is the same on both engines, and starts two nodes, of which most of its time is made."""
+"""A round is the same on both engines, and most of its time is spent starting two nodes."""
 BALANCE = 1000
 STATUS = {"RESOURCE_NOT_FOUND": 404, "UPSTREAM_ERROR": 502, "SERVICE_UNAVAILABLE": 503}
 
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A request that the sandbox lets fail, and what it costs for a moment."""
+    """A request that fails in the sandbox, and its temporary cost."""
 
     target: str
     code: str
@@ -52,7 +52,7 @@ FAILING = (
 
 @pytest.fixture
 def place(tmp_path: Path, commands: Commands) -> Place:
-    """A folder with a config whose node asks each upstream once."""
+    """A folder with a config whose node calls each upstream once."""
     place = Place(tmp_path, commands)
     place.configure(upstreams={"defaults": {"retries": 0}}, breaker={"failures": 100})
     return place
@@ -60,7 +60,7 @@ def place(tmp_path: Path, commands: Commands) -> Place:
 
 @contextmanager
 def refusing_refunds(place: Place) -> Iterator[None]:
-    """No refund is committed by anybody while the block runs."""
+    """Reject every refund while the block runs."""
     with open_outsider(place.store_url) as other, other.refusing("journal", "NEW.refunded > 0"):
         yield
 
@@ -77,7 +77,7 @@ def statement(node: Served, key: str, request_id: str) -> list[tuple[str, int]]:
 
 
 def assert_pending(answer: Answered, failing: Failing) -> str:
-    """The answer says what it still costs, and that nobody knows the balance; gives its request id."""
+    """Check that the response shows the temporary cost and no balance. Return its request id."""
     body = answer.json
     assert (answer.status, answer.code) == (STATUS[failing.code], failing.code)
     assert (body["credits_used"], body["credits_remaining"]) == (failing.cost, None)
@@ -88,7 +88,7 @@ def assert_pending(answer: Answered, failing: Failing) -> str:
 
 
 def fail_and_kill(place: Place, key: str, number: int) -> dict[str, Failing]:
-    """One round on a node that dies with every refund pending; the requests by their ids."""
+    """One round on a node that dies with every refund pending. Return the requests by id."""
     with refusing_refunds(place), place.recovering().serve("--sandbox") as node:
         answers = {f: ask(node, key, f, f"{number}-{place_}") for place_, f in enumerate(FAILING)}
         pending = {assert_pending(answer, failing): failing for failing, answer in answers.items()}
@@ -106,7 +106,7 @@ def assert_made_up_for(node: Served, key: str, pending: dict[str, Failing]) -> N
     assert (balance["balance"], balance["held"]) == (BALANCE, 0)
 
 
-def test_refunds_that_did_not_commit_survive_the_death_of_their_node(place: Place) -> None:
+def test_uncommitted_refunds_survive_a_crash(place: Place) -> None:
     _, key = place.new_key(balance=BALANCE)
     for number in range(ROUNDS):
         pending = fail_and_kill(place, key["key"], number)
@@ -123,8 +123,8 @@ def test_refunds_that_did_not_commit_survive_the_death_of_their_node(place: Plac
             node.wait()
 
 
-def test_an_idempotency_key_whose_refund_was_pending_is_free_after_the_restart(place: Place) -> None:
-    """While the first node lives the key is still taken; afterwards the same request is called and billed anew."""
+def test_idempotency_key_with_pending_refund_is_free_after_restart(place: Place) -> None:
+    """While the first node lives, the key is still claimed; afterwards, the same request is called and billed again."""
     _, key = place.new_key(balance=BALANCE)
     claimed = Failing("/v1/github/profile?handle=broken", "UPSTREAM_ERROR", claimed=True)
     with refusing_refunds(place), place.serve("--sandbox") as node:
@@ -140,7 +140,7 @@ def test_an_idempotency_key_whose_refund_was_pending_is_free_after_the_restart(p
         assert place.told("ledger", "verify")["ok"]
 
 
-def test_a_node_that_lives_makes_up_for_them_as_soon_as_the_store_takes_them(place: Place) -> None:
+def test_running_node_commits_pending_refunds_when_store_returns(place: Place) -> None:
     _, key = place.new_key(balance=BALANCE)
     with place.serve("--sandbox") as node:
         with refusing_refunds(place):

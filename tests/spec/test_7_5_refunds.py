@@ -1,4 +1,4 @@
-"""Section 7.5: what an upstream does wrong is refunded; each row is an answer of the upstream."""
+"""Section 7.5: upstream failures are refunded; each row is a response of the upstream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUICK = {"upstreams": {"defaults": {"retries": 0, "timeout_s": 0.3}}}
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """The answer of the upstream, and its end; `tries` are the requests that reach it with two retries."""
+    """The response of the upstream and the result. `tries` is the number of requests with two retries."""
 
     answer: Told
     code: str
@@ -61,7 +61,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("wrong", ROWS.values(), ids=ROWS.keys())
-async def test_what_the_upstream_does_wrong_is_refunded(wrong: Wrong, tmp_path: Path) -> None:
+async def test_upstream_errors_are_refunded(wrong: Wrong, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.always(wrong.answer)
         answer = await node.get(PROFILE)
@@ -82,7 +82,7 @@ async def assert_refunded(node: OpenNode, answer: Answered) -> None:
 
 
 def assert_secretive(answer: Answered) -> None:
-    """Nobody learns of the upstream's address or of our code."""
+    """The upstream's URL and our code are not revealed."""
     for word in (b"127.0.0.1", b"Traceback", b"line "):
         assert word not in answer.body.replace(answer.json["error"]["doc_url"].encode(), b"")
 
@@ -94,7 +94,7 @@ SLOW = {
 
 
 @pytest.mark.parametrize("answer", SLOW.values(), ids=SLOW.keys())
-async def test_an_upstream_that_does_not_end_is_left_and_refunded(answer: Told, tmp_path: Path) -> None:
+async def test_endless_upstream_is_abandoned_and_refunded(answer: Told, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **QUICK) as node:
         node.upstream.always(answer)
         refusal = await node.get(PROFILE)
@@ -102,7 +102,7 @@ async def test_an_upstream_that_does_not_end_is_left_and_refunded(answer: Told, 
         await assert_refunded(node, refusal)
 
 
-async def test_the_requests_own_deadline_ends_every_attempt(tmp_path: Path) -> None:
+async def test_request_deadline_ends_every_attempt(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"request_timeout_s": 0.3}) as node:
         node.upstream.always(Told(delay_s=60))
         answer = await node.get(PROFILE)
@@ -111,7 +111,7 @@ async def test_the_requests_own_deadline_ends_every_attempt(tmp_path: Path) -> N
         await assert_refunded(node, answer)
 
 
-async def test_a_refused_connection_is_an_upstream_error(tmp_path: Path) -> None:
+async def test_refused_connection_is_an_upstream_error(tmp_path: Path) -> None:
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
     await listener.aclose()
@@ -121,7 +121,7 @@ async def test_a_refused_connection_is_an_upstream_error(tmp_path: Path) -> None
         await assert_refunded(node, answer)
 
 
-async def test_an_open_circuit_is_refunded_and_one_probe_closes_it(tmp_path: Path) -> None:
+async def test_open_circuit_is_refunded_and_one_probe_closes_it(tmp_path: Path) -> None:
     tables = {"breaker": {"failures": 2, "open_s": 0.5}, **QUICK}
     async with open_test_node(tmp_path, **tables) as node:
         node.upstream.always(told({}, 500))
@@ -141,12 +141,12 @@ async def test_an_open_circuit_is_refunded_and_one_probe_closes_it(tmp_path: Pat
 
 
 async def status_of_github(node: OpenNode) -> tuple[str, str]:
-    """Its state for the whole platform; of two sources one is touched here."""
+    """Its state for the whole platform; only one of two sources is affected here."""
     told_ = (await node.get("/v1/status", key=None)).json["data"]["platforms"]["github"]
     return told_["status"], told_["circuit"]
 
 
-async def test_what_an_upstream_knows_nothing_of_never_opens_its_circuit(tmp_path: Path) -> None:
+async def test_not_found_never_opens_the_circuit(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, breaker={"failures": 1}) as node:
         for number in range(4):
             assert (await node.get(f"/v1/github/profile?handle=missing{number}")).status == 404
@@ -164,7 +164,7 @@ RETRY_AFTER = {
 
 
 @pytest.mark.parametrize("fails", [1, 2])
-async def test_a_failure_that_passes_is_retried_and_billed_once(fails: int, tmp_path: Path) -> None:
+async def test_temporary_failure_is_retried_and_billed_once(fails: int, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.script = first(fails, told({}, 503), lambda: len(node.upstream.requests))
         answer = await node.get(PROFILE)
@@ -174,12 +174,12 @@ async def test_a_failure_that_passes_is_retried_and_billed_once(fails: int, tmp_
 
 
 def first(times: int, answer: Told, asked: Callable[[], int]) -> Callable[[str], Told | None]:
-    """A script that gives this answer to so many requests and leaves the rest to the sandbox."""
+    """A script that gives this response to a number of requests, and leaves the rest to the sandbox."""
     return lambda _asked: answer if asked() <= times else None
 
 
-async def test_a_refund_that_the_store_refused_is_told_and_made_up_for(tmp_path: Path) -> None:
-    """7.1: `credits_used` is not 0 then, and the compensation is pending."""
+async def test_refund_rejected_by_store_is_reported_and_retried(tmp_path: Path) -> None:
+    """7.1: `credits_used` is not 0 then, and the refund is pending."""
     async with open_test_node(tmp_path) as node:
         node.upstream.always(told({}, 404))
         async with node.store_refusing("refund"):
@@ -195,8 +195,8 @@ async def test_a_refund_that_the_store_refused_is_told_and_made_up_for(tmp_path:
         await node.assert_sound()
 
 
-async def test_a_search_without_results_is_an_answer_and_is_free(tmp_path: Path) -> None:
-    """7.3 and 2.4: empty `items` on a valid query is no error, and an empty result is refunded."""
+async def test_search_without_results_is_a_free_response(tmp_path: Path) -> None:
+    """7.3 and 2.4: empty `items` for a valid query are not an error, and an empty result is refunded."""
     async with open_test_node(tmp_path) as node:
         node.upstream.always(told({"total_count": 0, "incomplete_results": False, "items": []}))
         answer = await node.get("/v1/github/search?query=nothing")
@@ -204,8 +204,8 @@ async def test_a_search_without_results_is_an_answer_and_is_free(tmp_path: Path)
         assert answer.json["pagination"] == {"next_cursor": None, "has_more": False, "page_size": 0}
 
 
-async def test_answers_and_the_ledger_agree_under_load_and_failure(tmp_path: Path) -> None:
-    """Decisions 6: `credits_used` is the ledger's net for that request. Method: 300 requests, half of them fail."""
+async def test_responses_and_ledger_agree_under_load_and_failure(tmp_path: Path) -> None:
+    """Decisions 6: `credits_used` is the request's net amount in the ledger. Method: 300 requests, half fail."""
     answers: list[Answered] = []
     tables = {"breaker": {"failures": 20, "open_s": 0.02}, "upstreams": {"defaults": {"retries": 1}}}
     async with open_test_node(tmp_path, **tables) as node:
@@ -227,7 +227,7 @@ async def test_answers_and_the_ledger_agree_under_load_and_failure(tmp_path: Pat
         await node.assert_sound()
 
 
-async def test_a_balance_is_spent_to_the_last_credit_and_never_below(tmp_path: Path) -> None:
+async def test_balance_is_spent_to_the_last_credit_and_never_below(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=10) as node:
         statuses: list[int] = []
 
@@ -243,8 +243,8 @@ async def test_a_balance_is_spent_to_the_last_credit_and_never_below(tmp_path: P
         await node.assert_sound()
 
 
-async def test_a_method_is_held_for_as_long_as_a_good_answer_asks(tmp_path: Path) -> None:
-    """Stack Exchange's `backoff`: of one method, and for an hour at most, however absurd it is."""
+async def test_method_is_held_for_as_long_as_the_upstream_requests(tmp_path: Path) -> None:
+    """Stack Exchange's `backoff`: per method, and for an hour at most, however large it is."""
     async with open_test_node(tmp_path) as node:
         node.upstream.always(told({"items": [], "has_more": False, "backoff": 10**18}))
         assert (await node.get("/v1/stackexchange/questions?tagged=trio")).status == 200
@@ -256,10 +256,10 @@ async def test_a_method_is_held_for_as_long_as_a_good_answer_asks(tmp_path: Path
 
 
 @pytest.mark.parametrize(("said", "told_first", "held"), RETRY_AFTER.values(), ids=RETRY_AFTER.keys())
-async def test_an_upstream_that_throttles_is_left_alone_for_as_long_as_it_says(
+async def test_throttling_upstream_is_left_alone_as_requested(
     said: str, told_first: int, held: int, tmp_path: Path
 ) -> None:
-    """The first answer is the upstream's own word, a day at most; it is obeyed for an hour at most."""
+    """The upstream can request up to a day; at most an hour is respected."""
     async with open_test_node(tmp_path) as node:
         node.upstream.always(told({}, 429, retry_after=said))
         for due in (told_first, held):

@@ -1,4 +1,4 @@
-"""Section 8 and decisions 8, the cache: what is stored, for whom, what a hit says, and what is never stored."""
+"""Section 8 and decisions 8, the cache: stored responses, their sharing, hits, and exceptions."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ TTL_S = {
     900: {"app-info", "app", "podcasts/show"},
     1_800: {"app-list", "charts", "charts/episodes", "web/scrape", "web/map", "web/extract"},
 }
-"""Resources, some with their platform, whose time neither their first word nor their archetype says."""
+"""Resources, some with a platform, whose TTL follows neither from their first word nor from their archetype."""
 OF_COMPOSITES = {
     **dict.fromkeys(("lookup", "voice"), 600),
     **dict.fromkeys(("creator-card", "profile/full"), 900),
     **dict.fromkeys(("comments", "app-reviews"), 300),
     **dict.fromkeys(("everywhere", "omni-search", "mentions"), 120),
 }
-"""Composites (section 0 of their table); all other ones of prism are kept for half an hour."""
+"""Composites (section 0 of their table). All others of prism are kept for half an hour."""
 TTL_S_OF = {"Author": 900, "CommentList": 300, "Analytics": 1_800, "Series": 1_800}
 
 
 def due_s(row: Row) -> int:
-    """The time of a kind: searches and rankings, comments, profiles, numbers; everything else is kept as posts are."""
+    """The TTL of a kind: searches and rankings, comments, profiles, numbers; everything else has the TTL of posts."""
     resource, archetype = row.endpoint.resource, row.endpoint.archetype.name
     if row.platform.slug == "prism" or resource in OF_COMPOSITES:
         return OF_COMPOSITES.get(resource, 1_800)
@@ -43,14 +43,14 @@ def due_s(row: Row) -> int:
 
 
 @every_endpoint
-async def test_an_endpoint_keeps_its_answers_for_the_time_of_its_kind(row: Row, tmp_path: Path) -> None:
+async def test_endpoint_caches_for_the_ttl_of_its_kind(row: Row, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         guide = (await node.get(f"/v1/utility/endpoint?id={row.id}")).json["data"]
         assert guide["cache"]["ttl_seconds"] == due_s(row)
 
 
 @pytest.mark.parametrize("target", [PROFILE, SEARCH, "/v1/github/user/profile-velocity?handle=octocat"])
-async def test_a_hit_repeats_the_answers_bytes_except_what_varies(target: str, tmp_path: Path) -> None:
+async def test_hit_repeats_response_bytes_except_variable_fields(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         first, hit = await node.get(target), await node.get(target)
         body, again = first.json, hit.json
@@ -68,7 +68,7 @@ async def test_a_hit_repeats_the_answers_bytes_except_what_varies(target: str, t
         assert first.headers["x-cache"] == "MISS"
 
 
-async def test_the_same_request_however_it_is_spelt_is_one_entry(tmp_path: Path) -> None:
+async def test_spellings_of_a_request_share_one_entry(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert (await node.get(f"{SEARCH}&limit=5")).json["cached"] is False
         for same in (
@@ -83,7 +83,7 @@ async def test_the_same_request_however_it_is_spelt_is_one_entry(tmp_path: Path)
             assert (await node.get(other)).json["cached"] is False, other
 
 
-async def test_each_page_of_a_list_is_an_entry_of_its_own(tmp_path: Path) -> None:
+async def test_each_list_page_has_its_own_entry(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         first = (await node.get(f"{SEARCH}&limit=3")).json
         second = f"{SEARCH}&limit=3&cursor={first['pagination']['next_cursor']}"
@@ -92,7 +92,7 @@ async def test_each_page_of_a_list_is_an_entry_of_its_own(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("value", ["no-cache", "No-Cache", "max-age=0, no-cache"])
-async def test_a_refresh_is_billed_stored_and_what_others_then_get(value: str, tmp_path: Path) -> None:
+async def test_refresh_is_billed_stored_and_served_to_others(value: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         stranger, _ = await node.new_key(await node.new_account(0))
         for login in ("old", "new"):
@@ -105,7 +105,7 @@ async def test_a_refresh_is_billed_stored_and_what_others_then_get(value: str, t
 
 
 @pytest.mark.parametrize("value", ["max-age=0", "no-store", "only-if-cached", "public"])
-async def test_no_other_directive_costs_a_refresh(value: str, tmp_path: Path) -> None:
+async def test_no_other_directive_causes_a_refresh(value: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await node.get(PROFILE)
         assert (await node.get(PROFILE, headers={"cache-control": value})).json["cached"] is True
@@ -122,7 +122,7 @@ NEVER = {
 
 
 @pytest.mark.parametrize("answer", NEVER.values(), ids=NEVER.keys())
-async def test_what_failed_is_not_stored(answer: Told, tmp_path: Path) -> None:
+async def test_failures_are_not_cached(answer: Told, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
         node.upstream.always(answer)
         refused = await node.get(PROFILE)
@@ -131,7 +131,7 @@ async def test_what_failed_is_not_stored(answer: Told, tmp_path: Path) -> None:
         assert (await node.get(f"{PROFILE}&dry_run=1")).json["data"]["would_hit_cache"] is False
 
 
-async def test_an_answer_that_warns_is_billed_each_time_and_never_stored(tmp_path: Path) -> None:
+async def test_response_with_warnings_is_billed_each_time_and_not_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
         node.upstream.always(told({}))
         for spent in (1, 2, 3):
@@ -141,14 +141,14 @@ async def test_an_answer_that_warns_is_billed_each_time_and_never_stored(tmp_pat
             assert await node.money() == (100_000 - spent, 0)
 
 
-async def test_an_empty_list_is_an_answer_and_is_stored(tmp_path: Path) -> None:
+async def test_empty_list_is_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.always(told({"total_count": 0, "incomplete_results": False, "items": []}))
         assert [(await node.get(SEARCH)).json["cached"] for _ in range(2)] == [False, True]
 
 
 @pytest.mark.parametrize("target", ["/v1/credits/balance", "/v1/credits/transactions", "/v1/utility/endpoints"])
-async def test_free_reads_are_never_stored_and_say_nothing_of_a_cache(target: str, tmp_path: Path) -> None:
+async def test_free_reads_are_not_cached_and_have_no_cache_header(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for _ in range(2):
             answer = await node.get(target)

@@ -1,6 +1,6 @@
-"""Section 8 and decisions 7 and 17: a change that costs nothing happens once under an `Idempotency-Key`, too.
+"""Section 8 and decisions 7 and 17: a free change with an `Idempotency-Key` is also applied once.
 
-Deliveries and rotations under a key stand in `tests/gateway/api/routes/test_deliveries.py`.
+`tests/gateway/api/routes/test_deliveries.py` tests deliveries and rotations with a key.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def assert_replays(replay: Answered, first: Answered) -> None:
     assert "x-idempotent-replay" not in first.headers
 
 
-async def test_a_monitor_is_made_once_and_a_replay_tells_it_as_it_is_now(tmp_path: Path) -> None:
+async def test_monitor_is_created_once_and_replay_shows_current_state(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, webhooks={"allow_insecure_targets": True}) as node:
         first = await change(node, MONITORS, TRACKED)
         id_ = first.json["monitor"]["id"]
@@ -62,7 +62,7 @@ async def test_a_monitor_is_made_once_and_a_replay_tells_it_as_it_is_now(tmp_pat
         assert gone["reason"] == "unknown_monitor"
 
 
-async def test_of_many_at_once_one_is_made(tmp_path: Path) -> None:
+async def test_concurrent_creates_make_one_monitor(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answers: list[Answered] = []
 
@@ -76,7 +76,7 @@ async def test_of_many_at_once_one_is_made(tmp_path: Path) -> None:
         assert sum("replayed" in answer.json for answer in answers) == 9
 
 
-async def test_a_change_that_was_refused_leaves_its_key_free(tmp_path: Path) -> None:
+async def test_rejected_change_frees_its_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for number in range(3):
             await change(node, MONITORS, TRACKED, f"made {number}".replace(" ", "-"))
@@ -87,8 +87,8 @@ async def test_a_change_that_was_refused_leaves_its_key_free(tmp_path: Path) -> 
         assert (made.status, "replayed" in made.json) == (201, False)
 
 
-async def test_a_run_is_opened_once_and_read_by_its_id(tmp_path: Path) -> None:
-    """Without a key the second is refused, since runs are a minute apart."""
+async def test_run_is_opened_once_and_read_by_id(tmp_path: Path) -> None:
+    """Without a key, the second is rejected, because runs must be a minute apart."""
     async with open_test_node(tmp_path) as node:
         id_ = (await change(node, MONITORS, TRACKED, "make")).json["monitor"]["id"]
         first = await change(node, f"{MONITORS}/{id_}/run")
@@ -110,8 +110,8 @@ async def test_a_run_is_opened_once_and_read_by_its_id(tmp_path: Path) -> None:
         assert (refused["reason"], refused["param"], refused["remove_params"]) == ("invalid_param", "when", ["when"])
 
 
-async def test_a_consumer_is_moved_once(tmp_path: Path) -> None:
-    """Method: what a reset under a key has done is undone, and then the key is sent again."""
+async def test_consumer_is_moved_once(tmp_path: Path) -> None:
+    """Method: undo the effect of a reset with a key, then repeat the request."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         cursor = (await page(node, "consumer=mine"))["pagination"]["next_cursor"]
@@ -126,8 +126,8 @@ async def test_a_consumer_is_moved_once(tmp_path: Path) -> None:
         assert_refused(await reset({"cursor": "now"}), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422)
 
 
-async def test_a_patch_takes_a_secret_parameters_and_a_track(tmp_path: Path) -> None:
-    """The secret shows by its end alone; the one before signs for a day more, as after a rotation."""
+async def test_patch_accepts_secret_parameters_and_track(tmp_path: Path) -> None:
+    """Only the end of the secret is shown. The old one signs for another day, as after a rotation."""
     async with open_test_node(tmp_path, webhooks={"allow_insecure_targets": True}) as node:
         hook = {"webhook_url": "http://127.0.0.1:9/in", "webhook_secret": "the first secret, long enough"}
         id_ = (await post(node, MONITORS, {**TRACKED, **hook})).json["monitor"]["id"]

@@ -1,4 +1,4 @@
-"""Section 8: the limits of the events feed, at each bound and one beyond it."""
+"""Section 8: the limits of the events feed, at each limit and one beyond it."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ BAD = {
 }
 
 
-def test_the_bounds_are_the_specifications() -> None:
+def test_limits_match_the_specification() -> None:
     assert (LIMIT_MAX, LIMIT_DEFAULT, WAIT_S_MAX, SUBJECTS_MAX) == (500, 100, 25, 100)
     assert (Config().limits.long_polls, Config().events.retention_days) == (5, 30)
 
 
 @pytest.mark.parametrize("query", GOOD.values(), ids=GOOD.keys())
-async def test_a_value_at_its_bound_is_taken(query: str, tmp_path: Path) -> None:
+async def test_value_at_its_limit_is_accepted(query: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await page(node, query)
 
 
 @pytest.mark.parametrize("query", BAD.values(), ids=BAD.keys())
-async def test_a_value_beyond_its_bound_is_refused(query: str, tmp_path: Path) -> None:
+async def test_value_beyond_its_limit_is_rejected(query: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         details = assert_refused(await node.get(f"{FEED}?{query}"), "INVALID_REQUEST", 400)
         assert details["param"] == query.partition("=")[0]
 
 
-async def test_a_wait_of_25_seconds_is_held_and_one_of_0_is_not(tmp_path: Path) -> None:
+async def test_wait_of_25_seconds_is_held_and_0_is_not(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         cursor = await end(node)
         with trio.fail_after(2):
@@ -68,7 +68,7 @@ async def test_a_wait_of_25_seconds_is_held_and_one_of_0_is_not(tmp_path: Path) 
             assert (await answer()).status == 200
 
 
-async def test_long_polls_of_a_key_are_as_many_as_config_says(tmp_path: Path) -> None:
+async def test_long_polls_per_key_follow_config(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits={"long_polls": 1}) as node:
         query = f"cursor={await end(node)}&wait_s=25"
         async with polling(node, query):
@@ -77,7 +77,7 @@ async def test_long_polls_of_a_key_are_as_many_as_config_says(tmp_path: Path) ->
             assert int(second.headers["x-poll-interval"]) >= 1
 
 
-async def test_parked_polls_count_toward_the_concurrent_requests_of_the_key(tmp_path: Path) -> None:
+async def test_waiting_polls_count_as_concurrent_requests(tmp_path: Path) -> None:
     """Decisions 13."""
     async with open_test_node(tmp_path, limits={"concurrent_requests": 2}) as node:
         query = f"cursor={await end(node)}&wait_s=25"
@@ -86,7 +86,7 @@ async def test_parked_polls_count_toward_the_concurrent_requests_of_the_key(tmp_
             assert_refused(await node.get("/v1/credits/balance"), "CONCURRENCY_LIMIT", 429)
 
 
-async def test_a_key_has_at_most_100_consumers(tmp_path: Path) -> None:
+async def test_key_has_at_most_100_consumers(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for number in range(100):
             await page(node, f"consumer=c{number}")
@@ -98,7 +98,7 @@ async def test_a_key_has_at_most_100_consumers(tmp_path: Path) -> None:
         assert (await node.get(f"{FEED}?consumer=c100")).status == 200
 
 
-async def test_a_json_body_may_have_1_mb_and_no_more(tmp_path: Path) -> None:
+async def test_json_body_is_limited_to_1_mb(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await page(node, "consumer=one")
         fits = b'{"cursor":"oldest"' + b" " * (1_000_000 - 19) + b"}"
@@ -113,7 +113,7 @@ async def test_a_json_body_may_have_1_mb_and_no_more(tmp_path: Path) -> None:
         )
 
 
-async def test_the_longest_cursor_that_is_given_out_is_taken(tmp_path: Path) -> None:
+async def test_longest_issued_cursor_is_accepted(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 1)
         await node.node.stores.store.write(
@@ -126,8 +126,8 @@ async def test_the_longest_cursor_that_is_given_out_is_taken(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-async def test_a_parked_poll_whose_key_is_revoked_ends_with_401(by_name: bool, tmp_path: Path) -> None:
-    """Whatever the poll waits for, and though nothing that it would see has come."""
+async def test_waiting_poll_with_revoked_key_ends_with_401(by_name: bool, tmp_path: Path) -> None:
+    """For any filter of the poll, even if none of its events has arrived."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account)
         reader = "consumer=mine" if by_name else "cursor=now"

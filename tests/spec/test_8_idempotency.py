@@ -1,7 +1,7 @@
-"""Section 8 and decisions 7: the times and sizes of idempotency claims, and what a replay costs.
+"""Section 8 and decisions 7: durations and sizes of idempotency claims, and the cost of replays.
 
-How calls under a key are repeated, cancelled and made up for stands in `tests/gateway/calls/test_claimed_calls.py`.
-Method for times: the claim in the store is made older than it is.
+`tests/gateway/calls/test_claimed_calls.py` tests repeated, cancelled and recovered calls with a key.
+Method for durations: make the claim in the store older.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROFILE = "/v1/github/profile?handle=octocat"
 OTHER = "/v1/github/profile?handle=hubot"
 DAY_S = 86_400
 MARGIN_S = 30
-"""The clock goes on while a test runs."""
+"""The clock advances while a test runs."""
 REPLAY_BYTES = 65_536
 
 
@@ -30,11 +30,11 @@ async def ask(node: OpenNode, target: str = PROFILE, key: str = "one", method: s
 
 
 async def age(node: OpenNode, by_s: float) -> None:
-    """Every claim in the store is so much older."""
+    """Make every claim in the store older."""
     await node.node.stores.store.write(lambda tx: tx.run("UPDATE claims SET at = at - ?", (by_s,)))
 
 
-async def test_a_finished_outcome_is_kept_for_24_hours(tmp_path: Path) -> None:
+async def test_finished_outcome_is_kept_for_24_hours(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         first = await ask(node)
         await age(node, DAY_S - MARGIN_S)
@@ -46,7 +46,7 @@ async def test_a_finished_outcome_is_kept_for_24_hours(tmp_path: Path) -> None:
         assert await node.money() == (99_998, 0)
 
 
-async def test_after_its_day_a_key_may_stand_for_another_request(tmp_path: Path) -> None:
+async def test_key_can_be_reused_after_a_day(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await ask(node)
         assert_refused(await ask(node, OTHER), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422)
@@ -54,8 +54,8 @@ async def test_after_its_day_a_key_may_stand_for_another_request(tmp_path: Path)
         assert (await ask(node, OTHER)).json["credits_used"] == 1
 
 
-async def test_an_unfinished_claim_holds_for_5_minutes_and_its_late_owner_pays_nothing(tmp_path: Path) -> None:
-    """The request that took the key over has paid; the zombie is refunded, and its outcome is nobody's."""
+async def test_unfinished_claim_lasts_5_minutes_and_late_owner_pays_nothing(tmp_path: Path) -> None:
+    """The request that took over the key has paid; the late owner is refunded, and its outcome is discarded."""
     async with open_test_node(tmp_path) as node:
         late: list[Answered] = []
 
@@ -79,7 +79,7 @@ async def test_an_unfinished_claim_holds_for_5_minutes_and_its_late_owner_pays_n
         await node.assert_sound()
 
 
-async def test_an_outcome_of_64_kb_is_replayed_and_one_byte_more_is_not(tmp_path: Path) -> None:
+async def test_outcome_of_64_kb_is_replayed_and_a_larger_one_is_not(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
 
         async def of_bio(size: int, key: str) -> Answered:
@@ -96,19 +96,19 @@ async def test_an_outcome_of_64_kb_is_replayed_and_one_byte_more_is_not(tmp_path
 
 
 def stored_bytes(answer: Answered) -> int:
-    """The length of what is kept of an answer: all but the fields that vary."""
+    """The size of the stored part of a response: everything except variable fields."""
     head, tail = answer.body.split(b'"platform"')[0], answer.body[answer.body.rindex(b',"credits_used"') :]
     return len(answer.body) - len(head) - len(tail)
 
 
 @pytest.mark.parametrize("key", ["x", "x" * 255, "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"])
-async def test_every_visible_character_may_stand_in_a_key_of_1_to_255(key: str, tmp_path: Path) -> None:
+async def test_key_may_have_1_to_255_visible_characters(key: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert (await ask(node, key=key)).json["credits_used"] == 1
         assert (await ask(node, key=key)).json["idempotent_replay"] is True
 
 
-async def test_a_replay_needs_neither_balance_nor_budget(tmp_path: Path) -> None:
+async def test_replay_needs_no_balance_or_budget(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1) as node:
         await ask(node)
         assert_refused(await ask(node, OTHER, "two"), "INSUFFICIENT_CREDITS", 402)
@@ -119,7 +119,7 @@ async def test_a_replay_needs_neither_balance_nor_budget(tmp_path: Path) -> None
         assert len(await node.entries(replay.json["request_id"])) == 1, "the first answer's own deduction"
 
 
-async def test_a_replay_tells_todays_balance_and_counts_in_the_window(tmp_path: Path) -> None:
+async def test_replay_shows_current_balance_and_counts_in_the_window(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits={"requests_per_minute": 10}) as node:
         assert (await ask(node)).json["credits_remaining"] == 99_999
         await node.operate("credits.grant", account=node.account, amount=11)
@@ -128,7 +128,7 @@ async def test_a_replay_tells_todays_balance_and_counts_in_the_window(tmp_path: 
         assert replay.headers["x-ratelimit-remaining"] == "8"
 
 
-async def test_head_and_get_are_the_same_request_of_a_key(tmp_path: Path) -> None:
+async def test_head_and_get_are_the_same_request_for_a_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         head = await ask(node, method="HEAD")
         assert (head.headers["x-credits-used"], head.body) == ("1", b"")
@@ -137,8 +137,8 @@ async def test_head_and_get_are_the_same_request_of_a_key(tmp_path: Path) -> Non
         assert replay.headers["x-request-id"] == head.headers["x-request-id"]
 
 
-async def test_a_key_of_a_refused_request_stands_for_no_request(tmp_path: Path) -> None:
-    """400, 402 and a retryable failure leave it free for any other."""
+async def test_key_of_a_rejected_request_is_not_bound(tmp_path: Path) -> None:
+    """400, 402 and a retryable failure leave the key free for any other request."""
     async with open_test_node(tmp_path, credits=4, upstreams={"defaults": {"retries": 0}}) as node:
         for target, status in (
             ("/v1/github/profile", 400),
@@ -149,7 +149,7 @@ async def test_a_key_of_a_refused_request_stands_for_no_request(tmp_path: Path) 
         assert (await ask(node)).json["credits_used"] == 1
 
 
-async def test_a_final_refusal_stands_for_its_request(tmp_path: Path) -> None:
+async def test_final_error_binds_the_key_to_its_request(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         missing = "/v1/github/profile?handle=missing"
         first, again = await ask(node, missing), await ask(node, missing)
@@ -160,9 +160,7 @@ async def test_a_final_refusal_stands_for_its_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["/v1/github/search?query=a", "/v1/hackernews/top"])
-async def test_another_endpoint_conflicts_while_the_first_runs_and_mismatches_afterwards(
-    target: str, tmp_path: Path
-) -> None:
+async def test_other_endpoint_conflicts_during_and_mismatches_after_the_first(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         async with trio.open_nursery() as nursery:
             with node.upstream.holding():
@@ -178,8 +176,8 @@ async def test_another_endpoint_conflicts_while_the_first_runs_and_mismatches_af
     ("resource", "more"),
     [("map", "&fresh=true"), ("scrape", "&max_age=0"), ("scrape", "&timeout=5000"), ("map", "&max_credits=5")],
 )
-async def test_a_key_stands_for_how_its_call_was_made_as_well(resource: str, more: str, tmp_path: Path) -> None:
-    """What the cache takes for one question is two requests where a key has to tell them apart."""
+async def test_key_is_bound_to_call_options(resource: str, more: str, tmp_path: Path) -> None:
+    """Requests that are one entry in the cache may be two requests for a key."""
     page = f"/v1/web/{resource}?url=https://example.com/"
     async with open_test_node(tmp_path) as node:
         assert (await ask(node, page)).status == 200
@@ -187,7 +185,7 @@ async def test_a_key_stands_for_how_its_call_was_made_as_well(resource: str, mor
         assert (await ask(node, page)).json["idempotent_replay"] is True
 
 
-async def test_a_key_is_replayed_in_whatever_form_its_reader_wants(tmp_path: Path) -> None:
+async def test_key_is_replayed_in_any_requested_format(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         search = "/v1/hackernews/search?query=trio"
         await ask(node, search)

@@ -1,4 +1,4 @@
-"""Section 8: the limits of a key, held exactly, with small numbers in config.toml."""
+"""Section 8: the limits of a key, applied exactly, with small numbers in config.toml."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PROFILE = "/v1/github/profile?handle=octocat"
 FREE = "/v1/credits/balance"
 
 
-def test_the_defaults_are_the_specifications() -> None:
+def test_defaults_match_the_specification() -> None:
     assert Config().limits.requests_per_minute == 600
     assert Config().limits.concurrent_requests == 50
     assert Config().limits.long_polls == 5
     assert Config().events.retention_days == 30
 
 
-async def test_the_window_admits_its_limit_and_refuses_the_next(tmp_path: Path) -> None:
+async def test_window_admits_its_limit_and_rejects_the_next(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits={"requests_per_minute": 60}) as node:
         for number in range(60):
             answer = await node.get(PROFILE if number % 2 else FREE)
@@ -39,8 +39,8 @@ async def test_the_window_admits_its_limit_and_refuses_the_next(tmp_path: Path) 
         assert await node.money() == (99_999, 0)
 
 
-async def test_600_requests_at_once_are_admitted_and_the_601st_is_not(tmp_path: Path) -> None:
-    """The real limit, from ten connections at a time."""
+async def test_window_admits_600_concurrent_requests_and_rejects_the_601st(tmp_path: Path) -> None:
+    """The real limit, from ten concurrent connections."""
     statuses: list[int] = []
     async with open_test_node(tmp_path) as node:
 
@@ -53,7 +53,7 @@ async def test_600_requests_at_once_are_admitted_and_the_601st_is_not(tmp_path: 
     assert (statuses.count(200), statuses.count(429)) == (600, 10)
 
 
-async def test_50_requests_run_at_once_and_the_51st_is_refused(tmp_path: Path) -> None:
+async def test_concurrency_admits_50_requests_and_rejects_the_51st(tmp_path: Path) -> None:
     """The real limit."""
     async with open_test_node(tmp_path) as node:
         async with running(node, 50):
@@ -64,8 +64,8 @@ async def test_50_requests_run_at_once_and_the_51st_is_refused(tmp_path: Path) -
         assert await node.money() == (100_000 - 50, 0)
 
 
-async def test_what_is_refused_stands_in_no_counter(tmp_path: Path) -> None:
-    """Neither the requests without a good key, nor those over a limit, eat a request of anybody's window."""
+async def test_rejected_requests_are_not_counted(tmp_path: Path) -> None:
+    """Requests without a valid key, and those over a limit, do not use up any window."""
     limits = {"requests_per_minute": 3, "concurrent_requests": 1}
     async with open_test_node(tmp_path, limits=limits) as node:
         for key in (None, "nonsense", "sl_" + "a" * 43):
@@ -84,7 +84,7 @@ async def test_what_is_refused_stands_in_no_counter(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def running(node: OpenNode, count: int) -> AsyncIterator[None]:
-    """So many requests of the node's key are under way, all of them answered when the block ends."""
+    """Run this number of requests of the node's key, all answered when the block ends."""
     asked = len(node.upstream.requests)
     async with trio.open_nursery() as nursery:
         with node.upstream.holding():
@@ -94,7 +94,7 @@ async def running(node: OpenNode, count: int) -> AsyncIterator[None]:
             yield
 
 
-async def test_the_leases_are_as_many_as_the_limit_and_each_comes_back(tmp_path: Path) -> None:
+async def test_leases_match_the_limit_and_are_all_released(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits={"concurrent_requests": 3}) as node:
         for _ in range(2):
             async with running(node, 3):
@@ -110,15 +110,15 @@ async def test_the_leases_are_as_many_as_the_limit_and_each_comes_back(tmp_path:
 
 
 @pytest.mark.parametrize("target", ["/v1/github/profile?handle=missing", "/v1/github/profile", "/v1/odd/path"])
-async def test_a_refused_request_gives_its_lease_back(target: str, tmp_path: Path) -> None:
+async def test_rejected_request_releases_its_lease(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits={"concurrent_requests": 1}) as node:
         for _ in range(3):
             assert (await node.get(target)).status in {400, 404}
         assert (await node.get(FREE)).status == 200
 
 
-async def test_a_body_over_1_mb_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    """Method: only the head is sent, so that whoever waits for the body waits for ever."""
+async def test_body_over_1_mb_is_rejected_before_reading(tmp_path: Path) -> None:
+    """Method: only the head is sent, so waiting for the body would never end."""
     async with open_test_node(tmp_path) as node:
         key = f"x-api-key: {node.key}"
         for method, target in (("GET", PROFILE), ("GET", FREE)):
@@ -130,7 +130,7 @@ async def test_a_body_over_1_mb_is_refused_before_it_is_read(tmp_path: Path) -> 
         assert await node.money() == (100_000, 0)
 
 
-async def test_the_welcome_is_100_credits_and_five_keys(tmp_path: Path) -> None:
+async def test_welcome_is_100_credits_and_five_keys(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         account = await node.operate("account.create", name="new")
         assert account["balance"] == 100
@@ -141,8 +141,8 @@ async def test_the_welcome_is_100_credits_and_five_keys(tmp_path: Path) -> None:
         await node.new_key(account["id"])
 
 
-async def test_the_cache_is_shared_by_all_accounts_and_ends_with_its_time(tmp_path: Path) -> None:
-    """Method: the cache's own clock is real here, so that the end is shown by a cache of no bytes."""
+async def test_cache_is_shared_by_accounts_and_expires(tmp_path: Path) -> None:
+    """Method: the cache uses the real clock here, so expiry is shown with a cache of zero bytes."""
     async with open_test_node(tmp_path) as node:
         stranger = await node.new_account(5)
         key, _ = await node.new_key(stranger)

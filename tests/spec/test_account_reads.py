@@ -1,4 +1,4 @@
-"""Decisions 4: the account's own reads, free and never cached, and what a statement says of each kind of request."""
+"""Decisions 4: the account's own reads, free and never cached, and the statement's entry for each kind of request."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def data(node: OpenNode, target: str) -> dict[str, Any]:
     return shown
 
 
-async def test_the_balance_tells_what_can_be_spent_is_held_and_was_deducted(tmp_path: Path) -> None:
+async def test_balance_shows_spendable_held_and_deducted_credits(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=10) as node:
         nothing = {"last_24h": 0, "last_7d": 0}
         assert await data(node, BALANCE) == {"balance": 10, "held": 0, "recent_deductions": nothing}
@@ -52,7 +52,7 @@ async def test_the_balance_tells_what_can_be_spent_is_held_and_was_deducted(tmp_
         assert await data(node, BALANCE) == {"balance": 9, "held": 0, "recent_deductions": spent}
 
 
-async def test_a_running_call_is_held_and_its_answer_ends_that(tmp_path: Path) -> None:
+async def test_running_call_is_held_until_its_response(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=10) as node:
         async with trio.open_nursery() as nursery:
             with node.upstream.holding():
@@ -63,7 +63,7 @@ async def test_a_running_call_is_held_and_its_answer_ends_that(tmp_path: Path) -
         assert await node.money() == (9, 0)
 
 
-async def test_a_statement_has_every_kind_of_entry_newest_first(tmp_path: Path) -> None:
+async def test_statement_has_every_entry_kind_newest_first(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=10) as node:
         await node.operate("credits.grant", account=node.account, amount=5)
         paid = (await node.get(PROFILE)).json["request_id"]
@@ -86,7 +86,7 @@ async def test_a_statement_has_every_kind_of_entry_newest_first(tmp_path: Path) 
         assert [item["created_at"] for item in items] == sorted((i["created_at"] for i in items), reverse=True)
 
 
-async def test_a_statement_narrows_to_one_request_and_shows_50_at_a_time(tmp_path: Path) -> None:
+async def test_statement_filters_by_request_and_shows_50_per_page(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         ids = [(await node.get(f"/v1/github/profile?handle=user{n}")).json["request_id"] for n in range(55)]
         for limit, due in (("", 50), ("?limit=1", 1), ("?limit=100", 56)):
@@ -96,7 +96,7 @@ async def test_a_statement_narrows_to_one_request_and_shows_50_at_a_time(tmp_pat
         assert (await data(node, f"{TRANSACTIONS}?request_id=req_of_nobody"))["items"] == []
 
 
-async def test_a_text_that_only_begins_as_a_request_id_names_no_request(tmp_path: Path) -> None:
+async def test_malformed_request_id_matches_no_request(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         billed = (await node.get(PROFILE)).json["request_id"]
         for more in ("x", "%0Ax"):
@@ -107,12 +107,12 @@ async def test_a_text_that_only_begins_as_a_request_id_names_no_request(tmp_path
 
 
 @pytest.mark.parametrize("target", [f"{TRANSACTIONS}?limit=0", f"{TRANSACTIONS}?limit=-1", f"{TRANSACTIONS}?limit=x"])
-async def test_a_limit_that_is_none_is_refused(target: str, tmp_path: Path) -> None:
+async def test_invalid_limit_is_rejected(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert assert_refused(await node.get(target), "INVALID_REQUEST", 400)["param"] == "limit"
 
 
-async def test_head_of_the_reads_has_their_headers_and_no_body(tmp_path: Path) -> None:
+async def test_head_of_reads_has_headers_without_body(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for target in (BALANCE, TRANSACTIONS, "/v1/utility/endpoints"):
             got, head = await node.get(target), await node.get(target, method="HEAD")

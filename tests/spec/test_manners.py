@@ -1,4 +1,4 @@
-"""Decisions 16: bearers, links, pages of other sites, compressed answers and entity tags, alike on both engines."""
+"""Decisions 16: bearer tokens, links, CORS, compression and entity tags, the same on both engines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def ask(node: OpenNode, target: str, *lines: str, method: str = "GET") -> 
 
 
 @BOTH
-async def test_a_bearer_is_a_key_and_both_at_once_are_refused(engine: str, tmp_path: Path) -> None:
+async def test_bearer_token_is_a_key_and_both_headers_are_rejected(engine: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         for scheme in ("Bearer", "bearer", "BEARER "):
             assert (await ask(node, PROFILE, f"authorization: {scheme} {node.key}")).status == 200
@@ -47,7 +47,7 @@ ALLOW, EXPOSE = "access-control-allow-origin", "access-control-expose-headers"
 
 
 @BOTH
-async def test_a_page_of_an_allowed_origin_may_call_and_asks_without_a_key(engine: str, tmp_path: Path) -> None:
+async def test_allowed_origin_may_call_and_preflight_needs_no_key(engine: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"engine": engine, "cors_origins": [APP]}) as node:
         asked = await ask(node, "/v1/monitors", f"origin: {APP}", *PREFLIGHT, "connection: close", method="OPTIONS")
         assert (asked.status, asked.headers[ALLOW], asked.headers["vary"]) == (204, APP, "origin")
@@ -63,12 +63,12 @@ async def test_a_page_of_an_allowed_origin_may_call_and_asks_without_a_key(engin
             assert (answer.status, ALLOW in answer.headers, answer.headers["vary"]) == (200, False, "origin")
             refused = await ask(node, PROFILE, f"origin: {origin}", *PREFLIGHT, method="OPTIONS")
             assert (refused.status, ALLOW in refused.headers, refused.headers["vary"]) == (204, False, "origin")
-        without = await ask(node, "/v1/openapi.json")  # which a browser keeps, and may give to a page afterwards
+        without = await ask(node, "/v1/openapi.json")  # a browser caches it, and may reuse it for a page later
         assert (ALLOW in without.headers, without.headers["vary"]) == (False, "origin")
         assert_refused(await ask(node, PROFILE, key, method="OPTIONS"), "METHOD_NOT_ALLOWED", 405)
 
 
-async def test_any_page_may_call_where_the_operator_says_so_and_none_by_default(tmp_path: Path) -> None:
+async def test_cors_wildcard_allows_every_page_and_default_allows_none(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"cors_origins": ["*"]}) as node:
         answer = await ask(node, PROFILE, f"x-api-key: {node.key}", "origin: null")
         assert (answer.headers[ALLOW], "vary" in answer.headers) == ("*", False)
@@ -86,7 +86,7 @@ def expanded(answer: Answered, coding: str) -> Answered:
 
 
 @BOTH
-async def test_long_answers_are_compressed_as_their_client_asks_for_it(engine: str, tmp_path: Path) -> None:
+async def test_long_responses_are_compressed_on_request(engine: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         key = f"x-api-key: {node.key}"
         plain = await ask(node, SEARCH, key)
@@ -113,7 +113,7 @@ TAGGED: Mapping[str, str] = {
 }
 
 
-async def test_what_seldom_changes_has_a_tag(tmp_path: Path) -> None:
+async def test_rarely_changing_responses_have_an_etag(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for target, caching in TAGGED.items():
             first = await node.get(target)
@@ -125,7 +125,7 @@ async def test_what_seldom_changes_has_a_tag(tmp_path: Path) -> None:
         assert len(tags) == len(TAGGED)
 
 
-async def test_links_name_the_address_that_a_trusted_proxy_was_opened_under(tmp_path: Path) -> None:
+async def test_links_use_the_url_of_a_trusted_proxy(tmp_path: Path) -> None:
     opened = ("x-forwarded-host: api.example.com", "x-forwarded-proto: https")
     async with open_test_node(tmp_path, server={"trusted_proxies": ["127.0.0.1"]}) as node:
         key = f"x-api-key: {node.key}"

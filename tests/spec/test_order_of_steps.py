@@ -1,6 +1,6 @@
-"""Decisions 5: the steps of a data request in their order, and that a refusal at one changes no counter of another.
+"""Decisions 5: the order of the steps of a data request; an error at one step changes no counter of another.
 
-Method: requests that are wrong in every way that is left; the first step's refusal is told, then its cause is ended.
+Method: requests with all remaining errors; the first step's error is returned, then its cause is removed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Counters:
 
 
 async def counters(node: OpenNode) -> Counters:
-    """As they are once everything that waits for the store is written; reading them changes none."""
+    """The counters after all pending writes. Reading them changes none."""
     balance, held = await node.money()
     assert held == 0
     store, parts = node.node.stores.store, node.node.api._parts
@@ -66,7 +66,7 @@ async def counters(node: OpenNode) -> Counters:
 
 @asynccontextmanager
 async def changes(node: OpenNode, **by: int) -> AsyncIterator[None]:
-    """The block changes these counters by so much, and no other."""
+    """Check that the block changes these counters by these amounts, and no others."""
     before = await counters(node)
     yield
     after = await counters(node)
@@ -81,8 +81,8 @@ async def wrong(node: OpenNode, method: str, target: str, *headers: str) -> Answ
     return await raw_request(node.url, lines)
 
 
-async def test_the_ways_in_refuse_in_their_order_and_count_nothing(tmp_path: Path) -> None:
-    """Steps 2 to 4: the key, the window, the lease. A slow request holds the lease and half of the window."""
+async def test_entry_checks_reject_in_order_and_count_nothing(tmp_path: Path) -> None:
+    """Steps 2 to 4: key, window, lease. A slow request holds the lease and half of the window."""
     async with open_test_node(tmp_path, credits=0, **TIGHT) as node:
         rich = await node.new_account()
         slow, _ = await node.new_key(rich)
@@ -104,7 +104,7 @@ async def test_the_ways_in_refuse_in_their_order_and_count_nothing(tmp_path: Pat
         assert await node.gauge("sluice_lease_keys") == 0
 
 
-async def test_a_full_window_is_told_before_a_held_lease(tmp_path: Path) -> None:
+async def test_full_window_is_reported_before_concurrency(tmp_path: Path) -> None:
     limits = {"requests_per_minute": 1, "concurrent_requests": 1}
     async with open_test_node(tmp_path, limits=limits) as node, trio.open_nursery() as nursery:
         with node.upstream.holding():
@@ -113,8 +113,8 @@ async def test_a_full_window_is_told_before_a_held_lease(tmp_path: Path) -> None
             assert_refused(await node.get(FREE), "RATE_LIMITED", 429)
 
 
-async def test_the_path_the_body_and_the_parameters_refuse_in_their_order(tmp_path: Path) -> None:
-    """Steps 5 and 6, each for the price of a place in the window: 404, 405, 413, 400, 503."""
+async def test_path_body_and_parameters_are_checked_in_order(tmp_path: Path) -> None:
+    """Steps 5 and 6, each for one place in the window: 404, 405, 413, 400, 503."""
     async with open_test_node(tmp_path, credits=0) as node:
         key = f"x-api-key: {node.key}"
         for method, target, code, status in (
@@ -135,8 +135,8 @@ async def test_the_path_the_body_and_the_parameters_refuse_in_their_order(tmp_pa
             assert "retry-after" not in answer.headers
 
 
-async def test_the_claim_refuses_before_the_cache_answers(tmp_path: Path) -> None:
-    """Step 7: a key that stands for another request opens nothing, not even what is cached."""
+async def test_claim_is_checked_before_the_cache(tmp_path: Path) -> None:
+    """Step 7: a key bound to another request gives no access, not even to cached data."""
     async with open_test_node(tmp_path) as node:
         other = "/v1/github/profile?handle=hubot"
         assert (await node.get(other)).status == 200
@@ -146,8 +146,8 @@ async def test_the_claim_refuses_before_the_cache_answers(tmp_path: Path) -> Non
             assert_refused(answer, "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422)
 
 
-async def test_the_claim_the_charge_and_the_circuit_refuse_in_their_order(tmp_path: Path) -> None:
-    """Steps 7, 9 and 10: 422, 402, 503; then step 8, for which none of them matters."""
+async def test_claim_charge_and_circuit_are_checked_in_order(tmp_path: Path) -> None:
+    """Steps 7, 9 and 10: 422, 402, 503; then step 8, where none of them matters."""
     async with open_test_node(tmp_path, credits=2, **TRIPPED) as node:
         cached = "/v1/bluesky/profile?handle=ada.test"
         assert (await node.get(cached, headers={"idempotency-key": "one"})).status == 200
@@ -167,8 +167,8 @@ async def test_the_claim_the_charge_and_the_circuit_refuse_in_their_order(tmp_pa
             assert (await node.get(cached)).json["cached"] is True
 
 
-async def test_what_is_refused_before_the_breaker_does_not_use_its_one_probe(tmp_path: Path) -> None:
-    """A half-open circuit lets one call through: it is still there after a 400, a 402 and a 422."""
+async def test_rejection_before_the_breaker_does_not_use_its_probe(tmp_path: Path) -> None:
+    """A half-open circuit allows one call: it is still available after a 400, a 402 and a 422."""
     tables = {**TRIPPED, "breaker": {"failures": 1, "open_s": 0.2}}
     async with open_test_node(tmp_path, **tables) as node:
         spent, _ = await node.new_key(node.account, credit_limit=0)
@@ -185,7 +185,7 @@ async def test_what_is_refused_before_the_breaker_does_not_use_its_one_probe(tmp
         assert (await node.get(PROFILE)).status == 200
 
 
-async def test_an_answer_moves_what_it_should_and_gives_its_lease_back(tmp_path: Path) -> None:
+async def test_response_updates_counters_and_releases_its_lease(tmp_path: Path) -> None:
     """Steps 12 to 14: a success, a hit, a replay and a failure, by all counters."""
     async with open_test_node(tmp_path) as node:
         paid = {"window": 1, "charges": 1, "balance": -1, "key_used": 1, "upstream_calls": 1}

@@ -1,4 +1,4 @@
-"""Decisions 6, what a caller can ask of a price: `max_credits` refuses before the charge, `dry_run` only prices."""
+"""Decisions 6, price options: `max_credits` rejects before the charge, `dry_run` only prices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_CACHE = {"cache-control": "no-cache"}
 
 
 @pytest.mark.parametrize("allowed", [5, 6, 1_000_000])
-async def test_a_price_within_max_credits_is_charged_as_it_is(allowed: int, tmp_path: Path) -> None:
+async def test_price_within_max_credits_is_charged_unchanged(allowed: int, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert (await node.get(f"{VELOCITY}&max_credits={allowed}")).json["credits_used"] == 5
         assert await node.money() == (99_995, 0)
@@ -24,9 +24,7 @@ async def test_a_price_within_max_credits_is_charged_as_it_is(allowed: int, tmp_
 
 @pytest.mark.parametrize("allowed", [0, 1, 4])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-async def test_a_price_above_max_credits_is_refused_before_anything_happens(
-    allowed: int, method: str, tmp_path: Path
-) -> None:
+async def test_price_above_max_credits_is_rejected_before_any_effect(allowed: int, method: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(f"{VELOCITY}&max_credits={allowed}", method=method)
         assert (answer.status, answer.headers["x-credits-used"]) == (402, "0")
@@ -35,8 +33,8 @@ async def test_a_price_above_max_credits_is_refused_before_anything_happens(
         assert await node.money() == (100_000, 0)
 
 
-async def test_a_hit_passes_every_max_credits_and_a_refresh_does_not(tmp_path: Path) -> None:
-    """The reservation counts, and a hit reserves nothing; the parameter makes no other request of it."""
+async def test_hit_passes_any_max_credits_and_refresh_does_not(tmp_path: Path) -> None:
+    """The reservation counts, and a hit reserves nothing; the parameter does not change the request's identity."""
     async with open_test_node(tmp_path) as node:
         assert (await node.get(VELOCITY)).json["cached"] is False
         hit = (await node.get(f"{VELOCITY}&max_credits=0")).json
@@ -47,7 +45,7 @@ async def test_a_hit_passes_every_max_credits_and_a_refresh_does_not(tmp_path: P
         await assert_free(node, refused)
 
 
-async def test_a_dry_run_is_refused_where_its_call_would_be_above_max_credits(tmp_path: Path) -> None:
+async def test_dry_run_above_max_credits_is_rejected_like_its_call(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         refused = await node.get(f"{VELOCITY}&dry_run=1&max_credits=4")
         details = assert_refused(refused, "INSUFFICIENT_CREDITS", 402)
@@ -57,8 +55,8 @@ async def test_a_dry_run_is_refused_where_its_call_would_be_above_max_credits(tm
 
 
 @every_endpoint
-async def test_what_a_dry_run_estimates_is_what_max_credits_must_allow(row: Row, tmp_path: Path) -> None:
-    """For every endpoint: nothing is called, one credit less refuses the call, and as many are the most it costs."""
+async def test_dry_run_estimate_is_the_minimum_max_credits(row: Row, tmp_path: Path) -> None:
+    """For every endpoint: nothing is called, one credit less is rejected, and this many are its maximum cost."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         told = await node.get(row.target(dry_run=1))
         data = told.json["data"]
@@ -78,7 +76,7 @@ async def test_what_a_dry_run_estimates_is_what_max_credits_must_allow(row: Row,
         assert await node.money() == (100_000 - used, 0)
 
 
-async def test_a_dry_run_needs_no_credits_and_counts_nowhere_but_in_the_window(tmp_path: Path) -> None:
+async def test_dry_run_needs_no_credits_and_counts_only_in_the_window(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=0, limits={"requests_per_minute": 3}) as node:
         spent, _ = await node.new_key(node.account, credit_limit=0)
         for key in (node.key, spent):
@@ -89,7 +87,7 @@ async def test_a_dry_run_needs_no_credits_and_counts_nowhere_but_in_the_window(t
             assert await node.entries(answer.json["request_id"]) == []
 
 
-async def test_a_dry_run_says_that_a_refresh_would_not_be_answered_from_the_cache(tmp_path: Path) -> None:
+async def test_dry_run_of_a_refresh_reports_no_cache_hit(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await node.get(VELOCITY)
         for headers, data in (
@@ -110,7 +108,7 @@ async def test_a_dry_run_says_that_a_refresh_would_not_be_answered_from_the_cach
         "/v1/github/profile?handle=octocat&dry_run=perhaps",
     ],
 )
-async def test_a_dry_run_validates_like_the_call(target: str, tmp_path: Path) -> None:
+async def test_dry_run_validates_like_the_call(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(target)
         assert_refused(answer, "INVALID_REQUEST", 400)
@@ -118,7 +116,7 @@ async def test_a_dry_run_validates_like_the_call(target: str, tmp_path: Path) ->
         assert node.upstream.requests == []
 
 
-async def test_a_dry_run_refuses_an_idempotency_key_that_the_call_would(tmp_path: Path) -> None:
+async def test_dry_run_rejects_idempotency_key_like_the_call(tmp_path: Path) -> None:
     headers = {"idempotency-key": "two words"}
     async with open_test_node(tmp_path) as node:
         assert_refused(await node.get(f"{VELOCITY}&dry_run=1", headers=headers), "INVALID_REQUEST", 400)
@@ -134,7 +132,7 @@ async def test_a_dry_run_refuses_an_idempotency_key_that_the_call_would(tmp_path
         assert (made.status_code, made.json()["error"]["details"]["param"]) == (400, "Idempotency-Key")
 
 
-async def test_an_unlimited_account_is_never_short_and_still_entered_in_the_ledger(tmp_path: Path) -> None:
+async def test_unlimited_account_never_runs_out_and_is_recorded_in_ledger(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         account = (await node.operate("account.create", name="own", credits=2, unlimited=True))["id"]
         key, _ = await node.new_key(account)

@@ -1,4 +1,4 @@
-"""Every parameter of the pages of the web, one by one: it works, or is refused by name (reference, section 5)."""
+"""Every parameter of web pages, one by one: it works, or is rejected by name (reference, section 5)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.web_parameters import DUE, REFERENCE, ROWS, Row, site
 
 
-def test_the_table_has_every_parameter_of_the_reference_and_no_other() -> None:
+def test_table_has_exactly_the_reference_parameters() -> None:
     assert {name: {row.param for row in ROWS if row.resource == name} for name in REFERENCE} == {
         name: set(params.split()) for name, params in REFERENCE.items()
     }
 
 
-async def test_each_parameter_works_or_is_refused_by_name_for_free(tmp_path: Path) -> None:
-    """The node has a SearXNG, and no browser, proxy or language model."""
+async def test_each_parameter_works_or_is_rejected_by_name_for_free(tmp_path: Path) -> None:
+    """The node has a SearXNG, but no browser, proxy or language model."""
     flaws = []
     async with open_test_node(tmp_path, web={"search": {"searxng_url": "http://search.test:8888/"}}) as node:
         node.upstream.script = site
@@ -33,7 +33,7 @@ async def test_each_parameter_works_or_is_refused_by_name_for_free(tmp_path: Pat
 
 
 async def answered(node: OpenNode, row: Row) -> tuple[int, Any]:
-    """The answer to a row's request; of a job that was begun, its results."""
+    """The response to a row's request; for a started job, its results."""
     values = {**dict(DUE[row.resource]), **dict(row.beside), row.param: row.value}
     headers = {"x-api-key": node.key, "cache-control": "no-cache"}
     target = f"{node.url}/v1/web/{row.resource}"
@@ -51,7 +51,7 @@ async def answered(node: OpenNode, row: Row) -> tuple[int, Any]:
 
 
 def flaws_of(row: Row, status: int, answer: Any) -> Iterator[str]:
-    """What is wrong with an answer."""
+    """What is wrong with a response."""
     if row.works is not None:
         if status != row.status:
             yield f"status {status}: {str(answer)[:300]}"

@@ -1,4 +1,4 @@
-"""The parameters of the pages of the web as the reference names them, and a row for each value that is tried."""
+"""The parameters of web pages in the reference, and a row for each tested value."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REFERENCE: Final = {
     "formats",
     "batch-scrape": "urls ignore_invalid_urls formats only_main_content proxy webhook_url",
 }
-"""The parameters that the reference names."""
+"""The parameters in the reference."""
 PAGE: Final = f"""<html><head><title>A title</title></head><body><nav class="menu"><a href="/menu">The menu</a></nav>
 <div class="ad" id="google_ads_1">Buy this</div><article><h1>A title</h1><p class="lead">{LINE * 4}</p><p>{LINE * 3}</p>
 <img src="data:image/png;base64,AAAA" alt="dot"><a href="/docs/one">One</a> <a href="/docs/two">Two</a>
@@ -37,7 +37,7 @@ SITEMAP: Final = f"""<urlset><url><loc>{HOME}docs/mapped</loc></url><url><loc>{H
 
 
 def site(asked: str) -> Told:
-    """The site, and a SearXNG beside it."""
+    """The site, and a SearXNG."""
     host, _, path = asked.partition("/")
     if host == "search.test:8888":
         return _found(asked)
@@ -67,7 +67,7 @@ def _found(asked: str) -> Told:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A parameter with a value, others beside it, and the proof that it works; without one it is refused."""
+    """A parameter with a value, its other parameters, and the proof that it works; without a proof it is rejected."""
 
     resource: str
     param: str
@@ -78,7 +78,7 @@ class Row:
 
 
 def page(data: Any) -> Any:
-    """The page of an answer."""
+    """The page of a response."""
     return data["page"]
 
 
@@ -88,7 +88,7 @@ def text(data: Any) -> str:
 
 
 def urls(data: Any) -> list[str]:
-    """The addresses of a list of pages."""
+    """The URLs of a list of pages."""
     return [one["page"]["url"] for one in data["items"]]
 
 
@@ -98,7 +98,7 @@ def kinds(data: Any) -> set[str]:
 
 
 def pages(rows: Any) -> list[str]:
-    """The addresses of a job's results."""
+    """The URLs of a job's results."""
     return [row["url"] for row in rows]
 
 
@@ -195,4 +195,4 @@ DUE: Final[dict[str, tuple[tuple[str, Any], ...]]] = {
     "crawl": (("url", HOME), ("limit", 2)),
     "batch-scrape": (("urls", [HOME]),),
 }
-"""The parameters that a request needs, and ones that bound it."""
+"""The parameters that a request needs, and the parameters that limit it."""

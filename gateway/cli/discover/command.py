@@ -1,4 +1,4 @@
-"""`sluice discover`: runs of many keywords on every search, for anybody with a key and an address (decisions 19)."""
+"""`sluice discover`: search many keywords on every platform, with a key and a node's URL (decisions 19)."""
 
 from __future__ import annotations
 
@@ -29,40 +29,49 @@ _SETTLED: Final = ("completed", "partial", "failed", "cancelled", "paused")
 
 def _caller_options(command: Callable[..., None]) -> Callable[..., None]:
     url = click.option(
-        "--url", envvar="SLUICE_URL", default="http://127.0.0.1:8080", show_default=True, help="Or SLUICE_URL."
+        "--url",
+        envvar="SLUICE_URL",
+        default="http://127.0.0.1:8080",
+        show_default=True,
+        help="URL of the node; or SLUICE_URL.",
     )
     key_file = click.option(
         "--key-file",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Holds the key; else SLUICE_API_KEY.",
+        help="File with the API key; or SLUICE_API_KEY.",
     )
     return url(key_file(command))
 
 
 _as_operator: Final = click.option(
-    "--config", "config_path", type=click.Path(dir_okay=False), help="As the operator: of the store that it names."
+    "--config",
+    "config_path",
+    type=click.Path(dir_okay=False),
+    help="As the operator: read from the store of this config.",
 )
 
 
 @click.group()
 def discover() -> None:
-    """Search many keywords everywhere, and read what was found."""
+    """Search many keywords on all platforms, and read the results."""
 
 
 @discover.command("run")
 @click.argument("keywords", nargs=-1, required=True)
-@click.option("--max-credits", type=WholeNumber(1, 10_000), required=True, help="The most that it may cost.")
-@click.option("--platform", "platforms", multiple=True, help="A slug; all that can be searched when absent.")
+@click.option("--max-credits", type=WholeNumber(1, 10_000), required=True, help="Maximum cost in credits.")
+@click.option("--platform", "platforms", multiple=True, help="Slug of a platform (default all that can be searched).")
 @click.option("--view", type=click.Choice(["posts", "accounts", "items"]), default="posts", show_default=True)
-@click.option("--date-from", help="A day or an instant: nothing older.")
-@click.option("--date-to", help="A day or an instant: nothing newer.")
-@click.option("--language", help="A code such as en.")
-@click.option("--max-rows", type=WholeNumber(1, 10_000), default=1_000, show_default=True, help="The most rows.")
-@click.option("--no-wait", is_flag=True, help="Print the run as it was begun.")
+@click.option("--date-from", help="Day or instant; no older results.")
+@click.option("--date-to", help="Day or instant; no newer results.")
+@click.option("--language", help="Language code such as en.")
+@click.option(
+    "--max-rows", type=WholeNumber(1, 10_000), default=1_000, show_default=True, help="Maximum number of rows."
+)
+@click.option("--no-wait", is_flag=True, help="Print the run without waiting for it to finish.")
 @_caller_options
 @json_option
 def discover_run(**o: Any) -> None:
-    """Begin a run, wait until it has settled, and print it. It goes on when this command ends before."""
+    """Start a run, wait until it finishes, and print it. The run continues if this command ends first."""
     body = {
         "keywords": list(o["keywords"]),
         "max_credits": o["max_credits"],
@@ -86,7 +95,7 @@ def discover_run(**o: Any) -> None:
 @_caller_options
 @json_option
 def discover_show(run_id: str, config_path: str | None, url: str, key_file: Path | None, *, as_json: bool) -> None:
-    """Print a run as it stands."""
+    """Print the current state of a run."""
     if config_path is not None:
         show(operate(config_path, "discover.show", run=run_id), as_json=as_json)
         return
@@ -97,17 +106,17 @@ def discover_show(run_id: str, config_path: str | None, url: str, key_file: Path
 
 @discover.command("results")
 @click.argument("run_id")
-@click.option("--after", help="The row_id behind which to go on.")
-@click.option("--new", is_flag=True, help="Only rows that no earlier occurrence of its schedule has found.")
+@click.option("--after", help="Continue after the row with this row_id.")
+@click.option("--new", is_flag=True, help="Only rows that no earlier run of its schedule has found.")
 @_as_operator
 @_caller_options
 def discover_results(
     run_id: str, after: str | None, config_path: str | None, url: str, key_file: Path | None, *, new: bool
 ) -> None:
-    """Print the rows of a run, a line of JSON each."""
+    """Print the rows of a run as JSON lines."""
     if config_path is not None:
         if after or new:
-            raise click.UsageError("--after and --new are for callers with a key")
+            raise click.UsageError("--after and --new cannot be used with --config")
         _print_rows(config_path, run_id)
         return
     query = urlencode({**({"after": after} if after else {}), **({"new": "true"} if new else {})})
@@ -130,10 +139,10 @@ def _print_rows(config_path: str, run_id: str) -> None:
 
 @contextmanager
 def _client(url: str, key_file: Path | None) -> Iterator[FeedClient]:
-    """A client that a signal ends, as it ends the command."""
+    """Open a client that stops on a signal, together with the command."""
     address, key = address_of(url), key_of(key_file)
-    if sys.stdout is None:  # Python's word for a stdout that was closed before it began
-        raise Refusal("stdout is closed: there is nowhere to print to", exit_code=2)
+    if sys.stdout is None:  # Python sets this if stdout was closed before the start
+        raise Refusal("stdout is closed; there is nowhere to print", exit_code=2)
     endings = Endings(sys.stdout.fileno())
     with endings.observed():
         try:
@@ -143,7 +152,7 @@ def _client(url: str, key_file: Path | None) -> Iterator[FeedClient]:
 
 
 def _read(client: FeedClient, question: Question) -> dict[str, Any]:
-    """The `data` of an answer. Raises Refusal: it is an error's."""
+    """Return the `data` of a response. Raises Refusal if it is an error."""
     answer = client.ask(question)
     if answer.status not in (200, 202):
         raise Refusal(words_of(answer))

@@ -1,1 +1,1 @@
-"""The commands that read the events feed."""
+"""Commands that read the events feed."""

@@ -1,4 +1,4 @@
-"""A client of a node's events feed: one connection that is kept, and another try for what may pass (spec 7.2)."""
+"""A client for a node's API: one kept-alive connection, and retries for temporary failures (spec 7.2)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _PAUSE_MAX_S = 3_600
 
 
 class Lost(Exception):
-    """There was no answer, or not a whole one."""
+    """There was no response, or only part of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request. `may_end`: the command may end while it is under way. `once`: its idempotency key."""
+    """A request. `may_end`: the command may end during it. `once`: its idempotency key."""
 
     method: str
     path: str
@@ -41,20 +41,20 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class FeedAnswer:
-    """An answer of a node, or of a proxy before it; header names are lower case."""
+    """A response of a node, or of a proxy in front of it. Header names are lower case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def seconds(self, name: str) -> float | None:
-        """A header that holds whole seconds; None without it."""
+        """Return a header with whole seconds; None if absent or invalid."""
         text = self.headers.get(name, "")
         return float(min(int(text), _PAUSE_MAX_S)) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
 class ErrorDetails(msgspec.Struct):
-    """The details of a refusal beside its message; a 410 has `missed_*`."""
+    """The details of an error. A 410 has `missed_*`."""
 
     next_step: str = ""
     missed_from: str | None = None
@@ -72,7 +72,7 @@ class _Refused(msgspec.Struct):
 
 
 class FeedClient:
-    """Asks a node with one key. `attempts` is how often in a row an answer may fail to come; 0 for no end."""
+    """Sends requests to a node with one key. `attempts` limits consecutive failures; 0 for no limit."""
 
     def __init__(self, url: SplitResult, key: str, *, endings: Endings, attempts: int, rng: Random) -> None:
         assert url.hostname is not None
@@ -87,11 +87,11 @@ class FeedClient:
         self._rng = rng
 
     def ask(self, question: Question) -> FeedAnswer:
-        """The answer, when it is none that may pass; else waits and asks again.
+        """Return the response. Temporary failures are retried after a pause.
 
         Raises:
-            Refusal: too many attempts have failed.
-            Ended: the command is to end.
+            Refusal: too many attempts failed.
+            CommandEnded: the command must end.
         """
         failures = 0
         while True:
@@ -105,19 +105,19 @@ class FeedClient:
                 problem = str(exc)
             failures += 1
             if failures == self._attempts:
-                raise Refusal(f"{problem}; this was attempt {failures}, the last")
+                raise Refusal(f"{problem}; giving up after attempt {failures}")
             if pause_s is None:
                 pause_s = self._rng.uniform(0, min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** min(failures - 1, 16)))
-            complain(f"{problem}; trying again in {pause_s:.1f} s")
+            complain(f"{problem}; retrying in {pause_s:.1f} s")
             self.pause(pause_s)
 
     def pause(self, seconds: float) -> None:
-        """Wait. Raises Ended when the command is to end."""
+        """Wait. Raises CommandEnded when the command must end."""
         with self._endings.allowed():
             self._endings.wait(seconds)
 
     def _ask_once(self, question: Question) -> FeedAnswer:
-        """One answer; a kept connection that was closed meanwhile is no failure."""
+        """Send a request once. If a kept connection was closed meanwhile, reconnect."""
         is_kept = self._connection.sock is not None
         with self._endings.allowed() if question.may_end else nullcontext():
             try:
@@ -140,11 +140,11 @@ class FeedClient:
             headers |= {"idempotency-key": question.once} if question.once else {}
             connection.request(question.method, self._base + question.path, body=question.body or None, headers=headers)
             if question.may_end and not self._endings.wait(_TIMEOUT_S, connection.sock):
-                raise TimeoutError(f"there was no answer within {_TIMEOUT_S:.0f} s")
+                raise TimeoutError(f"there was no response within {_TIMEOUT_S:.0f} s")
             with connection.getresponse() as answer:
                 return FeedAnswer(answer.status, {n.lower(): v for n, v in answer.getheaders()}, answer.read())
         except ssl.SSLCertVerificationError as exc:
-            raise Refusal(f"the node's certificate does not hold: {exc.verify_message}") from exc
+            raise Refusal(f"the node's certificate is not valid: {exc.verify_message}") from exc
         except (HTTPException, OSError) as exc:
             connection.close()
             raise Lost(f"the connection to {connection.host}:{connection.port} failed: {_words(exc)}") from exc
@@ -155,22 +155,22 @@ def _words(exc: Exception) -> str:
 
 
 def details_of(answer: FeedAnswer) -> ErrorDetails:
-    """Return the details of an error's answer; empty ones when it is none of a node's."""
+    """Return the details of an error response; empty if it is not from a node."""
     refused = _refused(answer)
     return refused.error.details if refused else ErrorDetails()
 
 
 def words_of(answer: FeedAnswer) -> str:
-    """An error's answer in one line; also of what is none of a node's."""
+    """Describe an error response in one line, even if it is not from a node."""
     refused = _refused(answer)
     if refused is None:
-        return f"{answer.status} was answered, and not by a Sluice node"
+        return f"status {answer.status}, from a server that is not a Sluice node"
     error = refused.error
     return printable(f"{answer.status} {error.type}: {error.message} {error.details.next_step}".rstrip())
 
 
 def printable(text: str) -> str:
-    """Text as one line that does nothing to a terminal."""
+    """Return text as one line without control characters."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 

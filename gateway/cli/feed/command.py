@@ -1,4 +1,4 @@
-"""`sluice events`: an account's events as they come, for anybody with a key and an address (spec 4.4)."""
+"""`sluice events`: follow an account's events, with a key and a node's URL (spec 4.4)."""
 
 from __future__ import annotations
 
@@ -29,30 +29,42 @@ def events() -> None:
 
 
 @events.command("tail")
-@click.option("--url", envvar="SLUICE_URL", default="http://127.0.0.1:8080", show_default=True, help="Or SLUICE_URL.")
-@click.option("--key-file", type=click.Path(dir_okay=False, path_type=Path), help=f"Holds the key; else {_KEY_NAME}.")
-@click.option("--consumer", help="Read as this named consumer, and acknowledge what was printed.")
-@click.option("--types", multiple=True, help="Such as key.revoked, discover.* or *; comma-separated.")
-@click.option("--subject-id", multiple=True, help="Ids of what the events are about; comma-separated.")
-@click.option("--from", "start", help="oldest (default), now, a cursor or an event's id; a consumer's first read only.")
 @click.option(
-    "--cursor-file", type=click.Path(dir_okay=False, path_type=Path), help="Begin at its cursor; keep it there."
+    "--url",
+    envvar="SLUICE_URL",
+    default="http://127.0.0.1:8080",
+    show_default=True,
+    help="URL of the node; or SLUICE_URL.",
+)
+@click.option(
+    "--key-file", type=click.Path(dir_okay=False, path_type=Path), help=f"File with the API key; or {_KEY_NAME}."
+)
+@click.option("--consumer", help="Read as this named consumer, and acknowledge printed events.")
+@click.option("--types", multiple=True, help="Event types such as key.revoked, discover.* or *; comma-separated.")
+@click.option("--subject-id", multiple=True, help="Ids of the subjects of events; comma-separated.")
+@click.option(
+    "--from", "start", help="oldest (default), now, a cursor or an event's id; for a consumer, only its first read."
+)
+@click.option(
+    "--cursor-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Start at the cursor in this file, and update the file.",
 )
 @click.option(
     "--attempts",
     type=WholeNumber(0),
     default=5,
     show_default=True,
-    help="Tries in a row before it gives up; 0 never does.",
+    help="Consecutive failed attempts before giving up; 0 for no limit.",
 )
 @json_option
 def tail(**o: Any) -> None:
-    """Print events as they come. Oldest first, until Ctrl-C; each once, even over restarts with a cursor file."""
+    """Print events as they arrive. Oldest first, until Ctrl-C; with a cursor file, each event once across restarts."""
     url, key = address_of(o["url"]), key_of(o["key_file"])
     filters = {"types": ",".join(o["types"]), "subject_id": ",".join(o["subject_id"])}
     _check_place(o["consumer"], o["start"], o["cursor_file"])
-    if sys.stdout is None:  # Python's word for a stdout that was closed before it began
-        raise Refusal("stdout is closed: there is nowhere to print to", exit_code=2)
+    if sys.stdout is None:  # Python sets this if stdout was closed before the start
+        raise Refusal("stdout is closed; there is nowhere to print", exit_code=2)
     endings = Endings(sys.stdout.fileno())
     client = FeedClient(url, key, endings=endings, attempts=o["attempts"], rng=Random())
     place: FeedPosition = (
@@ -68,7 +80,7 @@ def tail(**o: Any) -> None:
 
 
 def _check_place(consumer: str | None, start: str | None, cursor_file: Path | None) -> None:
-    """Refuse what cannot be meant."""
+    """Reject contradictory options."""
     is_word = start in (None, "oldest", "now")
     if not is_word and not str(start).startswith(("cur_", "evt_")):
         raise click.BadParameter("must be oldest, now, a cursor or an event's id", param_hint="--from")
@@ -77,29 +89,31 @@ def _check_place(consumer: str | None, start: str | None, cursor_file: Path | No
     if _CONSUMER.fullmatch(consumer) is None:
         raise click.BadParameter("must be 1 to 64 characters of a-z, 0-9, _ and -", param_hint="--consumer")
     if not is_word:
-        raise click.BadParameter("must be oldest or now for a consumer, which keeps its own place", param_hint="--from")
+        raise click.BadParameter(
+            "must be oldest or now for a consumer, which has its own position", param_hint="--from"
+        )
     if cursor_file is not None:
-        raise click.BadParameter("is not for a consumer, which keeps its own place", param_hint="--cursor-file")
+        raise click.BadParameter(
+            "cannot be used with --consumer, which has its own position", param_hint="--cursor-file"
+        )
 
 
 def address_of(text: str) -> SplitResult:
-    """The node's address, with nothing secret in it."""
+    """Parse the node's URL, rejecting URLs that may contain secrets."""
     try:
         url = urlsplit(text)
         is_good = url.scheme in ("http", "https") and url.hostname and (url.port is None or url.port > 0)
     except ValueError:
         is_good = False
     if not is_good or not text.isascii() or not text.isprintable() or " " in text:
-        raise click.BadParameter("must be an address such as https://sluice.example.com", param_hint="--url")
+        raise click.BadParameter("must be a URL such as https://sluice.example.com", param_hint="--url")
     if url.username is not None or url.query or url.fragment:
-        raise click.BadParameter(
-            f"must not hold more than a node's address; the key belongs into {_KEY_NAME}", param_hint="--url"
-        )
+        raise click.BadParameter(f"must be only the node's URL; put the key in {_KEY_NAME}", param_hint="--url")
     return url
 
 
 def key_of(file: Path | None) -> str:
-    """The key, from its file or the environment; never from the command line, which others can read."""
+    """Return the key from its file or the environment. Never use the command line, because other users can read it."""
     if file is None:
         key = os.environ.get(_KEY_NAME, "").strip()
         source = _KEY_NAME
@@ -110,7 +124,7 @@ def key_of(file: Path | None) -> str:
         except (OSError, UnicodeDecodeError) as exc:
             raise Refusal(f"{file} cannot be read: {reason_of(exc)}", exit_code=2) from exc
     if not key:
-        raise Refusal(f"there is no key: set {_KEY_NAME}, or name a file with --key-file", exit_code=2)
+        raise Refusal(f"no API key: set {_KEY_NAME}, or use --key-file", exit_code=2)
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise Refusal(f"{source} holds no key", exit_code=2)
+        raise Refusal(f"{source} does not contain a valid key", exit_code=2)
     return key

@@ -1,4 +1,4 @@
-"""Where a reader of the feed stands: at a cursor that it keeps itself, or where a named consumer was acknowledged."""
+"""The position of a feed reader: a cursor that it stores itself, or the acknowledged position of a consumer."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from storage.errors import reason_of
 
 
 class FeedPosition(Protocol):
-    """Where to read on."""
+    """The position of the next read."""
 
     def query(self) -> Mapping[str, str]:
-        """Return the query parameters that make a read begin here."""
+        """Return the query parameters for a read from this position."""
         ...
 
     def move(self, cursor: str) -> None:
-        """All before `cursor` was handled: remember that. Raises Refusal."""
+        """Store that everything before `cursor` was handled. Raises Refusal."""
         ...
 
     def restart(self) -> None:
-        """Events behind it were removed: read on at the oldest kept one."""
+        """Continue at the oldest event, because events after this position were removed."""
         ...
 
 
@@ -34,30 +34,30 @@ class AtCursor:
     """A cursor, kept in a file if there is one."""
 
     def __init__(self, start: str, file: Path | None) -> None:
-        """The file's cursor goes before `start`. Raises Refusal."""
+        """Start at the file's cursor if there is one, else at `start`. Raises Refusal."""
         if file is not None and not file.resolve().parent.is_dir():
-            raise Refusal(f"{file} cannot be written: there is no folder {file.parent}")
+            raise Refusal(f"{file} cannot be written: the folder {file.parent} does not exist")
         self._file = file
         self._cursor = (file and read_cursor(file)) or start
 
     def query(self) -> Mapping[str, str]:
-        """The cursor; of `now` no wait, so that what comes meanwhile comes behind a position that is known."""
+        """Return the cursor. `now` does not wait, so that the position is known before new events arrive."""
         return {"cursor": self._cursor, **({"wait_s": "0"} if self._cursor == "now" else {})}
 
     def move(self, cursor: str) -> None:
-        """Stand there, also after the next start."""
+        """Move to a cursor and store it for the next start."""
         if cursor != self._cursor:
             self._cursor = cursor
             if self._file is not None:
                 write_cursor(self._file, cursor)
 
     def restart(self) -> None:
-        """Stand before the oldest event."""
+        """Move to the oldest event."""
         self._cursor = "oldest"
 
 
 class AsConsumer:
-    """A named consumer of the key, whose place the node keeps."""
+    """A named consumer of the key. The node stores its position."""
 
     def __init__(self, name: str, start: str | None, client: FeedClient) -> None:
         self._query = {"consumer": name, **({"start": start} if start else {})}
@@ -66,11 +66,11 @@ class AsConsumer:
         self._acked = ""
 
     def query(self) -> Mapping[str, str]:
-        """The consumer's name."""
+        """Return the parameters that name the consumer."""
         return self._query
 
     def move(self, cursor: str) -> None:
-        """Acknowledge."""
+        """Acknowledge the position."""
         if cursor == self._acked:
             return
         body = orjson.dumps({"cursor": cursor})
@@ -80,11 +80,11 @@ class AsConsumer:
         self._acked = cursor
 
     def restart(self) -> None:
-        """Nothing: the consumer's next read restarts it."""
+        """Do nothing, because the consumer's next read restarts it."""
 
 
 def read_cursor(file: Path) -> str | None:
-    """The cursor in a file; None while there is no such file. Raises Refusal."""
+    """Return the cursor in a file; None if the file does not exist. Raises Refusal."""
     try:
         cursor = file.read_text().strip()
     except FileNotFoundError:
@@ -92,12 +92,12 @@ def read_cursor(file: Path) -> str | None:
     except (OSError, UnicodeDecodeError) as exc:
         raise Refusal(f"{file} cannot be read: {reason_of(exc)}") from exc
     if not cursor.startswith("cur_"):
-        raise Refusal(f"{file} holds no cursor; remove it to begin anew")
+        raise Refusal(f"{file} does not contain a cursor; delete it to start over")
     return cursor
 
 
 def write_cursor(file: Path, cursor: str) -> None:
-    """Replace a file's cursor; whoever reads it, also after a crash, finds the old or the new one. Raises Refusal."""
+    """Replace a file's cursor atomically: after a crash it has the old or the new one. Raises Refusal."""
     place = file.resolve()
     beside = place.with_name(f"{place.name}.new")
     try:

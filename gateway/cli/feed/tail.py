@@ -1,4 +1,4 @@
-"""Following the feed: page after page, each event printed before the place moves on (spec 4.4, 7.4)."""
+"""Follow the feed page by page. Events are printed before the position moves (spec 4.4, 7.4)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Page(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Reads on and on. `filters` is the part of each read's query that stays."""
+    """Follows the feed. `filters` is the constant part of each query."""
 
     client: FeedClient
     place: FeedPosition
@@ -42,11 +42,11 @@ class Tail:
     as_json: bool
 
     def run(self) -> None:
-        """Print each event once, and only then move on.
+        """Print each event once, and move the position only afterwards.
 
         Raises:
-            Refusal: the node refuses, or fails too often.
-            Ended: the command is to end.
+            Refusal: the node rejects a read, or fails too often.
+            CommandEnded: the command must end.
         """
         is_expired = False
         while True:
@@ -68,11 +68,15 @@ class Tail:
         missed = details_of(answer)
         since = f" from {missed.missed_from}" if missed.missed_from else ""
         until = f" until {missed.missed_until}" if missed.missed_until else ""
-        complain(printable(f"events{since}{until} were removed by retention unread; reading on at the oldest kept"))
+        complain(
+            printable(
+                f"events{since}{until} were removed by retention before they were read; continuing at the oldest kept"
+            )
+        )
 
     def _take(self, page: _Page) -> None:
         if page.data.restarted_from is not None:
-            complain(f"the consumer restarts at the oldest kept event; {page.data.dropped} positions were dropped")
+            complain(f"the consumer restarts at the oldest kept event; {page.data.dropped} positions were lost")
         if page.data.items:
             _print(_lines(page.data.items, as_json=self.as_json))
         self.place.move(page.pagination.next_cursor)
@@ -90,7 +94,7 @@ def _lines(items: Iterable[Mapping[str, Any]], *, as_json: bool) -> bytes:
 
 
 def in_short(event: Mapping[str, Any]) -> str:
-    """An event for people: one line that does nothing to a terminal, whatever its names hold."""
+    """Describe an event in one line for people, without control characters."""
     subject = event["subject"]
     name = f" ({subject['name']})" if subject.get("name") else ""
     known = {None, subject["id"]}
@@ -109,11 +113,11 @@ def _leaves(value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _print(lines: bytes) -> None:
-    """Write all of it past every buffer, so that none of it can be lost once the cursor has moved.
+    """Write everything unbuffered, so that nothing is lost after the cursor has moved.
 
     Raises:
-        Ended: nobody reads it.
-        Refusal: it cannot be written.
+        CommandEnded: the reader of stdout is gone.
+        Refusal: stdout cannot be written.
     """
     try:
         write_all(STDOUT, lines)

@@ -1,1 +1,1 @@
-"""Commands for those who own accounts: the people who sign in, and the packs that they buy."""
+"""Commands about account owners: the users who sign in, and the packs that they buy."""

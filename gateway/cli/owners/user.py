@@ -1,4 +1,4 @@
-"""`sluice user`: the people who may sign in to an account's dashboard."""
+"""`sluice user`: the people who can sign in to an account's dashboard."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ def user() -> None:
 
 @user.command("invite")
 @config_option
-@click.option("--account", "account_id", required=True, help="The id of the account that the user is of.")
-@click.option("--email", required=True, help="By which the user signs in.")
+@click.option("--account", "account_id", required=True, help="Id of the user's account.")
+@click.option("--email", required=True, help="E-mail address that the user signs in with.")
 @json_option
 def user_invite(config_path: str | None, account_id: str, email: str, as_json: bool) -> None:
-    """Print a one-time link by which a new user chooses a password; it is mailed too where [mail] is set.
+    """Print a one-time link with which a new user sets a password. With [mail] it is also sent by e-mail.
 
-    Once more for somebody who has not come yet, it ends the link before.
+    Inviting a user again who has not joined yet revokes the previous link.
     """
     show(operate(config_path, "user.invite", account=account_id, email=email), as_json=as_json)
 
 
 @user.command("list")
 @config_option
-@click.option("--account", "account_id", required=True, help="The id of the account.")
+@click.option("--account", "account_id", required=True, help="Id of the account.")
 @json_option
 def user_list(config_path: str | None, account_id: str, as_json: bool) -> None:
     """List the users of an account."""
@@ -40,7 +40,7 @@ def user_list(config_path: str | None, account_id: str, as_json: bool) -> None:
 @click.argument("user_id", metavar="USER")
 @json_option
 def user_reset(config_path: str | None, user_id: str, as_json: bool) -> None:
-    """Print a one-time link for a new password. The old one and the second factor end, and so do all sessions."""
+    """Print a one-time link for a new password. Removes the old password, the second factor and all sessions."""
     show(operate(config_path, "user.reset", user=user_id), as_json=as_json)
 
 
@@ -56,10 +56,10 @@ def user_sign_out(config_path: str | None, user_id: str, as_json: bool) -> None:
 @user.command("delete")
 @config_option
 @click.argument("user_id", metavar="USER")
-@click.option("--yes", is_flag=True, help="Delete without asking first.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def user_delete(config_path: str | None, user_id: str, yes: bool, as_json: bool) -> None:
-    """Remove a user, who is signed out at once. The account and its keys stay as they are."""
+    """Delete a user and sign them out. The account and its keys do not change."""
     if not yes:
         confirm(f"Delete the user {user_id}?")
     show(operate(config_path, "user.delete", user=user_id), as_json=as_json)

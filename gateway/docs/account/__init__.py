@@ -1,1 +1,1 @@
-"""The answers of routes that are no data endpoints, as types, and what their readers are told of them."""
+"""Response types of routes other than data endpoints, with the descriptions that readers of the docs see."""

@@ -1,4 +1,4 @@
-"""Batches, for their readers (decisions 14 and 17)."""
+"""Reference texts for batches (decisions 14 and 17)."""
 
 from __future__ import annotations
 
@@ -12,46 +12,42 @@ from upstreams.model.archetypes import author, comment, post
 class BatchRow(TypedDict):
     """The result of one input."""
 
-    input: Annotated[Any, meaning("The input, as it was sent.", "https://news.ycombinator.com/item?id=8863")]
-    platform: Annotated[
-        str | None, meaning("The platform that it leads to; null where it leads to none.", "hackernews")
-    ]
+    input: Annotated[Any, meaning("The input, exactly as sent.", "https://news.ycombinator.com/item?id=8863")]
+    platform: Annotated[str | None, meaning("The platform that the input belongs to; null if none.", "hackernews")]
     status: Annotated[Literal["ok", "not_found", "unsupported", "failed", "deferred"], shown("ok")]
-    record: Annotated[dict[str, Any] | None, meaning("The record, where it came.", {"id": "8863"})]
-    ext: Annotated[
-        dict[str, Any], meaning("`reason` is a code that says why there is no record, `message` the words.", {})
-    ]
+    record: Annotated[dict[str, Any] | None, meaning("The record, if one was found.", {"id": "8863"})]
+    ext: Annotated[dict[str, Any], meaning("Without a record: `reason` is a code, `message` explains it.", {})]
     credits_used: Annotated[int, meaning("The price of the row.", 1)]
     fetched_at: Instant | None
 
 
 class BatchSummary(TypedDict):
-    """The rows in numbers."""
+    """Row counts by status, and the cost."""
 
-    total: Annotated[int, meaning("All rows.", 1)]
-    ok: Annotated[int, meaning("Those with a record.", 1)]
-    not_found: Annotated[int, meaning("Those of which the platform has none.", 0)]
-    unsupported: Annotated[int, meaning("Those that no endpoint here answers.", 0)]
-    failed: Annotated[int, meaning("Those that the platform failed to give.", 0)]
-    deferred: Annotated[int, meaning("Those that were not there in time.", 0)]
-    coverage: Annotated[float, meaning("The share of rows that were answered: `ok` and `not_found`.", 1.0)]
-    credits_charged: Annotated[int, meaning("The price of all rows.", 1)]
-    credits_refunded: Annotated[int, meaning("The rest of what was reserved.", 0)]
+    total: Annotated[int, meaning("Total number of rows.", 1)]
+    ok: Annotated[int, meaning("Rows with a record.", 1)]
+    not_found: Annotated[int, meaning("Rows whose record does not exist on the platform.", 0)]
+    unsupported: Annotated[int, meaning("Rows that no endpoint supports.", 0)]
+    failed: Annotated[int, meaning("Rows that the platform failed to return.", 0)]
+    deferred: Annotated[int, meaning("Rows that did not finish in time.", 0)]
+    coverage: Annotated[float, meaning("The share of rows with a definite result (`ok` or `not_found`).", 1.0)]
+    credits_charged: Annotated[int, meaning("Total price of the rows, in credits.", 1)]
+    credits_refunded: Annotated[int, meaning("Reserved credits that were not used.", 0)]
 
 
 class BatchData(TypedDict):
-    """The results in the order of the inputs, what they cost, and how they came."""
+    """Results in input order, with their cost and the calls that produced them."""
 
     results: list[BatchRow]
     summary: BatchSummary
-    legs: Annotated[list[dict[str, Any]], meaning("The calls, each with its number of `rows`.", [])]
+    legs: Annotated[list[dict[str, Any]], meaning("The upstream calls, each with its number of `rows`.", [])]
 
 
 class BatchQuote(TypedDict):
-    """The most that a batch would cost."""
+    """The maximum cost of a batch."""
 
-    estimated_credits: Annotated[int, meaning("The price if every row has a record.", 1)]
-    would_hit_cache: Annotated[bool, meaning("Always false: each row may hit.")]
+    estimated_credits: Annotated[int, meaning("The price if every row returns a record.", 1)]
+    would_hit_cache: Annotated[bool, meaning("Always false, because each row is cached separately.")]
     rows: Annotated[int, meaning("The number of inputs.", 1)]
 
 
@@ -62,20 +58,20 @@ _REASONS: Final = (
     "INVALID_REQUEST/conflicting_params",
 )
 _NOTES: Final = (
-    "A row that fails never fails the call. The price of all rows is reserved, and what was not used goes back.",
-    "With `Accept: text/event-stream` each row is a `row` event as soon as it is settled, and `result` is the last.",
+    "A failed row does not fail the call. The price of all rows is reserved, and the unused part is refunded.",
+    "With `Accept: text/event-stream`, each settled row is sent as a `row` event. The last event is `result`.",
 )
 
 
 _BILLING_RULES: Final = (
-    "A row without a record costs 0 credits, except one whose web page was too costly to read.",
+    "A row without a record costs 0 credits, unless its web page was too costly to read.",
     "A row that repeats an earlier one, or shares its call with another request, costs 0 credits.",
-    "The price of all rows is reserved; what is not used is refunded automatically.",
+    "The price of all rows is reserved; unused credits are refunded automatically.",
 )
 
 
 def _row(input_: Any, platform: str, record: dict[str, Any], credits_used: int) -> dict[str, Any]:
-    """An example of a row that has its record."""
+    """Build an example row that has a record."""
     return {
         "input": input_,
         "platform": platform,
@@ -88,7 +84,7 @@ def _row(input_: Any, platform: str, record: dict[str, Any], credits_used: int) 
 
 
 def _batch(name: str, summary: str, platform: str, price: tuple[int, str, str], row: dict[str, Any]) -> RouteDoc:
-    """Describe a batch, with an example of a row."""
+    """Describe a batch endpoint, with one example row."""
     counts = {"total": 1, "ok": 1, "not_found": 0, "unsupported": 0, "failed": 0, "deferred": 0, "coverage": 1.0}
     summary_ = {**counts, "credits_charged": row["credits_used"], "credits_refunded": 0}
     return RouteDoc(
@@ -108,11 +104,11 @@ def _batch(name: str, summary: str, platform: str, price: tuple[int, str, str], 
     )
 
 
-_A_ROW: Final = "One for each row that has a record."
-_A_CALL: Final = "Five for each 50 inputs of which at least one has a record."
+_A_ROW: Final = "1 for each row that returns a record."
+_A_CALL: Final = "5 for each group of 50 inputs with at least one record."
 POST_STATS: Final = _batch(
     "post_stats",
-    "The numbers of up to 100 posts.",
+    "Engagement numbers of up to 100 posts.",
     "prism",
     (1, "1-100 credits, metered", _A_ROW),
     _row(
@@ -128,7 +124,7 @@ POST_STATS: Final = _batch(
 )
 PROFILES: Final = _batch(
     "profiles",
-    "Up to 50 accounts of any platforms, by their names there (items) or by their addresses (urls).",
+    "Up to 50 accounts on any platform, by handle (items) or by URL (urls).",
     "prism",
     (1, "1-50 credits, metered", _A_ROW),
     _row(
@@ -140,9 +136,9 @@ PROFILES: Final = _batch(
 )
 COMMENT_LOOKUP: Final = _batch(
     "comment_lookup",
-    "Up to 25 comments, by their addresses (urls), or by their ids and their posts' addresses (items).",
+    "Up to 25 comments, by URL (urls), or by comment id and post URL (items).",
     "prism",
-    (2, "2-50 credits, metered", "Two for each row that has a comment."),
+    (2, "2-50 credits, metered", "2 for each row that returns a comment."),
     _row(
         "https://news.ycombinator.com/item?id=9224",
         "hackernews",
@@ -152,7 +148,7 @@ COMMENT_LOOKUP: Final = _batch(
 )
 VIDEOS: Final = _batch(
     "batch_videos",
-    "Up to 1,000 videos.",
+    "Details of up to 1,000 videos.",
     "youtube",
     (5, "5-100 credits, metered", _A_CALL),
     _row(
@@ -166,7 +162,7 @@ VIDEOS: Final = _batch(
 )
 CHANNELS: Final = _batch(
     "batch_channels",
-    "Up to 1,000 channels.",
+    "Details of up to 1,000 channels.",
     "youtube",
     (5, "5-100 credits, metered", _A_CALL),
     _row(
@@ -179,11 +175,11 @@ CHANNELS: Final = _batch(
 
 
 def transcripts(slug: str) -> RouteDoc:
-    """The batch of words of a platform's videos."""
+    """Describe the transcripts batch of a platform."""
     return _batch(
         f"{slug}_transcripts",
-        "The words of up to 100 videos, of their captions; a row says why a video has none.",
+        "Transcripts of up to 100 videos, from their captions. A row without one gives the reason.",
         slug,
-        (3, "3-300 credits, metered", "Three for each row that has words."),
+        (3, "3-300 credits, metered", "3 for each row that returns a transcript."),
         _row("9c9de5e8", slug, {"language": "en", "transcript": "Welcome to the talk."}, 3),
     )

@@ -1,4 +1,4 @@
-"""The account's money, for its readers (decisions 4)."""
+"""Reference texts for the account's balance and statement (decisions 4)."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from gateway.http.routing import RouteDoc
 
 
 class RecentDeductions(TypedDict):
-    """Credits that were spent of late."""
+    """Credits spent recently."""
 
-    last_24h: Annotated[int, meaning("In the last 24 hours.", 12)]
-    last_7d: Annotated[int, meaning("In the last seven days.", 80)]
+    last_24h: Annotated[int, meaning("Credits spent in the last 24 hours.", 12)]
+    last_7d: Annotated[int, meaning("Credits spent in the last seven days.", 80)]
 
 
 class BalanceData(TypedDict):
     """The account's credits."""
 
-    balance: Annotated[int, meaning("Credits that can be spent.", 999)]
-    held: Annotated[int, meaning("Credits that calls on their way have reserved.", 0)]
+    balance: Annotated[int, meaning("Credits available to spend.", 999)]
+    held: Annotated[int, meaning("Credits reserved by calls in progress.", 0)]
     recent_deductions: RecentDeductions
 
 
 class TransactionItem(TypedDict):
     """One entry of the account's statement."""
 
-    id: Annotated[str, meaning("The entry; a sum's has its day.", "txn_42")]
+    id: Annotated[str, meaning("The entry's id; for a daily sum it contains the day.", "txn_42")]
     type: Annotated[Literal["purchase", "deduction", "refund", "bonus"], shown("deduction")]
     amount: Annotated[int, meaning("Credits; a deduction is negative.", -1)]
-    balance_after: Annotated[int | None, meaning("The balance behind it; null of a sum.", 999)]
-    description: Annotated[str | None, meaning("One line on it.", "github/profile")]
+    balance_after: Annotated[int | None, meaning("The balance after this entry; null for a daily sum.", 999)]
+    description: Annotated[str | None, meaning("A one-line description.", "github/profile")]
     endpoint: Annotated[str | None, meaning("The path that was called.", "/v1/github/profile")]
     platform: Annotated[str | None, meaning("The platform that was called.", "github")]
-    request_id: Annotated[str | None, meaning("The request that it belongs to.", "req_01a1fd6f28fd7bba92988ba9")]
+    request_id: Annotated[str | None, meaning("The request that caused the entry.", "req_01a1fd6f28fd7bba92988ba9")]
     key_id: Annotated[str | None, meaning("The key that was used.", "key_01a1ff6d81bd7442a2cbf7b8f1d3ab3c")]
     created_at: Instant
     source: Annotated[
         Literal["journal", "archive", "usage"],
-        meaning("Where it was read: `usage` is the sum of a day whose entries are archived and cannot be read."),
+        meaning("Where the entry was read. `usage` is a daily sum, used when archived entries cannot be read."),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Discover runs, for their readers (decisions 19)."""
+"""Reference texts for discover runs (decisions 19)."""
 
 from __future__ import annotations
 
@@ -8,81 +8,81 @@ from gateway.docs.account.fields import Instant, meaning, shown
 from gateway.http.routing import RouteDoc
 
 DiscoverId = Annotated[str, meaning("The run.", "dr_01a1fd7328fd7bba92988ba98f5dc154")]
-RowId = Annotated[str, meaning("The row: the same in every run that finds it.", "row_5b1f8a3e0c7d4f6a9b2e1d0c8a7f6e5d")]
-Version = Annotated[int, meaning("Grows with every change of rows or counts.", 120)]
+RowId = Annotated[
+    str, meaning("The row; every run that finds it uses the same id.", "row_5b1f8a3e0c7d4f6a9b2e1d0c8a7f6e5d")
+]
+Version = Annotated[int, meaning("Increases with every change of rows or counts.", 120)]
 _UNKNOWN: Final = "RESOURCE_NOT_FOUND/unknown_run"
 _OVER: Final = "INVALID_REQUEST/job_over"
 
 
 class LegCounts(TypedDict):
-    """Where the searches of a run stand; all but `planned` add up to it."""
+    """The searches of a run by status. The others add up to `planned`."""
 
-    planned: Annotated[int, meaning("Each keyword on each search.", 20)]
-    done: Annotated[int, meaning("Those that gave rows.", 16)]
-    empty: Annotated[int, meaning("Those that gave none.", 2)]
-    failed: Annotated[int, meaning("Those whose source failed.", 1)]
-    skipped: Annotated[int, meaning("Those that were not made any more.", 1)]
-    pending: Annotated[int, meaning("Those to come, or under way.", 0)]
+    planned: Annotated[int, meaning("All searches: each keyword on each endpoint.", 20)]
+    done: Annotated[int, meaning("Searches that returned rows.", 16)]
+    empty: Annotated[int, meaning("Searches that returned no rows.", 2)]
+    failed: Annotated[int, meaning("Searches whose source failed.", 1)]
+    skipped: Annotated[int, meaning("Searches that were not started.", 1)]
+    pending: Annotated[int, meaning("Searches waiting or in progress.", 0)]
 
 
 class DiscoverCountsData(TypedDict):
-    """The numbers of a run."""
+    """The counts of a run."""
 
     legs: LegCounts
-    rows_kept: Annotated[int, meaning("Rows that it has.", 412)]
-    rows_new: Annotated[
-        int | None, meaning("Those that no earlier occurrence of its schedule found; null without one.")
-    ]
+    rows_kept: Annotated[int, meaning("Rows in the run.", 412)]
+    rows_new: Annotated[int | None, meaning("Rows that no earlier run of its schedule found; null without a schedule.")]
 
 
 class DiscoverMoney(TypedDict):
-    """The money of a run. Once it has ended or is paused, `spent` and `refunded` add up to `reserved`."""
+    """The credits of a run. Once it has ended or is paused, `spent` plus `refunded` equals `reserved`."""
 
-    max: Annotated[int, meaning("The most that it may cost.", 100)]
-    reserved: Annotated[
-        int, meaning("The credits of all its reservations: each time it goes on it reserves anew.", 100)
-    ]
-    spent: Annotated[int, meaning("The price of what came.", 64)]
-    refunded: Annotated[int, meaning("What it gave back.", 36)]
+    max: Annotated[int, meaning("The maximum cost.", 100)]
+    reserved: Annotated[int, meaning("Credits of all its reservations. Resuming a run reserves again.", 100)]
+    spent: Annotated[int, meaning("The price of the pages and accounts that were read.", 64)]
+    refunded: Annotated[int, meaning("Credits returned.", 36)]
 
 
 class DiscoverLinks(TypedDict):
-    """Where to read on."""
+    """URLs related to the run."""
 
-    run: Annotated[str, meaning("The run.", "https://api.example.com/v1/prism/discover/runs/dr_01a1")]
+    run: Annotated[str, meaning("The URL of the run.", "https://api.example.com/v1/prism/discover/runs/dr_01a1")]
     results: Annotated[
-        str, meaning("Its rows.", "https://api.example.com/v1/prism/discover/runs/dr_01a1/results.jsonl")
+        str, meaning("The URL of its rows.", "https://api.example.com/v1/prism/discover/runs/dr_01a1/results.jsonl")
     ]
     changes: Annotated[
         str,
-        meaning("All rows that changed.", "https://api.example.com/v1/prism/discover/runs/dr_01a1?changes_since=0"),
+        meaning(
+            "The URL of all changed rows.", "https://api.example.com/v1/prism/discover/runs/dr_01a1?changes_since=0"
+        ),
     ]
 
 
 class FailedLegData(TypedDict):
     """A search that failed."""
 
-    keyword: Annotated[str, meaning("Its keyword.", "structured concurrency")]
-    endpoint: Annotated[str, meaning("Its endpoint.", "hackernews/search")]
-    error: Annotated[str, meaning("The code, or the reason.", "UPSTREAM_ERROR")]
+    keyword: Annotated[str, meaning("The keyword.", "structured concurrency")]
+    endpoint: Annotated[str, meaning("The endpoint.", "hackernews/search")]
+    error: Annotated[str, meaning("The error code or the reason.", "UPSTREAM_ERROR")]
 
 
 class SightingData(TypedDict):
     """A search that found a row."""
 
-    platform: Annotated[str, meaning("Its platform.", "hackernews")]
-    endpoint: Annotated[str, meaning("Its endpoint.", "hackernews/search")]
+    platform: Annotated[str, meaning("The platform.", "hackernews")]
+    endpoint: Annotated[str, meaning("The endpoint.", "hackernews/search")]
     keyword: Annotated[str, meaning("The keyword.", "structured concurrency")]
-    rank: Annotated[int, meaning("The place there, from 1 on.", 3)]
+    rank: Annotated[int, meaning("The position in its results, starting at 1.", 3)]
 
 
 class MatchData(TypedDict):
-    """How well an account fits the keyword that it fits best (docs/discover)."""
+    """How well an account matches its best keyword (docs/discover)."""
 
     keyword: Annotated[str, meaning("The keyword.", "octocat")]
     label: Annotated[Literal["same", "possible", "different", "uncertain"], shown("same")]
-    score: Annotated[float, meaning("The sum of its signs' weights, at most 1.", 0.85)]
-    reasons: Annotated[list[str], meaning("Its signs.", ["handle_equals", "name_equals"])]
+    score: Annotated[float, meaning("The sum of the weights of its signs, at most 1.", 0.85)]
+    reasons: Annotated[list[str], meaning("The signs that matched.", ["handle_equals", "name_equals"])]
 
 
 class DiscoverRowData(TypedDict):
@@ -90,20 +90,20 @@ class DiscoverRowData(TypedDict):
 
     row_id: RowId
     version: Version
-    kind: Annotated[str, meaning("The name of the record in it: post, account, app, article.", "post")]
+    kind: Annotated[str, meaning("The name of its record: post, account, app or article.", "post")]
     platform: Annotated[str, meaning("The platform that found it first.", "hackernews")]
     endpoint: Annotated[str, meaning("The endpoint that found it first.", "hackernews/search")]
     keywords: Annotated[list[str], meaning("The keywords that found it.", ["structured concurrency"])]
     found_in: list[SightingData]
-    rank: Annotated[int, meaning("Its best place in any search.", 3)]
-    record: Annotated[dict[str, Any], meaning("The record, as its endpoint answers it.", {"post": {"id": "1"}})]
+    rank: Annotated[int, meaning("Its best position in any search.", 3)]
+    record: Annotated[dict[str, Any], meaning("The record, as its endpoint returns it.", {"post": {"id": "1"}})]
     match: NotRequired[MatchData]
-    is_new: Annotated[bool | None, meaning("Whether no earlier occurrence of the schedule found it; null without one.")]
+    is_new: Annotated[bool | None, meaning("Whether no earlier run of the schedule found it; null without a schedule.")]
     first_seen_at: Instant
 
 
 class DiscoverData(TypedDict):
-    """A run as it stands."""
+    """The current state of a run."""
 
     run_id: DiscoverId
     status: Annotated[
@@ -111,26 +111,26 @@ class DiscoverData(TypedDict):
     ]
     stopped_because: Annotated[
         str | None,
-        meaning("max_credits, insufficient_credits, owner, max_rows, upstreams_down, or null.", "max_rows"),
+        meaning("One of max_credits, insufficient_credits, owner, max_rows, upstreams_down; or null.", "max_rows"),
     ]
     view: Literal["posts", "accounts", "items"]
-    keywords: Annotated[list[str], meaning("Its keywords.", ["structured concurrency"])]
+    keywords: Annotated[list[str], meaning("The keywords.", ["structured concurrency"])]
     searches: Annotated[list[str], meaning("The endpoints that it searches.", ["hackernews/search"])]
-    unavailable: Annotated[list[str], meaning("Those that lack a credential of the operator's.", ["youtube/search"])]
+    unavailable: Annotated[list[str], meaning("Endpoints that lack a credential of the operator.", ["youtube/search"])]
     counts: DiscoverCountsData
     credits: DiscoverMoney
-    max_rows: Annotated[int, meaning("The most rows.", 1000)]
+    max_rows: Annotated[int, meaning("The maximum number of rows.", 1000)]
     version: Version
-    schedule_id: Annotated[str | None, meaning("The schedule whose occurrence it is.")]
+    schedule_id: Annotated[str | None, meaning("The schedule that started the run.")]
     failed_legs: Annotated[list[FailedLegData], meaning("The first 20 searches that failed.")]
     created_at: Instant
     started_at: Instant | None
     finished_at: Instant | None
     links: DiscoverLinks
-    added: NotRequired[Annotated[list[DiscoverRowData], meaning("With changes_since: rows that it did not have then.")]]
-    changed: NotRequired[Annotated[list[DiscoverRowData], meaning("With changes_since: rows that it had otherwise.")]]
-    gone: NotRequired[Annotated[list[RowId], meaning("With changes_since: rows that it has no more.")]]
-    has_more: NotRequired[Annotated[bool, meaning("With changes_since: ask again from this answer's version on.")]]
+    added: NotRequired[Annotated[list[DiscoverRowData], meaning("With changes_since: rows added since then.")]]
+    changed: NotRequired[Annotated[list[DiscoverRowData], meaning("With changes_since: rows changed since then.")]]
+    gone: NotRequired[Annotated[list[RowId], meaning("With changes_since: rows removed since then.")]]
+    has_more: NotRequired[Annotated[bool, meaning("With changes_since: more changes follow after this `version`.")]]
 
 
 class DiscoverListData(TypedDict):
@@ -140,24 +140,24 @@ class DiscoverListData(TypedDict):
 
 
 class DiscoverQuote(TypedDict):
-    """The price of a run, which was not begun."""
+    """The price of a run, without starting it."""
 
-    estimated_credits: Annotated[int, meaning("The most that it would hold.", 100)]
+    estimated_credits: Annotated[int, meaning("Credits that the run would hold.", 100)]
     would_hit_cache: Annotated[bool, meaning("Always false.")]
-    legs: Annotated[int, meaning("Its searches.", 20)]
+    legs: Annotated[int, meaning("The number of searches.", 20)]
     searches: Annotated[list[str], meaning("The endpoints that it would search.", ["hackernews/search"])]
 
 
 class DiscoverPage(TypedDict):
-    """A page of a search, or an account, that was read: the `page` event."""
+    """The `page` event: a search page or an account was read."""
 
     run_id: DiscoverId
     version: Version
-    step: Annotated[str, meaning("The page: of which leg and the how manieth; or the account.", "12.1")]
+    step: Annotated[str, meaning("The leg and its page number, or the account.", "12.1")]
     status: Literal["done", "empty", "failed"]
-    credits_used: Annotated[int, meaning("Its price.", 1)]
-    error: Annotated[str | None, meaning("The code, where it failed.")]
-    rows_kept: Annotated[int, meaning("Rows that the run has by now.", 120)]
+    credits_used: Annotated[int, meaning("The price of the page.", 1)]
+    error: Annotated[str | None, meaning("The error code, if it failed.")]
+    rows_kept: Annotated[int, meaning("Rows in the run so far.", 120)]
 
 
 _BEGIN_REASONS: Final = (
@@ -166,25 +166,26 @@ _BEGIN_REASONS: Final = (
     "INVALID_REQUEST/job_limit_reached",
 )
 _STREAM: Final = (
-    "With `Accept: text/event-stream` each page is a `page` event as soon as it was read, and `result` is the last."
+    "With `Accept: text/event-stream`, each page that was read is sent as a `page` event. The last is `result`."
 )
 BEGIN: Final = RouteDoc(
     "begin_discover_run",
-    "Search many keywords on every platform, and keep what they find.",
+    "Search many keywords on every platform and collect the results.",
     DiscoverData,
     status=202,
     platform="prism",
     reasons=_BEGIN_REASONS,
     once=True,
     notes=(
-        "Waits up to 55 seconds and answers 200 with the run that has settled; with `background`, or after that, 202 "
-        "with the run as it stands.",
-        "What it may cost is reserved, as far as the balance goes; a page is paid for when it has come, and the rest "
-        "goes back when the run ends or is paused. After a crash it goes on with the first page that it has not read.",
+        "Waits up to 55 seconds and returns 200 with the finished run. With `background`, or after 55 seconds, returns "
+        "202 with the current state of the run.",
+        "The maximum cost is reserved, as far as the balance allows. Each page is billed when it has been read, and "
+        "the rest is refunded when the run ends or is paused. After a crash, the run resumes with the first unread "
+        "page.",
         _STREAM,
     ),
     price=(1, "1-10000 credits, metered", "The price of each page of a search, and of each account that is read."),
-    billing_rules=("A page without rows costs 0 credits.", "What was reserved and not used is refunded automatically."),
+    billing_rules=("A page without rows costs 0 credits.", "Unused reserved credits are refunded automatically."),
     gives={"run_id": "/data/run_id"},
     settles=True,
     dry_run=DiscoverQuote,
@@ -196,13 +197,13 @@ LIST: Final = RouteDoc(
 )
 SHOW: Final = RouteDoc(
     "get_discover_run",
-    "One discover run as it stands, and what changed since a version of it.",
+    "The current state of a discover run, and its changes since a version.",
     DiscoverData,
     platform="prism",
     reasons=(_UNKNOWN,),
     notes=(
-        "`changes_since` adds the rows that were added or changed since that version, and the ids of those that are "
-        "gone: at most 200, then `has_more`, and `version` is where to go on.",
+        "`changes_since` adds the rows that were added or changed since that version, and the ids of the removed rows. "
+        "It returns at most 200; if `has_more` is true, continue from the returned `version`.",
         _STREAM,
     ),
     form="application/json text/event-stream",
@@ -210,27 +211,27 @@ SHOW: Final = RouteDoc(
 )
 CHANGE: Final = RouteDoc(
     "change_discover_run",
-    "Pause a discover run, let it go on, or change what it may cost.",
+    "Pause or resume a discover run, or change its maximum cost.",
     DiscoverData,
     platform="prism",
     reasons=(_UNKNOWN, _OVER, "INSUFFICIENT_CREDITS/balance_too_low", "KEY_BUDGET_EXCEEDED/key_budget_reached"),
     notes=(
-        "One that is paused gives back what it holds; when it goes on it reserves anew, where it stood. What is under "
-        "way when it is paused is read again. `max_credits` can only be raised while it goes on.",
+        "A paused run returns its held credits. A resumed run reserves again and continues where it stopped; pages in "
+        "progress at the pause are read again. While a run is active, `max_credits` can only be raised.",
     ),
 )
 CANCEL: Final = RouteDoc(
     "cancel_discover_run",
-    "End a discover run: its rows stay, what it holds goes back.",
+    "Cancel a discover run. Its rows stay, and held credits are returned.",
     DiscoverData,
     platform="prism",
     reasons=(_UNKNOWN, _OVER),
 )
 LINES: Final = RouteDoc(
     "discover_results",
-    "The rows of a discover run, a line of JSON each, in the order in which they came.",
+    "The rows of a discover run as JSON lines, in the order found.",
     platform="prism",
     form="application/x-ndjson",
     reasons=(_UNKNOWN,),
-    notes=("`after` goes on behind a row. Rows are kept for 30 days after the run has ended.",),
+    notes=("`after` continues after a row. Rows are kept for 30 days after the run ends.",),
 )

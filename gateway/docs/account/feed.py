@@ -1,4 +1,4 @@
-"""The events feed and its consumers, for their readers (spec 2.8, 4.4)."""
+"""Reference texts for the events feed and its consumers (spec 2.8, 4.4)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ _CONFLICT: Final = "INVALID_REQUEST/conflicting_params"
 
 
 class NextRead(TypedDict):
-    """Where to read on."""
+    """URLs for the next read."""
 
-    poll_url: Annotated[
-        str, meaning("The address of the next read.", "https://api.example.com/v1/events?cursor=cur_...")
-    ]
-    ack_url: NotRequired[Annotated[str, meaning("Where a consumer acknowledges this page.")]]
+    poll_url: Annotated[str, meaning("The URL of the next read.", "https://api.example.com/v1/events?cursor=cur_...")]
+    ack_url: NotRequired[Annotated[str, meaning("The URL where a consumer acknowledges this page.")]]
 
 
 class EventsData(TypedDict):
@@ -30,20 +28,20 @@ class EventsData(TypedDict):
     retained_from: Instant | None
     next_step: Annotated[str, meaning("What to do next, in a sentence.", "Handle the items, read on at next.poll_url.")]
     next: NextRead
-    dropped: Annotated[int, meaning("Positions that retention removed since the reader stood.", 0)]
-    unread: NotRequired[Annotated[int, meaning("Events that the consumer has not acknowledged.", 0)]]
+    dropped: Annotated[int, meaning("Positions removed by retention since the reader's position.", 0)]
+    unread: NotRequired[Annotated[int, meaning("Events that the consumer has not acknowledged yet.", 0)]]
     restarted_from: NotRequired[Cursor]
 
 
 class ConsumerView(TypedDict):
     """A named consumer."""
 
-    consumer: Annotated[str, meaning("Its name.", "billing")]
-    status: Annotated[Literal["active", "idle", "lapsed"], meaning("Whether it reads on.")]
+    consumer: Annotated[str, meaning("The consumer's name.", "billing")]
+    status: Annotated[Literal["active", "idle", "lapsed"], meaning("Whether the consumer is still reading.")]
     cursor: Cursor
-    unread: Annotated[int | None, meaning("Events that it has not acknowledged.", 0)]
-    types: Annotated[list[str] | None, meaning("The types that it is bound to; null for all.")]
-    subject_id: Annotated[list[str] | None, meaning("The subjects that it is bound to; null for all.")]
+    unread: Annotated[int | None, meaning("Events that the consumer has not acknowledged yet.", 0)]
+    types: Annotated[list[str] | None, meaning("The event types that it receives; null for all.")]
+    subject_id: Annotated[list[str] | None, meaning("The subjects that it receives events about; null for all.")]
     created_at: Instant
     last_read_at: Instant
 
@@ -63,28 +61,28 @@ class ConsumerData(TypedDict):
 class AckedData(TypedDict):
     """A consumer's position after an acknowledgement."""
 
-    consumer: Annotated[str, meaning("Its name.", "billing")]
+    consumer: Annotated[str, meaning("The consumer's name.", "billing")]
     cursor: Cursor
-    advanced: Annotated[bool, meaning("Whether it moved.")]
-    unread: Annotated[int | None, meaning("Events that are left.", 0)]
+    advanced: Annotated[bool, meaning("Whether the position moved.")]
+    unread: Annotated[int | None, meaning("Events not acknowledged yet.", 0)]
 
 
 READ: Final = RouteDoc(
     "list_events",
-    "The account's events in order, waiting for more with wait_s.",
+    "The account's events in order. `wait_s` waits for new events.",
     EventsData,
     form="application/json text/event-stream",
     reasons=(_EXPIRED, _AWAY, _CONFLICT, _GONE, "INVALID_REQUEST/consumer_limit_reached"),
     notes=(
-        "With `Accept: text/event-stream` it is a stream of server-sent events: one message for each event, without a "
-        "name, whose `id` is the event's cursor and whose `data` is the event as JSON. `Last-Event-ID` reads on behind "
-        "the last one. A consumer that has lapsed is first sent a `restarted`.",
+        "With `Accept: text/event-stream`, the response is a stream of server-sent events: one unnamed message for "
+        "each event, whose `id` is the event's cursor and whose `data` is the event as JSON. Send `Last-Event-ID` to "
+        "continue after the last one. A lapsed consumer first receives a `restarted` message.",
     ),
     streams={"message": streams.EventItem, "restarted": streams.FeedRestarted},
 )
 SOCKET: Final = RouteDoc(
     "follow_events",
-    "The same feed over a WebSocket.",
+    "The events feed over a WebSocket.",
     status=101,
     form="",
     reasons=("UPGRADE_REQUIRED/websocket_only", _EXPIRED, _AWAY, _CONFLICT),
@@ -110,17 +108,17 @@ LIST: Final = RouteDoc(
     gives={"consumer": "/data/items/0/consumer"},
 )
 SHOW: Final = RouteDoc("get_consumer", "One named consumer.", ConsumerData, reasons=(_GONE, _AWAY))
-DELETE: Final = RouteDoc("delete_consumer", "Forget a consumer.", status=204, reasons=(_GONE, _AWAY))
+DELETE: Final = RouteDoc("delete_consumer", "Delete a consumer.", status=204, reasons=(_GONE, _AWAY))
 ACK: Final = RouteDoc(
     "acknowledge",
-    "Move a consumer on to a position that it was served; never back.",
+    "Move a consumer forward to a position that it has received. It never moves back.",
     AckedData,
     once=True,
     reasons=(_GONE, _EXPIRED, _AWAY),
 )
 RESET: Final = RouteDoc(
     "reset_consumer",
-    "Let a consumer read on from any position.",
+    "Move a consumer to any position.",
     ConsumerData,
     once=True,
     reasons=(_GONE, _EXPIRED, _AWAY),

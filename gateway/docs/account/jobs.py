@@ -1,4 +1,4 @@
-"""Jobs of the web and files that are read as pages, for their readers (decisions 17 and 21)."""
+"""Reference texts for web jobs and for files parsed as pages (decisions 17 and 21)."""
 
 from __future__ import annotations
 
@@ -15,37 +15,39 @@ _OVER: Final = "INVALID_REQUEST/job_over"
 
 
 class JobProgress(TypedDict):
-    """The steps of a job in numbers; all but `planned` add up to it."""
+    """The steps of a job by status. The others add up to `planned`."""
 
-    planned: Annotated[int, meaning("All that are planned by now.", 12)]
-    done: Annotated[int, meaning("Those with a result.", 10)]
-    empty: Annotated[int, meaning("Those that nobody has, or that robots may not read.", 1)]
-    failed: Annotated[int, meaning("Those that their source failed to give.", 1)]
-    pending: Annotated[int, meaning("Those to come.", 0)]
-    skipped: Annotated[int, meaning("Those that were not made any more.", 0)]
+    planned: Annotated[int, meaning("Steps planned so far.", 12)]
+    done: Annotated[int, meaning("Steps with a result.", 10)]
+    empty: Annotated[int, meaning("Pages that do not exist or that robots.txt disallows.", 1)]
+    failed: Annotated[int, meaning("Steps whose source failed.", 1)]
+    pending: Annotated[int, meaning("Steps not started yet.", 0)]
+    skipped: Annotated[int, meaning("Steps that will not be run.", 0)]
 
 
 class JobCredits(TypedDict):
-    """The money of a job. Once it has ended, `used` and `refunded` add up to `reserved`."""
+    """The credits of a job. Once it has ended, `used` plus `refunded` equals `reserved`."""
 
-    reserved: Annotated[int, meaning("The most that it costs, held until it ends.", 100)]
-    used: Annotated[int, meaning("The price of what is done.", 10)]
-    refunded: Annotated[int, meaning("The rest, given back at the end.", 90)]
+    reserved: Annotated[int, meaning("The maximum cost, held until the job ends.", 100)]
+    used: Annotated[int, meaning("The price of the finished steps.", 10)]
+    refunded: Annotated[int, meaning("Unused credits, returned when the job ends.", 90)]
 
 
 class JobLinks(TypedDict):
-    """Where to read on."""
+    """URLs related to the job."""
 
-    job: Annotated[str, meaning("The job.", "https://api.example.com/v1/web/jobs/job_01a1")]
-    results: Annotated[str, meaning("Its results.", "https://api.example.com/v1/web/jobs/job_01a1/results")]
-    errors: Annotated[str, meaning("What did not come.", "https://api.example.com/v1/web/jobs/job_01a1/errors")]
+    job: Annotated[str, meaning("The URL of the job.", "https://api.example.com/v1/web/jobs/job_01a1")]
+    results: Annotated[str, meaning("The URL of its results.", "https://api.example.com/v1/web/jobs/job_01a1/results")]
+    errors: Annotated[
+        str, meaning("The URL of its failed pages.", "https://api.example.com/v1/web/jobs/job_01a1/errors")
+    ]
     deliveries: Annotated[
-        str, meaning("What was delivered to its webhook.", "https://api.example.com/v1/web/jobs/job_01a1/deliveries")
+        str, meaning("The URL of its webhook deliveries.", "https://api.example.com/v1/web/jobs/job_01a1/deliveries")
     ]
 
 
 class JobData(TypedDict):
-    """A job as it stands."""
+    """The current state of a job."""
 
     job_id: JobId
     kind: Literal["crawl", "batch-scrape"]
@@ -53,7 +55,7 @@ class JobData(TypedDict):
         Literal["queued", "running", "paused", "completed", "partial", "failed", "cancelled"], shown("partial")
     ]
     stopped_because: Annotated[
-        str | None, meaning("The code of why it ended or waits, where its steps do not say.", "owner")
+        str | None, meaning("The reason code, if the job's steps do not show why it ended or waits.", "owner")
     ]
     progress: JobProgress
     credits: JobCredits
@@ -64,15 +66,15 @@ class JobData(TypedDict):
 
 
 class JobBegun(JobData):
-    """A job that was begun."""
+    """A job that was started."""
 
     webhook_secret: Annotated[
-        str | None, meaning("The secret of its webhook, shown this once; null where it has none.", "whsec_...")
+        str | None, meaning("The secret of its webhook, shown only once; null without a webhook.", "whsec_...")
     ]
 
 
 class JobDeliveriesData(TypedDict):
-    """A page of deliveries: one, once the job has ended."""
+    """A page of deliveries. A job has one delivery, sent when it ends."""
 
     items: list[LoggedView]
 
@@ -90,43 +92,43 @@ class JobsData(TypedDict):
 
 
 class JobResult(TypedDict):
-    """A page of the web that a job has read."""
+    """A web page that a job has read."""
 
-    number: Annotated[int, meaning("Its place among all steps.", 1)]
-    depth: Annotated[int, meaning("How many links it is from the first page.", 0)]
-    url: Annotated[str, meaning("Its address.", "https://example.com/")]
+    number: Annotated[int, meaning("Its position among all steps.", 1)]
+    depth: Annotated[int, meaning("The number of links from the first page.", 0)]
+    url: Annotated[str, meaning("The URL of the page.", "https://example.com/")]
     fetched_at: Instant
-    credits_used: Annotated[int, meaning("Its price.", 1)]
-    page: Annotated[dict[str, Any], meaning("The page, as `web/scrape` answers it.", {"url": "https://example.com/"})]
+    credits_used: Annotated[int, meaning("The price of the page.", 1)]
+    page: Annotated[dict[str, Any], meaning("The page, as `web/scrape` returns it.", {"url": "https://example.com/"})]
     _warnings: NotRequired[list[str]]
 
 
 class JobResultsData(TypedDict):
-    """A page of results, in the order in which the job came to them."""
+    """A page of results, in the order in which the job read them."""
 
     items: list[JobResult]
 
 
 class JobError(TypedDict):
-    """A page that did not come."""
+    """A page that could not be read."""
 
-    number: Annotated[int, meaning("Its place among all steps.", 1)]
-    url: Annotated[str, meaning("Its address.", "https://example.com/gone")]
+    number: Annotated[int, meaning("Its position among all steps.", 1)]
+    url: Annotated[str, meaning("The URL of the page.", "https://example.com/gone")]
     status: Literal["empty", "failed"]
-    error: Annotated[str, meaning("The code or the reason.", "RESOURCE_NOT_FOUND")]
+    error: Annotated[str, meaning("The error code or the reason.", "RESOURCE_NOT_FOUND")]
     at: Instant
 
 
 class JobErrorsData(TypedDict):
-    """A page of what did not come."""
+    """A page of the list of failed pages."""
 
     items: list[JobError]
 
 
 class JobDryRun(TypedDict):
-    """The price of a job, which was not begun."""
+    """The price of a job, without starting it."""
 
-    estimated_credits: Annotated[int, meaning("The most that it would cost.", 100)]
+    estimated_credits: Annotated[int, meaning("The maximum cost of the job.", 100)]
     would_hit_cache: Annotated[bool, meaning("Always false.")]
 
 
@@ -137,9 +139,9 @@ _REASONS: Final = (
     "INVALID_REQUEST/job_limit_reached",
 )
 _NOTES: Final = (
-    "The most that it may cost is reserved at once; a page is paid for when it has come, and the rest goes back at the "
-    "end. After a crash the job goes on with the first page that it has not read.",
-    "Few pages of one host are read at a time, and robots are obeyed.",
+    "The maximum cost is reserved when the job starts. Each page is billed when it has been read, and the rest is "
+    "refunded at the end. After a crash, the job resumes with the first unread page.",
+    "Only a few pages of one host are read at a time, and robots.txt is obeyed.",
 )
 
 
@@ -153,10 +155,10 @@ def _begins(name: str, summary: str, kind: str, label: str) -> RouteDoc:
         reasons=_REASONS,
         once=True,
         notes=_NOTES,
-        price=(1, label, "One for each page that came."),
+        price=(1, label, "1 for each page that was read."),
         billing_rules=(
-            "A page that does not come costs 0 credits.",
-            "What was reserved and not used is refunded automatically.",
+            "A page that cannot be read costs 0 credits.",
+            "Reserved credits that are not used are refunded automatically.",
         ),
         gives={"job_id": "/data/job_id"},
         sample={"kind": kind},
@@ -164,46 +166,46 @@ def _begins(name: str, summary: str, kind: str, label: str) -> RouteDoc:
     )
 
 
-CRAWL: Final = _begins("crawl", "Read the pages of a site, link by link.", "crawl", "1-10000 credits, metered")
-BATCH: Final = _begins("batch_scrape", "Read up to 1,000 pages.", "batch-scrape", "1-1000 credits, metered")
+CRAWL: Final = _begins("crawl", "Read the pages of a site by following its links.", "crawl", "1-10000 credits, metered")
+BATCH: Final = _begins("batch_scrape", "Read up to 1,000 web pages.", "batch-scrape", "1-1000 credits, metered")
 LIST: Final = RouteDoc("list_jobs", "The account's jobs, newest first.", JobsData, platform="web")
-SHOW: Final = RouteDoc("get_job", "One job as it stands.", JobData, platform="web", reasons=(_UNKNOWN,))
+SHOW: Final = RouteDoc("get_job", "The current state of a job.", JobData, platform="web", reasons=(_UNKNOWN,))
 CHANGE: Final = RouteDoc(
     "change_job",
-    "Pause a job, or let it go on.",
+    "Pause or resume a job.",
     JobData,
     platform="web",
     reasons=(_UNKNOWN, _OVER),
-    notes=("What is under way when it is paused is read again.",),
+    notes=("Pages in progress when the job is paused are read again.",),
 )
 CANCEL: Final = RouteDoc(
     "cancel_job",
-    "End a job: what has come stays and is paid for, the rest goes back.",
+    "Cancel a job. Pages that were read stay and are billed; other held credits are returned.",
     JobData,
     platform="web",
     reasons=(_UNKNOWN, _OVER),
 )
 RESULTS: Final = RouteDoc(
     "job_results",
-    "The pages that a job has read so far, in its order.",
+    "The pages that a job has read so far, in order.",
     JobResultsData,
     platform="web",
     reasons=(_UNKNOWN,),
 )
 LINES: Final = RouteDoc(
     "job_results_lines",
-    "All pages that a job has read so far, a line of JSON each.",
+    "All pages that a job has read so far, as JSON lines.",
     platform="web",
     form="application/x-ndjson",
     reasons=(_UNKNOWN,),
 )
 ERRORS: Final = RouteDoc(
-    "job_errors", "The pages that did not come, and why.", JobErrorsData, platform="web", reasons=(_UNKNOWN,)
+    "job_errors", "The pages that could not be read, and why.", JobErrorsData, platform="web", reasons=(_UNKNOWN,)
 )
 LOG: Final = DeliveryDocs(
     RouteDoc(
         "list_job_deliveries",
-        "The delivery of a job's end with its attempts.",
+        "The delivery of a job's end, with its attempts.",
         JobDeliveriesData,
         platform="web",
         reasons=(_UNKNOWN,),
@@ -217,7 +219,7 @@ LOG: Final = DeliveryDocs(
     ),
     RouteDoc(
         "redeliver_job",
-        "Deliver the end of a job again.",
+        "Send the delivery of a job's end again.",
         JobDeliveryData,
         status=202,
         platform="web",
@@ -228,21 +230,21 @@ LOG: Final = DeliveryDocs(
 
 
 class ParsedData(TypedDict):
-    """The file that was read."""
+    """The parsed file."""
 
-    page: Annotated[dict[str, Any], meaning("The file as a page, as `web/scrape` answers it.", {"source_type": "html"})]
+    page: Annotated[dict[str, Any], meaning("The file as a page, as `web/scrape` returns it.", {"source_type": "html"})]
 
 
 class FileQuote(TypedDict):
-    """The price of a file, which was not read."""
+    """The price of a file, without reading it."""
 
-    estimated_credits: Annotated[int, meaning("Its price.", 1)]
+    estimated_credits: Annotated[int, meaning("The price of the file.", 1)]
     would_hit_cache: Annotated[bool, meaning("Always false.")]
 
 
 PARSE: Final = RouteDoc(
     "parse",
-    "Read a file as a page is read: HTML, a PDF, a feed or text.",
+    "Parse a file (HTML, PDF, feed or text) as if it were a web page.",
     ParsedData,
     platform="web",
     dry_run=FileQuote,
@@ -260,9 +262,9 @@ PARSE: Final = RouteDoc(
     ),
     once=True,
     notes=(
-        "A file is at most 10 MB long. Its type is the one that `mime_type` says, or its part of the form; else its "
-        "name and its first bytes tell it. A file that cannot be read costs nothing.",
+        "A file is at most 10 MB. Its type is `mime_type`, or the type of its form part; otherwise it is detected from "
+        "the file's name and first bytes. A file that cannot be read costs nothing.",
     ),
-    price=(1, "1 credit", "One for a file that was read."),
+    price=(1, "1 credit", "1 for a file that was read."),
     billing_rules=("A file that cannot be read costs 0 credits.",),
 )

@@ -1,4 +1,4 @@
-"""The routes by which a node tells of itself: catalog, guide, status and the OpenAPI document (spec 4.2)."""
+"""Reference texts for the routes that describe a node: catalog, guide, status and OpenAPI document (spec 4.2)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Circuit = Literal["closed", "half_open", "open"]
 
 
 class CatalogStats(TypedDict):
-    """The live numbers of data endpoints."""
+    """Current counts of platforms and data endpoints."""
 
-    platforms: Annotated[int, meaning("Platforms that can be called.", 4)]
-    endpoints: Annotated[int, meaning("Data endpoints that can be called.", 41)]
-    social_platforms: Annotated[int, meaning("Those of the platforms that are social networks.", 2)]
+    platforms: Annotated[int, meaning("Available platforms.", 4)]
+    endpoints: Annotated[int, meaning("Available data endpoints.", 41)]
+    social_platforms: Annotated[int, meaning("Available platforms that are social networks.", 2)]
 
 
 class CatalogFilters(TypedDict):
-    """The filters as they were sent."""
+    """The filters of the request."""
 
     platform: str | None
     search: str | None
@@ -33,22 +33,23 @@ class CatalogEntry(TypedDict):
     id: Annotated[str, meaning("The path without `/v1/`.", "github/profile")]
     path: Annotated[str, meaning("The path.", "/v1/github/profile")]
     method: Annotated[str, meaning("The method.", "GET")]
-    platform: Annotated[str, meaning("The platform, or `account` and the like.", "github")]
-    resource: Annotated[str, meaning("What stands behind the platform.", "profile")]
-    summary: Annotated[str, meaning("One line on it.", "One account's public profile.")]
-    credits: Annotated[int, meaning("The least that a call costs.", 1)]
+    platform: Annotated[str, meaning("The platform, or a group such as `account`.", "github")]
+    resource: Annotated[str, meaning("The part of the path after the platform.", "profile")]
+    summary: Annotated[str, meaning("A one-line summary.", "One account's public profile.")]
+    credits: Annotated[int, meaning("The minimum price of a call.", 1)]
     credits_label: Annotated[str, meaning("The price in words.", "1 credit")]
-    archetype: Annotated[str, meaning("The name of its answer's shape.", "Author")]
-    required_params: Annotated[list[str], meaning("What must be sent.", ["handle"])]
-    one_of: Annotated[list[list[str]], meaning("Groups of which exactly one must be sent.", [])]
-    optional_params: Annotated[list[str], meaning("What may be sent.", [])]
-    paginated: Annotated[bool, meaning("Whether it answers in pages.")]
+    archetype: Annotated[str, meaning("The name of the response shape.", "Author")]
+    required_params: Annotated[list[str], meaning("Required parameters.", ["handle"])]
+    one_of: Annotated[list[list[str]], meaning("Groups of parameters; send exactly one of each group.", [])]
+    optional_params: Annotated[list[str], meaning("Optional parameters.", [])]
+    paginated: Annotated[bool, meaning("Whether the response is paginated.")]
     how_to_use: Annotated[str, meaning("The path of its guide.", "/v1/utility/endpoint?id=github/profile")]
-    docs_url: Annotated[str, meaning("Its page.", "https://api.example.com/docs/github/profile")]
+    docs_url: Annotated[str, meaning("The URL of its docs page.", "https://api.example.com/docs/github/profile")]
     never_computed: Annotated[
         list[str],
         meaning(
-            "Fields of `computed` that are always null: the platform does not send their inputs.", ["estimated_reach"]
+            "Fields of `computed` that are always null for lack of input data.",
+            ["estimated_reach"],
         ),
     ]
 
@@ -59,7 +60,7 @@ class CatalogData(TypedDict):
     kind: Literal["endpoint_catalog"]
     stats: CatalogStats
     filters: CatalogFilters
-    total: Annotated[int, meaning("Entries that the filters left.", 1)]
+    total: Annotated[int, meaning("Entries that match the filters.", 1)]
     endpoints: list[CatalogEntry]
 
 
@@ -68,30 +69,32 @@ class GuideData(TypedDict):
 
     kind: Literal["endpoint_guide"]
     id: Annotated[str, meaning("The endpoint.", "github/profile")]
-    path: Annotated[str, meaning("Its path.", "/v1/github/profile")]
-    method: Annotated[str, meaning("Its method.", "GET")]
-    platform: Annotated[str, meaning("Its platform.", "github")]
-    resource: Annotated[str, meaning("Its resource.", "profile")]
-    summary: Annotated[str, meaning("One line on it.", "One account's public profile.")]
-    description: Annotated[str, meaning("More on it.", "One account's public profile.")]
+    path: Annotated[str, meaning("The path.", "/v1/github/profile")]
+    method: Annotated[str, meaning("The method.", "GET")]
+    platform: Annotated[str, meaning("The platform.", "github")]
+    resource: Annotated[str, meaning("The resource.", "profile")]
+    summary: Annotated[str, meaning("A one-line summary.", "One account's public profile.")]
+    description: Annotated[str, meaning("A longer description.", "One account's public profile.")]
     credits: Annotated[dict[str, Any], meaning("Price and billing rules.", {"cost": 1})]
     params: Annotated[dict[str, Any], meaning("`required`, `one_of` and `optional`.", {"required": []})]
-    pagination: Annotated[dict[str, Any] | None, meaning("How its pages are read.")]
-    cache: Annotated[dict[str, Any] | None, meaning("For how long an answer is kept.")]
-    response: Annotated[dict[str, Any], meaning("The answer's shape, with an example.", {"archetype": "Author"})]
-    request: Annotated[dict[str, Any], meaning("A request to copy.", {"url": "https://api.example.com/v1/..."})]
-    errors: Annotated[list[dict[str, Any]], meaning("The errors that it can give.", [])]
-    availability: Annotated[dict[str, Any], meaning("Whether it can be called.", {"available": True})]
-    links: Annotated[dict[str, Any], meaning("Where to read on.", {})]
-    related: Annotated[list[dict[str, Any]], meaning("Endpoints beside it.", [])]
+    pagination: Annotated[dict[str, Any] | None, meaning("How to read further pages.")]
+    cache: Annotated[dict[str, Any] | None, meaning("How long responses are cached.")]
+    response: Annotated[dict[str, Any], meaning("The shape of the response, with an example.", {"archetype": "Author"})]
+    request: Annotated[
+        dict[str, Any], meaning("A request that you can copy.", {"url": "https://api.example.com/v1/..."})
+    ]
+    errors: Annotated[list[dict[str, Any]], meaning("The errors that it can return.", [])]
+    availability: Annotated[dict[str, Any], meaning("Whether the endpoint is available.", {"available": True})]
+    links: Annotated[dict[str, Any], meaning("Related URLs.", {})]
+    related: Annotated[list[dict[str, Any]], meaning("Related endpoints.", [])]
 
 
 class SourceState(TypedDict):
     """One source of a platform."""
 
     circuit: Circuit
-    hosts: NotRequired[Annotated[int, meaning("Hosts that callers named, where they may name any.", 3)]]
-    open: NotRequired[Annotated[int, meaning("Those of them whose circuit is open.", 0)]]
+    hosts: NotRequired[Annotated[int, meaning("Hosts in use, for a source that accepts any host.", 3)]]
+    open: NotRequired[Annotated[int, meaning("Hosts whose circuit is open.", 0)]]
 
 
 class PlatformState(TypedDict):
@@ -99,7 +102,7 @@ class PlatformState(TypedDict):
 
     status: Health
     circuit: Circuit
-    sources: Annotated[dict[str, SourceState], meaning("By name.", {"api": {"circuit": "closed"}})]
+    sources: Annotated[dict[str, SourceState], meaning("The sources by name.", {"api": {"circuit": "closed"}})]
 
 
 class StatusData(TypedDict):
@@ -115,7 +118,7 @@ CATALOG: Final = RouteDoc(
 )
 GUIDE: Final = RouteDoc(
     "get_endpoint",
-    "The guide of one endpoint: parameters, price, errors and a true example.",
+    "The guide of one endpoint: parameters, price, errors and a real example.",
     GuideData,
     one_of=(("id", "url"),),
     reasons=("ENDPOINT_NOT_FOUND",),

@@ -1,4 +1,4 @@
-"""Packs of credits and their purchases, for their readers (decisions 22)."""
+"""Reference texts for packs of credits and their purchases (decisions 22)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ class PackView(TypedDict):
     """A pack on sale."""
 
     name: str
-    credits: Annotated[int, meaning("They do not expire.")]
-    price_cents: Annotated[int, meaning("In the smallest unit of the currency.")]
-    currency: Annotated[str, meaning("By ISO 4217.", "usd")]
-    plan: Annotated[_PLAN, meaning("Comes with it, unless the account has a larger one.")]
+    credits: Annotated[int, meaning("Credits in the pack. They do not expire.")]
+    price_cents: Annotated[int, meaning("The price in the smallest unit of the currency.")]
+    currency: Annotated[str, meaning("The ISO 4217 currency code.", "usd")]
+    plan: Annotated[_PLAN, meaning("The plan that comes with the pack, unless the account has a larger one.")]
 
 
 class PacksData(TypedDict):
     """The packs on sale."""
 
     items: list[PackView]
-    checkout: Annotated[bool, meaning("Whether they can be paid by card here.")]
+    checkout: Annotated[bool, meaning("Whether packs can be paid by card.")]
 
 
 class PurchaseView(TypedDict):
-    """A pack as an account bought it, at the terms of that time."""
+    """A purchase of a pack, at the terms of its time."""
 
     id: Annotated[str, meaning("The purchase.", "pur_01a1fd7128fd7bba92988ba98f5dc154")]
     pack: str
@@ -38,8 +38,8 @@ class PurchaseView(TypedDict):
     plan: _PLAN
     source: Literal["operator", "stripe"]
     status: Annotated[Literal["open", "paid", "partly_reversed", "reversed"], meaning("`open` until it is paid.")]
-    credits_reversed: Annotated[int, meaning("Their payment was refunded or is disputed.")]
-    credits_taken_back: Annotated[int, meaning("Those of them that the account still had.")]
+    credits_reversed: Annotated[int, meaning("Credits whose payment was refunded or disputed.")]
+    credits_taken_back: Annotated[int, meaning("Credits of these that were still in the account.")]
     created_at: Instant
     paid_at: Instant | None
 
@@ -51,10 +51,10 @@ class PurchasesData(TypedDict):
 
 
 class PurchaseBegun(TypedDict):
-    """A purchase that waits for its payment."""
+    """A purchase waiting for payment."""
 
     purchase_id: Annotated[str, meaning("The purchase.", "pur_01a1fd7128fd7bba92988ba98f5dc154")]
-    checkout_url: Annotated[str, meaning("The page to pay on.", "https://checkout.stripe.com/c/pay/cs_1")]
+    checkout_url: Annotated[str, meaning("The URL of the payment page.", "https://checkout.stripe.com/c/pay/cs_1")]
     expires_at: Instant
 
 
@@ -62,9 +62,9 @@ PACKS: Final = RouteDoc("list_packs", "The packs of credits on sale.", PacksData
 PURCHASES: Final = RouteDoc("list_purchases", "The account's purchases, newest first.", PurchasesData)
 BUY: Final = RouteDoc(
     "buy_pack",
-    "Begin to buy a pack: a page on which it is paid by card.",
+    "Start the purchase of a pack and get a page to pay by card.",
     PurchaseBegun,
-    description="The credits come with the payment, told by the event `billing.pack_purchased`.",
+    description="The credits are added after the payment. The event `billing.pack_purchased` reports them.",
     status=201,
     reasons=("INVALID_REQUEST/capability_missing",),
     once=True,

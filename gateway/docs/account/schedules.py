@@ -1,4 +1,4 @@
-"""Discover schedules, for their readers (decisions 19)."""
+"""Reference texts for discover schedules (decisions 19)."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ _NO_SCHEDULE: Final = "RESOURCE_NOT_FOUND/unknown_schedule"
 
 
 class ScheduleLinks(TypedDict):
-    """Where to read on."""
+    """URLs related to the schedule."""
 
-    schedule: Annotated[str, meaning("The schedule.", "https://api.example.com/v1/prism/discover/schedules/ds_01a1")]
+    schedule: Annotated[
+        str, meaning("The URL of the schedule.", "https://api.example.com/v1/prism/discover/schedules/ds_01a1")
+    ]
     occurrences: Annotated[
-        str, meaning("Its slots.", "https://api.example.com/v1/prism/discover/schedules/ds_01a1/occurrences")
+        str, meaning("The URL of its slots.", "https://api.example.com/v1/prism/discover/schedules/ds_01a1/occurrences")
     ]
 
 
 class ScheduleData(TypedDict):
-    """A schedule as it stands."""
+    """The current state of a schedule."""
 
     schedule_id: ScheduleId
-    name: Annotated[str, meaning("Its name.", "Mentions of our product")]
+    name: Annotated[str, meaning("The schedule's name.", "Mentions of our product")]
     status: Literal["active", "paused"]
-    paused_because: Annotated[str | None, meaning("owner, three_skips, cadence_unreadable, or null.", "three_skips")]
-    cadence: Annotated[Any, meaning("When its runs begin.", "daily")]
-    run: Annotated[
-        dict[str, Any], meaning("What each of its runs looks for.", {"keywords": ["structured concurrency"]})
+    paused_because: Annotated[
+        str | None, meaning("One of owner, three_skips, cadence_unreadable; or null.", "three_skips")
     ]
-    skips_in_a_row: Annotated[int, meaning("Occurrences that were skipped since the last run.", 0)]
-    last_run_id: Annotated[str | None, meaning("Its last run.", "dr_01a1fd7328fd7bba92988ba98f5dc154")]
+    cadence: Annotated[Any, meaning("When its runs start.", "daily")]
+    run: Annotated[dict[str, Any], meaning("The parameters of each run.", {"keywords": ["structured concurrency"]})]
+    skips_in_a_row: Annotated[int, meaning("Occurrences skipped since the last run.", 0)]
+    last_run_id: Annotated[str | None, meaning("The last run.", "dr_01a1fd7328fd7bba92988ba98f5dc154")]
     next_run_at: Instant | None
     created_at: Instant
     updated_at: Instant
@@ -49,12 +51,12 @@ class OccurrenceData(TypedDict):
     """A slot of a schedule."""
 
     scheduled_for: Instant
-    run_id: Annotated[str | None, meaning("The run that it became; null where it was skipped.")]
+    run_id: Annotated[str | None, meaning("The run of this slot; null if it was skipped.")]
     skip_reason: Annotated[
         str | None,
         meaning(
-            "missed, previous_run_active, insufficient_credits, key_budget_reached, account_suspended, "
-            "job_limit_reached, or null.",
+            "One of missed, previous_run_active, insufficient_credits, key_budget_reached, account_suspended, "
+            "job_limit_reached; or null.",
             "missed",
         ),
     ]
@@ -69,17 +71,17 @@ class OccurrenceListData(TypedDict):
 
 CREATE: Final = RouteDoc(
     "create_discover_schedule",
-    "Run a discover run on a cadence, and tell what is new.",
+    "Start a discover run on a cadence and report new rows.",
     ScheduleData,
     status=201,
     platform="prism",
     reasons=("INVALID_REQUEST/monitor_limit_reached",),
     once=True,
     notes=(
-        "Its slots are those of Monitors: after a pause of the node the newest is run and the others are skipped. "
-        "One is skipped too while the run before has not settled, or where no credits are left; three in a row pause "
-        "the schedule.",
-        "`discover.new_rows`, `new_accounts` or `new_items` tell of rows that no earlier occurrence has found.",
+        "Slots work like the slots of Monitors: after downtime of the node, the latest one runs and the others are "
+        "skipped. A slot is also skipped while the previous run is active, or if there are no credits left. Three "
+        "skips in a row pause the schedule.",
+        "The events `discover.new_rows`, `new_accounts` and `new_items` report rows that no earlier occurrence found.",
     ),
     gives={"schedule_id": "/data/schedule_id"},
 )
@@ -91,21 +93,21 @@ SHOW: Final = RouteDoc(
 )
 CHANGE: Final = RouteDoc(
     "change_discover_schedule",
-    "Pause a discover schedule, let it go on, or change its cadence, its name or what its runs may cost.",
+    "Pause or resume a discover schedule, or change its cadence, name or maximum cost per run.",
     ScheduleData,
     platform="prism",
     reasons=(_NO_SCHEDULE,),
 )
 DELETE: Final = RouteDoc(
     "delete_discover_schedule",
-    "Forget a discover schedule; its runs stay.",
+    "Delete a discover schedule. Its runs stay.",
     status=204,
     platform="prism",
     reasons=(_NO_SCHEDULE,),
 )
 OCCURRENCES: Final = RouteDoc(
     "discover_occurrences",
-    "The slots of a discover schedule, newest first: the runs that they became, or why they were skipped.",
+    "The slots of a discover schedule, newest first, with their runs or the reasons for skipping them.",
     OccurrenceListData,
     platform="prism",
     reasons=(_NO_SCHEDULE,),

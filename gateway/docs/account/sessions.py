@@ -1,4 +1,4 @@
-"""Sessions of the web, for their readers (decisions 17 and 21)."""
+"""Reference texts for web sessions (decisions 17 and 21)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _OVER: Final = "INVALID_REQUEST/session_over"
 
 
 class SessionCredits(TypedDict):
-    """The money of a session. Once it is closed, `used` and `refunded` add up to `reserved`."""
+    """The credits of a session. Once it is closed, `used` plus `refunded` equals `reserved`."""
 
-    reserved: Annotated[int, meaning("The price of its whole time, held until it is closed.", 5)]
-    used: Annotated[int, meaning("The price of the time that it was open.", 5)]
-    refunded: Annotated[int, meaning("The rest, given back at its end.", 0)]
+    reserved: Annotated[int, meaning("The price of the full `ttl_seconds`, held until the session closes.", 5)]
+    used: Annotated[int, meaning("The price of the time that the session was open.", 5)]
+    refunded: Annotated[int, meaning("Unused credits, returned when the session closes.", 0)]
 
 
 class SessionData(TypedDict):
-    """A session as it stands."""
+    """The current state of a session."""
 
     session_id: Annotated[str, meaning("The session.", "ws_01a1fd7328fd7bba92988ba98f5dc154")]
     status: Literal["opening", "open", "closed"]
@@ -37,11 +37,11 @@ class SessionData(TypedDict):
             "page_too_costly",
         ]
         | None,
-        meaning("Why it is closed."),
+        meaning("Why the session closed."),
     ]
-    url: Annotated[str, meaning("The address that it began with.", "https://example.com/")]
-    ttl_seconds: Annotated[int, meaning("The most that it may be open.", 60)]
-    activity_ttl_seconds: Annotated[int | None, meaning("The most that may pass without an action.")]
+    url: Annotated[str, meaning("The URL that the session was opened with.", "https://example.com/")]
+    ttl_seconds: Annotated[int, meaning("Maximum lifetime in seconds.", 60)]
+    activity_ttl_seconds: Annotated[int | None, meaning("Maximum number of seconds without an action.")]
     credits: SessionCredits
     created_at: Instant
     expires_at: Instant
@@ -55,9 +55,9 @@ class SessionsData(TypedDict):
 
 
 class SessionDryRun(TypedDict):
-    """The price of a session, which was not opened."""
+    """The price of a session, without opening it."""
 
-    estimated_credits: Annotated[int, meaning("The most that it would cost.", 5)]
+    estimated_credits: Annotated[int, meaning("The maximum cost of the session.", 5)]
     would_hit_cache: Annotated[bool, meaning("Always false.")]
 
 
@@ -65,16 +65,17 @@ class ActionResult(TypedDict):
     """The result of one action."""
 
     type: Annotated[str, meaning("The action.", "click")]
-    status: Annotated[Literal["ok", "failed", "skipped"], meaning("Those behind one that failed are skipped.", "ok")]
-    error: Annotated[dict[str, Any] | None, meaning("Why it failed.", None)]
+    status: Annotated[Literal["ok", "failed", "skipped"], meaning("Actions after a failed one are skipped.", "ok")]
+    error: Annotated[dict[str, Any] | None, meaning("Why the action failed.", None)]
 
 
 class ExecutionData(TypedDict):
     """The results of actions."""
 
-    url: Annotated[str, meaning("The address at which the page is now.", "https://example.com/")]
+    url: Annotated[str, meaning("The current URL of the page.", "https://example.com/")]
     results: Annotated[
-        list[ActionResult], meaning("One for each action; `page` of a scrape, `screenshot_url` of a picture.")
+        list[ActionResult],
+        meaning("One for each action; a scrape has `page`, a screenshot has `screenshot_url`."),
     ]
 
 
@@ -85,7 +86,7 @@ _SPENDS: Final = (
 )
 OPEN: Final = RouteDoc(
     "open_session",
-    "Hold a page open in the operator's browser.",
+    "Open a page in the operator's browser and keep it open.",
     SessionData,
     status=201,
     platform="web",
@@ -96,47 +97,47 @@ OPEN: Final = RouteDoc(
         "RESOURCE_NOT_FOUND/page_too_costly",
     ),
     once=True,
-    price=(5, "5-20 credits, metered", "20 an hour, at least 5, by the time that it is open."),
+    price=(5, "5-20 credits, metered", "20 per hour that the session is open, at least 5."),
     billing_rules=(
         "A session that cannot be opened costs 0 credits.",
-        "What was reserved and not used is refunded automatically.",
+        "Reserved credits that are not used are refunded automatically.",
     ),
     gives={"session_id": "/data/session_id"},
     sample={"status": "open", "closed_because": None, "closed_at": None},
     dry_run=SessionDryRun,
     notes=(
-        "The price of `ttl_seconds` is reserved at once; at the end the time that was open is paid for, and the rest "
-        "goes back. A page that cannot be opened costs nothing, one that is too costly 5 credits.",
-        "It is closed for certain: by its owner, when its time is up, or when its node or browser dies.",
+        "The price of `ttl_seconds` is reserved when the session opens. At the end, the time used is billed and the "
+        "rest is refunded. A page that cannot be opened costs nothing; a page that is too costly costs 5 credits.",
+        "A session always closes: when its owner closes it, when its time is up, or when its node or browser dies.",
     ),
 )
 LIST: Final = RouteDoc("list_sessions", "The account's sessions, newest first.", SessionsData, platform="web")
-SHOW: Final = RouteDoc("get_session", "One session as it stands.", SessionData, platform="web", reasons=(_UNKNOWN,))
+SHOW: Final = RouteDoc("get_session", "The state of a session.", SessionData, platform="web", reasons=(_UNKNOWN,))
 CHANGE: Final = RouteDoc(
     "change_session",
-    "Give a session another time, counted from its beginning.",
+    "Change the lifetime of a session, counted from its start.",
     SessionData,
     platform="web",
     reasons=(_UNKNOWN, _OVER, *_SPENDS),
-    notes=("More time is reserved at once; what is not used goes back at the end.",),
+    notes=("Additional time is reserved immediately; unused credits are refunded at the end.",),
 )
 CLOSE: Final = RouteDoc(
     "close_session",
-    "Close a session: its time is paid for, the rest goes back.",
+    "Close a session. The time used is billed, and the rest is refunded.",
     SessionData,
     platform="web",
     reasons=(_UNKNOWN,),
 )
 EXECUTE: Final = RouteDoc(
     "execute_in_session",
-    "Do up to 20 things in a session's page, one after the other.",
+    "Run up to 20 actions in a session's page, in order.",
     ExecutionData,
     platform="web",
     reasons=(_UNKNOWN, _OVER, "RESOURCE_NOT_FOUND/page_too_costly"),
     once=True,
     notes=(
-        "Nothing is done behind an action that fails, which the results tell. An element is waited for up to 5 "
-        "seconds, and a page until it has come to rest.",
-        "It costs nothing beside the session's time, and takes 50 seconds at most.",
+        "If an action fails, the actions after it are skipped, and the results show this. An action waits up to 5 "
+        "seconds for its element, and then until the page has settled.",
+        "Actions cost nothing in addition to the session's time, and take at most 50 seconds.",
     ),
 )

@@ -1,4 +1,4 @@
-"""The answers of the OpenAPI document: an envelope around the data of each archetype, and errors by their status."""
+"""The responses of the OpenAPI document: an envelope around the data of each archetype, and errors by their status."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from upstreams.model.endpoint import Endpoint
 REF: Final = "#/components/schemas/{name}"
 _ENVELOPE: Final[Schema] = {
     "type": "object",
-    "description": "The fields of every success.",
+    "description": "The fields of every successful response.",
     "properties": {
         "success": {"const": True},
         "platform": {"type": "string"},
@@ -46,7 +46,7 @@ _PAGINATION: Final[Schema] = {
 _SHARED: Final = {"Envelope": _ENVELOPE, "Pagination": _PAGINATION, **ERROR_SCHEMAS}
 EXAMPLES: Final[dict[str, Schema]] = {
     "DryRun": {
-        "summary": "With `dry_run`: the price, and whether the cache would answer.",
+        "summary": "With `dry_run`: the price, and whether the response is cached.",
         "value": {
             "success": True,
             "platform": "github",
@@ -61,9 +61,9 @@ EXAMPLES: Final[dict[str, Schema]] = {
 }
 _TEXT: Final = {
     "text/csv": "A column for each field.",
-    "application/x-ndjson": "A row a line.",
+    "application/x-ndjson": "One row per line.",
 }
-_STREAM: Final = "Server-sent events; `x-events` has the schema of the data of each."
+_STREAM: Final = "Server-sent events. `x-events` has the schema of the data of each event."
 _OF_KEYS: Final = (
     "X-Request-Id",
     "X-Credits-Used",
@@ -82,7 +82,7 @@ _PLACE = re.compile(r" \(spec [^)]*\)")
 
 
 class Answers:
-    """Makes the answers of operations, and keeps what they refer to."""
+    """Build the responses of operations and collect the components that they refer to."""
 
     def __init__(self) -> None:
         self.responses: dict[str, Schema] = {}
@@ -90,7 +90,7 @@ class Answers:
         self._envelopes: dict[str, Schema] = {}
 
     def of(self, operation: ApiOperation, forms: Sequence[str]) -> dict[str, Schema]:
-        """The operation's success by its status."""
+        """Return the operation's successful responses by status."""
         doc = operation.route.doc
         if doc is None:
             name = operation.archetype + ("Stream" if "text/event-stream" in forms else "")
@@ -103,21 +103,21 @@ class Answers:
         if doc.settles:
             return self._settling(operation, forms, doc.dry_run)
         media = {"schema": self._enveloped(doc.dry_run.__name__, doc.dry_run)}
-        if doc.status == 200:  # of every batch alike
+        if doc.status == 200:  # the same for every batch
             made = found["200"]["content"]["application/json"]
             made["schema"] = {"anyOf": [made["schema"], media["schema"]]}
             name = operation.archetype
             self.responses[name] = {**found["200"], "description": f"{name}, in the envelope."}
             return {"200": {"$ref": f"#/components/responses/{name}"}}
-        dry: Schema = {"description": "With `dry_run`: nothing was made.", "headers": headers_of(_OF_KEYS)}
+        dry: Schema = {"description": "With `dry_run`: nothing was created.", "headers": headers_of(_OF_KEYS)}
         return {"200": {**dry, "content": {"application/json": media}}, **found}
 
     def _settling(self, operation: ApiOperation, forms: Sequence[str], dry_run: type) -> dict[str, Schema]:
-        """The answers of a route that begins something and waits for it, by their statuses."""
+        """Return the responses, by status, of a route that starts a job and waits for it."""
         settled, begun = self._described(operation, forms), self._described(operation, ("application/json",))
         made = settled["content"]["application/json"]
         made["schema"] = {"anyOf": [made["schema"], self._enveloped(dry_run.__name__, dry_run)]}
-        settled["description"] = "It has settled; or with `dry_run`: nothing was made."
+        settled["description"] = "Finished; or with `dry_run`: nothing was created."
         return {"200": settled, "202": begun}
 
     def take(self, type_: Any) -> Schema:
@@ -126,7 +126,7 @@ class Answers:
         return {"$ref": REF.format(name=type_.__name__)}
 
     def schemas(self, archetypes: Iterable[Archetype]) -> dict[str, Schema]:
-        """The schemas that any answer may refer to."""
+        """Return the schemas that responses may refer to."""
         _, own = msgspec.json.schema_components(list(self._types.values()), ref_template=REF)
         typed = _events_typed({name: _terse(schema, name) for name, schema in own.items()})
         assert self._envelopes.keys().isdisjoint(typed), "a schema has one name"
@@ -169,7 +169,7 @@ class Answers:
         }
 
     def _streamed(self, operation: ApiOperation) -> Schema:
-        """The schemas of the data of server-sent events, by their names."""
+        """Return the data schemas of server-sent events, by event name."""
         doc = operation.route.doc
         if operation.listing is not None:
             return {**self._progress(operation.listing.endpoint), **self._ends(operation)}
@@ -178,12 +178,12 @@ class Answers:
         return steps if doc.price is None else {**steps, **self._ends(operation)}
 
     def _progress(self, endpoint: Endpoint) -> Schema:
-        """The events of a data endpoint before the last: pages of a list that is walked, legs of a composite."""
+        """Return a data endpoint's events before the last: pages of a list, legs of a composite."""
         pages = {"page": self.take(PageRead)} if endpoint.archetype.many else {}
         return {**pages, "leg": self.take(LegSettled)} if endpoint.archetype.has_legs else pages
 
     def _ends(self, operation: ApiOperation) -> Schema:
-        """The last event of a billed stream: the whole answer, or the error."""
+        """Return the last event of a billed stream: the whole response, or the error."""
         return {"result": self._answered(operation), "error": {"$ref": REF.format(name="Error")}}
 
     def _answered(self, operation: ApiOperation) -> Schema:
@@ -193,7 +193,7 @@ class Answers:
         return self._enveloped(name, None, paginated=operation.paginated)
 
     def _enveloped(self, name: str, type_: Any, *, beside: bool = False, paginated: bool = False) -> Schema:
-        """A reference to the envelope around an archetype or a type of the account's, which has a name of its own."""
+        """Wrap an archetype or an account type in the envelope, register the result, and return a reference to it."""
         reference = {"$ref": REF.format(name=name)} if type_ is None else self.take(type_)
         own: Schema = reference
         if not beside:
@@ -206,13 +206,13 @@ class Answers:
 
 
 def _said(status: int) -> str:
-    """Words for a status; the summary of the operation stands beside them."""
-    said = {204: "It is done; there is no body.", 101: "The connection is a WebSocket from here on."}
+    """Describe a status. The operation's summary appears next to it."""
+    said = {204: "Done. The response has no body.", 101: "The connection is now a WebSocket."}
     return said.get(status, "Success.")
 
 
 def _events_typed(schemas: dict[str, Schema]) -> dict[str, Schema]:
-    """The schemas with one for each shape of events in the place of `EventItem`, which becomes any of them."""
+    """Replace `EventItem` with one schema for each shape of event, and make `EventItem` the choice among them."""
     if _EVENT not in schemas:
         return schemas
     by_type, shapes = data_schemas(REF)
@@ -233,7 +233,7 @@ def _events_typed(schemas: dict[str, Schema]) -> dict[str, Schema]:
 
 
 def _event_of(item: Schema, shape: str, types: list[str]) -> Schema:
-    """An event with this shape of `data`."""
+    """Return the schema of an event with this shape of `data`."""
     named = {**item["properties"]["type"], "enum": types, "examples": types[:1]}
     properties = {**item["properties"], "type": named, "data": {"$ref": REF.format(name=shape)}}
     return {
@@ -245,12 +245,12 @@ def _event_of(item: Schema, shape: str, types: list[str]) -> Schema:
 
 
 def _without_places(schema: Mapping[str, Any]) -> Schema:
-    """A schema whose description does not name places of the specification."""
+    """Remove references to the specification from a schema's description."""
     return {**schema, "description": _PLACE.sub("", " ".join(schema["description"].split()))}
 
 
 def _terse(schema: Any, name: str = "") -> Any:
-    """Return the same schema in fewer bytes: no title that repeats its name, a list of types in place of a choice."""
+    """Shorten a schema: drop titles that repeat the name, and use a list of types instead of a choice with null."""
     if isinstance(schema, list):
         return [_terse(one) for one in schema]
     if not isinstance(schema, dict):

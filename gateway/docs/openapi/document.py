@@ -1,4 +1,4 @@
-"""The API as an OpenAPI 3.1 document, made of the reference; all that operations share stands in its components."""
+"""The API as an OpenAPI 3.1 document, built from the reference. Shared parts are in its components."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from gateway.docs.samples import Schema
 from upstreams.model.archetypes import ARCHETYPES
 
 _DESCRIPTION: Final = (
-    "One API over many public platforms, billed in credits. Send the key in `x-api-key` or as a bearer. Every `GET` "
-    "takes `HEAD` too, and an empty parameter (but for `consumer`) counts as not sent. Answers are JSON in one "
-    "envelope; errors name a stable `type`. `/llms.txt` leads to the pages."
+    "One API over many public platforms, billed in credits. Send the key in `x-api-key` or as a bearer token. Every "
+    "`GET` also accepts `HEAD`, and an empty parameter (except `consumer`) is treated as absent. Responses are JSON in "
+    "one envelope; errors have a stable `type`. `/llms.txt` links to the pages."
 )
 _SECURITY: Final[list[dict[str, list[str]]]] = [{"ApiKey": []}, {"Bearer": []}]
 _SCHEMES: Final = {
@@ -33,7 +33,7 @@ _SCHEMES: Final = {
 }
 _SIGNED: Final = (
     ("x-sluice-signature", "`t=<unix seconds>,v1=<hex>`: HMAC-SHA256 of `<t>.<body>` with the webhook's secret."),
-    ("webhook-id", "The run, by which repetitions are told (Standard Webhooks)."),
+    ("webhook-id", "The id of the run, for detecting duplicates (Standard Webhooks)."),
     ("webhook-timestamp", "Unix seconds (Standard Webhooks)."),
     ("webhook-signature", "The signature of Standard Webhooks."),
 )
@@ -41,14 +41,14 @@ _REFERENCE = re.compile(rb'"#/components/(\w+)/([^"]+)"')
 
 
 class OpenApi:
-    """Makes the document, whole or of one platform."""
+    """Build the document, complete or for one platform."""
 
     def __init__(self, reference: Reference, base_url: str) -> None:
         self._reference = reference
         self._base_url = base_url
 
     def document(self, platform: str | None = None) -> bytes:
-        """The document as JSON."""
+        """Return the document as JSON."""
         every = self._reference.offered
         chosen = [one for one in every if platform in (None, one.platform)]
         inputs, answers = Inputs(every), Answers()
@@ -92,7 +92,7 @@ def _platforms(operations: Iterable[ApiOperation]) -> list[str]:
 
 
 def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str, Any]:
-    """One operation of the document."""
+    """Return one operation of the document."""
     doc, price = operation.route.doc, operation.price
     told = description_of(operation)
     item: dict[str, Any] = {
@@ -118,8 +118,8 @@ def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str
 
 
 def _links(operation: ApiOperation, others: Iterable[ApiOperation]) -> Schema:
-    """The links of an answer to the operations of its platform whose paths name what it gives."""
-    assert operation.route.doc is not None, "a data endpoint gives nothing that a path names"
+    """Return links to operations of the same platform whose path parameters this response provides."""
+    assert operation.route.doc is not None, "no path contains a value from a data endpoint"
     given = {name: f"$response.body#{pointer}" for name, pointer in operation.route.doc.gives.items()}
     known = {**{param.name: f"$request.path.{param.name}" for param in operation.in_path}, **given}
     links = {}
@@ -132,7 +132,7 @@ def _links(operation: ApiOperation, others: Iterable[ApiOperation]) -> Schema:
 
 
 def _opened(value: Any) -> Any:
-    """Schemas in which an object without fields says that it may have any: some generators take it for empty."""
+    """Mark objects without declared fields as open. Otherwise some generators treat them as empty."""
     if isinstance(value, list):
         return [_opened(one) for one in value]
     if not isinstance(value, dict):
@@ -145,7 +145,7 @@ def _opened(value: Any) -> Any:
 
 
 def _used(top: Any, components: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The components that the document refers to, and those that they refer to."""
+    """Return the components that the document refers to, directly or through other components."""
     found: dict[str, dict[str, Any]] = {}
     waiting = [orjson.dumps(top)]
     while waiting:
@@ -158,16 +158,16 @@ def _used(top: Any, components: Mapping[str, Mapping[str, Any]]) -> dict[str, di
 
 
 def _webhooks(answers: Answers) -> Schema:
-    """The deliveries that are made to the webhooks of monitors, jobs and accounts."""
+    """Describe the deliveries to the webhooks of monitors, jobs and accounts."""
     forms = [answers.take(FullDelivery), answers.take(RowsDelivery)]
     parameters = [
         {"name": name, "in": "header", "description": told, "required": True, "schema": {"type": "string"}}
         for name, told in _SIGNED
     ]
-    told_by = "delivered to its webhook; again until it is answered with 2xx."
+    told_by = "delivered to its webhook and retried until the receiver returns 2xx."
     run = _received("receive_monitor_run", f"A monitor's run, {told_by}", {"anyOf": forms}, parameters)
     batch = f"Events of the account's feed, {told_by}"
-    job = f"The end of a job of the web, {told_by}"
+    job = f"The end of a web job, {told_by}"
     return {
         "monitorRun": run,
         "jobEnd": _received("receive_job_end", job, answers.take(JobData), parameters),
@@ -184,8 +184,8 @@ def _received(operation: str, summary: str, body: Schema, parameters: Sequence[S
             "parameters": parameters,
             "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
             "responses": {
-                "2XX": {"description": "It was taken."},
-                "410": {"description": "The webhook is paused at once."},
+                "2XX": {"description": "Accepted."},
+                "410": {"description": "The webhook is paused immediately."},
             },
         }
     }

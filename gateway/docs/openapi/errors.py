@@ -1,4 +1,4 @@
-"""The errors of the OpenAPI document: a shared answer for each status, and one for those that any request may have."""
+"""The errors of the OpenAPI document: a shared response for each status, and a default for errors of any request."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "BilledError": (*_ANYWHERE, *_OF_KEYS, *_OF_MONEY),
     }
 )
-"""The codes of any operation, of any that needs a key, and of any data endpoint; none of them names their statuses."""
+"""Error codes without an entry of their own: of any operation, of any with a key, and of any data endpoint."""
 BALANCE: Final = {
     "type": ["integer", "null"],
-    "description": "The balance after it; null while it is not known.",
+    "description": "The balance after the request; null if unknown.",
 }
 REQUEST_ID: Final = {"type": "string", "description": "The request's id."}
 _ERROR_BODY: Final[Schema] = {
@@ -64,11 +64,11 @@ _SHORT: Final = {
     "RateLimit-Policy": "Policy",
     "RateLimit": "Rate",
 }
-"""Short names of what nearly every answer refers to."""
+"""Short names for headers that nearly every response refers to."""
 
 
 def errors_in(operation: ApiOperation) -> dict[str, Schema]:
-    """The answers with an error that an operation can give, by their status."""
+    """Return the error responses of an operation, by status."""
     doc = operation.route.doc
     default = "BilledError" if doc is None else "AnyError" if doc.is_public else "KeyError"
     shared = {CODES[name].status for name in _DEFAULTS[default]}
@@ -78,7 +78,7 @@ def errors_in(operation: ApiOperation) -> dict[str, Schema]:
 
 
 def error_responses(base_url: str) -> dict[str, Schema]:
-    """The answers with an error; `x-error-codes` lists the codes of each, `x-error-reasons` what `details` may name."""
+    """Return the error responses. `x-error-codes` lists their codes, `x-error-reasons` the reasons in `details`."""
     by_status: defaultdict[int, list[str]] = defaultdict(list)
     for code in CODES.values():
         by_status[code.status].append(code.name)
@@ -87,19 +87,19 @@ def error_responses(base_url: str) -> dict[str, Schema]:
 
 
 def _default(codes: Sequence[str], base_url: str) -> Schema:
-    """The answer of whatever no status of an operation is named for: `x-error-codes` lists them all."""
+    """Return the default response, for errors without an entry by status. `x-error-codes` lists all of them."""
     response = _error_response(CODES[codes[0]].status, codes, base_url)
     headers = headers_of(("X-Request-Id", "Allow", "Retry-After"))
-    return {**response, "description": "Refused, as any request of its kind may be.", "headers": headers}
+    return {**response, "description": "An error that any request of this kind can return.", "headers": headers}
 
 
 def headers_of(names: Iterable[str]) -> Schema:
-    """References to headers, by their names."""
+    """Return references to headers, by name."""
     return {name: {"$ref": f"#/components/headers/{header_name(name)}"} for name in names}
 
 
 def header_name(name: str) -> str:
-    """The name of a header's description."""
+    """Return the component name of a header."""
     return _SHORT.get(name, name.removeprefix("X-"))
 
 

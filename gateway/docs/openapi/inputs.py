@@ -1,4 +1,4 @@
-"""The parameters and bodies of the OpenAPI document; a parameter that several operations have stands there once."""
+"""The parameters and request bodies of the OpenAPI document. A parameter shared by operations is defined once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TYPES: Final = {"string": "string", "url": "string", "integer": "integer", "boo
 _ONCE: Final = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "Makes a repetition safe: the same key and request are charged and done once.",
+    "description": "Makes retries safe: a request repeated with the same key is run and charged once.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 _SHORT: Final = {"max_credits": "max", "dry_run": "dry"}
@@ -25,7 +25,7 @@ _SHORT: Final = {"max_credits": "max", "dry_run": "dry"}
 _REFRESH: Final = {
     "name": "Cache-Control",
     "in": "header",
-    "description": "`no-cache` asks for a billed refresh.",
+    "description": "`no-cache` requests a billed refresh.",
     "schema": {"type": "string", "examples": ["no-cache"]},
 }
 
@@ -37,24 +37,27 @@ def _header(description: str, kind: str = "integer", *, always: bool = False) ->
 
 HEADERS: Final[dict[str, Schema]] = {
     "X-Request-Id": _header("The request's id, as in the body.", "string", always=True),
-    "X-Credits-Used": _header("Credits that the request cost; a stream tells them in its last event."),
-    "X-Credits-Remaining": _header("The balance after it; left out while it is not known."),
-    "X-Sluice-Overhead-Ms": _header("Milliseconds that were not spent upstream.", "number"),
-    "X-Cache": {"description": "Whether the cache answered.", "schema": {"type": "string", "enum": ["HIT", "MISS"]}},
-    "X-RateLimit-Limit": _header("Requests that a key may make in a minute.", always=True),
-    "X-RateLimit-Remaining": _header("Requests that are left.", always=True),
-    "X-RateLimit-Reset": _header("Seconds until a place is free again.", always=True),
-    "RateLimit-Policy": _header("The same limit as a structured field.", "string", always=True),
-    "RateLimit": _header("What is left of it as a structured field.", "string", always=True),
-    "X-Next-Cursor": _header("`pagination.next_cursor`, where the body is no JSON.", "string"),
-    "ETag": _header("Its tag: sent back in `If-None-Match`, it spares an answer that did not change.", "string"),
-    "Retry-After": _header("Seconds to wait before the next try."),
-    "Allow": _header("The methods that the path takes, where it does not take this one.", "string"),
+    "X-Credits-Used": _header("Credits that the request cost. A stream has them in its last event."),
+    "X-Credits-Remaining": _header("The balance after the request; omitted if unknown."),
+    "X-Sluice-Overhead-Ms": _header("Milliseconds not spent upstream.", "number"),
+    "X-Cache": {
+        "description": "Whether the response came from the cache.",
+        "schema": {"type": "string", "enum": ["HIT", "MISS"]},
+    },
+    "X-RateLimit-Limit": _header("Requests that the key may make per minute.", always=True),
+    "X-RateLimit-Remaining": _header("Requests left.", always=True),
+    "X-RateLimit-Reset": _header("Seconds until another request is allowed.", always=True),
+    "RateLimit-Policy": _header("The limit as a structured field.", "string", always=True),
+    "RateLimit": _header("The remaining quota as a structured field.", "string", always=True),
+    "X-Next-Cursor": _header("`pagination.next_cursor`, if the body is not JSON.", "string"),
+    "ETag": _header("Send it back in `If-None-Match` to skip the body if nothing has changed.", "string"),
+    "Retry-After": _header("Seconds to wait before retrying."),
+    "Allow": _header("The methods that the path supports, if it does not support this one.", "string"),
 }
 
 
 class Inputs:
-    """Makes the parameters of operations, and keeps those that are shared."""
+    """Build the parameters of operations and collect the shared ones."""
 
     def __init__(self, operations: Iterable[ApiOperation]) -> None:
         users: dict[Param, list[ApiOperation]] = {}
@@ -71,7 +74,7 @@ class Inputs:
             self._share(param, users[param])
 
     def _share(self, param: Param, users: Sequence[ApiOperation]) -> None:
-        """Name a parameter by itself, by its platform, or with a number: by the first name that is free."""
+        """Register a parameter under the first free name: plain, with its platform, or with a number."""
         platforms = {one.platform for one in users}
         of_platform = f"{users[0].platform}.{param.name}" if len(platforms) == 1 else _SHORT.get(param.name, param.name)
         numbered = (f"{param.name}.{number}" for number in count(2))
@@ -87,7 +90,7 @@ class Inputs:
         return {"$ref": REF.format(name=name)}
 
     def of(self, operation: ApiOperation) -> list[Schema]:
-        """The parameters of an operation."""
+        """Return the parameters of an operation."""
         found = [*(self._one(param, "path") for param in operation.in_path), *map(self._one, operation.query)]
         if operation.once:
             found.append({"$ref": "#/components/parameters/once"})
@@ -100,7 +103,7 @@ class Inputs:
         return _parameter(param, place) if shared is None else {"$ref": f"#/components/parameters/{shared}"}
 
     def body(self, operation: ApiOperation) -> Schema | None:
-        """The request's body; None where it has none."""
+        """Return the request body; None if the operation has none."""
         if operation.route.body is None:
             return None
         due = [field.name for field in operation.body if field.required]
@@ -116,7 +119,7 @@ class Inputs:
         return {"required": bool(due), "content": {operation.route.takes: media}}
 
     def _lifted(self, value: Any) -> Any:
-        """A schema in which each object with a title is a reference to a schema of that name."""
+        """Move each object with a title to a schema of that name, and replace it with a reference."""
         if isinstance(value, list):
             return [self._lifted(one) for one in value]
         if not isinstance(value, dict):
@@ -131,7 +134,7 @@ class Inputs:
 
 
 def type_name(name: str) -> str:
-    """The name of a type, by that of an operation or a parameter."""
+    """Return the type name for an operation or a parameter."""
     return "".join(part[:1].upper() + part[1:] for part in re.split(r"[._-]", name))
 
 

@@ -1,1 +1,1 @@
-"""The pages for people, and the same as Markdown for programs that read."""
+"""The docs pages for people, and their Markdown versions for programs."""

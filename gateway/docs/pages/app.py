@@ -1,4 +1,4 @@
-"""The pages of HTML: a Quart app with Jinja2's templates. It is asked by `PublicPages`, never by a connection."""
+"""The HTML pages: a Quart app with Jinja2 templates. `PublicPages` calls it directly, without a connection."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ _SCOPE: Final = {
     "extensions": {},
 }
 _MISSING: Final = "/missing"
-"""Known to the app alone: no address leads here."""
+"""An internal path of the app. No public URL leads here."""
 _SAMPLE: Final = "github/profile"
 _CALLS: Final = ("try-it", "answer")
-"""The parts of an operation's page that stand beside the others."""
+"""The parts of an operation's page that go into the side column."""
 _GROUPS: Final[Mapping[str, str]] = MappingProxyType(
     {"use": "Use the API", "run": "Run it", "account": "The account", "node": "The node"}
 )
 
 
 class HtmlPages:
-    """Makes any page by its path."""
+    """Render any page by its path."""
 
     def __init__(self, texts: Texts, *, has_dashboard: bool) -> None:
-        """With a dashboard every page leads to it."""
+        """With `has_dashboard`, every page links to the dashboard."""
         self._texts = texts
         self._has_dashboard = has_dashboard
         self._library = texts.library
@@ -60,20 +60,20 @@ class HtmlPages:
         self._app = self._routed()
 
     async def make(self, page_request: Request) -> MadePage:
-        """A page that there is."""
+        """Render an existing page."""
         path = page_request.path
         body = await self._body_of(path, page_request.query_string)
         return MadePage(with_tag(body), HTML, live=path in _LIVE)
 
     async def missing(self) -> MadePage:
-        """The page for addresses that have none."""
+        """Render the page for unknown paths."""
         return MadePage(with_tag(await self._body_of(_MISSING, b"")), HTML)
 
     async def _body_of(self, path: str, query_string: bytes) -> bytes:
         parts: list[bytes] = []
 
         async def receive() -> Any:
-            await trio.sleep_forever()  # it has no body, and nobody hangs up here: the page is for all
+            await trio.sleep_forever()  # there is no body, and no client that could disconnect
 
         async def send(message: Any) -> None:
             await trio.lowlevel.checkpoint()
@@ -160,7 +160,7 @@ class HtmlPages:
         return Response(text, content_type=HTML.decode())
 
     def _nav(self, path: str) -> Mapping[str, Any]:
-        """The groups of the menu; of platforms the endpoints of the one that is open."""
+        """Return the groups of the menu, with the endpoints of the open platform."""
         library, page = self._library, self._library.pages.get(path)
         opened = page.platform if page is not None and page.group == "platforms" else ""
         return {
@@ -174,7 +174,7 @@ class HtmlPages:
         }
 
     def _crumbs(self, page: DocPage) -> list[tuple[str, str]]:
-        """The names of what a page stands in, with their addresses where they are pages."""
+        """Return the breadcrumbs of a page: names, with paths for those that are pages."""
         if page.group == "errors":
             return [("Errors", "/docs/errors")]
         if page.group != "platforms":
@@ -183,7 +183,7 @@ class HtmlPages:
         return [("Platforms", "")] if above is page else [(above.title, above.path)]
 
     def _around(self, page: DocPage) -> Mapping[str, DocPage | None]:
-        """The guides before and behind a guide; none of a page that was made from declarations."""
+        """Return the guides before and after a guide; none for pages that are not guides."""
         guides = [*self._library.of_group("use"), *self._library.of_group("run")]
         if page not in guides:
             return {"before": None, "after": None}
@@ -194,7 +194,7 @@ class HtmlPages:
         }
 
     def _cards(self) -> list[Mapping[str, Any]]:
-        """A card for each platform, with its status unless this node lacks what the platform needs."""
+        """Return a card for each platform, with its status unless the platform is not configured."""
         states = self._texts.status()["platforms"]
         return [
             {

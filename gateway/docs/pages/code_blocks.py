@@ -1,4 +1,4 @@
-"""Blocks of code as HTML: coloured, and as tabs that need no script where one call stands in several languages."""
+"""Code blocks as HTML: highlighted, and shown as tabs (without scripts) if one call appears in several languages."""
 
 from __future__ import annotations
 
@@ -70,19 +70,19 @@ _NAMES: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """One fenced block: the first word behind its fence, and its text."""
+    """One fenced block: the language after its fence, and its text."""
 
     language: str
     text: str
 
     @property
     def html(self) -> str:
-        """The text, with what its language tells apart in spans of one letter's class."""
+        """The highlighted text, with one-letter classes on its spans."""
         return f'<pre tabindex="0"><code>{_coloured(self)}</code></pre>'
 
 
 def figure(block: CodeBlock) -> str:
-    """A block of code, with the name of its language."""
+    """Render a code block with the name of its language."""
     name = _NAMES.get(block.language)
     caption = f"<figcaption>{name}</figcaption>" if name else ""
     kind = "code console" if block.language == "console" else "code"
@@ -90,7 +90,7 @@ def figure(block: CodeBlock) -> str:
 
 
 def tabs(blocks: Sequence[CodeBlock], number: int) -> str:
-    """The same in several languages, of which a reader sees one; `number` tells a page's tabs apart."""
+    """Render the same call in several languages, one visible at a time. `number` is unique per page."""
     choices = "".join(
         f'<input type="radio" name="tabs-{number}" id="tabs-{number}-{place}"{" checked" if place == 0 else ""}>'
         f'<label for="tabs-{number}-{place}">{_NAMES[block.language]}</label>'
@@ -101,7 +101,7 @@ def tabs(blocks: Sequence[CodeBlock], number: int) -> str:
 
 
 def are_alike(blocks: Sequence[CodeBlock]) -> bool:
-    """Whether blocks that follow each other say one thing in several languages."""
+    """Return whether consecutive blocks show the same call in different languages."""
     languages = [block.language for block in blocks]
     return len(blocks) > 1 and len({*languages}) == len(languages) and {*languages} <= {"sh", "python", "js"}
 

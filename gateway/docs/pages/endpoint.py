@@ -1,4 +1,4 @@
-"""The page of one operation as Markdown, made of its guide."""
+"""The page of one operation as Markdown, built from its guide."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SAMPLE_FIELDS, _SAMPLE_CHARACTERS = 5, 40
 
 
 def endpoint_markdown(operation: ApiOperation, guides: Guides) -> str:
-    """The page."""
+    """Return the page."""
     guide = guides.of(operation)
     parts = [
         f"# {operation.title}",
@@ -38,17 +38,17 @@ def endpoint_markdown(operation: ApiOperation, guides: Guides) -> str:
 
 
 def _facts(operation: ApiOperation, guide: Mapping[str, Any]) -> str:
-    """A list of the few things that decide whether to use it."""
+    """Return the key facts as a list."""
     facts = [f"**Price:** {guide['credits']['label']}"]
     if guide["cache"]:
         facts.append(f"**Cached for:** {_in_minutes(guide['cache']['ttl_seconds'])}")
     if operation.archetype and operation.listing:
         name = operation.archetype
-        facts.append(f"**Answers:** [{name}](/docs/records#{name})")
+        facts.append(f"**Returns:** [{name}](/docs/records#{name})")
     if operation.paginated:
         facts.append("**Pages:** by [cursor](/docs/pagination)")
     if operation.once:
-        facts.append("**Repeats safely:** with an [Idempotency-Key](/docs/idempotency)")
+        facts.append("**Safe retries:** with an [Idempotency-Key](/docs/idempotency)")
     facts.append(f"**Guide as JSON:** `{how_to_use(operation)}`")
     return "\n".join(f"- {fact}" for fact in facts)
 
@@ -85,7 +85,7 @@ def _rows(params: Iterable[Mapping[str, Any]], needed: str) -> Iterator[Sequence
 
 
 def _meaning(param: Mapping[str, Any]) -> str:
-    """The description with choices, bounds, default and an example."""
+    """Return the description with choices, bounds, default and an example."""
     told = [param["description"]]
     if choices := param.get("choices"):
         told.append(f"One of {', '.join(f'`{one}`' for one in choices)}.")
@@ -106,14 +106,14 @@ def _meaning(param: Mapping[str, Any]) -> str:
 
 
 def _spellings(param: Mapping[str, Any]) -> Iterator[str]:
-    """The one form of a value where its example has another, and what else may be sent for it."""
+    """Describe the canonical form of a value, and other accepted forms."""
     if canonical := param.get("canonical"):
         if canonical["example"] != param["example"]:
-            yield f"Read as `{canonical['example']}`."
+            yield f"Normalized to `{canonical['example']}`."
         if canonical["takes_addresses"] and param["type"] != "url":
-            yield "An address is taken too."
+            yield "A URL is also accepted."
         if not canonical["case_sensitive"]:
-            yield "Upper and lower case are the same."
+            yield "Not case-sensitive."
 
 
 def _spelled(value: object) -> str:
@@ -127,7 +127,7 @@ def _code(operation: ApiOperation, guide: Mapping[str, Any]) -> Iterator[str]:
 
 
 def sample_markdown(operation: ApiOperation, guide: Mapping[str, Any]) -> str:
-    """Its example with the beginning of each object of its answer, as the landing page shows it."""
+    """Return the example call and a shortened response for the landing page."""
     cost = guide["credits"]["cost"]
     answer = {
         "success": True,
@@ -137,11 +137,11 @@ def sample_markdown(operation: ApiOperation, guide: Mapping[str, Any]) -> str:
         "cached": False,
     }
     text = orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode()
-    return f"{calls_markdown(operation, guide)}\n\nIts answer, in part:\n\n{fence('json', text)}"
+    return f"{calls_markdown(operation, guide)}\n\nPart of the response:\n\n{fence('json', text)}"
 
 
 def _beginning(value: object) -> object:
-    """The first fields of each object that hold something, and the first item of each list."""
+    """Keep the first non-empty fields of each object and the first item of each list."""
     if isinstance(value, list):
         return [_beginning(item) for item in value[:1]]
     if isinstance(value, dict):
@@ -156,12 +156,12 @@ def _is_short(value: object) -> bool:
 
 def _answer(operation: ApiOperation, guide: Mapping[str, Any]) -> Iterator[str]:
     response = guide["response"]
-    yield "## Answer"
+    yield "## Response"
     forms = ", ".join(f"`{form}`" for form in response["content_types"])
     if forms:
         yield f"Status {response['status']}, as {forms}."
     elif operation.path.endswith("/ws"):
-        yield "Status 101: from there on it is a WebSocket."
+        yield "Status 101: the connection becomes a WebSocket."
     else:
         yield f"Status {response['status']}, without a body."
     if response["example"] is not None:
@@ -169,7 +169,7 @@ def _answer(operation: ApiOperation, guide: Mapping[str, Any]) -> Iterator[str]:
         if len(text) > _EXAMPLE_CHARACTERS:
             text = text[:_EXAMPLE_CHARACTERS].rpartition("\n")[0] + "\n..."
         yield fence("json", text)
-        yield "Beside these stand `success`, `credits_used`, `credits_remaining`, `request_id` and `cached`."
+        yield "The response also has `success`, `credits_used`, `credits_remaining`, `request_id` and `cached`."
 
 
 def _price(guide: Mapping[str, Any]) -> Iterator[str]:
@@ -196,7 +196,7 @@ def _errors(guide: Mapping[str, Any]) -> Iterator[str]:
 
 def _related(operations: Sequence[ApiOperation]) -> Iterator[str]:
     if operations:
-        yield "## Beside it"
+        yield "## Related"
         yield "\n".join(f"- [`{one.method} {one.path}`]({one.page}): {one.summary}" for one in operations)
 
 

@@ -1,4 +1,4 @@
-"""The types of events as tables, made from the registry: when each is written, and its data (spec 2.8, 6.2)."""
+"""Tables of event types, built from the registry: when each event is written, and its data (spec 2.8, 6.2)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _WORDS: Mapping[object, str] = {int: "integer", str: "string", bool: "boolean", 
 
 
 def shapes_markdown() -> str:
-    """The shape of each type's data as Markdown, a heading each."""
+    """Return the data shapes of all types as Markdown, each under a heading."""
     shapes = "\n".join(f"### {_title(shape)}\n\n{_said(shape)}\n\n{_fields_table(shape)}" for shape in _shapes())
     return f"## The data of each type\n\n{shapes}"
 
 
 def types_table() -> str:
-    """Every type as a row of a Markdown table."""
+    """Return all types as a Markdown table."""
     rows = (
         f"| `{kind.name}`{' *' if kind.account_wide else ''} | {kind.when} | {_title(kind.data)} |\n"
         for kind in KINDS.values()
@@ -34,12 +34,12 @@ def _shapes() -> list[type[Struct]]:
 
 
 def _title(shape: type[Struct]) -> str:
-    """A shape's name in words."""
+    """Return the name of a shape in words."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", shape.__name__).capitalize()
 
 
 def _said(shape: type[Struct]) -> str:
-    """Its docstring, without the place in the specification."""
+    """Return the docstring of a shape, without its reference to the specification."""
     return re.sub(r" \(spec [^)]*\)", "", " ".join((shape.__doc__ or "").split()))
 
 
@@ -49,7 +49,7 @@ def _fields_table(shape: type[Struct]) -> str:
 
 
 def _fields(shape: type[Struct], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """The paths of a shape's leaves, with the words for what stands there."""
+    """Yield the path and the type, in words, of each leaf field."""
     for name, hint in get_type_hints(shape).items():
         if isinstance(hint, type) and issubclass(hint, Struct):
             yield from _fields(hint, f"{prefix}{name}.")

@@ -21,12 +21,12 @@ form.append("file", await openAsBlob("page.html"), "page.html");
 
 
 def calls_markdown(operation: ApiOperation, guide: Mapping[str, Any]) -> str:
-    """Its example as curl, Python and JavaScript."""
+    """Return the example request as fenced code in curl, Python and JavaScript."""
     return "\n\n".join(fence(block.language, block.text) for block in call_blocks(operation, guide["request"]))
 
 
 def call_blocks(operation: ApiOperation, request: Mapping[str, Any]) -> tuple[CodeBlock, ...]:
-    """One call, by its `url` and its `body`, as curl, Python and JavaScript."""
+    """Return one call, given its `url` and `body`, as curl, Python and JavaScript."""
     return (
         CodeBlock("sh", _curl(operation, request)),
         CodeBlock("python", _python(operation, request)),
@@ -67,7 +67,7 @@ def _python(operation: ApiOperation, request: Mapping[str, Any]) -> str:
 
 
 def _as_python(found: re.Match[str]) -> str:
-    """A string as it is, and each of JSON's three words as Python's."""
+    """Keep strings, and translate JSON's `true`, `false` and `null` to Python."""
     return found[1] or {"true": "True", "false": "False", "null": "None"}[found[0]]
 
 
@@ -93,13 +93,13 @@ def _javascript(operation: ApiOperation, request: Mapping[str, Any]) -> str:
 
 
 def _literal(params: Mapping[str, str]) -> str:
-    """Names with their texts, as both Python and JavaScript write them."""
+    """Return a mapping literal that is valid in both Python and JavaScript."""
     pairs = (f"{orjson.dumps(name).decode()}: {orjson.dumps(value).decode()}" for name, value in params.items())
     return f"{{{', '.join(pairs)}}}"
 
 
 def _shown(operation: ApiOperation, of_json: str, otherwise: str) -> str:
-    """The line that prints the answer."""
+    """Return the line that prints the response."""
     doc = operation.route.doc
     if doc is None:
         return of_json.format(".data" if "await" in of_json else '["data"]')
@@ -117,5 +117,5 @@ def _is_public(operation: ApiOperation) -> bool:
 
 
 def fence(language: str, text: str) -> str:
-    """A text as a block of code."""
+    """Return a text as a fenced code block."""
     return f"```{language}\n{text}\n```"

@@ -1,4 +1,4 @@
-"""All pages of a node by their paths: guides, tables, platforms, endpoints; each is made as it is read."""
+"""All pages of a node by path: guides, tables, platforms and endpoints. Each page is built when it is read."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from gateway.docs.pages.tables import errors_markdown, platform_markdown, record
 Group = Literal["use", "run", "errors", "platforms", "account", "node"]
 _DOCS: Final = Path(__file__).parents[3] / "docs"
 _CHANGELOG: Final = Path(__file__).with_name("changelog.md")
-"""The repository's own, by a link that a wheel has the text of."""
+"""A symbolic link to the repository's changelog. A wheel contains the text."""
 _GUIDES: Final[Mapping[str, tuple[str, str, Group]]] = MappingProxyType(
     {
-        "quickstart": ("Quickstart", "Get started: from nothing to answers in five steps.", "use"),
-        "api": ("Using the API", "Keys, one envelope for all answers, any address, and clients of your own.", "use"),
+        "quickstart": ("Quickstart", "Get started: make your first calls in five steps.", "use"),
+        "api": ("Using the API", "Keys, the response envelope, URLs as parameters, and generated clients.", "use"),
         "credits": (
             "Credits and refunds",
-            "What a call costs, when it costs nothing, and an example of it all.",
+            "What a call costs, when it is free, and a worked example.",
             "use",
         ),
-        "packs": ("Packs", "Credits by the pack: granted, bought by card, taken back with a refund.", "use"),
-        "pagination": ("Pagination", "Cursors, walks over many pages, fields, and rows as CSV or NDJSON.", "use"),
-        "web-pages": ("Pages of the web", "Any page as Markdown: what it costs, and what stands in the way.", "use"),
-        "composites": ("Composites", "One call over many platforms: legs, prices, rankings, scores.", "use"),
-        "cohorts": ("Cohorts", "Search the posts of thousands of accounts for keywords, sealed.", "use"),
-        "discover": ("Discover", "Many keywords on every search: runs, schedules, and what is new.", "use"),
-        "idempotency": ("Idempotency", "Send a request again without paying or doing it twice.", "use"),
+        "packs": ("Packs", "Packs of credits: grants, card payments and refunds.", "use"),
+        "pagination": ("Pagination", "Cursors, reading many pages, fields, and rows as CSV or NDJSON.", "use"),
+        "web-pages": ("Web pages", "Any page as Markdown: what it costs, and what can block it.", "use"),
+        "composites": ("Composites", "One call to many platforms: legs, prices, rankings, scores.", "use"),
+        "cohorts": ("Cohorts", "Search the posts of thousands of accounts for keywords, privately.", "use"),
+        "discover": ("Discover", "Search many keywords on every platform, once or on a schedule.", "use"),
+        "idempotency": ("Idempotency", "Retry a request without paying or running it twice.", "use"),
         "rate-limits": ("Rate limits", "How many requests a key may make, and how to wait.", "use"),
-        "events": ("Events", "All that happens to an account: long-poll, server-sent events, WebSocket.", "use"),
-        "monitors": ("Monitors", "Repeat a call on a cadence, keep its numbers, and be alerted.", "use"),
-        "dashboard": ("Dashboard", "The pages of account owners: keys, usage, Monitors, a playground.", "use"),
-        "webhooks": ("Webhooks", "What arrives, when it is sent again, and how to verify it.", "use"),
+        "events": ("Events", "Everything that happens in an account: long-poll, server-sent events, WebSocket.", "use"),
+        "monitors": ("Monitors", "Repeat a call on a cadence, track its numbers, and receive alerts.", "use"),
+        "dashboard": ("Dashboard", "Pages for account owners: keys, usage, Monitors, a playground.", "use"),
+        "webhooks": ("Webhooks", "Deliveries: their format, retries, and how to verify them.", "use"),
         "first-hour": ("The first hour in production", "From nothing to a node with TLS, a backup and alerts.", "run"),
-        "operating": ("Running a node", "Settings, commands, credentials, metrics, backup, reload, stopping.", "run"),
+        "operating": ("Running a node", "Settings, commands, credentials, metrics, backup, reload, shutdown.", "run"),
         "many-nodes": ("Many nodes", "Several nodes on one PostgreSQL and one Redis, step by step.", "run"),
         "performance": ("Performance", "What a request costs, and why.", "run"),
         "how-it-works": ("How it works", "The path of a request, a charge, a Monitor's run and an event.", "run"),
         "architecture": ("Architecture", "The packages of each layer, for people who change the code.", "run"),
-        "contributing": ("Contributing", "Which files to open, tests to run and rules to hold.", "run"),
-        "platforms": ("Adding a platform", "A declaration, its records, and its stand-in.", "run"),
-        "testing": ("Testing", "The tests, and a whole node simulated from a seed.", "run"),
+        "contributing": ("Contributing", "Which files to open, tests to run and rules to follow.", "run"),
+        "platforms": ("Adding a platform", "A declaration, its records, and its sandbox.", "run"),
+        "testing": ("Testing", "The test suite, and a whole node simulated from a seed.", "run"),
     }
 )
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
@@ -61,7 +61,7 @@ _CODE = re.compile(r"(`+)(?:(?!\1).)+\1")
 
 @dataclass(frozen=True, slots=True)
 class DocPage:
-    """One page; `make` writes its Markdown, without links that lead out of the pages."""
+    """One page. `make` returns its Markdown with the original links, before `relinked`."""
 
     path: str
     title: str
@@ -70,11 +70,11 @@ class DocPage:
     make: Callable[[], str]
     platform: str = ""
     terms: str = ""
-    """More words that it is found by."""
+    """Additional search terms."""
 
 
 class Library:
-    """Every page; what is not here does not exist."""
+    """The complete set of pages."""
 
     def __init__(self, reference: Reference, guides: Guides, base_url: str) -> None:
         self.reference = reference
@@ -86,15 +86,15 @@ class Library:
             self.pages[page.path] = page
 
     def markdown(self, path: str, ending: str = ".md") -> str:
-        """A page as Markdown; its links to other pages lead to those with the same `ending`."""
+        """Return a page as Markdown. Links to other pages get the same `ending`."""
         return relinked(self.pages[path].make(), self.pages, self.base_url if ending else "", ending)
 
     def guide_of(self, operation: ApiOperation) -> Mapping[str, Any]:
-        """The guide of an operation."""
+        """Return the guide of an operation."""
         return self._guides.of(operation)
 
     def of_group(self, group: Group) -> list[DocPage]:
-        """The pages of a group, in their order."""
+        """Return the pages of a group, in order."""
         return [page for page in self.pages.values() if page.group == group]
 
     @property
@@ -103,7 +103,7 @@ class Library:
         return [page for page in self.of_group("platforms") if page.path == f"/docs/{page.platform}"]
 
     def endpoints_of(self, platform: str) -> list[DocPage]:
-        """The pages of a platform's endpoints."""
+        """Return the pages of a platform's endpoints."""
         return [page for page in self.pages.values() if page.platform == platform and page.path != f"/docs/{platform}"]
 
     def _written(self) -> Iterator[DocPage]:
@@ -112,13 +112,13 @@ class Library:
             yield DocPage(f"/docs/{name}", title, summary, group, partial(_written, _DOCS / f"{name}.md", more))
 
     def _tables(self) -> Iterator[DocPage]:
-        summary = "Every kind of answer, and the meaning of each field."
+        summary = "Every kind of record, and the meaning of each field."
         yield DocPage("/docs/records", "Records", summary, "use", records_markdown)
         yield DocPage("/docs/errors", "Errors", "Every code and reason, and what to do.", "use", errors_markdown)
         for name, meaning in {reason.name: reason.meaning for reason in REASONS.values()}.items():
             make = partial(reason_markdown, name, self.reference.offered)
             yield DocPage(f"/docs/errors/{name}", name, meaning, "errors", make)
-        summary = "What users and operators notice, the newest first."
+        summary = "Changes for users and operators, newest first."
         yield DocPage("/docs/changelog", "Changelog", summary, "run", partial(_written, _CHANGELOG))
 
     def _platforms(self) -> Iterator[DocPage]:
@@ -152,7 +152,7 @@ def _written(file: Path, more: Callable[[], str] | None = None) -> str:
 
 
 def relinked(text: str, pages: Mapping[str, DocPage], base_url: str, ending: str) -> str:
-    """A document whose links lead to pages of the node; the text alone remains of one to a file that is not served."""
+    """Point the links of a document to pages of the node. Links to files that are not served become plain text."""
 
     def lead(found: re.Match[str]) -> str:
         words, target = found[1], found[2]
@@ -174,7 +174,7 @@ def relinked(text: str, pages: Mapping[str, DocPage], base_url: str, ending: str
 
 
 def _outside_code(line: str, lead: Callable[[re.Match[str]], str]) -> str:
-    """A line with its links led elsewhere, those in code aside; the words of a link may hold code."""
+    """Rewrite the links of a line, except those inside code. The text of a link may contain code."""
     spans = [found.span() for found in _CODE.finditer(line)]
 
     def guarded(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""`/llms.txt`, which leads programs that read to every page, and `/llms-full.txt`, which has what they need in one."""
+"""`/llms.txt`, an index of all pages for language models, and `/llms-full.txt`, the API documentation in one file."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from gateway.docs.pages.library import DocPage, Library
 _HEAD: Final = """# Sluice
 
 > One HTTP API over many public platforms, billed in credits. `GET {base}/v1/{{platform}}/{{resource}}` with the key in
-> the header `x-api-key` answers JSON in one envelope: `success`, `data`, `pagination` on lists, `credits_used`.
+> the `x-api-key` header returns JSON in one envelope: `success`, `data`, `pagination` for lists, `credits_used`.
 
-To make a call: open the page of a platform below, choose an endpoint, and send its parameters as a query. Lists go on
-with `cursor`, set to `pagination.next_cursor`. `dry_run=1` prices a call without making it. Errors say what to correct.
+To make a call, open the page of a platform below, choose an endpoint, and send its parameters as a query. To read the
+next page of a list, send `cursor` set to `pagination.next_cursor`. `dry_run=1` prices a call without making it. Errors
+say what to fix.
 """
 
 
 def llms(library: Library) -> str:
-    """The index: a line for each platform and each guide."""
+    """Return the index: one line for each platform and each guide."""
     parts = [_HEAD.format(base=library.base_url), "## Platforms\n"]
     parts += (_platform(library, page) for page in library.platforms)
     parts += ["\n## Guides\n", *_links(library, library.of_group("use"))]
@@ -28,8 +29,8 @@ def llms(library: Library) -> str:
     parts += ["\n## The node itself\n", *_links(library, library.of_group("node"))]
     base = library.base_url
     parts += [
-        f"- [OpenAPI 3.1]({base}/v1/openapi.json): every operation; `?platform=` narrows it.",
-        f"- [Everything in one file]({base}/llms-full.txt): all that is above.",
+        f"- [OpenAPI 3.1]({base}/v1/openapi.json): every operation; `?platform=` selects one platform.",
+        f"- [Everything in one file]({base}/llms-full.txt): all of the above.",
         "\n## Optional\n",
         *_links(library, library.of_group("run")),
     ]
@@ -47,7 +48,7 @@ def _links(library: Library, pages: Iterable[DocPage]) -> Iterator[str]:
 
 
 def llms_full(library: Library) -> str:
-    """The guides of the API in full, and each operation with its parameters and price."""
+    """Return the full guides of the API, and each operation with its parameters and price."""
     parts = [_HEAD.format(base=library.base_url)]
     parts += (_lowered(library.markdown(page.path)) for page in library.of_group("use"))
     parts += ["## Operations\n", *map(_operation, library.reference.offered)]
@@ -55,7 +56,7 @@ def llms_full(library: Library) -> str:
 
 
 def _lowered(text: str) -> str:
-    """A document one level down, its code as it is."""
+    """Move the headings of a document one level down, except in code."""
     lines, in_code = [], False
     for line in text.split("\n"):
         in_code ^= line.lstrip().startswith("```")
@@ -66,7 +67,7 @@ def _lowered(text: str) -> str:
 def _operation(operation: ApiOperation) -> str:
     lines = [
         f"### {operation.method} {operation.path}\n",
-        f"{description_of(operation)} Price: {operation.price.label}. Answers: {operation.archetype or 'no JSON'}.\n",
+        f"{description_of(operation)} Price: {operation.price.label}. Returns: {operation.archetype or 'no JSON'}.\n",
     ]
     due = {param.name for param in operation.in_path} | {param.name for param in operation.query if param.required}
     for param in (*operation.in_path, *operation.query):

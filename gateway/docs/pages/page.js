@@ -1,5 +1,6 @@
-// Comforts of a page that is complete without them: code that copies itself, one language for all tabs, a key to search,
-// and an outline that says where its reader is.
+// Enhancements for pages that also work without scripts: copy buttons, one language for all tabs, a search shortcut,
+and
+// an outline that marks the current section.
 const LANGUAGE = "language";
 
 function copying(block) {

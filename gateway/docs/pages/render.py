@@ -1,4 +1,4 @@
-"""Markdown as HTML: headings that lead to themselves, tables that scroll, a page in parts. Raw HTML is text."""
+"""Markdown as HTML: headings with links to themselves, scrollable tables, a page in parts. Raw HTML is escaped."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gateway.docs.pages.code_blocks import CodeBlock, are_alike, figure, tabs
 _SCROLLED = '<div class="table" tabindex="0" role="group" aria-label="Table">'
 _LINED_UP = '<div class="table listed">'
 _LISTS = (("Name", "Type"), ("Code", "Status", "Retry"))
-"""How the heads of tables begin that are shown as lists; their roles are written out for that."""
+"""First columns of the tables that are shown as lists. These tables get explicit ARIA roles."""
 _ROUTE = re.compile(r"`(GET|POST|PUT|PATCH|DELETE) (/[^`]+)`")
-"""A paragraph that is nothing but a method and a path."""
+"""A paragraph that consists of a method and a path."""
 _ROLES = {
     "table_open": "table",
     "thead_open": "rowgroup",
@@ -30,7 +30,7 @@ _ROLES = {
 
 @dataclass(frozen=True, slots=True)
 class PagePart:
-    """A page from one second-level heading to the next; the first has what stands before them, and no anchor."""
+    """The section under a second-level heading. The first part is the text before them, without an anchor."""
 
     anchor: str
     words: str
@@ -39,7 +39,7 @@ class PagePart:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A page's title, and its parts in their order."""
+    """The title of a page, and its parts in order."""
 
     title: str
     parts: Sequence[PagePart]
@@ -55,7 +55,7 @@ class Rendered:
         return [part for part in self.parts if part.anchor]
 
     def around(self, anchors: Sequence[str]) -> tuple[str, str, str]:
-        """The page as three: what stands before the parts of these anchors, those, and the rest."""
+        """Split the page in three: the text before the parts with these anchors, those parts, and the rest."""
         found = [place for place, part in enumerate(self.parts) if part.anchor in anchors]
         begin, end = (found[0], found[-1] + 1) if found else (len(self.parts), len(self.parts))
         html = [part.html for part in self.parts]
@@ -63,13 +63,13 @@ class Rendered:
 
 
 class Renderer:
-    """Renders documents; it keeps nothing of them."""
+    """Render documents, without keeping any state."""
 
     def __init__(self) -> None:
         self._markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
 
     def render(self, text: str) -> Rendered:
-        """A whole document."""
+        """Render a whole document."""
         tokens = list(_with_figures(self._markdown.parse(text)))
         title, taken = "", set[str]()
         starts = [("", "", 0)]
@@ -96,13 +96,13 @@ class Renderer:
 
     def _html(self, tokens: Sequence[Token]) -> str:
         html: str = self._markdown.renderer.render(tokens, self._markdown.options, {})
-        # No text can hold a tag: what looks like one is escaped.
+        # The text cannot contain these tags, because raw HTML is escaped.
         html = html.replace('<table role="table">', f'{_LINED_UP}<table role="table">')
         return html.replace("<table>", f"{_SCROLLED}<table>").replace("</table>", "</table></div>")
 
 
 def _with_figures(tokens: Sequence[Token]) -> Iterator[Token]:
-    """The tokens with HTML for their code, and with roles in tables that are shown as lists."""
+    """Replace code tokens with HTML, and add roles to tables that are shown as lists."""
     blocks: list[CodeBlock] = []
     number = 0
     is_list = False
@@ -136,7 +136,7 @@ def _route_html(method: str, path: str) -> str:
 
 
 def _lead_to_itself(inline: Token, anchor: str) -> None:
-    """Make a heading a link to its own place, unless there is a link in it."""
+    """Turn a heading into a link to itself, unless it contains a link."""
     children = inline.children or []
     if not any(child.type == "link_open" for child in children):
         inline.children = [
@@ -151,7 +151,7 @@ def _plain(inline: Token) -> str:
 
 
 def _anchor(words: str, taken: set[str]) -> str:
-    """A heading's anchor, as its readers expect it; a code keeps its letters."""
+    """Return a unique anchor for a heading, in the usual form. Error codes keep their upper case."""
     plain = re.sub(r"[^\w -]", "", words)
     anchor = plain if re.fullmatch(r"[A-Z][A-Z_]+", plain) else plain.lower().replace(" ", "-")
     name, number = anchor, 1
@@ -163,7 +163,7 @@ def _anchor(words: str, taken: set[str]) -> str:
 
 
 def _anchor_row(tokens: Sequence[Token], place: int, taken: set[str]) -> None:
-    """A row whose first cell is a name can be led to by it; a code has a heading of its own."""
+    """Give a row an anchor if its first cell is a name. Error codes have headings instead."""
     inline = tokens[place + 2] if place + 2 < len(tokens) else None
     inner = [] if inline is None else [one for one in inline.children or () if one.type != "link_open"]
     if not inner or inner[0].type != "code_inline":

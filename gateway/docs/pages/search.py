@@ -1,4 +1,4 @@
-"""Search over all pages by words, of which titles count most, then names and parameters, then the text."""
+"""Search over all pages by words. Titles weigh most, then names and parameters, then the text."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gateway.docs.pages.library import DocPage, Library
 QUERY_MAX: Final = 100
 _FOUND_MAX: Final = 40
 _WORDS_MAX: Final = 10
-"""Words of a query that are looked for: anyone may search, and each word is looked for in every page."""
+"""Limit on the words of a query, because search is public and each word is looked up in every page."""
 _COUNTED_MAX: Final = 3
-"""Occurrences of a word in a text that count."""
+"""Limit on the occurrences of a word in a text that count."""
 _WORD = re.compile(r"[a-z0-9_./{}-]+")
 _SHOWN: Final = 160
 _FEW: Final = 2
@@ -23,26 +23,28 @@ _SMALL: Final = frozenset(
         "a an and are as at be by can do does for from get give how i in is it me of on or the to what which with you"
     )
 )
-"""Words of a question that say nothing of its subject."""
+"""Stop words."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """One page that was found, and the place in its text."""
+    """One page of the results, with an excerpt."""
 
     page: DocPage
     excerpt: str
 
 
 class Search:
-    """The words of all pages, kept from its making on; of an endpoint's page those of its declaration."""
+    """An index of all pages, built once. For an endpoint's page, it contains the declaration instead of the text."""
 
     def __init__(self, library: Library) -> None:
         self._entries = [_entry(library, page) for page in library.pages.values()]
 
     def find(self, query: str) -> list[SearchHit]:
-        """The pages that have every word of a query, or all but one of three and more, the best first; where there are
-        none, those that have most.
+        """Return the matching pages, best first.
+
+        A page must have every word of the query, or all but one if there are three or more. If no page does, return the
+        pages with the most words.
         """
         sent = _WORD.findall(query.lower()[:QUERY_MAX])
         words = ([word for word in sent if word not in _SMALL] or sent)[:_WORDS_MAX]
@@ -66,11 +68,11 @@ class _Entry:
     lower: str
 
     def points(self, words: list[str]) -> list[int]:
-        """The points of each word; 0 for one that is missing."""
+        """Return the points of each word; 0 if the word is missing."""
         return [9 * (w in self.title) + 4 * (w in self.terms) + _times_in(self.lower, w) for w in words]
 
     def excerpt(self, words: list[str]) -> str:
-        """Where the text has the first word; the page's summary where none is there."""
+        """Return the line with the first match, or the page's summary if the text has none."""
         at = min((place for word in words if (place := self.lower.find(word)) >= 0), default=-1)
         if at < 0 or not self.text:
             return self.page.summary
@@ -80,7 +82,7 @@ class _Entry:
 
 
 def _times_in(text: str, word: str) -> int:
-    """How often a word is in a text, `_COUNTED_MAX` at most: it looks no further."""
+    """Count a word in a text, stopping at `_COUNTED_MAX`."""
     times, at = 0, text.find(word)
     while at >= 0 and times < _COUNTED_MAX:
         times, at = times + 1, text.find(word, at + len(word))
@@ -94,5 +96,5 @@ def _entry(library: Library, page: DocPage) -> _Entry:
 
 
 def words_of(found: list[SearchHit]) -> Iterator[str]:
-    """The results as lines of Markdown."""
+    """Return the results as lines of Markdown."""
     return (f"- [{one.page.title}]({one.page.path}): {one.excerpt}" for one in found)

@@ -1,6 +1,7 @@
-"""The pages beside the API as the entry asks for them. What makes them is loaded with the first that is asked for.
+"""The public pages as seen by the API's entry. The code that renders them is loaded with the first page.
 
-A page is made once, one at a time and mostly in a thread, and kept: however many ask for it, the loop is not held up.
+A page is rendered once, one page at a time and mostly in a thread, and then kept. So the event loop stays responsive
+however many clients request pages.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from gateway.docs.pages.texts import MadePage, Texts
 
 _LIVE_S: Final = 5.0
-"""For how long a page that tells of the node as it stands is kept."""
+"""Seconds for which a page with the current state of the node is kept."""
 _GUARDED: Final = fields_of(
     [
         (
@@ -40,13 +41,13 @@ _GUARDED: Final = fields_of(
     ]
 )
 Relinked = Callable[[Request, TaggedText], TaggedText]
-"""Returns a text with links that begin with the address under which a request came."""
+"""Rewrites the links of a text to the base URL that the client used."""
 StatusData = Callable[[], Mapping[str, Any]]
 """Returns the data of the status route, or the last hours of each platform."""
 
 
 class PublicPages:
-    """Answers with pages, their Markdown twins, schemas and the style sheet."""
+    """Serve the pages, their Markdown versions, the schemas and the static files."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class PublicPages:
         self._relinked = relinked
         self._status, self._past = status, past
         self.has_dashboard = False
-        """Whether pages lead to the dashboard: set before the first is made."""
+        """Whether pages link to the dashboard. Set before the first page is rendered."""
         self._texts: Texts | None = None
         self._html: HtmlPages | None = None
         self._missing: MadePage | None = None
@@ -74,11 +75,11 @@ class PublicPages:
         self._loading, self._making = trio.Lock(), trio.Lock()
 
     async def knows(self, path: str) -> bool:
-        """Whether there is such a page."""
+        """Return whether a page exists at this path."""
         return path in self._made or (await self._loaded()).knows(path) or path in self._schemas
 
     async def answer(self, request: Request) -> Reply:
-        """A page that there is, unless the client has it."""
+        """Return an existing page, or 304 if the client already has it."""
         made = self._kept(request) or await self._make(request)
         text, tag = self._relinked(request, made.text)
         reply = tagged(request, Reply(200, text, content_type=made.content_type), tag, caching=PUBLIC)
@@ -87,7 +88,7 @@ class PublicPages:
         return replace(reply, headers=joined(reply.headers, _GUARDED))
 
     async def missing(self, refused: Reply) -> Reply:
-        """The refusal of a path without a page, as a page: one for all, made once."""
+        """Return the 404 error as an HTML page. The page is rendered once and shared."""
         if self._missing is None:
             async with self._making:
                 self._missing = await (await self._with_html()).missing()
@@ -102,10 +103,10 @@ class PublicPages:
         return made
 
     async def _make(self, request: Request) -> MadePage:
-        """Make a page, one at a time: what strangers ask for takes no more than one thread."""
+        """Render a page, one at a time, so that anonymous requests use at most one thread."""
         async with self._making:
             if (made := self._kept(request)) is not None:
-                return made  # while this one waited
+                return made  # another task rendered it meanwhile
             made = await self._new(request)
             if not made.live:
                 self._made[request.path] = made
@@ -134,7 +135,7 @@ class PublicPages:
             return self._texts
 
     def _load(self) -> Texts:
-        from gateway.docs.pages.texts import Texts  # noqa: PLC0415 - with the first page, as all that pages need
+        from gateway.docs.pages.texts import Texts  # noqa: PLC0415 - loaded with the first page, like everything that pages need
 
         self._schemas = self._every_schema()
         return Texts(self._reference, self._guides, base_url=self._base_url, status=self._status, past=self._past)
@@ -145,7 +146,7 @@ class PublicPages:
         return HtmlPages(texts, has_dashboard=self.has_dashboard)
 
     def _every_schema(self) -> dict[str, Callable[[], Any]]:
-        """How each schema is made, by its path: of archetypes, and of the answers of routes."""
+        """Return a function for each schema by path: schemas of archetypes and of route responses."""
         found: dict[str, Callable[[], Any]] = {
             f"/schemas/{name}.json": partial(schema_of, one, self._base_url) for name, one in ARCHETYPES.items()
         }

@@ -1,4 +1,4 @@
-"""Pages that are tables of what the program goes by: errors with reasons, records, and a platform's endpoints."""
+"""Pages built from the program's own tables: errors with reasons, records, and the endpoints of a platform."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from upstreams.model.archetypes import ARCHETYPES
 _ERRORS_HEAD: Final = """# Errors
 
 Every error has one envelope. Branch on `error.type`: its values never change their meaning under `/v1`. `error.details`
-has a `reason` or a `did_you_mean`, and mostly `param` and `next_step`.
+has a `reason` or a `did_you_mean`, and usually `param` and `next_step`.
 
 ```json
 {
   "success": false,
   "error": {
     "type": "INVALID_REQUEST",
-    "message": "hndle is no parameter of this endpoint; did you mean handle?",
+    "message": "hndle is not a parameter of this endpoint; did you mean handle?",
     "status": 400,
     "doc_url": ".../docs/errors#INVALID_REQUEST",
     "details": {
       "did_you_mean": "handle",
       "param": "hndle",
-      "next_step": "Correct the parameter and ask again.",
+      "next_step": "Fix the parameter and retry.",
       "remove_params": ["hndle"]
     }
   },
@@ -39,17 +39,17 @@ has a `reason` or a `did_you_mean`, and mostly `param` and `next_step`.
 }
 ```
 
-Retry those that are worth it: after `Retry-After` where there is one, else with exponential backoff and full jitter,
-five times at most. `credits_used` is the net charge: 0 where nothing was deducted or the refund is committed. A 503
-without `Retry-After` means that the endpoint was withdrawn, for good.
+Retry the errors marked as retryable: after `Retry-After` seconds if the header is present, otherwise with exponential
+backoff and full jitter, at most five times. `credits_used` is the net charge: 0 if nothing was deducted or the refund
+is committed. A 503 without `Retry-After` means that the endpoint was withdrawn permanently.
 
-| Code | Status | Worth a retry | Charge | When |
+| Code | Status | Retryable | Charge | When |
 |---|---|---|---|---|
 """
 
 
 def errors_markdown() -> str:
-    """The page of errors: a table of all, then a section for each with its reasons."""
+    """Return the errors page: a table of all codes, then a section for each with its reasons."""
     rows = "".join(
         f"| `{code.name}` | {code.status} | {_yes(code)} | {code.charge} | {code.condition} |\n"
         for code in CODES.values()
@@ -58,8 +58,8 @@ def errors_markdown() -> str:
 
 
 def _section(code: Code) -> str:
-    """One code: a heading that `doc_url` leads to, and its reasons."""
-    worth = "Worth a retry." if code.retryable else "Not worth a retry."
+    """Return the section of one code: the heading that `doc_url` links to, and its reasons."""
+    worth = "Retryable." if code.retryable else "Not retryable."
     text = f"## {code.name}\n\nStatus {code.status}. {code.condition} {worth} Charge: {code.charge}.\n"
     reasons = [reason for reason in REASONS.values() if reason.code == code.name]
     if not reasons:
@@ -74,11 +74,11 @@ def _yes(code: Code) -> str:
 
 _RECORDS_HEAD: Final = """# Records
 
-A post is a post, wherever it comes from: each kind of thing has one record, with the same fields on every platform.
-What a platform does not tell is `null`; zero means zero. `ext` holds what one platform alone tells.
+A post is a post on every platform: each kind of thing has one record type, with the same fields everywhere. Data that
+a platform does not provide is `null`; zero means zero. `ext` contains data that only one platform provides.
 
-An endpoint's page names the shape of its `data`. A list has its rows in `items`, and where the platform counts them, a
-`total`. Where a row is not as whole as it might be, `_warnings` says why.
+The page of an endpoint names the shape of its `data`. A list has its rows in `items`, and a `total` if the platform
+provides one. If a row is incomplete, `_warnings` says why.
 
 ## Shapes
 
@@ -89,7 +89,7 @@ _KINDS: Final = {"uri": "URL", "date-time": "instant"}
 
 
 def records_markdown() -> str:
-    """The page of records: the shapes of answers, then each record with its fields."""
+    """Return the records page: the shapes of responses, then each record with its fields."""
     records: dict[str, Schema] = {}
     rows = []
     for name, archetype in ARCHETYPES.items():
@@ -107,7 +107,7 @@ def _contents(properties: Mapping[str, Schema]) -> str:
 
 
 def _led(name: str, schema: Schema) -> str:
-    """A field's name, as a link where it holds a record or records."""
+    """Return a field's name, as a link if it contains records."""
     held = schema.get("items", schema)
     record = next((one for one in held.get("anyOf", [held]) if "$ref" in one), None)
     return f"[`{name}`](#{_anchor(record)})" if record else f"`{name}`"
@@ -119,7 +119,7 @@ def _record(schema: Schema) -> str:
 
 
 def _fields(schema: Schema, prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """The path of each field, its type in words, and its meaning; members stand behind what holds them."""
+    """Yield the path, type and meaning of each field. The members of an object follow the object."""
     for name, field in schema["properties"].items():
         yield f"{prefix}{name}", _kind(field), field["description"]
         yield from _fields(field, f"{prefix}{name}.") if "properties" in field else ()
@@ -141,7 +141,7 @@ def _kinds(schema: Schema) -> Iterator[str]:
 
 
 def _titled(name: str) -> str:
-    """A record's name in words."""
+    """Return the name of a record in words."""
     return name.replace("_", " ").strip().capitalize()
 
 
@@ -150,24 +150,24 @@ def _anchor(reference: Schema) -> str:
 
 
 def platform_markdown(site: Site, operations: Sequence[ApiOperation]) -> str:
-    """The page of a platform: its sources and its endpoints."""
+    """Return the page of a platform: its sources and its endpoints."""
     platform = site.platform
     sources = ", ".join(f"{name} ({_where(base)})" for name, base in platform.sources.items())
     rows = "".join(
         f"| [`{_called(one)}`]({one.page}) | {one.summary}{_lacking(one)} | {one.price.label} | {_shape(one)} |\n"
         for one in operations
     )
-    table = f"| Endpoint | Answers | Price | Shape |\n|---|---|---|---|\n{rows}"
+    table = f"| Endpoint | Returns | Price | Shape |\n|---|---|---|---|\n{rows}"
     read = [f"Read from {sources}."] if sources else []
     if platform.slug in composite_slugs() and platform.slug != "web":
-        read = ["Made of other platforms' answers: each part is a call of its own.", *read]
+        read = ["Combines responses from other platforms: each part is a separate call.", *read]
     about = f"{' '.join(read)} See [{platform.docs_url.partition('://')[2]}]({platform.docs_url})."
-    return f"# {platform.title}\n\n{about}\n\nPaths begin with `/v1/{platform.slug}/`.\n\n## Endpoints\n\n{table}"
+    return f"# {platform.title}\n\n{about}\n\nPaths start with `/v1/{platform.slug}/`.\n\n## Endpoints\n\n{table}"
 
 
 def _where(base: str) -> str:
-    """A source's base address, with the host in words where each call names its own."""
-    return f"`{base}`, on the host that a call names" if "{host}" in base else f"`{base}`"
+    """Return the base URL of a source. If each call names its own host, say so in words."""
+    return f"`{base}`, on the host named in each call" if "{host}" in base else f"`{base}`"
 
 
 def _called(operation: ApiOperation) -> str:
@@ -175,7 +175,7 @@ def _called(operation: ApiOperation) -> str:
 
 
 def _shape(operation: ApiOperation) -> str:
-    """The name of an answer's shape, which leads to its records where it is an archetype."""
+    """Return the name of the response shape, with a link to its records if it is an archetype."""
     name = operation.archetype
     return f"[{name}](/docs/records#{name})" if name in ARCHETYPES else name
 

@@ -1,4 +1,4 @@
-"""The pages that are text: Markdown twins, what language models read, the style sheet."""
+"""The pages that are text: Markdown versions, pages for language models, and the style sheet."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ FILES: Final[Mapping[str, bytes]] = MappingProxyType(
         "/favicon.svg": b"image/svg+xml",
     }
 )
-"""The types of the files beside this one that pages load."""
+"""The content types of the static files in this directory that pages load."""
 OWN: Final = ("/", "/docs", "/search", "/status")
-"""The pages that have templates of their own."""
+"""The pages with their own templates."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadePage:
-    """A page as it is sent. One that is `live` tells of the node as it stands, and is soon made anew."""
+    """A page ready to send. A `live` page shows the current state of the node, so it is rebuilt soon."""
 
     text: TaggedText
     content_type: bytes
@@ -47,7 +47,7 @@ class MadePage:
 
 
 class Texts:
-    """Makes any text by its path, and holds what the pages of HTML are made of."""
+    """Build any text page by its path, and hold the data for the HTML pages."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Texts:
         }
 
     def knows(self, path: str) -> bool:
-        """Whether there is a page, as text or not."""
+        """Return whether a page exists at this path, in any format."""
         return (
             path in FILES
             or path in self._fixed
@@ -85,7 +85,7 @@ class Texts:
         return plain if plain in self.library.pages else None
 
     async def make(self, request: Request) -> MadePage | None:
-        """A text; None for a page that is none."""
+        """Return a text page; None if the path is not a text page."""
         path = request.path
         if path in FILES:
             return MadePage(with_tag(await trio.Path(HERE / path[1:]).read_bytes()), FILES[path])
@@ -95,7 +95,7 @@ class Texts:
             return MadePage(with_tag(text), content_type, live=path == "/status.md")
         if path == "/search.md":
             lines = "\n".join(words_of(await self.find(search_words(request.query_string))))
-            text = f"# Search\n\n{lines or 'Nothing was found.'}\n".encode()
+            text = f"# Search\n\n{lines or 'No results.'}\n".encode()
             return MadePage(with_tag(text), MARKDOWN, live=True)
         if path.endswith(".md"):
             text = (await trio.to_thread.run_sync(self.library.markdown, path[:-3])).encode()
@@ -104,39 +104,39 @@ class Texts:
 
     @staticmethod
     def kept(body: bytes, content_type: bytes) -> MadePage:
-        """A text that was made elsewhere and never changes."""
+        """Wrap a text that was built elsewhere and never changes."""
         return MadePage(with_tag(body), content_type)
 
     async def find(self, words: str) -> list[SearchHit]:
-        """The pages with these words."""
+        """Return the pages that contain these words."""
         if self._search is None:
             self._search = await trio.to_thread.run_sync(Search, self.library)
         return await trio.to_thread.run_sync(self._search.find, words)
 
     def numbers(self) -> Mapping[str, int]:
-        """The live numbers of platforms and endpoints."""
+        """Return the current counts of platforms and endpoints."""
         return stats_of(self.library.reference)
 
 
 def search_words(query_string: bytes) -> str:
-    """The words that are searched for."""
+    """Return the words of a search query."""
     sent = parse_qs(query_string.decode("ascii", "replace"), max_num_fields=100)
     return sent.get("q", [""])[0][:QUERY_MAX]
 
 
 def _home_markdown(library: Library, stats: Mapping[str, int]) -> str:
-    """The landing page."""
+    """Return the landing page as Markdown."""
     base = library.base_url
     return (
         f"# Sluice\n\nOne API over {stats['platforms']} public platforms: {stats['endpoints']} endpoints, "
         f"one envelope, billed in credits.\n\n```sh\ncurl -H \"x-api-key: $KEY\" '{base}/v1/utility/endpoints'\n```\n\n"
         f"- [Documentation]({base}/docs.md)\n- [Status]({base}/status.md)\n- [OpenAPI]({base}/v1/openapi.json)\n"
-        f"- [For programs that read]({base}/llms.txt)\n"
+        f"- [For language models]({base}/llms.txt)\n"
     )
 
 
 def _index_markdown(library: Library) -> str:
-    """The list of all pages."""
+    """Return the list of all pages as Markdown."""
     groups = (
         ("Use the API", library.of_group("use")),
         ("Platforms", library.platforms),
@@ -153,7 +153,7 @@ def _group(library: Library, title: str, pages: Iterable[DocPage]) -> str:
 
 
 def _status_markdown(status: Mapping[str, Any], past: Mapping[str, Any]) -> str:
-    """The state of the platforms."""
+    """Return the state of the platforms as Markdown."""
     rows = "".join(
         f"| {slug} | {one['status']} | {_circuits(one['sources'])} | {in_hours(past[slug])} |\n"
         for slug, one in status["platforms"].items()
@@ -167,9 +167,9 @@ def _circuits(sources: Mapping[str, Any]) -> str:
 
 
 def in_hours(past: Sequence[str | None]) -> str:
-    """The last hours of a platform in words."""
+    """Describe the last hours of a platform in words."""
     known = [health for health in past if health is not None]
     bad = {health: known.count(health) for health in ("degraded", "down") if health in known}
     if not bad:
-        return f"operational in all {len(known)} hours that are known" if len(known) != 1 else "operational"
+        return f"operational in all {len(known)} recorded hours" if len(known) != 1 else "operational"
     return ", ".join(f"{health} in {count} of {len(known)} hours" for health, count in bad.items())

@@ -1,4 +1,4 @@
-"""Access to admin operations: the token, or a proof for one request on one connection within its time."""
+"""Access to admin operations: the token, or a proof valid for one request on one connection for a limited time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def scope(authorization: str = "", *, path: str = LIST, method: str = "POST", **
 
 
 def challenged(access: AdminAccess, **ends: Any) -> AdminHandshake:
-    """The handshake of a challenge, whose proof is right."""
+    """Return the handshake of a challenge, after checking the node's proof."""
     asked = scope(**ends)
     found = access.challenge(asked, orjson.dumps({"nonce": NONCE}))
     handshake = AdminHandshake(NONCE, found["nonce"], asked["client"], asked["server"])
@@ -42,7 +42,7 @@ def may_pass(access: AdminAccess, asked: Any, body: bytes = b"{}") -> bool:
     return is_proved is not None and is_proved(body)
 
 
-def test_the_token_lets_every_request_in() -> None:
+def test_token_authorizes_every_request() -> None:
     access = AdminAccess(TOKEN)
     for body in (b"", b"{}", b"anything"):
         assert may_pass(access, scope(f"Bearer {TOKEN}"), body)
@@ -52,11 +52,11 @@ def test_the_token_lets_every_request_in() -> None:
     "authorization",
     ["", "Bearer", "Bearer ", "Bearer wrong", f"bearer {TOKEN}", TOKEN, f"Bearer {TOKEN}x", "Bearer \xff"],
 )
-def test_without_the_token_no_body_lets_in(authorization: str) -> None:
+def test_request_without_token_is_rejected(authorization: str) -> None:
     assert AdminAccess(TOKEN).judge(scope(authorization)) is None
 
 
-async def test_a_proof_lets_one_request_in_and_no_second() -> None:
+async def test_proof_authorizes_exactly_one_request() -> None:
     access = AdminAccess(TOKEN)
     authorization = proved(challenged(access))
     assert may_pass(access, scope(authorization))
@@ -75,34 +75,34 @@ async def test_a_proof_lets_one_request_in_and_no_second() -> None:
         ({"client": None}, b"{}"),
     ],
 )
-async def test_a_proof_is_of_one_operation_with_one_body_on_one_connection(terms: dict[str, Any], body: bytes) -> None:
+async def test_proof_is_bound_to_operation_body_and_connection(terms: dict[str, Any], body: bytes) -> None:
     access = AdminAccess(TOKEN)
     authorization = proved(challenged(access))
     assert not may_pass(access, scope(authorization, **terms), body)
     assert not may_pass(access, scope(authorization)), "a challenge is used up"
 
 
-async def test_who_lacks_the_token_proves_nothing() -> None:
+async def test_caller_without_token_cannot_prove_anything() -> None:
     access = AdminAccess(TOKEN)
     assert not may_pass(access, scope(proved(challenged(access), "guessed")))
 
 
 @pytest.mark.parametrize("made_up", ["Sluice-Proof ", "Sluice-Proof :", f"Sluice-Proof {'0' * 64}:{'0' * 64}"])
-async def test_a_challenge_that_was_never_answered_proves_nothing(made_up: str) -> None:
+async def test_unanswered_challenge_proves_nothing(made_up: str) -> None:
     access = AdminAccess(TOKEN)
     challenged(access)
     assert not may_pass(access, scope(made_up))
 
 
 @pytest.mark.parametrize(("waited_s", "passes"), [(CHALLENGE_S - 1, True), (CHALLENGE_S + 1, False)])
-async def test_a_challenge_holds_for_a_bounded_time(waited_s: float, passes: bool, autojump_clock: MockClock) -> None:
+async def test_challenge_expires(waited_s: float, passes: bool, autojump_clock: MockClock) -> None:
     access = AdminAccess(TOKEN)
     authorization = proved(challenged(access))
     await trio.sleep(waited_s)
     assert may_pass(access, scope(authorization)) is passes
 
 
-async def test_a_flood_of_challenges_is_bounded_and_costs_nobody_a_fresh_one() -> None:
+async def test_challenge_flood_is_bounded_and_new_challenges_work() -> None:
     access = AdminAccess(TOKEN)
     oldest, second = challenged(access), challenged(access)
     for _ in range(CHALLENGES_MAX - 1):
@@ -116,17 +116,17 @@ BODIES = (b"", b"{}", b'{"nonce":""}', b'{"nonce":"xyz"}', b'{"nonce":7}', b"\xf
 
 
 @pytest.mark.parametrize("body", BODIES)
-async def test_what_is_no_challenge_is_refused(body: bytes) -> None:
+async def test_invalid_challenge_is_rejected(body: bytes) -> None:
     with pytest.raises(ChallengeRefused):
         AdminAccess(TOKEN).challenge(scope(), body)
 
 
 @pytest.mark.parametrize("ends", [{"client": None}, {"server": None}, {"server": ("/run/sluice.sock", None)}])
-async def test_a_connection_whose_ends_are_not_known_is_not_challenged(ends: dict[str, Any]) -> None:
+async def test_connection_with_unknown_ends_gets_no_challenge(ends: dict[str, Any]) -> None:
     with pytest.raises(ChallengeRefused):
         AdminAccess(TOKEN).challenge(scope(**ends), orjson.dumps({"nonce": NONCE}))
 
 
-async def test_no_two_challenges_are_answered_alike() -> None:
+async def test_challenge_answers_differ() -> None:
     access = AdminAccess(TOKEN)
     assert challenged(access).node_nonce != challenged(access).node_nonce

@@ -1,4 +1,4 @@
-"""A command waits for a slow proof as long as it goes on, and no longer."""
+"""A command waits for a slow proof as long as it makes progress, and no longer."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ PATIENCE_S = 30.0
 
 
 class SlowNode:
-    """A node whose proof of so many rows takes a second for each; at `stuck_at` it stops."""
+    """A node whose proof takes a second per row, for a given number of rows, and stops at `stuck_at`."""
 
     def __init__(self, rows: int, stuck_at: int | None = None) -> None:
         self.rows = rows
@@ -24,7 +24,7 @@ class SlowNode:
         self._stuck_at = stuck_at
 
     async def ask(self, question: AdminQuestion) -> AdminAnswer:
-        """Prove, or tell how far that has come."""
+        """Prove, or report the progress."""
         if question == PROGRESS:
             await trio.lowlevel.checkpoint()
             return AdminAnswer(200, b"", orjson.dumps({"rows": self.done}))
@@ -36,7 +36,7 @@ class SlowNode:
         return AdminAnswer(200, b"", b"{}")
 
 
-async def test_a_proof_may_take_many_times_the_patience_while_rows_are_proved(autojump_clock: MockClock) -> None:
+async def test_proof_may_outlast_patience_while_rows_advance(autojump_clock: MockClock) -> None:
     said: list[int] = []
     node = SlowNode(rows=600)
     answer = await ask_watched(node.ask, PROOF, PROGRESS, say_rows=said.append, patience_s=PATIENCE_S)
@@ -46,14 +46,14 @@ async def test_a_proof_may_take_many_times_the_patience_while_rows_are_proved(au
     assert said[-1] > 500
 
 
-async def test_a_proof_that_does_not_go_on_is_given_up(autojump_clock: MockClock) -> None:
+async def test_proof_without_progress_is_given_up(autojump_clock: MockClock) -> None:
     node = SlowNode(rows=600, stuck_at=50)
     with pytest.raises(trio.TooSlowError):
         await ask_watched(node.ask, PROOF, PROGRESS, say_rows=lambda _rows: None, patience_s=PATIENCE_S)
     assert 50 < trio.current_time() < 50 + PATIENCE_S + 10
 
 
-async def test_a_node_that_falls_silent_is_told_as_it_is(autojump_clock: MockClock) -> None:
+async def test_silent_node_is_reported(autojump_clock: MockClock) -> None:
     async def ask(question: AdminQuestion) -> AdminAnswer:
         await trio.sleep(0 if question == PROGRESS else 12)
         raise AdminSilent("it closed the connection")
@@ -63,14 +63,14 @@ async def test_a_node_that_falls_silent_is_told_as_it_is(autojump_clock: MockClo
 
 
 class SlowStore:
-    """A store whose reader has added up some rows of a proof, and goes on when it may."""
+    """A store whose reader has added up some rows of a proof, and continues on request."""
 
     def __init__(self, rows: int) -> None:
         self.may_end = trio.Event()
         self._rows = rows
 
     async def read(self, prove: Any) -> list[object]:
-        """Prove so far."""
+        """Record the rows proved so far."""
         prove.__self__._progress(self._rows)
         await self.may_end.wait()
         return []
@@ -80,15 +80,15 @@ class Table(dict[str, Any]):
     """The operations by name."""
 
     def add(self, name: str, operation: Any) -> None:
-        """Offer one."""
+        """Register an operation."""
         self[name] = operation
 
     async def run(self, name: str, **arguments: str) -> Any:
-        """Do one."""
+        """Run an operation."""
         return await self[name].do(self[name].takes(**arguments))
 
 
-async def test_a_proof_under_way_tells_by_its_name_how_far_it_has_come() -> None:
+async def test_running_proof_reports_progress_by_name() -> None:
     store, table, proved = SlowStore(40_000), Table(), []
     LedgerOperations(store, None, now=lambda: 0.0).add_to(table)  # type: ignore[arg-type]  # what they use of them
 

@@ -1,4 +1,4 @@
-"""By which names an admin address answers, and what a web page may not send to it."""
+"""The host names that an admin address accepts, and the requests that web pages must not send to it."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def host(name: str) -> tuple[bytes, bytes]:
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_known_names_and_addresses_in_digits_are_answered(name: str) -> None:
+def test_known_names_and_ip_addresses_are_accepted(name: str) -> None:
     assert refusal(host(name)) is None
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_a_name_that_is_not_known_is_answered_with_421(name: str) -> None:
-    """Goal: a web page whose name was made to mean this machine reads nothing (DNS rebinding)."""
+def test_unknown_host_name_gets_421(name: str) -> None:
+    """Goal: a page whose host name points to this machine cannot read anything (DNS rebinding)."""
     refused = refusal(host(name))
     assert refused is not None
     assert refused[0] == 421
@@ -48,40 +48,40 @@ def test_a_name_that_is_not_known_is_answered_with_421(name: str) -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 65_535))
-def test_any_address_in_digits_is_nobodys_name(number: int, port: int) -> None:
+def test_any_ip_address_is_accepted(number: int, port: int) -> None:
     digits = ".".join(str(byte) for byte in number.to_bytes(4, "big"))
     assert refusal(host(f"{digits}:{port}")) is None
     assert refusal(host(f"{digits}.example:{port}")) is not None
 
 
-def test_a_request_without_a_host_comes_from_no_page() -> None:
+def test_request_without_host_is_accepted() -> None:
     assert refusal() is None
 
 
-def test_of_two_hosts_none_is_believed() -> None:
+def test_request_with_two_hosts_is_rejected() -> None:
     refused = refusal(host("localhost"), host("localhost"))
     assert refused is not None
     assert refused[0] == 421
 
 
 @pytest.mark.parametrize("origin", [b"http://evil.example", b"null", b"http://127.0.0.1:8080", b""])
-def test_what_a_page_of_any_site_sends_is_refused(origin: bytes) -> None:
+def test_cross_site_page_request_is_rejected(origin: bytes) -> None:
     refused = refusal(host("localhost"), (b"origin", origin))
     assert refused is not None
     assert refused[0] == 403
 
 
 @pytest.mark.parametrize("kind", FORMS)
-def test_what_a_form_can_send_is_refused(kind: bytes) -> None:
+def test_form_submission_is_rejected(kind: bytes) -> None:
     assert refusal(host("localhost"), (b"content-type", kind)) == (415, "send application/json")
 
 
 @pytest.mark.parametrize("kind", PLAIN)
-def test_what_no_page_can_send_unasked_or_curl_sends_by_itself_is_taken(kind: bytes) -> None:
+def test_requests_no_page_can_send_are_accepted(kind: bytes) -> None:
     assert refusal(host("localhost"), (b"content-type", kind)) is None
 
 
-def test_the_name_comes_before_all_else() -> None:
+def test_host_name_is_checked_first() -> None:
     refused = refusal(host("evil"), (b"origin", b"null"), (b"content-type", b"text/plain"))
     assert refused is not None
     assert refused[0] == 421

@@ -1,4 +1,4 @@
-"""Mail through a server on loopback: an invitation arrives, and one that does not is told and still good."""
+"""Mail through a server on loopback: an invitation arrives; a failed one is reported, and its link still works."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SENDER = "Sluice <sluice@example.com>"
 
 @dataclass(slots=True)
 class MailServer:
-    """What a server on loopback was told."""
+    """The data that the mail server received."""
 
     url: str = ""
     lines: list[str] = field(default_factory=list)
@@ -33,7 +33,7 @@ class MailServer:
 
 @contextmanager
 def open_mail_server() -> Iterator[MailServer]:
-    """A server that takes one mail."""
+    """A server that accepts one mail."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(30)
         server = MailServer(f"smtp://operator@127.0.0.1:{listener.getsockname()[1]}")
@@ -63,7 +63,7 @@ def _serve(listener: socket.socket, server: MailServer) -> None:
                 return
 
 
-async def test_an_invitation_is_mailed_by_the_configured_server(tmp_path: Path) -> None:
+async def test_invitation_is_mailed_by_configured_server(tmp_path: Path) -> None:
     with open_mail_server() as server:
         mail = {"smtp_url": server.url, "from": SENDER}
         async with open_test_node(tmp_path, mail=mail, environ={"SLUICE_SMTP_PASSWORD": "secret of mail"}) as node:
@@ -76,7 +76,7 @@ async def test_an_invitation_is_mailed_by_the_configured_server(tmp_path: Path) 
     assert "secret of mail" not in str(node.log.getvalue())
 
 
-async def test_a_link_that_was_not_mailed_is_told_with_why_and_can_be_used(tmp_path: Path) -> None:
+async def test_unmailed_link_is_returned_with_reason_and_works(tmp_path: Path) -> None:
     with open_mail_server() as server:
         server.refuses = True
         async with open_test_node(tmp_path, mail={"smtp_url": server.url, "from": SENDER}) as node:
@@ -86,8 +86,8 @@ async def test_a_link_that_was_not_mailed_is_told_with_why_and_can_be_used(tmp_p
             assert (await node.client.get(told["url"])).status_code == 200
 
 
-async def test_a_server_that_is_away_is_told(free_port: int) -> None:
-    with pytest.raises(MailFailed, match="did not take it"):
+async def test_unreachable_mail_server_is_reported(free_port: int) -> None:
+    with pytest.raises(MailFailed, match="rejected the message"):
         await Mailer(f"smtp://127.0.0.1:{free_port}", SENDER).send("ada@example.com", "Hello", "text")
 
 

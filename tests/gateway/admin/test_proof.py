@@ -1,4 +1,4 @@
-"""Proofs of the admin token: right for one request on one connection, and for nothing that differs in anything."""
+"""Proofs of the admin token: valid for one request on one connection, and for nothing else."""
 
 from __future__ import annotations
 
@@ -31,49 +31,47 @@ def proof(token: str = TOKEN, handshake: AdminHandshake = HANDSHAKE, **terms: st
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
-def test_a_proof_holds_for_its_own_handshake_only(other: AdminHandshake) -> None:
+def test_proof_is_valid_only_for_its_handshake(other: AdminHandshake) -> None:
     assert node_proof(TOKEN, other) != node_proof(TOKEN, HANDSHAKE)
     assert proof(handshake=other) != proof()
 
 
-def test_only_who_has_the_token_can_give_one() -> None:
+def test_proof_requires_the_token() -> None:
     assert node_proof("guessed", HANDSHAKE) != node_proof(TOKEN, HANDSHAKE)
     assert proof("guessed") != proof()
 
 
-def test_a_node_never_gives_what_a_client_has_to() -> None:
-    """To reflect a node's own answers at it proves nothing."""
+def test_node_proof_is_never_a_client_proof() -> None:
+    """Reflecting a node's own responses proves nothing."""
     assert node_proof(TOKEN, HANDSHAKE) != proof(method="", path="", body=b"")
 
 
 @given(st.tuples(TEXT, TEXT, st.binary(max_size=4)), st.tuples(TEXT, TEXT, st.binary(max_size=4)))
-def test_a_proof_is_of_one_request_wherever_its_parts_end(
-    one: tuple[str, str, bytes], other: tuple[str, str, bytes]
-) -> None:
+def test_proof_covers_request_part_boundaries(one: tuple[str, str, bytes], other: tuple[str, str, bytes]) -> None:
     first, second = (proof(method=method, path=path, body=body) for method, path, body in (one, other))
     assert (first == second) == (one == other)
 
 
-def test_a_letter_may_move_from_one_part_to_the_next_and_is_noticed() -> None:
+def test_moving_a_letter_between_parts_changes_proof() -> None:
     assert proof(method="PO", path="ST/a") != proof(method="POST", path="/a")
 
 
-def test_a_path_that_is_no_text_is_covered_too() -> None:
+def test_proof_covers_undecodable_paths() -> None:
     assert proof(path="/a\udcff") != proof(path="/a")
 
 
 @given(st.binary(min_size=32, max_size=32))
-def test_a_nonce_is_32_bytes_in_hexadecimal_digits(raw: bytes) -> None:
+def test_nonce_is_32_bytes_in_hexadecimal(raw: bytes) -> None:
     assert is_nonce(raw.hex())
     for text in (raw.hex()[:-1], raw.hex() + "0", raw.hex()[:-1] + "g", raw.hex() + "\n", " " + raw.hex()[1:]):
         assert not is_nonce(text)
 
 
 @pytest.mark.parametrize("text", ["", "A" * 64, "\u0661" * 64, "0x" + "0" * 62])
-def test_what_only_looks_like_a_nonce_is_none(text: str) -> None:
+def test_malformed_nonce_is_rejected(text: str) -> None:
     assert not is_nonce(text)
 
 
 @pytest.mark.parametrize(("presented", "is_right"), [("abc", True), ("abd", False), ("", False), ("abc\udcff", False)])
-def test_proofs_are_compared_whatever_was_presented(presented: str, is_right: bool) -> None:
+def test_proof_comparison_accepts_any_text(presented: str, is_right: bool) -> None:
     assert is_same(presented, "abc") is is_right

@@ -242,8 +242,8 @@ async def test_the_guide_names_the_sources_of_an_endpoint_in_their_order(
         guide = await node.get(f"/v1/utility/endpoint?id={endpoint}")
         assert (
             guide.json["data"]["description"]
-            .partition("is asked when those before it fail: ")[2]
+            .partition("each tried if the previous ones fail: ")[2]
             .startswith(f"{sources}.")
         )
         without = await node.get("/v1/utility/endpoint?id=hackernews/search")
-        assert "those before it fail" not in without.json["data"]["description"]
+        assert "the previous ones fail" not in without.json["data"]["description"]

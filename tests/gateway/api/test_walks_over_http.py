@@ -128,7 +128,7 @@ async def test_with_few_credits_a_walk_leaves_some_to_other_calls_and_says_why_i
         assert ids_of(answer.json) == list(range(160))
         assert (answer.json["credits_used"], answer.json["credits_remaining"]) == (4, 1)
         assert warnings_of(answer) == [
-            "160 of 250 items were collected: there were only credits for 4 pages; next_cursor goes on"
+            "160 of 250 items were collected: there were only credits for 4 pages; continue with next_cursor"
         ]
         assert await moved(node, answer) == [-4]
         await node.operate("credits.grant", account=node.account, amount=100)
@@ -165,7 +165,7 @@ async def test_a_keys_budget_bounds_a_walk_as_the_balance_does(tmp_path: Path) -
         short = await node.get(f"{HN}&limit=250", key=key)
         assert (len(ids_of(short.json)), short.json["credits_used"]) == (240, 6)
         assert warnings_of(short) == [
-            "240 of 250 items were collected: there were only credits for 6 pages; next_cursor goes on"
+            "240 of 250 items were collected: there were only credits for 6 pages; continue with next_cursor"
         ]
         assert await key_used(node, key_id) == 6, "half of the three credits beyond those that it needs stay free"
         await node.operate("key.update", key=key_id, credit_limit=8)

@@ -283,7 +283,7 @@ async def test_a_node_that_stops_ends_walks_at_their_page(
         assert (answers[0].status, ids_of(envelope)) == (200, list(range(200)))
         assert (envelope["credits_used"], envelope["credits_remaining"]) == (2, 98)
         assert envelope["data"]["_warnings"] == [
-            "200 of 500 items were collected: the walk was stopped early; next_cursor goes on"
+            "200 of 500 items were collected: the walk was stopped early; continue with next_cursor"
         ]
         cursor = envelope["pagination"]["next_cursor"]
         assert (len(pages.asked), await node.money()) == (2, (98, 0))

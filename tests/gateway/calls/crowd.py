@@ -1,4 +1,4 @@
-"""A crowd of composites at once: `python -m tests.gateway.calls.crowd --requests 1000`.
+"""Many concurrent composites: `python -m tests.gateway.calls.crowd --requests 1000`.
 
 Each key sends fifty cards: two different ones of each name of its own, and ten that all keys want. All upstream calls
 are held until no more come, so that what is under way can be counted; then they are answered.
@@ -26,7 +26,7 @@ from upstreams.model.steps import CACHE
 SLUGS: Final = ("discourse", "github", "lemmy", "mastodon")
 CARD: Final = f"/v1/prism/creator-card?platforms={','.join(SLUGS)}&handle="
 AT_ONCE_MAX: Final = 50
-"""Legs of a key that may be under way at a time (spec 8); also the requests that it may have."""
+"""Maximum number of concurrent legs of a key (spec 8), and of its requests."""
 COMMON: Final = 10
 PATIENCE_S: Final = 900.0
 _NAME = re.compile(r"(k\d+n\d+|common\d+)")
@@ -38,38 +38,38 @@ class Crowd(NamedTuple):
     requests: int
     legs: int
     paid: int
-    """Legs that called an upstream; the others came from these."""
+    """Legs that called an upstream. The others shared these calls."""
     calls: int
-    """Calls of the upstreams."""
+    """Upstream calls."""
     distinct: int
-    """Different ones among these."""
+    """Different upstream calls."""
     most_of_a_key: int
-    """The most that one key had under way."""
+    """The maximum number of concurrent calls of one key."""
     credits: int
 
 
 def names_of(key: int, requests: int) -> list[str]:
-    """What a key's requests are about: cards of its own names and their totals, and the cards that all keys want."""
+    """The subjects of a key's requests: cards of its own names, and the cards that all keys request."""
     own = [f"k{key}n{place}" for place in range((requests - COMMON) // 2)]
     return [f"common{place}" for place in range(COMMON)] + own + [f"{name}&include=totals" for name in own]
 
 
 class _Counting:
-    """Holds all calls of the upstream, and counts those of each key that are under way."""
+    """Holds all upstream calls, and counts the concurrent ones of each key."""
 
     def __init__(self, node: OpenNode) -> None:
         self._node = node
         self.most = 0
 
     def script(self, _asked: str) -> Told | None:
-        """Look at all gates whenever a call comes."""
+        """Check all gates at each call."""
         gates = self._node.node.calls.parts.gates
         self.most = max([self.most, *(gate.borrowed_tokens for gate in gates.values())])
         return None
 
 
 async def crowd(folder: Path, requests: int) -> Crowd:
-    """Send so many composites at once, as many keys as it takes with fifty each."""
+    """Send composites concurrently, with as many keys as needed for fifty each."""
     each = min(AT_ONCE_MAX, requests)
     limits: dict[str, Any] = {"requests_per_minute": 1_000_000}
     roomy: dict[str, Any] = {"defaults": {"retries": 0, "max_connections": 2_000, "timeout_s": 300}}
@@ -101,7 +101,7 @@ async def crowd(folder: Path, requests: int) -> Crowd:
 
 
 async def _until_still(node: OpenNode) -> None:
-    """Wait until no more calls come."""
+    """Wait until no more calls arrive."""
     seen = -1
     while len(node.upstream.requests) != seen:
         seen = len(node.upstream.requests)
@@ -109,7 +109,7 @@ async def _until_still(node: OpenNode) -> None:
 
 
 def _check_held(node: OpenNode, keys: int) -> None:
-    """While all are held, no key has more than fifty under way: names tell whose they are."""
+    """While all are held, no key has more than fifty concurrent calls. Names show the key."""
     held = Counter(_NAME.search(asked).group(1).partition("n")[0] for asked in node.upstream.requests)  # type: ignore[union-attr]
     own = [count for name, count in held.items() if not name.startswith("common")]
     assert max(own, default=0) <= AT_ONCE_MAX, held
@@ -128,7 +128,7 @@ def _counted(answers: list[Answered], asked: list[str], most: int, spent: int) -
 
 
 def main() -> None:
-    """Run it, and tell its counts."""
+    """Run the crowd and print its counts."""
     parser = argparse.ArgumentParser(prog="python -m tests.gateway.calls.crowd", description=__doc__)
     parser.add_argument("--requests", type=int, default=1_000)
     requests = parser.parse_args().requests

@@ -1,4 +1,4 @@
-"""Many batches at once, with rows that come, fail or hang: flights are shared, and credits are conserved."""
+"""Many concurrent batches whose rows succeed, fail or hang: calls are shared, and credits are conserved."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ AT_ONCE, KEY_MAX = 200, 50
 ROOMY: dict[str, Any] = {"limits": {"requests_per_minute": 100_000}}
 
 
-async def test_batches_at_once_share_flights_and_never_pass_the_keys_limit(tmp_path: Path) -> None:
-    """Goal: 200 batches of the same five rows are five calls, each paid once; 50 of them run, others are refused."""
+async def test_concurrent_batches_share_flights_within_key_limit(tmp_path: Path) -> None:
+    """Goal: 200 batches of the same five rows make five paid calls; 50 batches run, the others are rejected."""
     body = {"urls": [STORY.format(8_863 + place) for place in range(5)] * 2}
     answers: list[int] = []
     paid: list[int] = []
@@ -69,15 +69,15 @@ KINDS: dict[str, Told | None] = {
 STATUSES = {
     "ok": {"ok"},
     "gone": {"not_found"},
-    "slow": {"not_found", "deferred", "failed"},  # a machine that stands still for a second makes it too slow
+    "slow": {"not_found", "deferred", "failed"},  # a machine that stalls for a second makes it too slow
     "hung": {"deferred", "failed"},
 }
 
 
-async def test_credits_are_conserved_whatever_becomes_of_rows_and_clients(tmp_path: Path) -> None:
-    """Goal: actual + refunded = reserved, and a client pays at most for the rows that came.
+async def test_credits_are_conserved_for_any_row_and_client_outcome(tmp_path: Path) -> None:
+    """Goal: actual + refunded = reserved, and a client pays at most for the rows it received.
 
-    Method: batches at once of any mix of rows, half of them streamed, whose clients hang up after any number of rows.
+    Method: concurrent batches with any mix of rows, half of them streamed, whose clients disconnect after any row.
     """
     random, kinds = Random(20), dict[int, str]()
 
@@ -117,7 +117,7 @@ async def test_credits_are_conserved_whatever_becomes_of_rows_and_clients(tmp_pa
 
 
 async def _leave_after(node: OpenNode, body: Any, rows: int) -> None:
-    """Stream a batch, and hang up after so many rows or when the stream ends."""
+    """Stream a batch, and disconnect after some rows or at the end of the stream."""
     content = orjson.dumps(body)
     head = f"POST {STATS} HTTP/1.1\r\nhost: x\r\nx-api-key: {node.key}\r\naccept: text/event-stream\r\n"
     address = urlsplit(node.url)

@@ -1,6 +1,6 @@
-"""Calls that others wait for, and those who wait, cancelled at each of their waits: one charge, and everybody served.
+"""Cancel shared calls, and the requests waiting for them, at each wait: one charge, and everyone else is served.
 
-`test_billed` does the same to a call alone, `test_claimed_calls` to one under an idempotency key.
+`test_billed` does the same for a single call, `test_claimed_calls` for a call with an idempotency key.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ FOLLOWERS = 3
 
 
 def profile(number: int) -> str:
-    """A profile that nobody has asked for."""
+    """A profile that was not requested before."""
     return f"/v1/github/profile?handle=user{number}"
 
 
 async def spent(node: OpenNode) -> int:
-    """All that was ever paid; nothing is held."""
+    """Check the total paid so far, and that nothing is held."""
     balance, held = await node.money()
     assert held == 0
     return 100_000 - balance
 
 
-async def test_a_hit_cancelled_at_any_wait_costs_nothing_and_holds_nothing(tmp_path: Path) -> None:
+async def test_cancelled_hit_costs_nothing_and_holds_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **ROOMY) as node:
         await node.get(profile(0))
 
@@ -46,7 +46,7 @@ async def test_a_hit_cancelled_at_any_wait_costs_nothing_and_holds_nothing(tmp_p
         assert len(node.upstream.requests) == 1
 
 
-async def test_a_follower_cancelled_at_any_wait_leaves_its_leader_alone(tmp_path: Path) -> None:
+async def test_cancelled_follower_does_not_affect_leader(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **ROOMY) as node, trio.open_nursery() as nursery:
         node.upstream.always(Told(200, BODY, delay_s=0.05))
         numbers, led = count(), list[Answered]()
@@ -55,7 +55,7 @@ async def test_a_follower_cancelled_at_any_wait_leaves_its_leader_alone(tmp_path
             led.append(await node.get(profile(number)))
 
         async def begin() -> int:
-            """A call under way that the next one can follow; its number."""
+            """Start a call that the next one can follow, and return its number."""
             number = next(numbers)
             nursery.start_soon(lead, number)
             await until(lambda: len(node.upstream.requests) == number + 1)
@@ -76,8 +76,8 @@ async def test_a_follower_cancelled_at_any_wait_leaves_its_leader_alone(tmp_path
         await node.assert_sound()
 
 
-async def test_a_leader_cancelled_at_any_wait_leaves_one_follower_to_call_and_pay(tmp_path: Path) -> None:
-    """The request that comes through with the answer pays for it, and the others are served from it."""
+async def test_cancelled_leader_leaves_one_follower_to_call_and_pay(tmp_path: Path) -> None:
+    """The request that gets the response pays for it; the others are served from it."""
     async with open_test_node(tmp_path, **ROOMY) as node, trio.open_nursery() as nursery:
         numbers, followed = count(), list[Answered]()
         number, following = [next(numbers)], [0]

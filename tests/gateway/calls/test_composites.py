@@ -1,4 +1,4 @@
-"""Composites: legs with their own fates, one charge that follows from them, a stream that tells each (decisions 14)."""
+"""Composites: legs with different fates, one charge computed from them, and a stream of legs (decisions 14)."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ STATUSES: Mapping[str, tuple[str, ...]] = {
     "gone": ("not_found",),
     "slow": ("deferred",),
 }
-"""The status of a leg by its fate; else it has failed."""
+"""Expected status of a leg by its fate; otherwise it failed."""
 A_NODE = 5
-"""Mixes that one node meets: Lemmy's own pace is six searches a minute."""
+"""Number of mixes per node, because Lemmy is limited to six searches a minute."""
 CALLS: Mapping[str, tuple[str, int]] = {
     "creator-card": (f"/v1/prism/creator-card?platforms={SLUGS}&handle=ada{{}}", 5),
     "handle-audit": (f"/v1/prism/handle-audit?platforms={SLUGS}&handle=ada{{}}", 5),
     "voice": ("/v1/prism/voice?platforms=discourse,lemmy,mastodon&handle=ada{}", 5),
     "everywhere": (f"/v1/search/everywhere?platforms={SLUGS}&query=trio{{}}", 20),
 }
-"""Requests over these hosts by their endpoints, with their fixed prices."""
+"""Requests that use these hosts, by endpoint, with their fixed prices."""
 
 
 @asynccontextmanager
@@ -71,13 +71,13 @@ async def open_hurried(folder: Path) -> AsyncIterator[OpenNode]:
 
 
 def fated(fates: Mapping[str, str]) -> Any:
-    """A script in which each platform's host has its fate."""
+    """A script that gives each platform's host its fate."""
     by_host = {HOSTS[slug]: FATES[fate] for slug, fate in fates.items()}
     return lambda asked: by_host.get(asked.partition("/")[0])
 
 
 async def assert_billed(node: OpenNode, answer: Answered) -> list[dict[str, Any]]:
-    """The ledger has charged what the answer says, the rest of what was taken is back, and the legs add up to it."""
+    """Check that the ledger charged the cost in the response, the rest was refunded, and the legs add up to it."""
     body = answer.json
     entries = await node.entries(body["request_id"])
     taken = -sum(one["amount"] for one in entries if one["type"] == "deduction")
@@ -94,7 +94,7 @@ async def assert_billed(node: OpenNode, answer: Answered) -> list[dict[str, Any]
 
 
 def due(price: int, statuses: list[str]) -> int:
-    """The price by decisions 14, of the statuses of all legs."""
+    """The price according to decisions 14, from the statuses of all legs."""
     counted = [one for one in statuses if one != "unsupported"]
     answered = sum(one in ("ok", "not_found") for one in counted)
     return price if 2 * answered >= len(counted) else price // 2
@@ -114,7 +114,7 @@ def _mixes() -> list[dict[str, str]]:
 
 @BRISKLY
 @pytest.mark.parametrize("name", CALLS)
-async def test_whatever_becomes_of_its_legs_a_composite_conserves_its_credits(name: str, tmp_path: Path) -> None:
+async def test_composite_conserves_credits_for_any_leg_outcome(name: str, tmp_path: Path) -> None:
     """Goal: actual + refunded = reserved, and the legs add up to it. Method: any mix of fates of four hosts."""
     mixes = _mixes()
     for begin in range(0, len(mixes), A_NODE):
@@ -154,13 +154,13 @@ ANY: Sequence[tuple[str, int]] = (
     ("/v1/mastodon/profile/full?handle=ada{}", 5),
     ("/v1/discourse/omni-search?query=trio{}&threads=3", 5),
 )
-"""Composites of many rounds or with a range of prices, and the most that each costs."""
+"""Composites with several rounds or a price range, and their maximum cost."""
 
 
 @BRISKLY
 @pytest.mark.parametrize(("target", "most"), ANY)
-async def test_a_composite_of_many_rounds_conserves_its_credits_too(target: str, most: int, tmp_path: Path) -> None:
-    """Goal: as above, for any mix of fates. Method: the same mixes, of which each call meets another."""
+async def test_multi_round_composite_conserves_credits(target: str, most: int, tmp_path: Path) -> None:
+    """Goal: the same for any mix of fates. Method: the same mixes, a different one for each call."""
     async with open_hurried(tmp_path) as node:
         for round_, fates in enumerate(_mixes()):
             node.upstream.script = fated(fates)
@@ -170,7 +170,7 @@ async def test_a_composite_of_many_rounds_conserves_its_credits_too(target: str,
         await node.assert_sound()
 
 
-async def test_where_no_leg_came_the_failure_that_tells_most_is_the_answer_and_free(tmp_path: Path) -> None:
+async def test_composite_without_legs_returns_most_informative_failure_for_free(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         for fates, status in (
             (("gone", "gone", "gone", "gone"), 404),
@@ -183,8 +183,8 @@ async def test_where_no_leg_came_the_failure_that_tells_most_is_the_answer_and_f
         await node.assert_sound()
 
 
-async def test_a_leg_that_is_cached_costs_nothing_and_says_so_and_serves_direct_calls(tmp_path: Path) -> None:
-    """Goal: parts and direct calls share the cache, in both directions, pages by their cursor too."""
+async def test_cached_leg_is_free_marked_and_serves_direct_calls(tmp_path: Path) -> None:
+    """Goal: parts and direct calls share the cache in both directions, also for pages by cursor."""
     async with open_hurried(tmp_path) as node:
         assert (await node.get("/v1/mastodon/profile?handle=ada")).json["credits_used"] == 1
         answer = await node.get("/v1/prism/creator-card?handle=ada&platforms=lemmy,mastodon")
@@ -217,8 +217,8 @@ async def test_a_leg_that_is_cached_costs_nothing_and_says_so_and_serves_direct_
         await node.assert_sound()
 
 
-async def test_a_crowd_shares_flights_and_no_key_has_more_than_fifty_legs_at_a_time(tmp_path: Path) -> None:
-    """Goal: one upstream call for the same, and a bound for each key. Method: 100 cards of two keys, held upstream.
+async def test_concurrent_composites_share_flights_with_fifty_legs_per_key(tmp_path: Path) -> None:
+    """Goal: one upstream call for identical parts, and a limit per key. Method: 100 held cards of two keys.
 
     `python -m tests.gateway.calls.crowd` sends a thousand.
     """
@@ -230,7 +230,7 @@ async def test_a_crowd_shares_flights_and_no_key_has_more_than_fifty_legs_at_a_t
 
 
 def events_in(text: bytes) -> list[tuple[str, Any]]:
-    """The events of a stream: their names and data."""
+    """The events of a stream, with names and data."""
     found = []
     for block in text.decode().strip().split("\n\n"):
         name, data = block.split("\n", 1)
@@ -238,8 +238,8 @@ def events_in(text: bytes) -> list[tuple[str, Any]]:
     return found
 
 
-async def test_a_stream_tells_each_leg_with_its_data_as_it_settles_and_then_the_answer(tmp_path: Path) -> None:
-    """Goal: the first source is told within 50 ms of its answer, while another has not answered yet."""
+async def test_stream_sends_each_leg_then_the_response(tmp_path: Path) -> None:
+    """Goal: the first leg is sent within 50 ms of its response, while another is still pending."""
     async with open_hurried(tmp_path) as node:
         node.upstream.script = fated({"lemmy": "slow"})
         request = node.client.build_request(
@@ -265,8 +265,8 @@ async def test_a_stream_tells_each_leg_with_its_data_as_it_settles_and_then_the_
         await node.assert_sound()
 
 
-async def test_the_first_source_is_told_while_all_others_are_silent(tmp_path: Path) -> None:
-    """Goal: nothing else has to happen. Method: one host answers at once; the client reads while the rest are held."""
+async def test_first_leg_is_sent_while_others_are_pending(tmp_path: Path) -> None:
+    """Goal: a leg is sent without any other event. Method: one host responds, the rest are held."""
     async with open_hurried(tmp_path) as node:
         silent = {"discourse": "slow", "github": "slow", "lemmy": "slow"}
         node.upstream.script = fated(silent)
@@ -289,7 +289,7 @@ async def test_the_first_source_is_told_while_all_others_are_silent(tmp_path: Pa
         await node.assert_sound()
 
 
-async def test_a_client_that_hangs_up_on_a_stream_has_its_call_finished_and_settled(tmp_path: Path) -> None:
+async def test_client_leaving_a_stream_has_its_call_finished_and_settled(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         before = (await node.money())[0]
         node.upstream.script = fated({"lemmy": "slow"})
@@ -309,8 +309,8 @@ async def test_a_client_that_hangs_up_on_a_stream_has_its_call_finished_and_sett
         await node.assert_sound()
 
 
-async def test_a_client_may_hang_up_at_any_leg_and_its_call_is_settled_as_it_came(tmp_path: Path) -> None:
-    """Goal: what is taken is used or given back. Method: hang up after each number of legs, then look at the books."""
+async def test_client_leaving_at_any_leg_has_its_call_settled(tmp_path: Path) -> None:
+    """Goal: credits are used or refunded. Method: disconnect after each number of legs, then check the ledger."""
     async with open_hurried(tmp_path) as node:
         address, before = urlsplit(node.url), (await node.money())[0]
         for legs in range(5):
@@ -344,10 +344,8 @@ async def test_a_client_may_hang_up_at_any_leg_and_its_call_is_settled_as_it_cam
         ("/v1/hackernews/omni-search?query=trio&threads=2", 5),
     ],
 )
-async def test_a_composite_cancelled_at_any_wait_is_whole_or_did_not_happen(
-    target: str, cost: int, tmp_path: Path
-) -> None:
-    """Goal: conservation. Method: cancel the request at each of its waits, and look at the books each time."""
+async def test_cancelled_composite_is_complete_or_never_happened(target: str, cost: int, tmp_path: Path) -> None:
+    """Goal: conservation. Method: cancel the request at each wait, and check the ledger each time."""
     roomy: Any = {"limits": {"requests_per_minute": 1_000_000}, "cache": {"max_bytes": 0}}
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}, **roomy) as node:
 
@@ -367,7 +365,7 @@ async def test_a_composite_cancelled_at_any_wait_is_whole_or_did_not_happen(
 
 
 def _calling(node: OpenNode, target: str) -> Any:
-    """A call of the node's inside, without a socket: its waits are those of the billed call."""
+    """A call inside the node, without a socket, so that its waits are only those of the billed call."""
     path, _, query = target.partition("?")
     inner = node.node
     listing = inner.catalog.at(path)
@@ -385,7 +383,7 @@ def _calling(node: OpenNode, target: str) -> Any:
     return run
 
 
-async def test_a_walk_over_comments_streams_its_pages_and_ends_with_the_whole_answer(tmp_path: Path) -> None:
+async def test_comment_walk_streams_pages_then_whole_response(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         target = "/v1/prism/comments?url=https%3A%2F%2Flemmy.world%2Fpost%2F1&max=40"
         answer = await node.get(target, headers={"accept": "text/event-stream"})
@@ -403,7 +401,7 @@ async def test_a_walk_over_comments_streams_its_pages_and_ends_with_the_whole_an
         await node.assert_sound()
 
 
-async def test_a_name_that_is_none_of_the_platforms_is_a_free_400_with_the_nearest(tmp_path: Path) -> None:
+async def test_unknown_platform_is_a_free_400_with_suggestion(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         answer = await node.get("/v1/prism/creator-card?handle=ada&platforms=lemmy,mastadon")
         assert (answer.status, answer.json["credits_used"]) == (400, 0)
@@ -436,7 +434,7 @@ NOT_SERVED: Mapping[str, str] = {
 the means for; with the parameter to blame."""
 
 
-async def test_a_value_that_asks_only_for_what_this_node_does_not_serve_is_a_free_400(tmp_path: Path) -> None:
+async def test_unavailable_platforms_only_is_a_free_400(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         for target, param in NOT_SERVED.items():
             answer = await node.get(f"/v1/prism/{target}")

@@ -1,4 +1,4 @@
-"""The billed call: whatever happens in it, it is billed once or not at all; what is not whole is not kept."""
+"""The billed call: it is billed at most once, whatever happens, and incomplete responses are not cached."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def take_it(_message: SendMessage) -> None:
 
 
 async def ask_in_this_task(node: OpenNode, target: str, *more: tuple[bytes, bytes], send: Send = take_it) -> None:
-    """A refresh of the app itself, as a server calls it."""
+    """A refresh through the app, as a server calls it."""
     path, _, query = target.partition("?")
     scope: dict[str, Any] = {
         "type": "http",
@@ -53,13 +53,13 @@ async def ask_in_this_task(node: OpenNode, target: str, *more: tuple[bytes, byte
 
 
 async def assert_nothing_runs(node: OpenNode) -> None:
-    """No lease is held, and no call is under way that others would wait for."""
+    """Check that no lease is held, and that no call is in progress."""
     assert await node.gauge("sluice_lease_keys") == 0
     assert await node.gauge("sluice_calls_leading") == 0
 
 
 def legs_that_come(*numbers: int) -> Any:
-    """A script in which these legs of the composite come and the others do not."""
+    """A script in which only these legs of the composite succeed."""
     return lambda asked: told({}) if asked.removeprefix("odd.test/leg/") in map(str, numbers) else told({}, 400)
 
 
@@ -77,10 +77,10 @@ CALLS = {
 
 
 @pytest.mark.parametrize(("target", "script", "cost"), CALLS.values(), ids=CALLS.keys())
-async def test_a_request_cancelled_at_any_wait_is_whole_or_did_not_happen(
+async def test_cancelled_request_is_complete_or_never_happened(
     target: str, script: Any, cost: int, tmp_path: Path
 ) -> None:
-    """Goal: conservation. Method: cancel the request at each of its waits, and look at the books each time."""
+    """Goal: conservation. Method: cancel the request at each wait, and check the ledger each time."""
     defaults = {"defaults": {"retries": 0}}
     async with open_test_node(tmp_path, platforms=(ODD,), upstreams=defaults, **ROOMY) as node:
         node.upstream.script = script
@@ -107,8 +107,8 @@ ENDS: dict[str, Exception | None] = {"takes it": None, "hangs up": ClientGone()}
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
-async def test_what_an_answer_used_is_settled_once_it_has_left(end: Exception | None, tmp_path: Path) -> None:
-    """Until then its charge is open: should the node die, nobody pays for what nobody was sent (decisions 6)."""
+async def test_used_credits_are_settled_after_the_response(end: Exception | None, tmp_path: Path) -> None:
+    """Until then the charge is open, so unsent responses cost nothing if the node dies (decisions 6)."""
     async with open_test_node(tmp_path) as node:
         seen = []
 
@@ -125,8 +125,8 @@ async def test_what_an_answer_used_is_settled_once_it_has_left(end: Exception | 
         await node.assert_sound()
 
 
-async def test_a_client_that_hangs_up_pays_for_what_was_called_and_holds_nothing(tmp_path: Path) -> None:
-    """Over a socket: a short request is finished for a client that left (architecture 3)."""
+async def test_disconnected_client_pays_for_calls_and_holds_nothing(tmp_path: Path) -> None:
+    """Over a socket: a short request is finished even if its client left (architecture 3)."""
     async with open_test_node(tmp_path) as node:
         node.upstream.behaviour.latency_s = 0.1
         async with trio.open_nursery() as client:
@@ -141,7 +141,7 @@ async def test_a_client_that_hangs_up_pays_for_what_was_called_and_holds_nothing
         assert (await node.get(PROFILE)).json["cached"] is True
 
 
-async def test_a_refresh_is_billed_and_its_answer_stored(tmp_path: Path) -> None:
+async def test_refresh_is_billed_and_stored(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.always(told({"id": 1, "login": "old"}))
         assert username(await node.get(PROFILE)) == "old"
@@ -158,7 +158,7 @@ def username(answer: Answered) -> str:
     return name
 
 
-async def test_a_refresh_that_fails_leaves_what_is_stored(tmp_path: Path) -> None:
+async def test_failed_refresh_keeps_stored_response(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert (await node.get(PROFILE)).status == 200
         node.upstream.always(told({}, 404))
@@ -166,7 +166,7 @@ async def test_a_refresh_that_fails_leaves_what_is_stored(tmp_path: Path) -> Non
         assert (await node.get(PROFILE)).json["cached"] is True
 
 
-async def test_an_answer_that_warns_of_missing_data_is_billed_and_not_kept(tmp_path: Path) -> None:
+async def test_response_with_missing_data_is_billed_and_not_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
         node.upstream.always(told({}))
         for _ in range(2):
@@ -176,7 +176,7 @@ async def test_an_answer_that_warns_of_missing_data_is_billed_and_not_kept(tmp_p
         assert await node.money() == (99_998, 0)
 
 
-async def test_refusals_and_empty_answers_are_not_kept(tmp_path: Path) -> None:
+async def test_errors_and_empty_responses_are_not_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for answer in (told({}, 404), told({}), told({}, 500), Told(200, b"")):
             node.upstream.always(answer)
@@ -195,10 +195,10 @@ LEGS = {
 
 
 @pytest.mark.parametrize(("came", "costs"), LEGS.items(), ids=[f"{len(came)} of 4" for came in LEGS])
-async def test_a_composite_costs_by_what_came(came: tuple[int, ...], costs: list[int], tmp_path: Path) -> None:
-    """Decisions 14: coverage 0 refunds all, below half refunds half; the legs that came have equal shares of the rest.
+async def test_composite_costs_by_successful_legs(came: tuple[int, ...], costs: list[int], tmp_path: Path) -> None:
+    """Decisions 14: coverage 0 refunds all, below half refunds half; the successful legs share the rest equally.
 
-    A cached answer tells what its legs cost when they were asked for; it costs nothing itself.
+    A cached response shows the original cost of its legs, but costs nothing itself.
     """
     cost = sum(costs)
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
@@ -218,7 +218,7 @@ async def test_a_composite_costs_by_what_came(came: tuple[int, ...], costs: list
         await node.assert_sound()
 
 
-async def test_an_answer_that_cannot_be_written_is_refunded_and_logged(tmp_path: Path) -> None:
+async def test_unencodable_response_is_refunded_and_logged(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
         node.upstream.always(told({}))
         answer = await node.get("/v1/odd/unwritable")
@@ -229,7 +229,7 @@ async def test_an_answer_that_cannot_be_written_is_refunded_and_logged(tmp_path:
         assert "TypeError" in failure["error"]
 
 
-async def test_a_settlement_that_the_store_refused_is_made_up_for(tmp_path: Path) -> None:
+async def test_settlement_rejected_by_store_is_retried(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         async with node.store_refusing("settlement"):
             answer = await node.get(PROFILE)

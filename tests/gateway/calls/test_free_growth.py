@@ -1,4 +1,4 @@
-"""Idempotency keys on answers that cost nothing, over a real node and file: the store does not grow by them."""
+"""Idempotency keys on free responses, with a real node and file: they do not make the store grow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROWTH_BYTES_MAX = 5_000_000
 
 
 def stored_bytes(file: Path) -> int:
-    """The bytes that the store takes on disk, with its log written back."""
+    """The size of the store on disk, after writing back its log."""
     with open_outsider(store_at(file)) as store:
         if engine() != "sqlite":
             return int(next(iter(store.run("SELECT pg_database_size(current_database())")))[0])
@@ -26,7 +26,7 @@ def stored_bytes(file: Path) -> int:
     return sum(one.stat().st_size for one in file.parent.glob(f"{file.name}*"))
 
 
-async def test_free_hits_under_fresh_keys_keep_their_large_answer_once(tmp_path: Path) -> None:
+async def test_free_hits_under_new_keys_store_large_response_once(tmp_path: Path) -> None:
     bio = " ".join(f"word{number}" for number in range(6_600))
     async with open_test_node(tmp_path, limits=ROOMY) as node:
         node.upstream.script = lambda _asked: told({"id": 1, "login": "octocat", "bio": bio})

@@ -1,4 +1,4 @@
-"""Conservation over ledger, claims and keys together: any order of everything that moves money, against plain Python.
+"""Conservation over ledger, claims and keys together: any order of operations, compared with a model in plain Python.
 
 Method: after each step the ledger is verified and every balance, counter and claim is compared with the model's. Steps
 of both kinds, claimed and plain, share commits in any order; commits fail, time passes, processes die.
@@ -64,7 +64,7 @@ class MoneyMachine(RuleBasedStateMachine):
         self._take_over(Desk(self.store))
 
     def _take_over(self, desk: Desk) -> None:
-        """A process begins: it remembers no charge, and none of the calls under way."""
+        """Start a process that knows no charges and none of the running calls."""
         self.desk = desk
         self.claims = Claims(self.store, desk.charges, now=desk.now)
         self.running: dict[str, tuple[Charge, Claim | None]] = {}
@@ -100,7 +100,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(key=consumes(keys), data=st.data())
     def revoke(self, key: str, data: st.DataObject) -> None:
-        """Its calls end as any others; it opens nothing any more."""
+        """Its running calls end normally, but it cannot start new ones."""
         self.model.keys[key].revoked = True
         wait(self.desk.keys.revoke(key))
         self._commit([self._opening(key, data, claimed=[True, False])])
@@ -144,7 +144,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(keys=st.lists(keys, min_size=1, max_size=4), data=st.data())
     def steps_whose_commit_fails(self, keys: list[str], data: st.DataObject) -> None:
-        """Everybody hears of it, and nothing happened."""
+        """All callers get the error, and nothing was changed."""
         steps = self._steps(keys, data, claimed=[True, False])
         self.store.failing = AWAY
         outcomes = self.store.mixed([(self._handler(step), step) for step in steps])
@@ -153,7 +153,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def an_end_whose_commit_fails(self, data: st.DataObject) -> None:
-        """It is remembered, and made up for by `finish`, unless the process dies before."""
+        """The process remembers it and retries it in `finish`, unless it dies first."""
         if not self.running:
             return
         step = self._closing(data.draw(st.sampled_from(sorted(self.running))), data)
@@ -174,7 +174,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def close_again(self, data: st.DataObject) -> None:
-        """A second closer of a charge is told how it ended the first time."""
+        """Closing a charge again returns its first outcome."""
         if self.model.cost:
             request_id = data.draw(st.sampled_from(sorted(self.model.cost)))
             account = data.draw(st.sampled_from(sorted(self.model.accounts)))
@@ -186,7 +186,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def end_again(self, data: st.DataObject) -> None:
-        """An owner that ends twice, and says something else, changes neither the money nor the outcome."""
+        """Ending a claim again with another outcome changes neither the money nor the stored outcome."""
         if self.ended:
             end = self.ended[data.draw(st.sampled_from(sorted(self.ended)))]
             kept = data.draw(st.sampled_from([None, StoredReply(404, "something else", end.claim.owner)]))
@@ -196,7 +196,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), before_s=st.sampled_from([0.0, 0.0, 1.0]))
     def time_passes(self, data: st.DataObject, before_s: float) -> None:
-        """To the end of some claim, or just before."""
+        """Move time to the end of some claim, or just before."""
         if self.model.claims:
             claim = self.model.claims[data.draw(st.sampled_from(sorted(self.model.claims)))]
             ends_at = claim.at + (RUNS_S if claim.kept is None else KEPT_S)
@@ -204,7 +204,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(key=keys, moment=st.sampled_from(["at once", "while it runs", "after it ended"]), data=st.data())
     def a_claim_is_taken_over(self, key: str, moment: str, data: st.DataObject) -> None:
-        """Its owner has not ended in five minutes; whoever takes it over, and when, the owner ends without it."""
+        """The owner needs more than five minutes. A successor may take over, and the owner ends without its claim."""
         self._commit([self._opening(key, data, claimed=[True])])
         mine = self.model.keys[key].account
         late = [id_ for id_, (charge, claim) in self.running.items() if claim and charge.account_id == mine]
@@ -232,7 +232,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(key=keys, kept_bytes=st.integers(1, 3) | st.just(100), free_keys=st.integers(0, 3))
     def an_account_keeps_too_much(self, key: str, kept_bytes: int, free_keys: int) -> None:
-        """Its oldest texts go, and the oldest of its claims that cost nothing; nothing else does."""
+        """Only the oldest texts and the oldest free claims are removed."""
         account, share = self.model.keys[key].account, StoredShare(kept_bytes * 560, free_keys)
         before, claims = dict(self.model.replies), dict(self.model.claims)
         trimmed = wait(trim(self.store, account, share, pause_s=0))
@@ -255,7 +255,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """The process dies with all that it remembers, and another recovers what it left."""
+        """The process dies with its memory, and another one recovers."""
         desk = self.desk.restarted()
         left = self.model.open.values()
         assert (wait(recover(self.store, now=desk.now)).charges, wait(self.store.write(forget_running))) == (
@@ -299,7 +299,7 @@ class MoneyMachine(RuleBasedStateMachine):
         return sorted(self.store.look(lambda tx: tx.all(REPLIES)))
 
     def _steps(self, keys: list[str], data: st.DataObject, *, claimed: list[bool]) -> list[Step]:
-        """New charges on these keys, claimed or not, and closings of some that run, in any order."""
+        """Start new charges on these keys, claimed or not, and close some running ones, in any order."""
         ending = (
             data.draw(st.lists(st.sampled_from(sorted(self.running)), unique=True, max_size=4)) if self.running else []
         )

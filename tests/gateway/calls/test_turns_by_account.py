@@ -1,4 +1,4 @@
-"""Work that waits for turns does so for the account of the request, the batch or the composite that it is part of."""
+"""Work that waits for turns does so on behalf of the account of its request, batch or composite."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RecordingAside(Aside):
 
 
 def record(node: OpenNode) -> RecordingAside:
-    """Let every site of a node, and its sources, read long answers in one recorded place."""
+    """Make every site of a node, and its sources, read long responses through one recorder."""
     aside = RecordingAside()
     for site in node.node.catalog.sites.values():
         site.aside = aside
@@ -48,7 +48,7 @@ def record(node: OpenNode) -> RecordingAside:
         ("/v1/prism/profiles", {"urls": ["https://github.com/octocat"]}),
     ],
 )
-async def test_steps_are_those_of_the_calling_account(tmp_path: Path, target: str, body: object) -> None:
+async def test_steps_belong_to_the_calling_account(tmp_path: Path, target: str, body: object) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.script = lambda _asked: Told(200, USER)
         aside, other = record(node), await node.new_account()

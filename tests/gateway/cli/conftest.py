@@ -1,4 +1,4 @@
-"""Places in which commands run."""
+"""Folders in which commands run."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.processes.place import Place
 
 @pytest.fixture
 def place(tmp_path: Path, commands: Commands) -> Place:
-    """A folder of the test's own, with a config that works."""
+    """A folder of the test's own, with a valid config."""
     place = Place(tmp_path, commands)
     place.configure()
     return place

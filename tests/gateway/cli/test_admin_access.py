@@ -1,4 +1,4 @@
-"""The doors of the admin address: by the names it is asked by, and by a proof that holds for one request only."""
+"""Access to the admin address: accepted host names, and proofs that are valid for one request."""
 
 import secrets
 import socket
@@ -31,11 +31,11 @@ class AdminDoor:
 
     @property
     def at(self) -> tuple[str, int]:
-        """Where it listens."""
+        """Where the address listens."""
         return "127.0.0.1", int(self.url.rpartition(":")[2])
 
     def connect(self) -> HTTPConnection:
-        """A connection of one's own."""
+        """Open a separate connection."""
         connection = HTTPConnection(*self.at, timeout=60)
         connection.connect()
         return connection
@@ -43,7 +43,7 @@ class AdminDoor:
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[AdminDoor]:
-    """A node for all tests here."""
+    """A node for all tests in this file."""
     place = Place(tmp_path_factory.mktemp("door"), commands)
     place.configure(server={"base_url": "https://api.example.com"}, admin={"hosts": ["sluice", "Node.Internal"]})
     with place.serve("--sandbox") as node:
@@ -51,7 +51,7 @@ def door(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterat
 
 
 def challenged(connection: HTTPConnection, token: str) -> AdminHandshake:
-    """The handshake of a challenge, whose proof is right."""
+    """Return the handshake of a challenge, after checking the node's proof."""
     nonce = secrets.token_hex(32)
     status, found = post(connection, "/admin/challenge", orjson.dumps({"nonce": nonce}))
     assert status == 200
@@ -71,7 +71,7 @@ def proved(token: str, handshake: AdminHandshake, path: str, body: bytes) -> str
     return f"Sluice-Proof {handshake.node_nonce}:{mac}"
 
 
-def test_a_proof_lets_one_request_in_and_no_second(door: AdminDoor) -> None:
+def test_proof_authorizes_exactly_one_request(door: AdminDoor) -> None:
     with closing(door.connect()) as connection:
         authorization = proved(door.token, challenged(connection, door.token), LIST, b"{}")
         assert post(connection, LIST, b"{}", authorization=authorization) == (200, [])
@@ -79,20 +79,20 @@ def test_a_proof_lets_one_request_in_and_no_second(door: AdminDoor) -> None:
 
 
 @pytest.mark.parametrize(("path", "body"), [(LIST, b'{"limit":1}'), ("/admin/ledger.verify", b"{}"), (LIST, b"")])
-def test_a_proof_is_of_one_operation_with_one_body(door: AdminDoor, path: str, body: bytes) -> None:
+def test_proof_is_bound_to_operation_and_body(door: AdminDoor, path: str, body: bytes) -> None:
     with closing(door.connect()) as connection:
         authorization = proved(door.token, challenged(connection, door.token), LIST, b"{}")
         assert post(connection, path, body, authorization=authorization)[0] == 401
         assert post(connection, LIST, b"{}", authorization=authorization)[0] == 401, "a challenge is used up"
 
 
-def test_a_proof_holds_on_its_own_connection_only(door: AdminDoor) -> None:
+def test_proof_is_bound_to_its_connection(door: AdminDoor) -> None:
     with closing(door.connect()) as connection, closing(door.connect()) as other:
         authorization = proved(door.token, challenged(connection, door.token), LIST, b"{}")
         assert post(other, LIST, b"{}", authorization=authorization)[0] == 401
 
 
-def test_without_the_token_nothing_is_proved(door: AdminDoor) -> None:
+def test_nothing_is_proved_without_the_token(door: AdminDoor) -> None:
     with closing(door.connect()) as connection:
         authorization = proved("guessed", challenged(connection, door.token), LIST, b"{}")
         assert post(connection, LIST, b"{}", authorization=authorization)[0] == 401
@@ -101,11 +101,11 @@ def test_without_the_token_nothing_is_proved(door: AdminDoor) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"nonce":""}', b'{"nonce":"xyz"}', b'{"nonce":7}', b"[" * 60_000])
-def test_what_is_no_challenge_is_refused(door: AdminDoor, body: bytes) -> None:
+def test_invalid_challenge_is_rejected(door: AdminDoor, body: bytes) -> None:
     assert call(f"{door.url}/admin/challenge", method="POST", body=body).status == 400
 
 
-def test_a_flood_of_challenges_is_bounded_and_costs_nobody_a_fresh_one(door: AdminDoor) -> None:
+def test_challenge_flood_is_bounded_and_new_challenges_work(door: AdminDoor) -> None:
     with closing(door.connect()) as flood, closing(door.connect()) as connection:
         first = challenged(connection, door.token)
         for _ in range(CHALLENGES_MAX):
@@ -123,8 +123,8 @@ PATHS = ["/healthz", "/readyz", "/metrics", LIST]
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8081", "sluice.evil"]
 )
-def test_a_name_that_is_not_known_is_answered_with_421(door: AdminDoor, path: str, host: str) -> None:
-    """Goal: a web page whose name was made to mean this machine reads nothing (DNS rebinding)."""
+def test_unknown_host_name_gets_421(door: AdminDoor, path: str, host: str) -> None:
+    """Goal: a page whose host name points to this machine cannot read anything (DNS rebinding)."""
     answered = call(door.url + path, headers={"host": host, "authorization": f"Bearer {door.token}"})
     assert answered.status == 421
     assert b"admin.hosts" in answered.body
@@ -134,11 +134,11 @@ KNOWN = ["127.0.0.1", "127.0.0.1:8081", "[::1]:8081", "10.1.2.3:80", "LocalHost:
 
 
 @pytest.mark.parametrize("host", [*KNOWN, "api.example.com"])
-def test_known_names_and_addresses_in_digits_are_answered(door: AdminDoor, host: str) -> None:
+def test_known_names_and_ip_addresses_are_accepted(door: AdminDoor, host: str) -> None:
     assert call(f"{door.url}/healthz", headers={"host": host}).status == 200
 
 
-def test_a_request_without_a_host_comes_from_no_page(door: AdminDoor) -> None:
+def test_request_without_host_is_accepted(door: AdminDoor) -> None:
     with socket.create_connection(door.at, timeout=60) as sock:
         sock.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
         assert sock.recv(100).split(b" ")[1] == b"200"
@@ -146,20 +146,20 @@ def test_a_request_without_a_host_comes_from_no_page(door: AdminDoor) -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:8080"])
-def test_what_a_page_of_another_site_sends_is_refused(door: AdminDoor, path: str, origin: str) -> None:
+def test_cross_site_page_request_is_rejected(door: AdminDoor, path: str, origin: str) -> None:
     for method in ("GET", "POST"):
         headers = {"origin": origin, "authorization": f"Bearer {door.token}"}
         assert call(door.url + path, method=method, headers=headers).status == 403
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "Text/Plain; charset=utf-8", "multipart/form-data; boundary=x"])
-def test_what_a_form_can_send_is_no_operation(door: AdminDoor, kind: str) -> None:
+def test_form_submission_is_not_an_operation(door: AdminDoor, kind: str) -> None:
     for path in (LIST, "/admin/challenge"):
         headers = {"content-type": kind, "authorization": f"Bearer {door.token}"}
         assert call(door.url + path, method="POST", headers=headers, body=b"{}").status == 415
 
 
-def test_connections_that_never_end_their_request_keep_nobody_out_for_long(door: AdminDoor) -> None:
+def test_unfinished_requests_do_not_block_others_for_long(door: AdminDoor) -> None:
     socks = [socket.create_connection(door.at, timeout=60) for _ in range(300)]
     try:
         for sock in socks:
@@ -170,8 +170,8 @@ def test_connections_that_never_end_their_request_keep_nobody_out_for_long(door:
             sock.close()
 
 
-def test_idle_connections_beyond_the_bound_keep_nobody_out(door: AdminDoor) -> None:
-    """Goal: the admin address takes no descriptors that requests need. Method: more connections than it holds."""
+def test_idle_connections_beyond_limit_do_not_block_others(door: AdminDoor) -> None:
+    """Goal: the admin address uses no descriptors that requests need. Method: open more connections than its limit."""
     socks = [socket.create_connection(door.at, timeout=60) for _ in range(400)]
     try:
         assert call(f"{door.url}/healthz").status == 200

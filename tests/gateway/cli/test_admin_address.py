@@ -19,7 +19,7 @@ Sample = tuple[str, frozenset[tuple[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class Admin:
-    """A node's admin address, and the token that its secret gives."""
+    """A node's admin address, and the token derived from its secret."""
 
     node: Served
     token: str
@@ -51,14 +51,14 @@ class Admin:
 
 @pytest.fixture(scope="module")
 def admin(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[Admin]:
-    """A node for all tests here."""
+    """A node for all tests in this file."""
     place = Place(tmp_path_factory.mktemp("admin"), commands)
     place.configure()
     with place.serve("--sandbox") as node:
         yield Admin(node, load_secret({}, place.database.parent).admin_token)
 
 
-def test_a_living_node_is_healthy_and_ready(admin: Admin) -> None:
+def test_running_node_is_healthy_and_ready(admin: Admin) -> None:
     for path, word in (("/healthz", b"ok\n"), ("/readyz", b"ready\n")):
         answered = admin.node.admin(path)
         assert (answered.status, answered.body) == (200, word)
@@ -67,12 +67,12 @@ def test_a_living_node_is_healthy_and_ready(admin: Admin) -> None:
         assert call(admin.node.admin_url + path, method="POST").status == 405
 
 
-def test_health_and_metrics_are_not_on_the_public_address(admin: Admin) -> None:
+def test_health_and_metrics_are_not_public(admin: Admin) -> None:
     for path in ("/healthz", "/readyz", "/metrics", "/admin/account.list"):
         assert admin.node.get(path).status == 404
 
 
-def test_metrics_count_requests_credits_and_what_the_cache_answered(admin: Admin) -> None:
+def test_metrics_count_requests_credits_and_cache_hits(admin: Admin) -> None:
     account = admin.done("account.create", name="counted")
     key = admin.done("key.create", account=account["id"])["key"]
     before = admin.samples()
@@ -96,7 +96,7 @@ def test_metrics_count_requests_credits_and_what_the_cache_answered(admin: Admin
     assert grown("sluice_overhead_seconds_count") == 5
     assert grown("sluice_upstream_seconds_count", platform="github") == 1
     assert grown("sluice_overhead_seconds_bucket", le="+Inf") == 5
-    assert grown("sluice_store_commits_total") >= 1  # the settlement, for which nobody waits, may come later
+    assert grown("sluice_store_commits_total") >= 1  # the settlement, which is asynchronous, may come later
     assert after["sluice_breaker_state", frozenset({("platform", "github"), ("source", "api")})] == 0
     assert not [sample for sample in after if "secret" in str(sample)], "what clients invent must not become labels"
 
@@ -104,51 +104,51 @@ def test_metrics_count_requests_credits_and_what_the_cache_answered(admin: Admin
 @pytest.mark.parametrize(
     "authorization", ["", "Bearer", "Bearer ", "Bearer wrong", "bearer {}", "{}", "Bearer {}x", "Bearer \xff"]
 )
-def test_without_the_token_no_operation_is_done(admin: Admin, authorization: str) -> None:
+def test_operation_requires_the_token(admin: Admin, authorization: str) -> None:
     answered = admin.run("account.list", authorization=authorization.format(admin.token))
     assert (answered.status, answered.json) == (401, {"error": "the admin token is missing or wrong"})
 
 
-def test_who_has_no_token_does_not_learn_which_operations_there_are(admin: Admin) -> None:
+def test_operation_names_are_hidden_without_the_token(admin: Admin) -> None:
     assert admin.run("nothing", authorization="x").body == admin.run("account.list", authorization="x").body
 
 
 WRONG = [
-    ("account.frobnicate", b"{}", "there is no operation account.frobnicate"),
+    ("account.frobnicate", b"{}", "unknown operation account.frobnicate"),
     ("account.create", b"{", "unexpected end"),
     ("account.create", b"[1]", "must be a JSON object"),
     ("account.create", b"{}", "name is required"),
-    ("account.create", b'{"name":"x","credit":5}', "credit is no field of this body; did you mean credits?"),
+    ("account.create", b'{"name":"x","credit":5}', "credit is not a field of this body; did you mean credits?"),
     ("account.create", b'{"name":"x","credits":1.5}', "credits must be a whole number, not a number"),
     ("credits.grant", b'{"account":"x","amount":99999999999999999999}', "amount must be a whole number, not a number"),
     ("account.create", b'{"name":"\\ud800"}', "surrogate"),
-    ("account.create", b'{"name":"x\\u0000y"}', "name has a value that is not taken there"),
-    ("credits.grant", b'{"account":"x\\u0000","amount":1}', "account has a value that is not taken there"),
-    ("key.revoke", b'{"key":"\\u0000x"}', "key has a value that is not taken there"),
+    ("account.create", b'{"name":"x\\u0000y"}', "name has a value that is not allowed"),
+    ("credits.grant", b'{"account":"x\\u0000","amount":1}', "account has a value that is not allowed"),
+    ("key.revoke", b'{"key":"\\u0000x"}', "key has a value that is not allowed"),
     ("account.create", b'{"name":"' + b"x" * 70_000 + b'"}', "over 65536 bytes"),
     ("account.list", b"[" * 60_000, "depth limit"),
 ]
 
 
 @pytest.mark.parametrize(("operation", "body", "why"), WRONG, ids=[f"{row[0]} {row[1][:24]!r}" for row in WRONG])
-def test_wrong_arguments_are_refused_with_the_reason(admin: Admin, operation: str, body: bytes, why: str) -> None:
+def test_invalid_arguments_are_rejected_with_reason(admin: Admin, operation: str, body: bytes, why: str) -> None:
     answered = admin.run(operation, body)
     assert answered.status == 400
     assert why in answered.json["error"]
 
 
-def test_an_operation_is_asked_for_with_post(admin: Admin) -> None:
+def test_operation_requires_post(admin: Admin) -> None:
     url = f"{admin.node.admin_url}/admin/account.list"
     assert call(url, headers={"authorization": f"Bearer {admin.token}"}).status == 405
 
 
-def test_an_owner_can_see_a_key_again(admin: Admin) -> None:
+def test_owner_can_reveal_a_key(admin: Admin) -> None:
     account = admin.done("account.create", name=os.fsdecode("Æther".encode()))
     made = admin.done("key.create", account=account["id"])
     assert admin.done("key.reveal", key=made["id"]) == {"id": made["id"], "key": made["key"]}
 
 
-def test_the_command_prints_the_token_that_other_tools_send(place: Place) -> None:
+def test_command_prints_token_for_other_tools(place: Place) -> None:
     with place.serve("--sandbox") as node:
         ended = place.operate("admin", "token")
         assert (ended.exit_code, ended.err) == (0, "")

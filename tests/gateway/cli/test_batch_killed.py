@@ -1,4 +1,4 @@
-"""A node that is killed in the middle of a batch: the next start gives back all that was reserved (decisions 17)."""
+"""A node that is killed during a batch: the next start refunds the whole reservation (decisions 17)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STORIES = [f"https://news.ycombinator.com/item?id={8_863 + place}" for place in 
 UPSTREAM_CALL = b'sluice_upstream_in_flight{platform="hackernews",source="algolia"} 16'
 
 
-def test_a_node_that_is_killed_with_a_batch_under_way_refunds_it_at_the_next_start(place: Place) -> None:
+def test_batch_of_killed_node_is_refunded_at_next_start(place: Place) -> None:
     with place.sandbox(latency_s=30.0) as egress:
         place.configure(upstreams={"egress": egress})
         _, key = place.new_key()

@@ -1,4 +1,4 @@
-"""`sluice check`, and which file a command reads."""
+"""`sluice check`, and the config file that a command reads."""
 
 from dataclasses import replace
 
@@ -9,23 +9,23 @@ from tests.servers.ports import free_ports
 from upstreams.web.browser.processes import memory_limit_bytes
 
 
-def test_a_good_file_passes(place: Place) -> None:
+def test_valid_file_passes(place: Place) -> None:
     ended = place.operate("check")
-    assert (ended.exit_code, ended.out, ended.err) == (0, "the config is good\n", "")
+    assert (ended.exit_code, ended.out, ended.err) == (0, "the config is valid\n", "")
 
 
-def test_the_file_that_comes_with_the_program_passes(place: Place) -> None:
+def test_shipped_config_passes(place: Place) -> None:
     assert place.run("check", "--config", str(PROJECT / "config.toml")).exit_code == 0
 
 
-def test_an_unknown_key_is_named_with_its_file_its_path_and_the_nearest_valid_one(place: Place) -> None:
+def test_unknown_key_is_named_with_file_path_and_suggestion(place: Place) -> None:
     place.configure(limits={"request_per_minute": 10})
     said = place.operate("check").refused(2)
     assert said.startswith(f"{place.config}: limits.request_per_minute: unknown key")
     assert said.endswith('did you mean "limits.requests_per_minute"?')
 
 
-def test_every_problem_has_a_line_of_its_own(place: Place) -> None:
+def test_every_problem_has_its_own_line(place: Place) -> None:
     place.configure(server={"port": 70_000}, upstreams={"githob": {"retries": 1}}, breaker={"failures": "five"})
     ended = place.operate("check")
     assert (ended.exit_code, ended.out) == (2, "")
@@ -35,18 +35,18 @@ def test_every_problem_has_a_line_of_its_own(place: Place) -> None:
     assert len(lines) == 3
 
 
-def test_a_file_that_is_no_toml_or_not_there_is_refused(place: Place) -> None:
+def test_invalid_or_missing_file_is_rejected(place: Place) -> None:
     place.config.write_text("[server]\nport = \n")
     assert "line 2" in place.operate("check").refused(2)
     assert "No such file" in place.run("check", "--config", "absent.toml").refused(2)
 
 
-def test_what_an_error_quotes_does_not_end_its_line(place: Place) -> None:
+def test_quoted_text_does_not_break_the_error_line(place: Place) -> None:
     refused = place.run("check", "--config", "no\nsuch.toml").refused(2)
     assert refused == "no such.toml: cannot be read: No such file or directory"
 
 
-def test_without_an_option_sluice_config_names_the_file_and_else_it_is_here(place: Place) -> None:
+def test_config_path_defaults_to_environment_then_current_folder(place: Place) -> None:
     elsewhere = place.folder / "elsewhere.toml"
     elsewhere.write_text("[sever]\n")
     assert place.run("check").exit_code == 0
@@ -54,37 +54,37 @@ def test_without_an_option_sluice_config_names_the_file_and_else_it_is_here(plac
     assert place.run("check", "--config", str(place.config), SLUICE_CONFIG=str(elsewhere)).exit_code == 0
 
 
-def test_a_node_does_not_start_on_a_bad_file(place: Place) -> None:
+def test_node_does_not_start_with_invalid_config(place: Place) -> None:
     place.configure(server={"prt": 1})
     assert "server.prt: unknown key" in place.operate("serve").refused(2)
 
 
-def test_a_state_that_a_node_could_not_read_fails_at_the_check(place: Place) -> None:
+def test_unusable_state_url_fails_the_check(place: Place) -> None:
     place.configure(state={"url": "redis://:s3cr3t@state.internal:6379/main"})
     said = place.operate("check").refused(2)
     assert said.startswith(f"{place.config}: state.url: not a Redis address; expected redis://HOST:PORT/DB")
     assert "s3cr3t" not in said
 
 
-def test_a_secret_that_is_easily_guessed_fails_at_the_check_and_at_the_start(place: Place) -> None:
+def test_guessable_secret_fails_check_and_start(place: Place) -> None:
     weak = "changeme-changeme"
-    said = "SLUICE_SECRET: the secret is easily guessed; make one with: openssl rand -base64 32"
+    said = "SLUICE_SECRET: the secret is easy to guess; generate one with: openssl rand -base64 32"
     assert place.run("check", "--config", str(place.config), SLUICE_SECRET=weak).refused(2) == said
     assert place.run("serve", "--config", str(place.config), SLUICE_SECRET=weak).refused(1) == said
 
 
-def test_a_doubtful_secret_is_told_and_taken(place: Place) -> None:
+def test_doubtful_secret_is_reported_and_accepted(place: Place) -> None:
     doubtful = "lighthouse gravel tandem"
     ended = place.run("check", "--config", str(place.config), SLUICE_SECRET=doubtful)
-    assert (ended.exit_code, ended.out) == (0, "the config is good\n")
-    said = "SLUICE_SECRET: the secret might be guessed; make one with: openssl rand -base64 32"
+    assert (ended.exit_code, ended.out) == (0, "the config is valid\n")
+    said = "SLUICE_SECRET: the secret could be guessed; generate one with: openssl rand -base64 32"
     assert ended.err == f"sluice: warning: {said}\n"
     with replace(place, environ={"SLUICE_SECRET": doubtful}).serve() as node:
         (event,) = node.logged("secret_doubtful")
         assert (event["level"], event["problem"]) == ("warning", said)
 
 
-def test_doubts_are_warnings_and_a_node_logs_them_at_its_start(place: Place) -> None:
+def test_doubts_are_warnings_and_logged_at_start(place: Place) -> None:
     place.configure(upstreams={"github": {"token_env": "NEVER_SET_HERE"}})
     ended = place.operate("check")
     warning = "upstreams.github.token_env: the environment variable NEVER_SET_HERE is not set"
@@ -93,15 +93,15 @@ def test_doubts_are_warnings_and_a_node_logs_them_at_its_start(place: Place) -> 
         assert [event["problem"] for event in node.logged("config_doubtful")] == [warning]
 
 
-def test_connecting_reaches_the_store_and_the_upstreams(place: Place) -> None:
+def test_connect_reaches_store_and_upstreams(place: Place) -> None:
     with place.sandbox() as egress:
         place.configure(upstreams={"egress": egress})
         ended = place.operate("check", "--connect")
         assert (ended.exit_code, ended.err) == (0, "")
-        assert ended.out == f"the config is good\nstore: reached\nupstreams.egress ({egress}): reached\n"
+        assert ended.out == f"the config is valid\nstore: reachable\nupstreams.egress ({egress}): reachable\n"
 
 
-def test_connecting_names_all_that_cannot_be_reached(place: Place) -> None:
+def test_connect_reports_everything_unreachable(place: Place) -> None:
     port, other, third = free_ports(3)
     place.configure(
         upstreams={"egress": f"http://127.0.0.1:{port}"},
@@ -109,14 +109,14 @@ def test_connecting_names_all_that_cannot_be_reached(place: Place) -> None:
         state={"url": f"redis://127.0.0.1:{third}"},
     )
     ended = place.operate("check", "--connect")
-    assert (ended.exit_code, ended.out) == (1, "the config is good\n")
+    assert (ended.exit_code, ended.out) == (1, "the config is valid\n")
     names = [line.split(":")[1].split(" (")[0].strip() for line in ended.err.splitlines()]
     assert names == ["store", "state", "upstreams.egress"]
     assert [line.rpartition(": ")[2] for line in ended.err.splitlines()[1:]] == ["Connection refused"] * 2
 
 
-def test_browser_of_this_machine_without_a_memory_limit_is_a_doubt(place: Place) -> None:
-    """The machine may have a limit of its own for all that runs on it: then there is none to warn of."""
+def test_local_browser_without_memory_limit_is_a_doubt(place: Place) -> None:
+    """The machine may have a global limit; then there is nothing to warn about."""
     with open_chromium() as browser:
         place.configure(web={"browser_url": browser.url})
         ended = place.operate("check")
@@ -125,7 +125,7 @@ def test_browser_of_this_machine_without_a_memory_limit_is_a_doubt(place: Place)
     assert "memory limit" not in place.operate("check").err, "nothing listens there"
 
 
-def test_connecting_tries_the_browser(place: Place) -> None:
+def test_connect_tries_the_browser(place: Place) -> None:
     nowhere = free_ports(1)[0]
     with place.sandbox() as egress, open_chromium() as browser:
         for url, code in ((browser.url, 0), (f"http://127.0.0.1:{nowhere}", 1)):
@@ -133,4 +133,4 @@ def test_connecting_tries_the_browser(place: Place) -> None:
             ended = place.operate("check", "--connect")
             assert ended.exit_code == code
             named = f"web.browser_url ({url}): "
-            assert f"{named}reached\n" in ended.out if code == 0 else named in ended.err
+            assert f"{named}reachable\n" in ended.out if code == 0 else named in ended.err

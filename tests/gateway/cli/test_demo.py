@@ -1,4 +1,4 @@
-"""`sluice demo`: the main job on a machine without internet, and nothing left behind."""
+"""`sluice demo`: it works without internet and leaves no files behind."""
 
 import os
 import re
@@ -13,11 +13,11 @@ from tests.fakes.calling import call
 from tests.processes.place import Place
 from tests.processes.process import Process
 
-LAST_WORDS = "nothing stays behind."
+LAST_WORDS = "it leaves no files."
 
 
 def welcome(process: Process) -> str:
-    """The line that the demo prints when it is ready."""
+    """The last line that the demo prints when it is ready."""
     stdout = process.popen.stdout
     assert stdout is not None
     text = process.first_line
@@ -28,7 +28,7 @@ def welcome(process: Process) -> str:
 
 
 def perform(curl: str) -> None:
-    """Make the call of a curl line, and hold its answer to the envelope."""
+    """Make the call of a curl line, and check the envelope of its response."""
     command, silent, header_option, header, url = shlex.split(os.path.expandvars(curl))
     assert (command, silent, header_option) == ("curl", "-s", "-H")
     name, _, value = header.partition(": ")
@@ -40,7 +40,7 @@ def perform(curl: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_demo_ends_on_a_signal_and_leaves_no_folder_behind(place: Place, number: signal.Signals) -> None:
+def test_demo_ends_on_signal_and_removes_its_folder(place: Place, number: signal.Signals) -> None:
     before = set(place.folder.iterdir())
     with place.start("demo", "--port", "0") as process:
         welcome(process)
@@ -52,7 +52,7 @@ def test_the_demo_ends_on_a_signal_and_leaves_no_folder_behind(place: Place, num
     assert set(place.folder.iterdir()) - before == {process.log}
 
 
-def test_the_three_calls_that_the_demo_prints_work(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_example_calls_work(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     with place.start("demo", "--port", "0") as process:
         text = welcome(process)
         for name, value in re.findall(r"^ +export (\w+)=(\S+)$", text, re.MULTILINE):
@@ -63,18 +63,18 @@ def test_the_three_calls_that_the_demo_prints_work(place: Place, monkeypatch: py
             perform(curl)
 
 
-def test_without_a_port_the_demo_takes_the_usual_one_or_a_free_one(place: Place) -> None:
+def test_demo_without_port_uses_default_or_free_port(place: Place) -> None:
     with place.start("demo") as one, place.start("demo") as other:
         ports = {re.findall(r"export URL=http://127.0.0.1:(\d+)", welcome(each))[0] for each in (one, other)}
         assert len(ports) == 2
 
 
 @pytest.mark.parametrize("port", ["65536", "-1", "http"])
-def test_a_port_that_is_none_is_wrong_use(place: Place, port: str) -> None:
+def test_demo_rejects_invalid_port(place: Place, port: str) -> None:
     assert "'--port'" in place.run("demo", "--port", port).refused(2)
 
 
-def test_a_port_that_is_taken_is_refused(place: Place) -> None:
+def test_demo_rejects_port_in_use(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         why = place.run("demo", "--port", str(taken.getsockname()[1])).refused(1)
-    assert "in use; name another --port" in why
+    assert "in use; choose another --port" in why

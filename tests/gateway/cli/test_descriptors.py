@@ -1,4 +1,4 @@
-"""A node that runs out of file descriptors waits for better times, and they come."""
+"""A node that runs out of file descriptors waits until some are free."""
 
 import os
 import resource
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux chan
 
 
 def descriptors(node: Served) -> int:
-    """How many the node has open."""
+    """The number of open descriptors of the node."""
     return len(os.listdir(f"/proc/{node.popen.pid}/fd"))
 
 
@@ -31,8 +31,8 @@ def cpu_s(node: Served) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_without_descriptors_a_node_neither_spins_nor_dies_and_then_goes_on(place: Place) -> None:
-    """Method: leave it a few descriptors, fill them with clients that stay, watch its CPU, let the clients go."""
+def test_node_survives_running_out_of_descriptors(place: Place) -> None:
+    """Method: leave it a few descriptors, fill them with clients, watch its CPU, release the clients."""
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
         parts = urlsplit(node.url)

@@ -1,4 +1,4 @@
-"""A disk that is full, and files that are not what they should be: told, survived, and over when they are."""
+"""Full disks and wrong files: the node reports them, survives, and recovers."""
 
 import os
 import resource
@@ -25,7 +25,7 @@ cp -a "$0" "$0.kept" && mount -t tmpfs -o size=8m none "$0" && cp -a "$0.kept/."
 
 
 def answers_until_refused(node: Served, key: str) -> int:
-    """How many were billed before the first 503, which must tell that the store is away."""
+    """Return the number of billed calls before the first 503, which must be SERVICE_UNAVAILABLE."""
     for number in range(100_000):
         answer = node.get(BILLED.format(f"n{number}"), key)
         if answer.status != 200:
@@ -36,15 +36,15 @@ def answers_until_refused(node: Served, key: str) -> int:
 
 
 @pytest.mark.sqlite
-def test_a_file_that_may_not_grow_is_a_store_that_is_away_until_it_may(place: Place) -> None:
-    """Method: the kernel's limit of a file's size, lowered and raised on the running node."""
+def test_file_size_limit_makes_store_unavailable_until_raised(place: Place) -> None:
+    """Method: lower and raise the kernel's file size limit of the running node."""
     place.configure(limits={"requests_per_minute": 1_000_000})
     _, key = place.new_key(balance=100_000)
     with place.serve("--sandbox") as node:
         assert node.get(BILLED.format("a"), key["key"]).status == 200
         resource.prlimit(node.popen.pid, resource.RLIMIT_FSIZE, (150_000, resource.RLIM_INFINITY))
         billed = answers_until_refused(node, key["key"])
-        wait_until(lambda: node.admin("/readyz").status == 503)  # each look writes a page, until none fits any more
+        wait_until(lambda: node.admin("/readyz").status == 503)  # each check writes a page, until none fits any more
         assert node.admin("/readyz").body.startswith(b"store down: the d")
         assert node.admin("/healthz").status == 200
         resource.prlimit(node.popen.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -55,7 +55,7 @@ def test_a_file_that_may_not_grow_is_a_store_that_is_away_until_it_may(place: Pl
 
 
 def fill(file: Path) -> None:
-    """Write until the disk has no room."""
+    """Write until the disk is full."""
     with suppress(OSError), file.open("wb", buffering=0) as opened:
         for _ in range(100_000):
             opened.write(b"x" * 4096)
@@ -64,8 +64,8 @@ def fill(file: Path) -> None:
 
 @pytest.mark.sqlite
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_a_full_disk_is_a_store_that_is_away_until_there_is_room(place: Place) -> None:
-    """Method: a disk of 8 MB, filled by somebody else."""
+def test_full_disk_makes_store_unavailable_until_freed(place: Place) -> None:
+    """Method: a disk of 8 MB, filled by another program."""
     place.configure(limits={"requests_per_minute": 1_000_000})
     _, key = place.new_key(balance=100_000)
     disk = place.database.parent
@@ -86,8 +86,8 @@ def test_a_full_disk_is_a_store_that_is_away_until_there_is_room(place: Place) -
 
 @pytest.mark.sqlite
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_below_the_floor_nothing_is_charged_until_there_is_room_and_the_disk_is_never_full(place: Place) -> None:
-    """Method: a disk of 8 MB, with a floor of 2 MB, which somebody else fills to half of that."""
+def test_disk_floor_stops_charging_and_disk_never_fills(place: Place) -> None:
+    """Method: a disk of 8 MB with a floor of 2 MB, which another program fills to half of that."""
     place.configure(limits={"requests_per_minute": 1_000_000}, store={"disk_floor_bytes": 2_000_000})
     _, key = place.new_key(balance=100_000)
     disk = place.database.parent
@@ -112,8 +112,8 @@ def test_below_the_floor_nothing_is_charged_until_there_is_room_and_the_disk_is_
         node.stop()
 
 
-def test_a_reload_refuses_a_config_that_is_no_file_and_does_not_wait_for_it(place: Place) -> None:
-    """Method: a pipe without a writer, a device without an end, a file of a gigabyte, a folder, nothing at all."""
+def test_reload_rejects_config_that_is_not_a_file_without_waiting(place: Place) -> None:
+    """Method: a pipe without a writer, an endless device, a file of a gigabyte, a folder, a missing file."""
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
         for number, (lay, said) in enumerate(ODD_FILES.items(), 1):
@@ -136,7 +136,7 @@ def test_a_reload_refuses_a_config_that_is_no_file_and_does_not_wait_for_it(plac
 
 @pytest.mark.sqlite
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_a_disk_that_is_gone_is_told_and_survived(place: Place) -> None:
+def test_lost_disk_is_reported_and_survived(place: Place) -> None:
     _, key = place.new_key()
     disk = place.database.parent
     with replace(place, program=("unshare", "-m", "sh", "-c", SMALL_DISK, str(disk), *SLUICE)).serve(
@@ -158,7 +158,7 @@ FULL_DISK = 'mount -t tmpfs -o size=64k none "$0" && (cat /dev/zero > "$0/filler
 
 @pytest.mark.sqlite
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_a_start_on_a_full_disk_is_refused_in_words(place: Place) -> None:
+def test_start_on_full_disk_is_rejected_with_message(place: Place) -> None:
     place.database.parent.mkdir()
     mounted = ("unshare", "-m", "sh", "-c", FULL_DISK, str(place.database.parent), *SLUICE)
     for environ in ({}, {"SLUICE_SECRET": "a secret of the tests 0123456789"}):
@@ -195,7 +195,7 @@ ODD_FILES = {
 
 @pytest.mark.sqlite
 @pytest.mark.parametrize("name", ["sluice.db", "sluice.db.lock", "secret"])
-def test_a_node_refuses_a_pipe_in_the_place_of_its_files(place: Place, name: str) -> None:
+def test_node_rejects_a_pipe_instead_of_its_files(place: Place, name: str) -> None:
     place.database.parent.mkdir(mode=0o700)
     os.mkfifo(place.database.with_name(name), 0o600)
     assert "not a regular file" in place.operate("serve").refused(1)
@@ -207,7 +207,7 @@ def test_a_node_refuses_a_pipe_in_the_place_of_its_files(place: Place, name: str
 
 @pytest.mark.sqlite
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o277, 0o777], ids=oct)
-def test_what_a_node_makes_is_for_its_owner_only_under_any_umask(place: Place, umask: int) -> None:
+def test_created_files_are_private_under_any_umask(place: Place, umask: int) -> None:
     program = ("sh", "-c", f'umask {umask:o}; exec "$0" "$@"', *SLUICE)
     with replace(place, program=program).serve("--sandbox") as node:
         assert node.admin("/readyz").status == 200
@@ -218,13 +218,13 @@ def test_what_a_node_makes_is_for_its_owner_only_under_any_umask(place: Place, u
 
 
 @pytest.mark.sqlite
-def test_a_folder_that_others_may_enter_is_told_and_left_as_it_is_and_the_file_is_closed_to_them(place: Place) -> None:
+def test_exposed_folder_is_reported_and_database_file_made_private(place: Place) -> None:
     place.new_key()
     file, folder = place.database, place.database.parent
     folder.chmod(0o755)
     file.chmod(0o644)
     checked = place.operate("check")
-    assert (checked.exit_code, checked.out) == (0, "the config is good\n")
+    assert (checked.exit_code, checked.out) == (0, "the config is valid\n")
     assert checked.err.splitlines() == [
         f"sluice: warning: other users can enter {folder} (mode 0755); restrict it to its owner: chmod go= {folder}",
         f"sluice: warning: other users can read {file} (mode 0644); restrict it to its owner: chmod go= {file}",
@@ -236,7 +236,7 @@ def test_a_folder_that_others_may_enter_is_told_and_left_as_it_is_and_the_file_i
 
 
 @pytest.mark.sqlite
-def test_without_descriptors_a_running_node_reloads_later_and_bills_on(place: Place) -> None:
+def test_running_node_without_descriptors_reloads_later_and_keeps_billing(place: Place) -> None:
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
         assert node.get(BILLED.format("a"), key["key"]).status == 200
@@ -254,7 +254,7 @@ def test_without_descriptors_a_running_node_reloads_later_and_bills_on(place: Pl
 
 
 @pytest.mark.sqlite
-def test_a_start_without_descriptors_is_refused_in_words(place: Place) -> None:
+def test_start_without_descriptors_is_rejected_with_message(place: Place) -> None:
     program = ("sh", "-c", 'ulimit -n 12; exec "$0" "$@"', *SLUICE)
     command = [*program, "account", "list", "--config", str(place.config)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=place.folder)

@@ -1,4 +1,4 @@
-"""An impostor listens where the node should: no command tells it a secret or believes it."""
+"""An impostor listens in place of the node: no command reveals a secret to it or trusts it."""
 
 import itertools
 import json
@@ -31,7 +31,7 @@ ANSWERS: dict[str, Answer] = {
 
 
 def commands_of(account: str, key: str) -> list[tuple[str, ...]]:
-    """Every command that asks a node for something."""
+    """Every command that sends a request to a node."""
     return [
         ("account", "create", "--name", "Mallory", "--credits", "5"),
         ("account", "list"),
@@ -50,7 +50,7 @@ def commands_of(account: str, key: str) -> list[tuple[str, ...]]:
 
 @contextmanager
 def impostor_at(place: Place, answer: Answer) -> Iterator[Impostor]:
-    """An impostor where commands look for this store's node; on a file it has also taken the store and said so."""
+    """An impostor where commands expect this store's node. With a file store, it has also written the owner note."""
     with ExitStack() as stack:
         if engine() == "sqlite":
             ownership = stack.enter_context(own(place.database))
@@ -62,7 +62,7 @@ def impostor_at(place: Place, answer: Answer) -> Iterator[Impostor]:
 
 
 def secrets_of(place: Place) -> list[bytes]:
-    """The secrets that nobody may be told: the master secret and the token."""
+    """The secrets that must not be revealed: the master secret and the token."""
     master = (place.database.parent / "secret").read_bytes().strip()
     return [master, load_secret({}, place.database.parent).admin_token.encode()]
 
@@ -73,14 +73,14 @@ def stored(place: Place) -> list[list[tuple[object, ...]]]:
         return [other.run("SELECT id, balance FROM accounts ORDER BY id"), other.run("SELECT * FROM keys ORDER BY id")]
 
 
-def test_no_command_tells_an_impostor_a_secret_or_does_anything(place: Place) -> None:
+def test_commands_reveal_nothing_to_an_impostor(place: Place) -> None:
     account, made = place.new_key()
     before = stored(place)
     with impostor_at(place, lambda _data, _connection: AGREEING) as impostor:
         for command in commands_of(account, made["id"]):
             told = len(impostor.told)
             said = place.operate(*command).refused(1)
-            assert said.startswith(f"what listens on 127.0.0.1:{impostor.port} is not this node: "), command
+            assert said.startswith(f"the listener on 127.0.0.1:{impostor.port} is not this node: "), command
             assert len(impostor.told) > told, f"{command} asked nobody"
         heard = impostor.heard
     assert not [secret for secret in secrets_of(place) if secret in heard]
@@ -90,33 +90,33 @@ def test_no_command_tells_an_impostor_a_secret_or_does_anything(place: Place) ->
 
 
 @pytest.mark.parametrize("how", ANSWERS)
-def test_whatever_an_impostor_answers_it_is_found_out(place: Place, how: str) -> None:
+def test_impostor_is_detected_whatever_it_answers(place: Place, how: str) -> None:
     account, _ = place.new_key()
     with impostor_at(place, ANSWERS[how]) as impostor:
         said = place.operate("credits", "grant", account, "5").refused(1)
-    assert said.startswith(f"what listens on 127.0.0.1:{impostor.port} is not this node: ")
+    assert said.startswith(f"the listener on 127.0.0.1:{impostor.port} is not this node: ")
     assert [row for row in stored(place)[0] if row == (account, 100)]
 
 
-def test_one_that_answers_byte_by_byte_for_ever_is_left_in_time(place: Place) -> None:
+def test_slow_impostor_is_abandoned_in_time(place: Place) -> None:
     account, _ = place.new_key()
     began_at = time.monotonic()
     with impostor_at(place, drip) as impostor:
         said = place.operate("credits", "grant", account, "5").refused(1)
-    assert said == f"the running node does not answer at {impostor.url}: no proof within 10 s"
+    assert said == f"the running node does not respond at {impostor.url}: no proof within 10 s"
     assert 9 < time.monotonic() - began_at < 50
     assert [row for row in stored(place)[0] if row == (account, 100)]
 
 
 def drip(_data: bytes, _connection: object) -> Iterator[bytes]:
-    """A head that comes in a byte every fifth of a second, and has no end."""
+    """An endless head that arrives one byte every fifth of a second."""
     for byte in itertools.cycle(b"x-padding: yes\r\n"):
         yield bytes([byte])
         time.sleep(0.2)
 
 
-def test_a_relay_to_the_true_node_is_found_out(place: Place) -> None:
-    """Method: the relay writes its address over the node's note; with a server it listens where the config says."""
+def test_relay_to_the_real_node_is_detected(place: Place) -> None:
+    """Method: the relay writes its URL over the node's note; with a server, it listens at the config's address."""
     account, made = place.new_key()
     with place.serve("--sandbox") as node:
         before = stored(place)
@@ -125,13 +125,13 @@ def test_a_relay_to_the_true_node_is_found_out(place: Place) -> None:
             write_note(place, relay.url)
             for command in commands_of(account, made["id"]):
                 said = elsewhere.operate(*command).refused(1)
-                assert said.startswith(f"what listens on 127.0.0.1:{relay.port} is not this node: its proof is wrong")
+                assert said.startswith(f"the listener on 127.0.0.1:{relay.port} is not this node: its proof is wrong")
         assert stored(place) == before
     assert not [secret for secret in secrets_of(place) if secret in relay.heard]
 
 
 def in_between(place: Place, node: Served) -> tuple[Place, Answer]:
-    """A place whose commands meet the relay, and the relay's answers."""
+    """A place whose commands reach the relay, and the relay's responses."""
     answer = relay_to("127.0.0.1", int(node.admin_url.rpartition(":")[2]))
     if engine() == "sqlite":
         return place, answer

@@ -1,4 +1,4 @@
-"""The ledger's commands: days are archived, proved, and read back as before."""
+"""The ledger's commands: archive, verify and export days."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST = datetime.fromtimestamp(EPOCH, UTC).date()
 
 @pytest.fixture
 def place(tmp_path: Path, commands: Commands) -> Place:
-    """A store with three days of long ago, and an archive."""
+    """A store with three old days, and an archive."""
     place = Place(tmp_path, commands)
     place.configure(ledger={"archive": str(tmp_path / "archive"), "detail_days": 7})
 
@@ -29,7 +29,7 @@ def place(tmp_path: Path, commands: Commands) -> Place:
         async with open_store(place.store_url, MIGRATIONS) as store:
             await play(PastDesk(store), days=3)
 
-    place.operate("account", "list")  # makes the folder
+    place.operate("account", "list")  # creates the folder
     trio.run(fill)
     return place
 
@@ -41,14 +41,14 @@ def export(place: Place, days: int = 9) -> list[object]:
     return [orjson.loads(line) for line in exported.out.splitlines()]
 
 
-def test_days_are_archived_proved_and_read_back(place: Place) -> None:
+def test_days_are_archived_verified_and_exported(place: Place) -> None:
     before = export(place)
     assert (len(before), len(export(place, days=1))) == (3 * 11 + 2, 13)
     assert place.told("ledger", "archive") == {"files": 3, "rows": len(before)}
     assert place.told("ledger", "archive") == {"files": 0, "rows": 0}
     assert export(place) == before
     assert place.told("ledger", "verify", "--archives") == {"ok": True, "violations": []}
-    assert place.operate("ledger", "verify", "--archives").out == "the ledger and its archive hold\n"
+    assert place.operate("ledger", "verify", "--archives").out == "the ledger and its archive are consistent\n"
     file = min((place.folder / "archive").glob("journal-*.gz"))
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     said = place.operate("ledger", "verify", "--archives")
@@ -57,7 +57,7 @@ def test_days_are_archived_proved_and_read_back(place: Place) -> None:
     assert place.told("ledger", "verify")["ok"]
 
 
-def test_a_running_node_proves_its_archive_and_finds_a_fault_in_an_index(place: Place) -> None:
+def test_running_node_verifies_archive_and_finds_index_fault(place: Place) -> None:
     place.told("ledger", "archive")
     with place.serve("--sandbox"):
         assert place.told("ledger", "verify", "--archives")["ok"]
@@ -71,7 +71,7 @@ def test_a_running_node_proves_its_archive_and_finds_a_fault_in_an_index(place: 
         assert place.told("ledger", "verify", "--archives")["ok"]
 
 
-def test_what_cannot_be_done_with_an_archive_is_refused(place: Place) -> None:
+def test_impossible_archive_operation_is_rejected(place: Place) -> None:
     place.told("ledger", "archive")
     place.configure()
     for arguments in (("archive",), ("verify", "--archives")):

@@ -1,6 +1,6 @@
-"""A node whose log is read by nobody, goes to a full disk, or was closed: it serves, counts what it drops, and stops.
+"""A node whose log is not read, on a full disk, or closed: it serves, counts dropped lines, and stops.
 
-Method: real processes whose stderr and stdout are what an operator's mishap makes of them.
+Method: real processes with broken stderr and stdout.
 """
 
 import os
@@ -28,17 +28,17 @@ from tests.servers.ports import free_ports
 
 DRAIN_S = 5
 LEAVES_S = 20.0
-"""The seconds that a drain, the last try to write the log, and a busy machine take."""
+"""Seconds for a drain, the last attempt to write the log, and a slow machine."""
 SLOW_S = 30.0
 BILLED = "/v1/github/profile?handle=octocat"
 LONG_PATH = "/v1/" + "a." * 1_900
 FLOOD = 1_500
-"""Requests whose lines are more than a node keeps for a log that takes none."""
+"""Number of requests whose lines exceed the log's buffer."""
 
 
 @contextmanager
 def serving(place: Place, *sinks: Sink, **tables: Mapping[str, object]) -> Iterator[Served]:
-    """A node that writes to these sinks, and elsewhere to nothing; gone when the block ends."""
+    """Run a node with these sinks, and without other output, until the block ends."""
     files = {sink.descriptor: sink.file for sink in sinks}
     closing_them = " ".join(f"{number}>&-" for number, file in files.items() if file is None)
     server, admin = free_ports(2)
@@ -69,7 +69,7 @@ def is_ready(admin_url: str) -> bool:
 
 
 def flood(node: Served, count: int = FLOOD) -> None:
-    """So many requests, each of which is worth a long line."""
+    """Send requests that each log a long line."""
     with closing(HTTPConnection(urlsplit(node.url).netloc, timeout=TIMEOUT_S)) as connection:
         for _ in range(count):
             connection.request("GET", LONG_PATH)
@@ -79,20 +79,20 @@ def flood(node: Served, count: int = FLOOD) -> None:
 
 
 def metric(node: Served, name: str) -> int:
-    """One number of the node's metrics."""
+    """Read one metric of the node."""
     lines = node.admin("/metrics").body.decode().splitlines()
     return int(float(next(line for line in lines if line.startswith(f"{name} ")).split()[1]))
 
 
 def stop(node: Served) -> float:
-    """Tell the node to stop; how long it took to leave as one that has drained."""
+    """Stop the node and return how long it took to leave after draining."""
     began_at = time.monotonic()
     assert node.stop() == 0
     return time.monotonic() - began_at
 
 
 @pytest.mark.parametrize("kind", SINKS)
-def test_a_node_serves_counts_and_stops_whatever_its_log_takes(place: Place, kind: str) -> None:
+def test_node_serves_and_stops_with_any_log_sink(place: Place, kind: str) -> None:
     with place.sandbox() as egress, open_sink(kind, 2) as sink:
         _, key = place.new_key()
         with serving(place, sink, upstreams={"egress": egress}) as node:
@@ -100,25 +100,27 @@ def test_a_node_serves_counts_and_stops_whatever_its_log_takes(place: Place, kin
             assert node.get(BILLED, key["key"]).json["credits_used"] == 1
             flood(node)
             dropped = metric(node, "sluice_log_lines_dropped_total")
-            assert (dropped > 0) == (kind != "closed")  # what is closed was opened to nothing, which takes all
+            assert (dropped > 0) == (
+                kind != "closed"
+            )  # a closed stream was opened to /dev/null, which accepts everything
             assert stop(node) < LEAVES_S
         assert place.told("account", "list")[0]["balance"] == 99
 
 
-def test_a_reload_of_the_level_is_obeyed_while_the_log_is_stalled(place: Place) -> None:
+def test_level_reload_works_while_log_is_stalled(place: Place) -> None:
     with open_sink("stalled", 2) as sink, serving(place, sink) as node:
-        before = metric(node, "sluice_log_lines_waiting")  # what was said at the start
+        before = metric(node, "sluice_log_lines_waiting")  # lines from the start
         flood(node, 3)
         assert metric(node, "sluice_log_lines_waiting") == before + 3
         place.config.write_text(place.config.read_text() + "[log]\naccess = false\n")
         node.signal(signal.SIGHUP)
-        wait_until(lambda: metric(node, "sluice_log_lines_waiting") == before + 4)  # that it was reloaded
+        wait_until(lambda: metric(node, "sluice_log_lines_waiting") == before + 4)  # the line about the reload
         flood(node, 3)
         assert metric(node, "sluice_log_lines_waiting") == before + 4
         assert stop(node) < LEAVES_S
 
 
-def test_a_log_that_is_read_again_tells_how_many_lines_are_missing_where_they_are(place: Place) -> None:
+def test_resumed_log_reports_missing_lines_in_place(place: Place) -> None:
     with open_sink("stalled", 2) as sink, serving(place, sink) as node:
         flood(node)
         dropped = metric(node, "sluice_log_lines_dropped_total")
@@ -139,7 +141,7 @@ def test_a_log_that_is_read_again_tells_how_many_lines_are_missing_where_they_ar
 
 
 class LineReader:
-    """Reads a log, and keeps its whole lines."""
+    """Reads a log and keeps its complete lines."""
 
     def __init__(self, descriptor: int) -> None:
         self.lines: list[bytes] = []
@@ -147,14 +149,14 @@ class LineReader:
         self._rest = b""
 
     def read_until(self, event: str) -> None:
-        """Read on until the last line that was read is of this event."""
+        """Read until the last line is of this event."""
         while not (self.lines and orjson.loads(self.lines[-1])["event"] == event):
             *lines, self._rest = (self._rest + os.read(self._descriptor, 65_536)).split(b"\n")
             self.lines += filter(None, lines)
 
 
-def test_a_second_signal_ends_a_node_at_once_though_its_log_is_stalled(place: Place) -> None:
-    """Method: a request that waits for a slow upstream keeps the node from leaving by itself."""
+def test_second_signal_ends_node_with_stalled_log(place: Place) -> None:
+    """Method: a request that waits for a slow upstream keeps the node from exiting."""
     with (
         ThreadPoolExecutor(1) as threads,
         place.sandbox(latency_s=SLOW_S) as egress,
@@ -166,13 +168,13 @@ def test_a_second_signal_ends_a_node_at_once_though_its_log_is_stalled(place: Pl
             wait_until(lambda: metric(node, "sluice_leases") == 1)
             before = metric(node, "sluice_log_lines_waiting")
             node.signal(signal.SIGTERM)
-            wait_until(lambda: metric(node, "sluice_log_lines_waiting") == before + 1)  # that it drains
+            wait_until(lambda: metric(node, "sluice_log_lines_waiting") == before + 1)  # the line about draining
             node.signal(signal.SIGTERM)
             assert node.wait() == -signal.SIGTERM
         assert isinstance(asking.exception(), ConnectionError | HTTPException)
 
 
-def test_a_start_that_is_refused_ends_though_its_log_is_stalled(place: Place) -> None:
+def test_rejected_start_ends_with_stalled_log(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, open_sink("stalled", 2) as sink:
         place.configure(server={"port": taken.getsockname()[1]})
         command = (*SLUICE, "serve", "--config", str(place.config))
@@ -181,14 +183,14 @@ def test_a_start_that_is_refused_ends_though_its_log_is_stalled(place: Place) ->
 
 
 @pytest.mark.parametrize("kind", SINKS)
-def test_a_node_starts_and_stops_though_nobody_hears_that_it_listens(place: Place, kind: str) -> None:
+def test_node_starts_and_stops_with_unread_stdout(place: Place, kind: str) -> None:
     with open_sink(kind, 1) as sink, serving(place, sink) as node:
         assert node.get("/v1/status").status == 200
         assert stop(node) < LEAVES_S
 
 
-def test_no_file_or_socket_of_a_node_takes_the_place_of_what_it_was_started_without(place: Place) -> None:
-    """Else its log would be written into them."""
+def test_missing_standard_streams_are_not_replaced_by_files_or_sockets(place: Place) -> None:
+    """Otherwise its log would be written into them."""
     with (
         open_sink("closed", 0) as stdin,
         open_sink("closed", 1) as stdout,

@@ -1,4 +1,4 @@
-"""Lists of more than a node gives at once: every entry comes out, in order, with a node and without."""
+"""Lists longer than one page: every entry is printed in order, with and without a node."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -17,7 +17,7 @@ A_PAGE = 1_000
 def full(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, commands: Commands
 ) -> Iterator[tuple[Place, str]]:
-    """A place with many accounts, all made in the same instant, and one of them with many keys."""
+    """A place with many accounts, all created at the same instant, and one with many keys."""
     place = Place(tmp_path_factory.mktemp("lists"), commands)
     place.configure()
     account = place.told("account", "create", "--name", "first", "--credits", "0")["id"]
@@ -35,13 +35,13 @@ def full(
         yield place, account
 
 
-def test_every_account_is_listed(full: tuple[Place, str]) -> None:
+def test_all_accounts_are_listed(full: tuple[Place, str]) -> None:
     place, account = full
     listed = [each["id"] for each in place.told("account", "list")]
     assert listed == [account, *sorted(f"acc_{number}" for number in range(1, MANY + 1))]
 
 
-def test_every_key_is_listed_in_json_and_in_lines(full: tuple[Place, str]) -> None:
+def test_all_keys_are_listed_as_json_and_lines(full: tuple[Place, str]) -> None:
     place, account = full
     wanted = [f"key_{number}" for number in range(MANY, 0, -1)]
     assert [each["id"] for each in place.told("key", "list")] == wanted
@@ -49,7 +49,7 @@ def test_every_key_is_listed_in_json_and_in_lines(full: tuple[Place, str]) -> No
     assert [line.partition("  ")[0] for line in lines] == [f"id={id_}" for id_ in wanted]
 
 
-def test_a_list_of_just_a_page_and_one_of_nothing_end(full: tuple[Place, str]) -> None:
+def test_exact_page_and_empty_list_end(full: tuple[Place, str]) -> None:
     place, _ = full
     with open_outsider(place.store_url) as other:
         sql = "INSERT INTO keys (id, number, account_id, name, hash, sealed, last4, used, created_at)"

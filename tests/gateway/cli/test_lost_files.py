@@ -1,4 +1,4 @@
-"""A database file that is removed, replaced or overwritten under a running node: nothing is billed into the void."""
+"""A database file that is removed, replaced or overwritten while a node runs: nothing is billed without a record."""
 
 import os
 import re
@@ -30,7 +30,7 @@ ROUNDS = 3
 
 
 def back_up(place: Place, name: str = "backup.db") -> Path:
-    """A copy made by SQLite's own command, beside a running node."""
+    """Make a copy with SQLite's own command, while a node runs."""
     copy = place.folder / name
     with closing(sqlite3.connect(place.database)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
@@ -56,11 +56,11 @@ def move_a_copy_there(place: Place, node: Served, end: str = "") -> None:
 def copy_a_backup_of_this_life_over_it(place: Place, node: Served) -> None:
     backup = back_up(place)
     account = place.told("account", "list")[0]["id"]
-    for _ in range(4):  # commits go on for more than half a second and reach the file, as after any backup
+    for _ in range(4):  # commits continue for half a second and reach the file, as after any backup
         place.told("credits", "grant", account, "1")
         time.sleep(0.2)
     checkpoint(place)
-    time.sleep(2 * WATCH_S)  # until the node has seen what is in the file now
+    time.sleep(2 * WATCH_S)  # until the node has checked the file
     shutil.copyfile(backup, place.database)
 
 
@@ -97,7 +97,7 @@ FAULTS: dict[str, tuple[Callable[[Place, Served], None], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_lost_file_is_noticed_and_nothing_is_billed_any_more(place: Place, fault: str) -> None:
+def test_lost_database_is_noticed_and_billing_stops(place: Place, fault: str) -> None:
     _, key = place.new_key()
     back_up(place, "older.db")
     with place.serve("--sandbox") as node:
@@ -118,8 +118,8 @@ def test_a_lost_file_is_noticed_and_nothing_is_billed_any_more(place: Place, fau
         assert node.stop() == 0
 
 
-def test_the_first_request_after_a_removal_is_not_answered_as_billed(place: Place) -> None:
-    """Method: many rounds, each with a request at once, sooner than anybody looks by the clock."""
+def test_first_request_after_removal_is_not_billed(place: Place) -> None:
+    """Method: many rounds, each with an immediate request, before the periodic check runs."""
     _, key = place.new_key(balance=1000)
     with place.serve("--sandbox") as node:
         away = place.folder / "away.db"
@@ -137,7 +137,7 @@ def test_the_first_request_after_a_removal_is_not_answered_as_billed(place: Plac
 
 @dataclass
 class Load:
-    """The answers to clients while they asked for one new thing after another."""
+    """The responses to clients that request new things one after another."""
 
     billed: list[str] = field(default_factory=list)
     stopping: Event = field(default_factory=Event)
@@ -168,7 +168,7 @@ def load_on(node: Served, key: str, name: str) -> Iterator[Load]:
 
 
 def remove_and_copy_back(place: Place, node: Served) -> None:
-    """As the node says: what it holds open is copied to where it was, before it is killed."""
+    """Follow the node's message: copy its open file back before killing it."""
     for file in place.database.parent.glob("sluice.db*"):
         file.unlink()
     wait_until(lambda: b"restart the node" in node.admin("/readyz").body)
@@ -179,7 +179,7 @@ def remove_and_copy_back(place: Place, node: Served) -> None:
 
 def remove_the_log(place: Place, node: Served) -> None:
     remove(place, node, "-wal")
-    wait_until(lambda: b"restart the node" in node.admin("/readyz").body)  # it is written first
+    wait_until(lambda: b"restart the node" in node.admin("/readyz").body)  # the node writes it first
 
 
 def move_away_and_back(place: Place, node: Served) -> None:
@@ -199,10 +199,10 @@ def move_the_folder_and_back(place: Place, node: Served) -> None:
     [remove_and_copy_back, remove_the_log, move_away_and_back, move_the_folder_and_back],
     ids=lambda f: f.__name__,
 )
-def test_what_was_answered_as_billed_is_in_the_ledger_after_a_loss_under_load(
+def test_billed_responses_are_in_the_ledger_after_loss_under_load(
     place: Place, lose: Callable[[Place, Served], None]
 ) -> None:
-    """Method: clients that never pause, a loss in the middle, the repair, a kill, and a look at every answer."""
+    """Method: clients without pauses, a loss in the middle, the repair, a kill, and a check of every response."""
     place.configure(limits={"requests_per_minute": 1_000_000})
     _, key = place.new_key(balance=1_000_000)
     answered: list[str] = []
@@ -221,8 +221,8 @@ def test_what_was_answered_as_billed_is_in_the_ledger_after_a_loss_under_load(
     assert len(answered) > 20 * ROUNDS
 
 
-def test_a_file_that_was_overwritten_is_not_mixed_with_its_old_log(place: Place) -> None:
-    """The node neither writes its log into the other contents when it stops, nor starts while it lies beside them."""
+def test_overwritten_database_is_not_mixed_with_old_log(place: Place) -> None:
+    """The node neither writes its log into the other file when it stops, nor starts while both are there."""
     _, key = place.new_key()
     older = back_up(place, "older.db")
     with place.serve("--sandbox") as node:
@@ -242,7 +242,7 @@ def test_a_file_that_was_overwritten_is_not_mixed_with_its_old_log(place: Place)
 
 
 @pytest.mark.parametrize("hidden", [False, True], ids=["rm data/*", "and the hidden files"])
-def test_an_emptied_folder_that_had_a_store_is_not_begun_anew_silently(place: Place, hidden: bool) -> None:
+def test_emptied_data_folder_is_not_silently_recreated(place: Place, hidden: bool) -> None:
     place.new_key()
     folder = place.database.parent
     for file in folder.iterdir():
@@ -259,7 +259,7 @@ def test_an_emptied_folder_that_had_a_store_is_not_begun_anew_silently(place: Pl
     assert place.told("account", "list") == []
 
 
-def test_a_folder_that_has_no_attributes_is_known_by_its_hidden_file(place: Place) -> None:
+def test_folder_without_extended_attributes_uses_hidden_file(place: Place) -> None:
     place.new_key()
     with suppress(OSError):
         os.removexattr(place.database.parent, "user.sluice.made.sluice.db")
@@ -267,7 +267,7 @@ def test_a_folder_that_has_no_attributes_is_known_by_its_hidden_file(place: Plac
     assert "a store existed here" in place.operate("serve").refused(1)
 
 
-def test_outside_tools_read_while_the_node_runs_and_leave_it_as_it_is(place: Place) -> None:
+def test_external_readers_do_not_disturb_running_node(place: Place) -> None:
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
         for number in range(3):
@@ -282,8 +282,8 @@ def test_outside_tools_read_while_the_node_runs_and_leave_it_as_it_is(place: Pla
         assert place.database.with_name("sluice.db-wal").exists()
 
 
-def test_a_file_that_is_cut_off_under_readers_does_not_end_the_node(place: Place) -> None:
-    """Method: clients read the ledger from the file without a pause, and a copy begins by emptying it, as `cp` does."""
+def test_truncated_database_does_not_end_the_node(place: Place) -> None:
+    """Method: clients read the ledger from the file constantly, and a copy first truncates it, like `cp`."""
     _, key = place.new_key()
     place.configure(limits={"requests_per_minute": 1_000_000})
     backup = back_up(place)

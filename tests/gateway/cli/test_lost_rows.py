@@ -1,6 +1,6 @@
-"""Rows that are gone from the store behind a node's back, as after the promotion of a standby that lagged behind.
+"""Rows missing in the store while a node runs, for example after promoting a lagging standby.
 
-Each of them ended the node before. Now it answers on, logs and counts.
+Each of them used to end the node. Now it continues, logs and counts.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def assert_serves(node: Served, key: str, handle: str) -> None:
 
 
 def lose_open_charges(store: Outsider) -> None:
-    """Let the store be as it was before the charges: a lagging standby has lost the whole transactions."""
+    """Restore the store to its state before the charges: a lagging standby lost whole transactions."""
     store.run("DELETE FROM charges")
     store.run("UPDATE keys SET used = used - (SELECT held FROM accounts WHERE accounts.id = keys.account_id)")
     store.run("UPDATE accounts SET balance = balance + held, held = 0, place = place - 1, version = version + 1")
 
 
 @pytest.mark.critical
-def test_node_outlives_the_loss_of_an_open_charge(place: Place) -> None:
+def test_node_survives_loss_of_an_open_charge(place: Place) -> None:
     with place.sandbox(latency_s=1.5) as egress, ThreadPoolExecutor() as threads:
         place.configure(upstreams={"egress": egress})
         _account, key = place.new_key()
@@ -58,7 +58,7 @@ def test_node_outlives_the_loss_of_an_open_charge(place: Place) -> None:
 
 
 @pytest.mark.critical
-def test_node_outlives_the_loss_of_a_key_whose_calls_it_has_to_count(place: Place) -> None:
+def test_node_survives_loss_of_a_used_key(place: Place) -> None:
     account, key = place.new_key()
     with open_outsider(place.store_url) as store:
         other = place.told("key", "create", "--account", account)
@@ -77,7 +77,7 @@ def test_node_outlives_the_loss_of_a_key_whose_calls_it_has_to_count(place: Plac
 
 
 @pytest.mark.critical
-def test_job_of_a_kind_that_only_a_newer_node_knows_is_left_in_the_queue(place: Place) -> None:
+def test_unknown_job_kind_stays_in_the_queue(place: Place) -> None:
     account, key = place.new_key()
     with open_outsider(place.store_url) as store:
         store.run(

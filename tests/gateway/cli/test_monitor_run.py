@@ -1,4 +1,4 @@
-"""`sluice monitor run`: one slot, through the scheduler's own way, with a node on the store and without one."""
+"""`sluice monitor run`: one slot, through the scheduler, with and without a running node."""
 
 import sqlite3
 import time
@@ -26,7 +26,7 @@ def place(request: pytest.FixtureRequest, place: Place, commands: Commands) -> I
         now, is_alone = time.time(), request.param == "nobody else on the store"
         with closing(sqlite3.connect(place.database)) as database:
             database.execute(ADD, ("mon_1", account, now + 36_000, now, now))
-            if is_alone:  # a command leaves what is due to nodes
+            if is_alone:  # a command leaves scheduled slots to nodes
                 database.execute(ADD, ("mon_due", account, now - 60.0, now, now))
             database.commit()
         if is_alone:
@@ -36,7 +36,7 @@ def place(request: pytest.FixtureRequest, place: Place, commands: Commands) -> I
             yield place
 
 
-def test_a_slot_is_run_once_and_its_record_printed(place: Place) -> None:
+def test_slot_runs_once_and_prints_its_record(place: Place) -> None:
     ended = place.operate("monitor", "run", "mon_1", "--slot", "2026-01-31T12:00:00Z")
     assert (ended.exit_code, ended.err) == (0, "")
     record = ended.json
@@ -44,10 +44,10 @@ def test_a_slot_is_run_once_and_its_record_printed(place: Place) -> None:
     assert record["scheduled_for"] == "2026-01-31T12:00:00.000Z"
     again = place.operate("monitor", "run", "mon_1", "--slot", "2026-01-31T12:00:00Z")
     assert again.json == record
-    assert "had been run before: nothing was run now" in again.err
-    assert [account["balance"] for account in place.told("account", "list")] == [98]  # and nothing else was run
+    assert "was already run; nothing was run now" in again.err
+    assert [account["balance"] for account in place.told("account", "list")] == [98]  # no other slot was run
     assert place.told("ledger", "verify")["ok"]
 
 
-def test_a_monitor_that_is_not_there_is_refused_in_one_line(place: Place) -> None:
+def test_unknown_monitor_is_rejected_in_one_line(place: Place) -> None:
     assert place.operate("monitor", "run", "mon_none").refused(1) == "there is no monitor mon_none"

@@ -1,4 +1,4 @@
-"""A change of an operator counts on the very next request."""
+"""An operator's change applies to the next request."""
 
 import time
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ FREE = "/v1/utility/endpoints"
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Place:
-    """A place for all tests here."""
+    """A place for all tests in this file."""
     place = Place(tmp_path_factory.mktemp("next"), commands)
     place.configure()
     return place
@@ -24,24 +24,24 @@ def shared(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Plac
 
 @pytest.fixture(scope="module")
 def node(shared: Place) -> Iterator[Served]:
-    """A node for all tests here."""
+    """A node for all tests in this file."""
     with shared.serve("--sandbox") as node:
         yield node
 
 
 def ask(node: Served, key: str) -> Answered:
-    """A request that is billed one credit when it succeeds."""
+    """A request that costs one credit when it succeeds."""
     return node.get(BILLED, key, **{"cache-control": "no-cache"})
 
 
-def test_a_revoked_key_opens_nothing_more(shared: Place, node: Served) -> None:
+def test_revoked_key_is_rejected(shared: Place, node: Served) -> None:
     _, key = shared.new_key()
     assert ask(node, key["key"]).status == 200
     shared.told("key", "revoke", key["id"])
     assert ask(node, key["key"]).code == "INVALID_API_KEY"
 
 
-def test_a_suspended_accounts_keys_open_nothing_until_it_is_resumed(shared: Place, node: Served) -> None:
+def test_keys_of_suspended_account_are_rejected_until_resumed(shared: Place, node: Served) -> None:
     account, key = shared.new_key()
     assert ask(node, key["key"]).status == 200
     suspended = shared.told("account", "suspend", account)
@@ -55,7 +55,7 @@ def test_a_suspended_accounts_keys_open_nothing_until_it_is_resumed(shared: Plac
     assert ask(node, key["key"]).json["credits_remaining"] == 98
 
 
-def test_an_account_is_deleted_after_a_confirmation_and_its_keys_are_unknown(shared: Place, node: Served) -> None:
+def test_account_is_deleted_after_confirmation_and_keys_are_unknown(shared: Place, node: Served) -> None:
     account, key = shared.new_key()
     assert ask(node, key["key"]).status == 200
     asked = shared.run("account", "delete", account)
@@ -75,7 +75,7 @@ def test_an_account_is_deleted_after_a_confirmation_and_its_keys_are_unknown(sha
     assert shared.told("ledger", "verify")["ok"]
 
 
-def test_a_credit_limit_stops_a_key_until_it_is_raised_reset_or_removed(shared: Place, node: Served) -> None:
+def test_credit_limit_stops_key_until_raised_reset_or_removed(shared: Place, node: Served) -> None:
     _, key = shared.new_key()
     assert ask(node, key["key"]).status == 200
     assert shared.told("key", "update", key["id"], "--credit-limit", "1")["used"] == 1
@@ -91,7 +91,7 @@ def test_a_credit_limit_stops_a_key_until_it_is_raised_reset_or_removed(shared: 
     assert ask(node, key["key"]).json["credits_remaining"] == 96
 
 
-def test_granted_credits_can_be_spent_at_once(shared: Place, node: Served) -> None:
+def test_granted_credits_are_usable_immediately(shared: Place, node: Served) -> None:
     account, key = shared.new_key(balance=0)
     refused = ask(node, key["key"])
     assert (refused.status, refused.code) == (402, "INSUFFICIENT_CREDITS")
@@ -99,7 +99,7 @@ def test_granted_credits_can_be_spent_at_once(shared: Place, node: Served) -> No
     assert ask(node, key["key"]).json["credits_remaining"] == 2
 
 
-def test_a_key_works_until_it_expires(shared: Place, node: Served) -> None:
+def test_key_works_until_it_expires(shared: Place, node: Served) -> None:
     account = shared.told("account", "create", "--name", "expiring")["id"]
     expires_at = time.time() + 2.5
     text = datetime.fromtimestamp(expires_at, UTC).isoformat()
@@ -109,7 +109,7 @@ def test_a_key_works_until_it_expires(shared: Place, node: Served) -> None:
     assert node.get(FREE, key).code == "INVALID_API_KEY"
 
 
-def test_a_sixth_active_key_is_refused_until_one_is_revoked(shared: Place, node: Served) -> None:
+def test_sixth_active_key_is_rejected_until_one_is_revoked(shared: Place, node: Served) -> None:
     account, first = shared.new_key()
     for _ in range(4):
         shared.told("key", "create", "--account", account)
@@ -119,7 +119,7 @@ def test_a_sixth_active_key_is_refused_until_one_is_revoked(shared: Place, node:
     assert node.get(FREE, sixth).status == 200
 
 
-def test_what_was_changed_while_no_node_ran_counts_when_one_starts(place: Place) -> None:
+def test_offline_changes_apply_when_a_node_starts(place: Place) -> None:
     account, kept = place.new_key(balance=1)
     revoked = place.told("key", "create", "--account", account)
     place.told("key", "revoke", revoked["id"])

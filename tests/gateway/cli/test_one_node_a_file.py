@@ -1,4 +1,4 @@
-"""A second node never starts on a database file that has one, by whichever name it reaches the file."""
+"""A second node never starts on a database file in use, whatever path it uses."""
 
 import os
 import subprocess
@@ -15,11 +15,11 @@ from tests.processes.waiting import wait_until
 pytestmark = pytest.mark.sqlite
 BILLED = "/v1/github/profile?handle=octocat"
 MOUNTED = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
-"""Run a program in a mount namespace of its own, in which one file is another as well."""
+"""Run a program in its own mount namespace, in which a file is also mounted elsewhere."""
 
 
 def other_place(place: Place, database: Path) -> Place:
-    """Another folder's config on the database at this path."""
+    """A config in another folder for the database at this path."""
     folder = place.folder / "other"
     folder.mkdir(exist_ok=True)
     other = replace(place, folder=folder, environ={"SLUICE_SECRET": (database_folder(place) / "secret").read_text()})
@@ -61,7 +61,7 @@ def by_its_name_without_the_lock_file(place: Place) -> Path:
 @pytest.mark.parametrize(
     "reach", [by_symbolic_link, by_hard_link, by_dots, by_a_linked_folder, by_its_name_without_the_lock_file]
 )
-def test_a_second_node_does_not_start_on_the_same_file(place: Place, reach: Callable[[Place], Path]) -> None:
+def test_second_node_does_not_start_on_same_file(place: Place, reach: Callable[[Place], Path]) -> None:
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
         other = other_place(place, reach(place))
@@ -71,7 +71,7 @@ def test_a_second_node_does_not_start_on_the_same_file(place: Place, reach: Call
 
 
 def refused_where(place: Place, source: Path, mounted: Path, database: Path) -> str:
-    """The words of a node on `database` in a mount namespace in which `source` is mounted a second time."""
+    """The error of a node on `database`, in a mount namespace where `source` is mounted a second time."""
     other = other_place(place, database)
     command = ["unshare", "-m", "sh", "-c", MOUNTED, "sh", str(source), str(mounted)]
     ended = subprocess.run(
@@ -87,8 +87,8 @@ def refused_where(place: Place, source: Path, mounted: Path, database: Path) -> 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_no_node_starts_on_a_file_that_is_mounted_by_itself(place: Place) -> None:
-    """Goal: neither beside another node, nor where the log of one that was killed would not be found."""
+def test_node_does_not_start_on_a_separately_mounted_file(place: Place) -> None:
+    """Goal: neither next to another node, nor where the log of a killed one would not be found."""
     _, key = place.new_key()
     mounted = place.folder / "a mounted.db"
     mounted.touch()
@@ -99,8 +99,8 @@ def test_no_node_starts_on_a_file_that_is_mounted_by_itself(place: Place) -> Non
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_a_second_node_does_not_start_on_the_same_folder_in_another_mount(place: Place) -> None:
-    """Method: as in a second container that the same folder is mounted into; the note is removed first."""
+def test_second_node_does_not_start_on_same_folder_in_another_mount(place: Place) -> None:
+    """Method: like a second container that mounts the same folder. The note is removed first."""
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
         elsewhere = place.folder / "elsewhere"
@@ -112,7 +112,7 @@ def test_a_second_node_does_not_start_on_the_same_folder_in_another_mount(place:
 
 
 @pytest.mark.parametrize("reach", [by_symbolic_link, by_dots, by_a_linked_folder])
-def test_commands_reach_the_running_node_by_any_path_to_its_file(place: Place, reach: Callable[[Place], Path]) -> None:
+def test_commands_reach_node_by_any_path_to_its_file(place: Place, reach: Callable[[Place], Path]) -> None:
     account, _ = place.new_key()
     with place.serve("--sandbox"):
         other = replace(other_place(place, reach(place)), environ={})
@@ -120,7 +120,7 @@ def test_commands_reach_the_running_node_by_any_path_to_its_file(place: Place, r
         assert other.told("ledger", "verify")["ok"]
 
 
-def test_a_removed_note_is_made_again_and_commands_go_on(place: Place) -> None:
+def test_removed_owner_note_is_recreated(place: Place) -> None:
     account, _ = place.new_key()
     lock = place.database.with_name("sluice.db.lock")
     with place.serve("--sandbox"):
@@ -131,7 +131,7 @@ def test_a_removed_note_is_made_again_and_commands_go_on(place: Place) -> None:
         assert place.told("credits", "grant", account, "7")["balance"] == 114
 
 
-def test_a_command_without_a_node_works_by_a_symbolic_link_too(place: Place) -> None:
+def test_offline_command_works_through_a_symbolic_link(place: Place) -> None:
     account, _ = place.new_key()
     other = replace(other_place(place, by_symbolic_link(place)), environ={})
     assert other.told("credits", "grant", account, "7")["balance"] == 107

@@ -7,7 +7,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.processes.place import Place
 
 
-def test_the_document_is_that_of_a_node_with_this_config_and_needs_no_store(place: Place) -> None:
+def test_document_matches_config_and_needs_no_store(place: Place) -> None:
     document = json.loads(place.run("openapi").out)
     OpenAPIV31SpecValidator(document).validate()
     assert "/v1/github/profile" in document["paths"]
@@ -15,7 +15,7 @@ def test_the_document_is_that_of_a_node_with_this_config_and_needs_no_store(plac
     assert not place.database.exists()
 
 
-def test_a_platform_s_document_has_that_alone_and_an_unknown_one_is_refused(place: Place) -> None:
+def test_platform_filter_selects_one_platform_or_rejects_unknown(place: Place) -> None:
     document = json.loads(place.run("openapi", "--platform", "hackernews").out)
     assert all(path.startswith("/v1/hackernews/") for path in document["paths"])
-    assert "there is no platform myspace" in place.run("openapi", "--platform", "myspace").refused(2)
+    assert "unknown platform myspace" in place.run("openapi", "--platform", "myspace").refused(2)

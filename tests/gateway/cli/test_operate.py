@@ -1,4 +1,4 @@
-"""Accounts, credits, keys and the ledger: the same words and exit codes with a node on the store and without one."""
+"""Accounts, credits, keys and the ledger: the same output and exit codes with and without a running node."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 def shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, commands: Commands
 ) -> Iterator[Place]:
-    """A place for all tests here, alone and then beside a running node."""
+    """A place for all tests in this file, alone and then with a running node."""
     place = Place(tmp_path_factory.mktemp("operate"), commands)
     place.configure()
     if request.param == "nobody else on the store":
@@ -31,7 +31,7 @@ def shared(
         yield place
 
 
-def test_an_account_is_made_credited_and_listed(shared: Place) -> None:
+def test_account_is_created_credited_and_listed(shared: Place) -> None:
     made = shared.told("account", "create", "--name", "Ada & co", "--credits", "500", "--plan", "pro")
     assert re.fullmatch(r"acc_\w+", made["id"])
     assert made == {"id": made["id"], "name": "Ada & co", "plan": "pro", "balance": 500}
@@ -49,7 +49,7 @@ def test_an_account_is_made_credited_and_listed(shared: Place) -> None:
     }
 
 
-def test_the_mark_of_an_account_is_removed_and_told(shared: Place) -> None:
+def test_account_mark_is_cleared_and_printed(shared: Place) -> None:
     account, _ = shared.new_key()
     with open_outsider(shared.store_url) as other:
         other.run("UPDATE accounts SET mark = 'dispute' WHERE id = ?", account)
@@ -59,12 +59,12 @@ def test_the_mark_of_an_account_is_removed_and_told(shared: Place) -> None:
     assert shared.told("account", "show", account)["mark"] is None
 
 
-def test_an_account_without_words_on_its_credits_gets_the_welcome_100(shared: Place) -> None:
+def test_account_gets_100_welcome_credits_by_default(shared: Place) -> None:
     made = shared.told("account", "create", "--name", "new")
     assert (made["plan"], made["balance"]) == ("free", 100)
 
 
-def test_a_key_is_shown_whole_once_then_limited_reset_and_revoked(shared: Place) -> None:
+def test_key_is_shown_once_then_limited_reset_and_revoked(shared: Place) -> None:
     account, made = shared.new_key()
     assert made == {"id": made["id"], "key": made["key"], "last4": made["key"][-4:]}
     assert re.fullmatch(r"key_\w+", made["id"])
@@ -82,7 +82,7 @@ def test_a_key_is_shown_whole_once_then_limited_reset_and_revoked(shared: Place)
     assert revoked == {**record, "revoked_at": revoked["revoked_at"]}
 
 
-def test_a_key_has_the_terms_that_it_was_made_with(shared: Place) -> None:
+def test_key_has_the_terms_of_its_creation(shared: Place) -> None:
     account = shared.told("account", "create", "--name", "terms")["id"]
     terms = ("--name", "nightly", "--credit-limit", "0", "--expires-at", "2031-01-31T13:00:00+01:00")
     made = shared.told("key", "create", "--account", account, *terms)
@@ -91,7 +91,7 @@ def test_a_key_has_the_terms_that_it_was_made_with(shared: Place) -> None:
     assert record["expires_at"] == "2031-01-31T12:00:00.000Z"
 
 
-def test_without_json_a_result_is_a_line_for_people(shared: Place) -> None:
+def test_result_without_json_is_a_readable_line(shared: Place) -> None:
     ended = shared.operate("account", "create", "--name", "people")
     assert (ended.exit_code, ended.err) == (0, "")
     assert re.fullmatch(r"id=acc_\w+  name=people  plan=free  balance=100\n", ended.out)
@@ -111,15 +111,15 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("arguments", "why"), REFUSED, ids=[ascii(" ".join(row[0]))[:60] for row in REFUSED])
-def test_what_cannot_be_done_is_refused_in_one_line(shared: Place, arguments: tuple[str, ...], why: str) -> None:
+def test_failed_operation_is_reported_in_one_line(shared: Place, arguments: tuple[str, ...], why: str) -> None:
     assert why in shared.operate(*arguments).refused(1)
 
 
-def test_the_ledger_holds(shared: Place) -> None:
+def test_ledger_is_consistent(shared: Place) -> None:
     assert shared.told("ledger", "verify") == {"ok": True, "violations": []}
 
 
-def test_tampering_is_proved_violation_by_violation(shared: Place) -> None:
+def test_tampering_is_reported_violation_by_violation(shared: Place) -> None:
     account, _ = shared.new_key()
     tamper(shared, "UPDATE accounts SET balance = balance + 7 WHERE id = ?", account)
     told = shared.operate("ledger", "verify", "--json")
@@ -134,7 +134,7 @@ def test_tampering_is_proved_violation_by_violation(shared: Place) -> None:
     assert said.err.count("\n") == len(violations)
     assert f"{account}: 107 are available, 0 held and 0 spent, of 100 that came in" in said.err
     tamper(shared, "UPDATE accounts SET balance = balance - 7 WHERE id = ?", account)
-    assert shared.operate("ledger", "verify").out == "the ledger holds\n"
+    assert shared.operate("ledger", "verify").out == "the ledger is consistent\n"
 
 
 def tamper(place: Place, sql: str, *params: object) -> None:
@@ -142,7 +142,7 @@ def tamper(place: Place, sql: str, *params: object) -> None:
         other.run(sql, *params)
 
 
-def test_commands_at_the_same_time_wait_for_each_other(place: Place) -> None:
+def test_concurrent_commands_wait_for_each_other(place: Place) -> None:
     command = [*SLUICE, "account", "create", "--config", str(place.config), "--name", "one of many", "--json"]
     running = [
         subprocess.Popen(command, cwd=place.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)
@@ -152,7 +152,7 @@ def test_commands_at_the_same_time_wait_for_each_other(place: Place) -> None:
     assert len(place.told("account", "list")) == 4
 
 
-def test_the_stores_size_is_told_by_table(shared: Place) -> None:
+def test_store_size_is_listed_by_table(shared: Place) -> None:
     shared.new_key()
     found = shared.told("store", "size")
     sizes = {table["name"]: table for table in found["tables"]}
@@ -163,29 +163,29 @@ def test_the_stores_size_is_told_by_table(shared: Place) -> None:
     said = shared.operate("store", "size")
     assert (said.exit_code, said.err) == (0, "")
     lines = said.out.splitlines()
-    assert lines[0].split() == ["table", "rows", "bytes", "indexes", "a", "row"]
+    assert lines[0].split() == ["table", "rows", "bytes", "indexes", "per", "row"]
     assert {line.split()[0] for line in lines[1 : lines.index("")]} == sizes.keys()
-    assert lines[-2] == "growth: not known before a node has run for over an hour"
+    assert lines[-2] == "growth: unknown until a node has run for over an hour"
     assert lines[-1].startswith("disk: ")
-    assert (found["disk"] is None) == ("the database server's own" in lines[-1])
+    assert (found["disk"] is None) == ("belongs to the database server" in lines[-1])
 
 
-def test_a_key_is_revealed_after_a_confirmation(shared: Place) -> None:
+def test_key_is_revealed_after_confirmation(shared: Place) -> None:
     _, made = shared.new_key()
     assert shared.told("key", "reveal", made["id"], "--yes") == {"id": made["id"], "key": made["key"]}
     asked = shared.run("key", "reveal", made["id"])
     assert (asked.exit_code, asked.out) == (1, "")
-    assert asked.err.endswith("sluice: nobody has confirmed: nothing was done; --yes confirms beforehand\n")
+    assert asked.err.endswith("sluice: not confirmed; nothing was done. Use --yes to skip the question\n")
     assert made["key"] not in asked.err
 
 
-def test_a_key_that_would_be_expired_from_the_start_is_refused(shared: Place) -> None:
+def test_key_with_past_expiry_is_rejected(shared: Place) -> None:
     account, _ = shared.new_key()
     refused = shared.operate("key", "create", "--account", account, "--expires-at", "2020-01-31T12:00:00Z").refused(1)
-    assert refused == "the key would be expired from the start: 2020-01-31T12:00:00Z is in the past"
+    assert refused == "expires_at 2020-01-31T12:00:00Z is in the past"
 
 
-def test_an_account_is_shown_and_its_plan_changed(shared: Place) -> None:
+def test_account_is_shown_and_its_plan_changed(shared: Place) -> None:
     made = shared.told("account", "create", "--name", "shown", "--credits", "7")
     assert shared.told("account", "plan", made["id"], "growth") == {**made, "plan": "growth"}
     shown = shared.told("account", "show", made["id"])
@@ -194,7 +194,7 @@ def test_an_account_is_shown_and_its_plan_changed(shared: Place) -> None:
     assert shared.operate("account", "show", "acc_none").refused(1) == "account acc_none does not exist"
 
 
-def test_every_transaction_of_an_account_is_listed_the_newest_first(shared: Place) -> None:
+def test_transactions_are_listed_newest_first(shared: Place) -> None:
     account = shared.told("account", "create", "--name", "traded", "--credits", "7")["id"]
     for amount in (1, 2, 3):
         shared.told("credits", "grant", account, str(amount))

@@ -1,4 +1,4 @@
-"""A change happens once under its operation id, whatever is lost, cut or killed on the way."""
+"""A change is applied once per operation id, whatever is lost, cut or killed."""
 
 import os
 import threading
@@ -24,14 +24,14 @@ from tests.servers.postgres import PostgresServer
 
 ID = "--operation-id"
 MOMENTS_S = (0.0, 0.02, 0.04, 0.07, 0.1, 0.15)
-"""When something is killed, from the command's first byte on: before it has begun, while it works, and after."""
+"""Times of a kill, measured from the command's first byte: before, during and after its work."""
 
 
 @pytest.fixture(scope="module", params=["nobody else on the store", "a node on the store"])
 def shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, commands: Commands
 ) -> Iterator[Place]:
-    """A place for all tests here, alone and then beside a running node."""
+    """A place for all tests in this file, alone and then with a running node."""
     place = Place(tmp_path_factory.mktemp("ids"), commands)
     place.configure()
     if request.param == "nobody else on the store":
@@ -42,18 +42,18 @@ def shared(
 
 
 def balance_of(place: Place, account: str) -> int:
-    """As the store has it."""
+    """The value in the store."""
     with open_outsider(place.store_url) as other:
         return int(other.run("SELECT balance FROM accounts WHERE id = ?", account)[0][0])
 
 
 def keys_of(place: Place, account: str) -> list[str]:
-    """The ids of an account's keys, as the store has them."""
+    """The ids of an account's keys in the store."""
     with open_outsider(place.store_url) as other:
         return [id_ for (id_,) in other.run("SELECT id FROM keys WHERE account_id = ?", account)]
 
 
-def test_credits_are_granted_once_and_the_repeat_says_what_came_of_it(shared: Place) -> None:
+def test_credits_are_granted_once_and_repeat_returns_result(shared: Place) -> None:
     account, _ = shared.new_key()
     grant = ("credits", "grant", account, "5")
     first = shared.told(*grant, ID, "op_granted")
@@ -63,16 +63,16 @@ def test_credits_are_granted_once_and_the_repeat_says_what_came_of_it(shared: Pl
     assert balance_of(shared, account) == 106
 
 
-def test_an_id_is_for_one_operation_with_the_same_arguments(shared: Place) -> None:
+def test_operation_id_is_bound_to_operation_and_arguments(shared: Place) -> None:
     account, _ = shared.new_key()
     shared.told("credits", "grant", account, "5", ID, "op_one_thing")
     for other in (("credits", "grant", account, "6"), ("key", "create", "--account", account)):
         said = shared.operate(*other, ID, "op_one_thing").refused(1)
-        assert said == "the operation id op_one_thing was used for something else"
+        assert said == "the operation id op_one_thing was used for another operation"
     assert balance_of(shared, account) == 105
 
 
-def test_a_key_is_made_once_and_the_repeat_shows_it_whole(shared: Place) -> None:
+def test_key_is_created_once_and_repeat_shows_it(shared: Place) -> None:
     account = shared.told("account", "create", "--name", "once", ID, "op_account")["id"]
     create = ("key", "create", "--account", account, ID, "op_created")
     made = shared.told(*create)
@@ -90,12 +90,12 @@ def test_usage_is_reset_once(shared: Place) -> None:
     shared.told(*reset)
     with open_outsider(shared.store_url) as other:
         other.run("UPDATE keys SET used = 7 WHERE id = ?", made["id"])
-    assert shared.told(*reset)["used"] == 0  # as it was then
+    assert shared.told(*reset)["used"] == 0  # the stored result
     (record,) = [each for each in shared.told("key", "list") if each["id"] == made["id"]]
     assert record["used"] == 7
 
 
-def test_what_was_refused_can_be_done_later_under_the_same_id(shared: Place) -> None:
+def test_rejected_operation_can_be_retried_under_same_id(shared: Place) -> None:
     account = shared.told("account", "create", "--name", "five")["id"]
     keys = [shared.told("key", "create", "--account", account)["id"] for _ in range(5)]
     create = ("key", "create", "--account", account, ID, "op_the_sixth")
@@ -106,12 +106,12 @@ def test_what_was_refused_can_be_done_later_under_the_same_id(shared: Place) -> 
 
 
 @pytest.mark.parametrize("wrong", ["short", "x" * 65, "two words", "é" * 9, "a\nbcdefgh"])
-def test_what_is_no_id_is_refused(shared: Place, wrong: str) -> None:
+def test_invalid_operation_id_is_rejected(shared: Place, wrong: str) -> None:
     refused = shared.operate("account", "create", "--name", "x", ID, wrong).refused(2)
-    assert refused == "Invalid value for '--operation-id': must be 8 to 64 of A-Z, a-z, 0-9, _ and -"
+    assert refused == "Invalid value for '--operation-id': must be 8 to 64 characters of A-Z, a-z, 0-9, _ and -"
 
 
-async def test_records_are_kept_for_30_days(tmp_path: Path) -> None:
+async def test_operation_records_are_kept_for_30_days(tmp_path: Path) -> None:
     async with open_store(f"sqlite:///{tmp_path}/store.db", [MIGRATIONS]) as store:
         for age_s in (KEPT_S + 1, KEPT_S - 1):
             await store.write(partial(add_record, at=1e9 - age_s))
@@ -124,7 +124,7 @@ def add_record(tx: Tx, at: float) -> None:
 
 
 @pytest.mark.parametrize("answers", [2, 3])
-def test_an_answer_that_is_lost_is_asked_for_again(place: Place, answers: int) -> None:
+def test_lost_response_is_requested_again(place: Place, answers: int) -> None:
     account, _ = place.new_key()
     with place.serve("--sandbox") as node, open_impostor(losing(token_of(place), node.admin_url, answers)) as lossy:
         point_to(place, lossy.port)
@@ -132,17 +132,17 @@ def test_an_answer_that_is_lost_is_asked_for_again(place: Place, answers: int) -
     assert balance_of(place, account) == 105
 
 
-def test_who_gives_up_says_that_it_may_have_happened_and_how_to_repeat_it(place: Place) -> None:
+def test_giving_up_explains_how_to_repeat_safely(place: Place) -> None:
     account = place.told("account", "create", "--name", "lost")["id"]
     with place.serve("--sandbox") as node, open_impostor(losing(token_of(place), node.admin_url, 100)) as lossy:
         point_to(place, lossy.port)
         said = place.operate("key", "create", "--account", account).refused(1)
         assert said.startswith(
-            f"the running node does not answer at {lossy.url}: its answer is not whole; it may have "
+            f"the running node does not respond at {lossy.url}: its response is incomplete; it may have "
         )
-        operation_id = said.partition(f"repeat it with {ID} ")[2].partition(",")[0]
+        operation_id = said.partition(f"repeat it with {ID} ")[2].partition(" ")[0]
         read = place.operate("account", "list").refused(1)
-        assert read.endswith("; it is harmless to repeat")
+        assert read.endswith("; it is safe to repeat")
     point_to(place, place.admin_port)
     made = place.told("key", "create", "--account", account, ID, operation_id)
     assert keys_of(place, account) == [made["id"]]
@@ -154,7 +154,7 @@ def token_of(place: Place) -> str:
 
 
 def point_to(place: Place, port: int) -> None:
-    """Have commands ask at this port."""
+    """Make commands use this admin port."""
     if engine() != "sqlite":
         place.configure(admin={"port": port})
         return
@@ -165,15 +165,15 @@ def point_to(place: Place, port: int) -> None:
 
 
 def begin(place: Place, *command: str) -> Started:
-    """Start a command, and go on as soon as it runs."""
+    """Start a command, and return when it runs."""
     arguments = (*command, "--config", str(place.config))
     environ = {"PATH": os.environ["PATH"]}
     return place.commands.start(arguments, folder=place.folder, environ=environ, err=place.folder / "begun")
 
 
 @pytest.mark.parametrize("command", [("credits", "grant", "ACCOUNT", "5"), ("key", "create", "--account", "ACCOUNT")])
-def test_a_command_that_is_killed_and_repeated_happens_once(place: Place, command: tuple[str, ...]) -> None:
-    """Method: kill -9 at many moments, with nobody else on the store; then the same under the same id."""
+def test_killed_and_repeated_command_applies_once(place: Place, command: tuple[str, ...]) -> None:
+    """Method: kill -9 at many moments without a node, then repeat with the same id."""
     for moment, after_s in enumerate(MOMENTS_S):
         account = place.told("account", "create", "--name", "killed", "--credits", "100")["id"]
         whole = [account if word == "ACCOUNT" else word for word in command]
@@ -185,8 +185,8 @@ def test_a_command_that_is_killed_and_repeated_happens_once(place: Place, comman
     assert place.told("ledger", "verify")["ok"]
 
 
-def test_a_node_that_is_killed_under_a_command_has_done_it_once(place: Place) -> None:
-    """Method: kill -9 of the node at many moments; the command goes on by itself, or says how to repeat it."""
+def test_node_killed_during_command_applies_once(place: Place) -> None:
+    """Method: kill -9 of the node at many moments. The command retries, or says how to repeat it."""
     account = place.told("account", "create", "--name", "killed", "--credits", "100")["id"]
     for moment, after_s in enumerate(MOMENTS_S):
         grant = ("credits", "grant", account, "5", ID, f"op_under_{moment}")
@@ -202,10 +202,10 @@ def test_a_node_that_is_killed_under_a_command_has_done_it_once(place: Place) ->
 
 
 @pytest.mark.parametrize("arrives", [True, False])
-def test_a_commit_whose_answer_is_lost_happens_once(
+def test_commit_with_lost_response_applies_once(
     tmp_path: Path, commands: Commands, postgres: PostgresServer, arrives: bool
 ) -> None:
-    """Method: on PostgreSQL cut the connection at the command's commit, before or behind the server."""
+    """Method: on PostgreSQL, cut the connection at the command's commit, before or after the server gets it."""
     postgres.fresh()
     place = Place(tmp_path, commands)
     place.configure(store={"url": postgres.url()})
@@ -224,7 +224,7 @@ def test_a_commit_whose_answer_is_lost_happens_once(
 
 
 def cut_at_commit(cutter: Cutter, *, arrives: bool) -> threading.Event:
-    """Cut every connection at the first commit that comes by; then the event is set, and all is well again."""
+    """Cut every connection at the first commit, set the event, and work normally afterwards."""
     cut = threading.Event()
 
     def to_server(data: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""`sluice pack`: while a node runs and while none does."""
+"""`sluice pack`, with and without a running node."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ plan = "starter"
 
 
 def sell(place: Place) -> str:
-    """Put packs into the config; an account's id."""
+    """Put packs into the config, and return an account's id."""
     config = place.folder / "config.toml"
     config.write_text(config.read_text() + PACKS)
     account: str = place.told("account", "create", "--name", "Ada")["id"]
     return account
 
 
-def test_a_pack_is_granted_without_a_node_and_through_one_and_counts_at_once(place: Place) -> None:
+def test_pack_is_granted_with_and_without_node_immediately(place: Place) -> None:
     account = sell(place)
     assert place.told("pack", "grant", account, "starter") == {"account": account, "balance": 1_100, "pack": "starter"}
     with place.serve() as node:
@@ -36,14 +36,14 @@ def test_a_pack_is_granted_without_a_node_and_through_one_and_counts_at_once(pla
     assert place.told("ledger", "verify") == {"ok": True, "violations": []}
 
 
-def test_a_pack_or_an_account_that_is_not_there_is_refused_by_name(place: Place) -> None:
+def test_unknown_pack_or_account_is_rejected_by_name(place: Place) -> None:
     account = sell(place)
     assert "did you mean starter?" in place.run("pack", "grant", account, "startr").refused(1)
     assert "account acc_none does not exist" in place.run("pack", "grant", "acc_none", "starter").refused(1)
     assert place.told("account", "show", account)["balance"] == 100
 
 
-def test_a_pack_that_is_wrong_is_refused_with_its_place(place: Place) -> None:
+def test_invalid_pack_is_rejected_with_its_place(place: Place) -> None:
     sell(place)
     config = place.folder / "config.toml"
     config.write_text(config.read_text() + PACKS.replace("credits", "credit"))
@@ -51,4 +51,4 @@ def test_a_pack_that_is_wrong_is_refused_with_its_place(place: Place) -> None:
     assert (ended.exit_code, ended.out) == (2, "")
     assert "packs[1].credits: must be set" in ended.err
     assert 'packs[1].credit: unknown key; did you mean "packs[1].credits"?' in ended.err
-    assert "packs[1].name: must differ from that of packs[0], starter" in ended.err
+    assert "packs[1].name: must differ from the name of packs[0], starter" in ended.err

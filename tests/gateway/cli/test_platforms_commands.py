@@ -1,4 +1,4 @@
-"""`sluice platforms`: what the program knows, and whether each endpoint still answers."""
+"""`sluice platforms`: the registry, and live calls of endpoints."""
 
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,14 +19,14 @@ ENDPOINTS = [f"{platform.slug}/{one.resource}" for platform in load_all() for on
 
 @pytest.fixture(scope="module")
 def sandboxed(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[Place]:
-    """A place whose upstreams are the sandbox."""
+    """A place whose upstream is the sandbox."""
     place = Place(tmp_path_factory.mktemp("platforms"), commands)
     with place.sandbox() as egress:
         place.configure(upstreams={"egress": egress})
         yield place
 
 
-def test_every_endpoint_is_listed_with_its_price_and_what_it_needs(place: Place) -> None:
+def test_endpoints_are_listed_with_price_and_needs(place: Place) -> None:
     listed = place.run("platforms", "list", "--json").json
     assert [each["id"] for each in listed] == ENDPOINTS
     assert {"id", "archetype", "credits", "needs", "summary"} == listed[0].keys()
@@ -34,20 +34,20 @@ def test_every_endpoint_is_listed_with_its_price_and_what_it_needs(place: Place)
     assert {each["id"]: each["credits"] for each in listed} == prices
 
 
-def test_one_platform_is_listed_alone(place: Place) -> None:
+def test_single_platform_is_listed(place: Place) -> None:
     lines = place.run("platforms", "list", "github").out.splitlines()
     assert len(lines) == sum(id_.startswith("github/") for id_ in ENDPOINTS)
     assert lines[0].startswith("id=github/profile  archetype=Author  credits=1  needs=-  summary=")
 
 
-def test_smoke_calls_every_endpoint_that_is_available_and_is_no_composite(sandboxed: Place) -> None:
-    """Composites make the calls of these endpoints again: they say how to try them."""
+def test_smoke_calls_available_endpoints_except_composites(sandboxed: Place) -> None:
+    """Composites repeat the calls of these endpoints, so their message says how to try them."""
     results = sandboxed.told("platforms", "smoke")
     assert [each["id"] for each in results] == ENDPOINTS
     assert [each for each in results if each["outcome"] == "failed"] == []
     skipped = {each["id"]: each["detail"] for each in results if each["outcome"] == "skipped"}
     of_others = {
-        id_: told for id_, told in skipped.items() if told.startswith("made of other endpoints' calls; try it by")
+        id_: told for id_, told in skipped.items() if told.startswith("combines calls of other endpoints; to try it")
     }
     composites = tuple(f"{slug}/" for slug in composite_slugs() if slug != "web")
     assert [*of_others] == [id_ for id_ in ENDPOINTS if id_.startswith(composites)]
@@ -55,14 +55,14 @@ def test_smoke_calls_every_endpoint_that_is_available_and_is_no_composite(sandbo
     assert len(skipped) < len(results) / 2
 
 
-def test_smoke_of_one_platform_says_how_it_went(sandboxed: Place) -> None:
+def test_smoke_of_one_platform_reports_outcomes(sandboxed: Place) -> None:
     ended = sandboxed.operate("platforms", "smoke", "github")
     assert (ended.exit_code, ended.err) == (0, "")
     assert ended.out.startswith("id=github/profile  outcome=ok  detail=1 record by api in 0.0")
 
 
-def test_smoke_fails_when_an_endpoint_does(place: Place) -> None:
-    """Method: an egress that nobody listens on."""
+def test_smoke_fails_if_an_endpoint_fails(place: Place) -> None:
+    """Method: an egress without a listener."""
     place.configure(upstreams={"egress": "http://127.0.0.1:1", "github": {"retries": 0}})
     ended = place.operate("platforms", "smoke", "github")
     count = sum(id_.startswith("github/") for id_ in ENDPOINTS)
@@ -73,7 +73,7 @@ def test_smoke_fails_when_an_endpoint_does(place: Place) -> None:
 
 
 class Forgetful(BaseHTTPRequestHandler):
-    """A platform that answers for one account, with an id, a login and nothing else."""
+    """A platform that returns one account, with only an id and a login."""
 
     def do_GET(self) -> None:
         is_known = self.path.startswith("/api.github.com/users/octocat?") or self.path.endswith("/users/octocat")
@@ -85,10 +85,10 @@ class Forgetful(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_words: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
-def test_smoke_names_the_members_that_readers_touch_and_that_are_gone(place: Place) -> None:
+def test_smoke_names_missing_fields(place: Place) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Forgetful) as upstream:
         Thread(target=upstream.serve_forever, daemon=True).start()
         place.configure(upstreams={"egress": f"http://127.0.0.1:{upstream.server_port}", "github": {"retries": 0}})
@@ -101,18 +101,18 @@ def test_smoke_names_the_members_that_readers_touch_and_that_are_gone(place: Pla
     assert not {"id", "login"} & set(gone.split(", "))
 
 
-def test_smoke_of_a_platform_that_is_not_there_is_wrong_use(place: Place) -> None:
-    assert place.operate("platforms", "smoke", "myspace").refused(2) == "there is no platform myspace"
+def test_smoke_of_unknown_platform_is_wrong_usage(place: Place) -> None:
+    assert place.operate("platforms", "smoke", "myspace").refused(2) == "unknown platform myspace"
 
 
-def test_new_says_what_it_wrote_and_needs_a_checkout(place: Place, tmp_path: Path) -> None:
+def test_new_prints_written_files_and_requires_a_checkout(place: Place, tmp_path: Path) -> None:
     (tmp_path / "upstreams" / "platforms").mkdir(parents=True)
     written = place.run("platforms", "new", "my_forum", "--folder", str(tmp_path)).out
     assert f"written={tmp_path}/upstreams/platforms/my_forum/__init__.py" in written
     assert "is not a checkout" in place.run("platforms", "new", "other", "--folder", "/").refused(2)
 
 
-def test_the_sandbox_runs_alone_and_fails_as_often_as_it_is_told(place: Place) -> None:
+def test_sandbox_runs_alone_with_configured_failure_rate(place: Place) -> None:
     for rate, status in (("0", 200), ("1", 503)):
         with place.start("sandbox", "--failure-rate", rate) as process:
             line = orjson.loads(process.first_line)

@@ -1,4 +1,4 @@
-"""Reading config.toml again while the node runs, by `sluice reload` and by SIGHUP."""
+"""Reload config.toml while the node runs, with `sluice reload` and SIGHUP."""
 
 import signal
 from typing import Any
@@ -12,12 +12,12 @@ FREE = "/v1/utility/endpoints"
 
 
 def wait_event(node: Process, name: str) -> dict[str, Any]:
-    """The first event of this name in the node's log, however soon it comes."""
+    """Wait for the first event with this name in the node's log."""
     node.logged(name)
     return node.events(name)[0]
 
 
-def test_reload_names_what_it_applied_and_what_needs_a_restart(place: Place) -> None:
+def test_reload_lists_applied_and_restart_only_settings(place: Place) -> None:
     _, key = place.new_key()
     place.configure(limits={"requests_per_minute": 2})
     with place.serve("--sandbox") as node:
@@ -36,7 +36,7 @@ def test_reload_names_what_it_applied_and_what_needs_a_restart(place: Place) -> 
         assert place.told("reload") == {"applied": [], "needs_restart": ["events.retention_days"]}
 
 
-def test_what_every_platform_takes_for_its_own_needs_no_restart(place: Place) -> None:
+def test_platform_overrides_need_no_restart(place: Place) -> None:
     with place.serve("--sandbox"):
         place.configure(upstreams={"defaults": {"timeout_s": 7.5}, "github": {"timeout_s": 3.0}})
         told = place.told("reload")
@@ -45,7 +45,7 @@ def test_what_every_platform_takes_for_its_own_needs_no_restart(place: Place) ->
 
 
 @pytest.mark.parametrize("text", ["[limits]\nrequest_per_minute = 1\n", "[limits\n"], ids=["unknown key", "no TOML"])
-def test_an_invalid_file_changes_nothing_and_says_why(place: Place, text: str) -> None:
+def test_reload_of_invalid_config_changes_nothing_and_explains(place: Place, text: str) -> None:
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
         good = place.config.read_text()
@@ -59,7 +59,7 @@ def test_an_invalid_file_changes_nothing_and_says_why(place: Place, text: str) -
         assert node.get(FREE, key["key"]).status == 200
 
 
-def test_sighup_reads_the_file_again(place: Place) -> None:
+def test_sighup_reloads_the_config(place: Place) -> None:
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
         place.configure(limits={"requests_per_minute": 1})
@@ -68,5 +68,5 @@ def test_sighup_reads_the_file_again(place: Place) -> None:
         assert [node.get(FREE, key["key"]).status for _ in range(2)] == [200, 429]
 
 
-def test_without_a_node_there_is_nothing_to_reload(place: Place) -> None:
-    assert place.operate("reload").refused(1).startswith("no node runs on this store")
+def test_reload_without_node_is_rejected(place: Place) -> None:
+    assert place.operate("reload").refused(1).startswith("no node is running on this store")

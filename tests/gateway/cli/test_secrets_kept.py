@@ -1,4 +1,4 @@
-"""Keys, the master secret, the admin token and platforms' credentials are in no log, no table and no answer."""
+"""Keys, the master secret, the admin token and credentials are in no log, table or response."""
 
 import json
 import stat
@@ -24,14 +24,14 @@ PROFILE = "/v1/github/profile?handle=octocat"
 
 
 def kept_by(place: Place) -> bytes:
-    """All that is stored: the values in the tables, and the data folder's files one behind the other."""
+    """Everything stored: the values in the tables, and the files of the data folder."""
     files = [file for file in sorted(place.database.parent.iterdir()) if file.name != "secret"]
     with open_outsider(place.store_url) as other:
         return b"".join([other.everything(), *(file.read_bytes() for file in files)])
 
 
 def show_the_key_everywhere(node: Served, key: str) -> bytes:
-    """Requests that carry a key where keys belong and where they do not; everything that was answered."""
+    """Send requests with a key in right and wrong places, and return all responses."""
     short = key.removeprefix("sl_")
     targets = (f"/v1/github/{key}", f"/{key}", f"/v1/github/profile?handle={key}", f"/v1/github/profile?{key}={key}")
     answers = [node.get(target, key) for target in (PROFILE, *targets, f"/v1/utility/endpoint?id={short}")]
@@ -43,13 +43,13 @@ def show_the_key_everywhere(node: Served, key: str) -> bytes:
     return b"".join(each.body for each in answers)
 
 
-def test_no_key_is_in_the_logs_or_in_clear_in_the_store(place: Place) -> None:
+def test_keys_are_not_in_logs_or_plain_in_the_store(place: Place) -> None:
     place.configure(log={"level": "debug"})
     _, made = place.new_key()
     key: str = made["key"]
     with place.serve("--sandbox") as node:
         show_the_key_everywhere(node, key)
-        if engine() == "sqlite":  # what is written is looked at in the log as well
+        if engine() == "sqlite":  # check the database's log too
             assert place.database.with_name("sluice.db-wal").stat().st_size
         while_running = kept_by(place)
         assert made["id"].encode() in while_running
@@ -58,11 +58,11 @@ def test_no_key_is_in_the_logs_or_in_clear_in_the_store(place: Place) -> None:
         assert key.encode() not in found
         assert key.removeprefix("sl_").encode() not in found
     assert len(node.events("request")) >= 10
-    assert b"?" not in node.log.read_bytes()  # no query either
+    assert b"?" not in node.log.read_bytes()  # and no query
 
 
-def test_secrets_are_in_no_log_no_table_and_no_answer(place: Place) -> None:
-    """Method: upstreams that cannot be reached, so that failures are logged as well."""
+def test_secrets_are_in_no_log_table_or_response(place: Place) -> None:
+    """Method: unreachable upstreams, so that failures are logged too."""
     sealed = Place(place.folder, place.commands, {"SLUICE_SECRET": MASTER, "GITHUB_TOKEN": TOKEN})
     github = {"token_env": "GITHUB_TOKEN", "retries": 0}
     sealed.configure(log={"level": "debug"}, upstreams={"egress": "http://127.0.0.1:1", "github": github})
@@ -82,7 +82,7 @@ def test_secrets_are_in_no_log_no_table_and_no_answer(place: Place) -> None:
 
 
 def show_failures(node: Served, key: str) -> bytes:
-    """The answer while no upstream can be reached."""
+    """The response while no upstream is reachable."""
     answers = [node.get(PROFILE, key), node.get("/v1/status"), node.get("/v1/utility/endpoint?id=github/profile", key)]
     assert [each.status for each in answers] == [502, 200, 200]
     return b"".join(each.body for each in answers)
@@ -90,7 +90,7 @@ def show_failures(node: Served, key: str) -> bytes:
 
 @contextmanager
 def receiving() -> Iterator[str]:
-    """A receiver that repeats what it was asked for, and fails at first; its address."""
+    """A receiver that echoes the request and fails at first; returns its URL."""
     statuses = [500, 500, 200, 500, 200]
 
     class Handler(BaseHTTPRequestHandler):
@@ -101,7 +101,7 @@ def receiving() -> Iterator[str]:
             self.wfile.write(f"Cannot POST {self.path}, said a receiver".encode())
 
         def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
+            """Discard the log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever)
@@ -112,7 +112,7 @@ def receiving() -> Iterator[str]:
 
 
 def deliveries_of(node: Served, key: str, path: str, *, attempts: int) -> list[Any]:
-    """A monitor's deliveries, once so many attempts have been made."""
+    """A monitor's deliveries, after this number of attempts."""
     deadline = time.monotonic() + 30
     while True:
         items: list[Any] = node.get(f"{path}/deliveries", key).json["data"]["items"]
@@ -122,8 +122,8 @@ def deliveries_of(node: Served, key: str, path: str, *, attempts: int) -> list[A
         time.sleep(0.05)
 
 
-def test_a_token_in_a_webhook_s_url_is_known_to_its_owner_alone(place: Place) -> None:
-    """Method: a delivery fails, is tried again, and is sent once more by hand; its receiver repeats the URL."""
+def test_token_in_webhook_url_is_visible_only_to_its_owner(place: Place) -> None:
+    """Method: a delivery fails, is retried, and is redelivered; its receiver echoes the URL."""
     place.configure(log={"level": "debug"}, webhooks={"allow_insecure_targets": True, "backoff_s": [0.1, 0.1]})
     _, made = place.new_key()
     key: str = made["key"]
@@ -159,8 +159,8 @@ def test_a_token_in_a_webhook_s_url_is_known_to_its_owner_alone(place: Place) ->
 
 
 @pytest.mark.sqlite
-def test_what_is_kept_is_for_its_owner_alone(place: Place) -> None:
-    """The files' modes; who may read a server's is the server's to say."""
+def test_stored_files_are_private_to_their_owner(place: Place) -> None:
+    """The files' modes. A database server decides who can read its files."""
     with place.serve("--sandbox"):
         modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in place.database.parent.iterdir()}
     assert {"secret", "sluice.db", "sluice.db-wal", "sluice.db.lock"} <= modes.keys()

@@ -1,7 +1,7 @@
-"""Commands on a store that many nodes share: they ask the node at the config's admin address, whoever it is.
+"""Commands on a store shared by several nodes use the node at the config's admin address.
 
-While none answers there they change the database themselves, which counts on every node's next request all the same.
-Method of the first tests: the node that answers has a store of its own, since the commands never look at it.
+If none responds, they change the database directly, which applies to every node's next request.
+In the first tests, the responding node has another store, because the commands never check it.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ SECRET = {"SLUICE_SECRET": "the same on every machine: hTFNqgVxiW8b3kzR"}
 BILLED = "/v1/github/profile?handle=octocat"
 
 
-def test_commands_go_to_the_node_at_the_configs_admin_address(place: Place, tmp_path: Path, commands: Commands) -> None:
+def test_commands_use_the_node_at_the_admin_address(place: Place, tmp_path: Path, commands: Commands) -> None:
     place = replace(place, environ=SECRET)
     desk = Place(tmp_path / "desk", commands, SECRET)
     desk.folder.mkdir()
@@ -35,17 +35,17 @@ def test_commands_go_to_the_node_at_the_configs_admin_address(place: Place, tmp_
         assert desk.told("platforms", "isolate", "github")["platform"] == "github"
 
 
-def test_what_only_a_node_can_do_is_refused_while_none_answers(place: Place) -> None:
+def test_node_only_operation_is_rejected_without_a_node(place: Place) -> None:
     place.configure(admin={"port": free_port()}, store=SHARED)
-    assert place.operate("reload").refused(1) == "no node runs on this store"
+    assert place.operate("reload").refused(1) == "no node is running on this store"
 
 
-def test_a_database_that_is_away_is_said_in_one_line(place: Place) -> None:
+def test_unavailable_database_is_reported_in_one_line(place: Place) -> None:
     place.configure(admin={"port": free_port()}, store=SHARED)
     assert place.operate("account", "list").refused(1).startswith("cannot open the database: ")
 
 
-def test_every_command_works_on_the_database_itself(place: Place, postgres: PostgresServer) -> None:
+def test_every_command_works_directly_on_the_database(place: Place, postgres: PostgresServer) -> None:
     place = replace(place, environ=SECRET)
     place.configure(admin={"port": free_port()}, store={"url": postgres.fresh()})
     account, key = place.new_key(balance=7)
@@ -57,7 +57,7 @@ def test_every_command_works_on_the_database_itself(place: Place, postgres: Post
     assert place.told("ledger", "verify") == {"ok": True, "violations": []}
 
 
-def test_a_second_node_does_not_start_while_the_state_is_memory(place: Place, postgres: PostgresServer) -> None:
+def test_second_node_does_not_start_with_memory_state(place: Place, postgres: PostgresServer) -> None:
     place = replace(place, environ=SECRET)
     place.configure(admin={"port": 0}, store={"url": postgres.fresh()})
     with place.serve() as node:
@@ -72,7 +72,7 @@ def test_a_second_node_does_not_start_while_the_state_is_memory(place: Place, po
 
 @pytest.fixture
 def elsewhere(place: Place, postgres: PostgresServer, empty_redis: RedisServer) -> Iterator[tuple[Place, Served]]:
-    """A place where no node answers, and the node of another that shares its database and its state."""
+    """A place without a node, and another node that shares its database and state."""
     place = replace(place, environ=SECRET)
     shared = {"store": {"url": postgres.fresh()}, "state": {"url": empty_redis.url}}
     place.configure(**shared)
@@ -81,7 +81,7 @@ def elsewhere(place: Place, postgres: PostgresServer, empty_redis: RedisServer) 
         yield place, node
 
 
-def test_a_change_on_the_database_itself_counts_on_a_nodes_next_request(elsewhere: tuple[Place, Served]) -> None:
+def test_direct_change_applies_to_the_next_request_of_a_node(elsewhere: tuple[Place, Served]) -> None:
     desk, node = elsewhere
     account, key = desk.new_key(balance=2)
     assert node.get(BILLED, key["key"]).status == 200
@@ -96,8 +96,8 @@ def test_a_change_on_the_database_itself_counts_on_a_nodes_next_request(elsewher
     assert (refused.status, refused.code) == (401, "INVALID_API_KEY")
 
 
-def test_commands_on_the_database_are_no_nodes_and_end_nobodys_calls(elsewhere: tuple[Place, Served]) -> None:
-    """Goal: a command that opens the store beside living nodes refunds nothing of theirs, and does not join them."""
+def test_direct_commands_are_not_nodes_and_end_no_calls(elsewhere: tuple[Place, Served]) -> None:
+    """Goal: a command that opens the store while nodes run refunds nothing of theirs and does not join them."""
     desk, node = elsewhere
     _, key = desk.new_key()
     assert node.get(BILLED, key["key"]).status == 200

@@ -1,6 +1,6 @@
-"""Clients that ask for large answers and do not read them: the node's memory stays, and others are served.
+"""Clients that request large responses and do not read them: memory stays bounded, and others are served.
 
-Method: a real node process, real sockets with small receive buffers, and the process's resident memory.
+Method: a real node process, real sockets with small receive buffers, and the resident memory of the process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def large(asked: str) -> Told:
 
 
 def resident_bytes(node: Served) -> int:
-    """The memory that the node's process has."""
+    """The resident memory of the node's process."""
     with open(f"/proc/{node.popen.pid}/status") as status:
         line = next(line for line in status if line.startswith("VmRSS:"))
     return int(line.split()[1]) * 1024
@@ -43,7 +43,7 @@ def resident_bytes(node: Served) -> int:
 
 @contextmanager
 def readers(node: Served, asked: list[tuple[str, str]], *, in_turn: bool) -> Iterator[list[socket.socket]]:
-    """A connection for each target and key: all have asked, one after the other if `in_turn`, and none reads."""
+    """Open a connection for each target and key, send all requests (sequentially if `in_turn`), and read nothing."""
     parts = urlsplit(node.url)
     assert parts.hostname is not None
     with ExitStack() as stack:
@@ -61,15 +61,15 @@ def readers(node: Served, asked: list[tuple[str, str]], *, in_turn: bool) -> Ite
 
 
 def statuses(clients: list[socket.socket]) -> list[int]:
-    """The status of each answer that has begun, without taking a byte of it; waits until it has."""
+    """The status of each response, peeked without consuming it."""
     return [int(client.recv(12, socket.MSG_PEEK).split()[1]) for client in clients]
 
 
 @asynccontextmanager
 async def opened(place: Place, accounts: int, keys: int, **tables: Mapping[str, object]) -> AsyncIterator[Opened]:
-    """A node whose upstream gives large answers, and so many keys of each account.
+    """A node whose upstream returns large responses, with several keys per account.
 
-    It sheds nothing: hundreds of answers that wait for their readers are load, which a slow machine would refuse.
+    It sheds no load, because hundreds of unread responses would trigger shedding on a slow machine.
     """
     upstream = Upstream()
     upstream.script = large
@@ -85,7 +85,7 @@ async def opened(place: Place, accounts: int, keys: int, **tables: Mapping[str, 
 
 
 def held_by(node: Served, asked: list[tuple[str, str]], *, in_turn: bool = False) -> tuple[int, Counter[int]]:
-    """By how much the node grows when all have asked and none reads, and their statuses; it serves others meanwhile."""
+    """Return the memory growth and the statuses while nothing is read. Others are served meanwhile."""
     before = resident_bytes(node)
     with readers(node, asked, in_turn=in_turn) as clients:
         seen = Counter(statuses(clients))
@@ -95,10 +95,8 @@ def held_by(node: Served, asked: list[tuple[str, str]], *, in_turn: bool = False
 
 
 @pytest.mark.parametrize(("accounts", "keys"), [(1, 1), (3, KEYS_OF_AN_ACCOUNT)])
-async def test_slow_readers_of_a_large_cached_answer_hold_next_to_no_memory(
-    accounts: int, keys: int, place: Place
-) -> None:
-    """A copy for each of them was 905 MB, by one key as by many."""
+async def test_slow_readers_of_a_cached_response_use_little_memory(accounts: int, keys: int, place: Place) -> None:
+    """A copy per reader took 905 MB, with one key or with many."""
     async with opened(place, accounts, keys) as (node, made):
         first = await trio.to_thread.run_sync(node.get, LARGE, made[0])
         assert (first.status, len(first.body) > LARGE_BYTES) == (200, True)
@@ -109,7 +107,7 @@ async def test_slow_readers_of_a_large_cached_answer_hold_next_to_no_memory(
         assert seen == Counter({200: served, 429: READERS - served})
 
 
-async def test_slow_readers_of_different_answers_are_ended_before_they_fill_the_memory(place: Place) -> None:
+async def test_slow_readers_of_different_responses_are_ended_before_memory_fills(place: Place) -> None:
     async with opened(place, 3, KEYS_OF_AN_ACCOUNT, cache={"max_bytes": 0}) as (node, made):
         await trio.to_thread.run_sync(node.get, LARGE, made[0])
         asked = [(f"{LARGE}{number}", made[number % len(made)]) for number in range(DIFFERENT)]

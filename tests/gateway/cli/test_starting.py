@@ -1,4 +1,4 @@
-"""A node that starts says where it listens; one that cannot says why and what to do, in one line, and exits with 1."""
+"""A starting node prints its URL, or says in one line why it cannot start and what to do, and exits with 1."""
 
 import socket
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.processes.place import Place
 
 
 @pytest.mark.parametrize("table", ["server", "admin"])
-def test_a_port_in_use_is_named_with_the_key_that_changes_it(place: Place, table: str) -> None:
+def test_port_in_use_is_reported_with_its_setting(place: Place, table: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         place.configure(**{table: {"port": port}})
@@ -19,29 +19,29 @@ def test_a_port_in_use_is_named_with_the_key_that_changes_it(place: Place, table
     assert said == f"cannot listen on 127.0.0.1:{port}: Address already in use; change {table}.port or .host"
 
 
-def test_an_address_of_somebody_else_is_refused(place: Place) -> None:
+def test_foreign_address_is_rejected(place: Place) -> None:
     place.configure(server={"host": "192.0.2.1"})
     assert "cannot listen on 192.0.2.1:0: Cannot assign requested address" in place.operate("serve").refused(1)
 
 
 @pytest.mark.parametrize("command", [("serve",), ("account", "list")], ids=" ".join)
-def test_a_data_folder_that_cannot_be_made_is_named(place: Place, command: tuple[str, ...]) -> None:
-    """Method: a file stands where the folder should be, which not even root can change by writing."""
+def test_uncreatable_data_folder_is_reported(place: Place, command: tuple[str, ...]) -> None:
+    """Method: a file is in place of the folder, so that not even root can write."""
     place.database.parent.write_text("in the way")
     said = place.operate(*command).refused(1)
-    assert f"{place.database.parent.name}: cannot be made" in said
+    assert f"{place.database.parent.name}: cannot be created" in said
 
 
 @pytest.mark.sqlite
-def test_a_folder_that_takes_no_files_is_named(place: Place) -> None:
-    """The folder of the database file. Method: /proc takes no new files, whoever asks."""
+def test_unwritable_folder_is_reported(place: Place) -> None:
+    """The folder of the database file. Method: /proc accepts no new files."""
     place.configure(store={"url": "sqlite:////proc/self/fdinfo/sluice.db"})
     assert "/proc/self/fdinfo" in place.operate("serve").refused(1)
 
 
 @pytest.mark.sqlite
-def test_a_damaged_database_is_not_served_and_the_way_to_restore_it_is_told(place: Place) -> None:
-    """Its file is damaged; a server looks after its own."""
+def test_damaged_database_is_rejected_with_restore_steps(place: Place) -> None:
+    """Its file is damaged. A database server protects its own files."""
     place.told("account", "create", "--name", "kept")
     content = bytearray(place.database.read_bytes())
     content[100:4096] = bytes(len(content[100:4096]))
@@ -55,15 +55,15 @@ def test_a_damaged_database_is_not_served_and_the_way_to_restore_it_is_told(plac
 
 
 @pytest.mark.sqlite
-def test_a_file_that_is_no_database_is_left_as_it_is(place: Place) -> None:
-    """The thing that stands where the database file should be."""
+def test_file_that_is_not_a_database_is_unchanged(place: Place) -> None:
+    """The object in place of the database file."""
     place.database.parent.mkdir()
     place.database.write_text("my diary\n" * 1000)
     assert "is damaged" in place.operate("serve").refused(1)
     assert place.database.read_text() == "my diary\n" * 1000
 
 
-def test_a_database_of_a_newer_program_is_refused(place: Place) -> None:
+def test_database_of_a_newer_version_is_rejected(place: Place) -> None:
     place.told("account", "create", "--name", "kept")
     table = {"sqlite": "_sqlite_migrations", "postgresql": "store_migrations"}[engine()]
     with open_outsider(place.store_url) as other:
@@ -74,8 +74,8 @@ def test_a_database_of_a_newer_program_is_refused(place: Place) -> None:
 
 
 @pytest.mark.sqlite
-def test_a_second_node_on_one_store_is_refused_and_the_first_goes_on(place: Place) -> None:
-    """A file has one owner; a server has many nodes."""
+def test_second_node_is_rejected_and_first_continues(place: Place) -> None:
+    """A file has one owner; a server can have several nodes."""
     with place.serve("--sandbox") as node:
         said = place.operate("serve", "--sandbox").refused(1)
         assert said.startswith(f"{place.database} is in use by another process")
@@ -84,12 +84,12 @@ def test_a_second_node_on_one_store_is_refused_and_the_first_goes_on(place: Plac
 
 
 @pytest.mark.parametrize("secret", ["", "short"])
-def test_a_secret_that_anyone_could_guess_is_refused(place: Place, secret: str) -> None:
+def test_guessable_secret_is_rejected(place: Place, secret: str) -> None:
     said = place.run("serve", "--config", str(place.config), SLUICE_SECRET=secret).refused(1)
     assert said == "SLUICE_SECRET: the secret has fewer than 16 characters"
 
 
-def test_a_secret_file_that_others_can_read_is_refused(place: Place) -> None:
+def test_secret_file_readable_by_others_is_rejected(place: Place) -> None:
     place.told("account", "list")
     secret: Path = place.database.parent / "secret"
     secret.chmod(0o644)
@@ -97,7 +97,7 @@ def test_a_secret_file_that_others_can_read_is_refused(place: Place) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "::1"])
-def test_the_line_of_a_node_that_listens_leads_to_it(place: Place, host: str) -> None:
+def test_listening_line_has_a_working_url(place: Place, host: str) -> None:
     place.configure(server={"host": host}, admin={"host": host})
     with place.serve("--sandbox") as node:
         assert node.get("/v1/status").status == 200

@@ -1,4 +1,4 @@
-"""Short commands load little: they start at once, since most of their time is what Python loads."""
+"""Short commands import little, because imports take most of their time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SHORT = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The working folder of a store that is there already."""
+    """The folder of an existing store."""
     folder = tmp_path_factory.mktemp("light")
     (folder / "config.toml").write_text('[admin]\nport = 0\n[store]\nurl = "sqlite:///store.db"\n')
     run(folder, "account", "create", "--name", "me")
@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> set[str]:
-    """The modules that a command has loaded by its end."""
+    """The modules that a command has imported at its end."""
     command = [sys.executable, "-c", PROGRAM, *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:500]
@@ -63,11 +63,11 @@ def run(folder: Path, *arguments: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("arguments", "not_loaded"), SHORT, ids=[" ".join(row[0]) for row in SHORT])
-def test_a_short_command_loads_nothing_heavy(folder: Path, arguments: tuple[str, ...], not_loaded: set[str]) -> None:
+def test_short_command_imports_nothing_heavy(folder: Path, arguments: tuple[str, ...], not_loaded: set[str]) -> None:
     assert run(folder, *arguments) & not_loaded == set()
 
 
-def test_the_list_of_commands_says_of_each_what_its_own_help_says() -> None:
+def test_command_list_matches_each_command_help() -> None:
     context = click.Context(cli)
     for line in cli.get_help(context).partition("Commands:\n")[2].splitlines():
         name, _, told = line.strip().partition("  ")

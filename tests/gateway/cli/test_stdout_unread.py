@@ -1,4 +1,4 @@
-"""Commands whose stdout is full, stalled or gone: they say so in one line, or go on and end when they are told to."""
+"""Commands with a full, stalled or closed stdout: they report it in one line, or continue and stop on request."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ ENVIRON = {"PATH": os.environ["PATH"]}
 
 @contextmanager
 def started(place: Place, kind: str, *arguments: str) -> Iterator[Started]:
-    """A command whose stdout is a sink of this kind; its stderr is in the file `err`."""
+    """Run a command whose stdout is this kind of sink. Its stderr goes to the file `err`."""
     with open_sink(kind, 1) as sink:
         environ = {**ENVIRON, "TMPDIR": str(place.folder)}
         err = place.folder / "err"
@@ -38,14 +38,14 @@ def started(place: Place, kind: str, *arguments: str) -> Iterator[Started]:
     [("account", "create", "--name", "x"), ("account", "create", "--name", "x", "--json"), ("check",), ("demo",)],
     ids=" ".join,
 )
-def test_a_result_that_cannot_be_written_is_an_error_in_one_line(place: Place, arguments: tuple[str, ...]) -> None:
+def test_unwritable_result_is_an_error_in_one_line(place: Place, arguments: tuple[str, ...]) -> None:
     with started(place, "full", *arguments) as process:
         assert process.wait(STOP_S) == 1
     assert (place.folder / "err").read_text() == "sluice: stdout cannot be written: No space left on device\n"
     assert not list(place.folder.glob("sluice-demo-*"))
 
 
-def test_a_demo_that_nobody_reads_ends_without_a_word(place: Place) -> None:
+def test_demo_with_closed_stdout_ends_silently(place: Place) -> None:
     with started(place, "gone", "demo") as process:
         assert process.wait(STOP_S) == 1
     assert (place.folder / "err").read_text() == ""
@@ -54,9 +54,7 @@ def test_a_demo_that_nobody_reads_ends_without_a_word(place: Place) -> None:
 @pytest.mark.parametrize(
     "arguments", [("demo",), ("sandbox",), ("webhook", "listen", "--secret", "s")], ids=lambda words: words[0]
 )
-def test_a_command_that_serves_does_so_and_ends_though_its_stdout_is_stalled(
-    place: Place, arguments: tuple[str, ...]
-) -> None:
+def test_serving_command_works_and_ends_with_stalled_stdout(place: Place, arguments: tuple[str, ...]) -> None:
     port = free_port()
     with started(place, "stalled", *arguments, "--port", str(port)) as process:
         wait_until(lambda: answers(port))
@@ -72,7 +70,7 @@ def answers(port: int) -> bool:
         return False
 
 
-def test_a_receiver_whose_stdout_is_stalled_answers_no_delivery_and_still_hears(place: Place) -> None:
+def test_receiver_with_stalled_stdout_answers_no_delivery_but_stops(place: Place) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/"
     with (

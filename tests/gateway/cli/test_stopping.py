@@ -1,4 +1,4 @@
-"""A node that is told to stop finishes what runs, takes nothing new, and leaves with 0."""
+"""A node that is stopped finishes running requests, accepts no new ones, and exits with 0."""
 
 import signal
 import socket
@@ -19,9 +19,9 @@ from tests.processes.waiting import wait_until
 BILLED = "/v1/github/profile?handle=octocat"
 LATENCY_S = 3.0
 UNREADY_S = 2.0
-"""Less than the requests under way take, and far more than a node does."""
+"""Less than the running requests need, and far more than a node needs."""
 LEAVES_S = 10.0
-"""Far less than its drain may take."""
+"""Far less than the drain may take."""
 UPSTREAM_CALL = b'sluice_upstream_calls_total{platform="github",source="api"} 1.0'
 
 
@@ -29,7 +29,7 @@ UPSTREAM_CALL = b'sluice_upstream_calls_total{platform="github",source="api"} 1.
 def a_request_under_way(
     place: Place, *, drain_s: float = 10.0, engine: str = "native"
 ) -> Iterator[tuple[Served, "Future[Answered]"]]:
-    """A node, and a request of one credit from 100 that waits for a slow upstream."""
+    """A node, and a request of one credit out of 100 that waits for a slow upstream."""
     with place.sandbox(latency_s=LATENCY_S) as egress, ThreadPoolExecutor(1) as threads:
         place.configure(server={"drain_s": drain_s, "engine": engine}, upstreams={"egress": egress})
         _, key = place.new_key()
@@ -40,7 +40,7 @@ def a_request_under_way(
 
 
 def accepts(node: Served) -> bool:
-    """Whether a new connection to the public address is taken."""
+    """Return whether the public address accepts new connections."""
     parts = urlsplit(node.url)
     try:
         socket.create_connection((parts.hostname, parts.port), timeout=60).close()
@@ -50,14 +50,14 @@ def accepts(node: Served) -> bool:
 
 
 def balance(place: Place) -> int:
-    """The balance of the one account."""
+    """The balance of the only account."""
     (account,) = place.told("account", "list")
     assert account["held"] == 0
     return int(account["balance"])
 
 
 @pytest.mark.parametrize("engine", ["native", "hypercorn"])
-def test_a_running_request_is_answered_and_paid_and_new_ones_are_not_taken(place: Place, engine: str) -> None:
+def test_running_request_finishes_and_new_ones_are_rejected(place: Place, engine: str) -> None:
     with a_request_under_way(place, engine=engine) as (node, running):
         ready = node.admin("/readyz")
         assert (ready.status, ready.body) == (200, b"ready\n")
@@ -74,14 +74,14 @@ def test_a_running_request_is_answered_and_paid_and_new_ones_are_not_taken(place
 
 @dataclass
 class Crowd:
-    """Clients of one node, a connection each."""
+    """Clients of one node, with a connection each."""
 
     node: Served
     key: str
     answers: list[bytes] = field(default_factory=list)
 
     async def ask(self, handle: str) -> None:
-        """Ask for a profile and keep the head of the answer, or nothing when there is none."""
+        """Request a profile and keep the head of the response, or nothing if there is none."""
         parts = urlsplit(self.node.url)
         async with await trio.open_tcp_stream(parts.hostname, parts.port) as stream:
             target = f"/v1/github/profile?handle={handle}"
@@ -93,7 +93,7 @@ class Crowd:
             self.answers.append(head)
 
     async def ask_and_stop(self, handles: list[str]) -> float:
-        """All ask, the node is told to stop, all are answered; how long it took to be no longer ready."""
+        """All clients send requests, the node is stopped, all get responses. Return the time until it was not ready."""
         running = f"sluice_leases {len(handles)}.0".encode()
         with trio.fail_after(90):
             async with trio.open_nursery() as asking:
@@ -110,8 +110,8 @@ class Crowd:
         return time.monotonic() - told_at
 
 
-def test_hundreds_of_requests_under_way_are_all_answered_once(place: Place) -> None:
-    """Goal: a stop costs nobody an answer. Method: 500 requests wait for a slow upstream, 200 more for one of those."""
+def test_hundreds_of_running_requests_are_answered_once(place: Place) -> None:
+    """Goal: a stop loses no response. Method: 500 requests wait for a slow upstream, 200 more for one of those."""
     limits = {"requests_per_minute": 10_000, "concurrent_requests": 1_000}
     with place.sandbox(latency_s=3.0) as egress:
         place.configure(
@@ -133,7 +133,7 @@ def test_hundreds_of_requests_under_way_are_all_answered_once(place: Place) -> N
     assert left_s < LEAVES_S
 
 
-def test_what_outlasts_the_drain_is_cut_and_refunded(place: Place) -> None:
+def test_requests_outlasting_the_drain_are_cut_and_refunded(place: Place) -> None:
     with a_request_under_way(place, drain_s=0.2) as (node, running):
         assert node.stop() == 0
         with pytest.raises(ConnectionError):
@@ -141,7 +141,7 @@ def test_what_outlasts_the_drain_is_cut_and_refunded(place: Place) -> None:
     assert balance(place) == 100
 
 
-def test_a_second_signal_ends_the_node_at_once_and_the_next_start_refunds(place: Place) -> None:
+def test_second_signal_ends_node_and_next_start_refunds(place: Place) -> None:
     with a_request_under_way(place) as (node, running):
         node.signal(signal.SIGTERM)
         node.logged("draining")
@@ -157,7 +157,7 @@ def test_a_second_signal_ends_the_node_at_once_and_the_next_start_refunds(place:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_connections_that_only_wait_do_not_hold_up_a_stop(place: Place, number: signal.Signals) -> None:
+def test_idle_connections_do_not_delay_a_stop(place: Place, number: signal.Signals) -> None:
     place.configure(server={"drain_s": 60})
     with place.serve("--sandbox") as node:
         parts = urlsplit(node.url)
@@ -167,21 +167,21 @@ def test_connections_that_only_wait_do_not_hold_up_a_stop(place: Place, number: 
             started = time.monotonic()
             node.signal(number)
             assert node.wait() == 0
-            assert time.monotonic() - started < 20  # far below drain_s, far above what a stop takes
+            assert time.monotonic() - started < 20  # far below drain_s, far above the time of a stop
         assert node.popen.stdout is not None
-        assert node.popen.stdout.read() == b""  # its first line is the only one
+        assert node.popen.stdout.read() == b""  # it printed only one line
 
 
 def all_of(client: socket.socket) -> bytes:
-    """The bytes that come until the end."""
+    """Read bytes until the end."""
     pieces = []
     while piece := client.recv(65_536):
         pieces.append(piece)
     return b"".join(pieces)
 
 
-def test_clients_that_stop_in_the_middle_do_not_hold_up_a_stop(place: Place) -> None:
-    """Method: a held poll, and halves of a head, of a WebSocket's handshake and of a body, at one signal."""
+def test_stalled_clients_do_not_delay_a_stop(place: Place) -> None:
+    """Method: a long-poll, and halves of a head, a WebSocket handshake and a body, at one signal."""
     place.configure(server={"drain_s": 20})
     _, key = place.new_key()
     own = f" HTTP/1.1\r\nhost: x\r\nx-api-key: {key['key']}\r\n"
@@ -206,4 +206,4 @@ def test_clients_that_stop_in_the_middle_do_not_hold_up_a_stop(place: Place) -> 
             assert answer.startswith(status)
             assert b"\r\nconnection: close\r\n" in answer
         assert node.wait() == 0
-        assert time.monotonic() - started < 15  # two seconds, and what a busy machine takes; below drain_s
+        assert time.monotonic() - started < 15  # two seconds plus time for a slow machine; below drain_s

@@ -1,6 +1,6 @@
-"""A database that cannot be written for a while: not ready, nothing is charged, and all is well again afterwards.
+"""A database that is locked for a while: the node is not ready, nothing is charged, and it recovers.
 
-Method: another connection to the file holds its write lock for longer than the node waits for it.
+Method: another connection to the file holds its write lock longer than the node waits.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +13,10 @@ BILLED = "/v1/github/profile?handle=octocat"
 FREE = "/v1/utility/endpoints"
 
 
-def test_while_the_store_is_away_nothing_is_charged_and_the_node_is_not_ready(place: Place) -> None:
+def test_nothing_is_charged_and_node_is_not_ready_without_store(place: Place) -> None:
     _, key = place.new_key()
     with place.serve("--sandbox") as node, ThreadPoolExecutor(1) as threads:
-        assert node.get(FREE, key["key"]).status == 200  # from here on the key is known without the store
+        assert node.get(FREE, key["key"]).status == 200  # from now on, the key is known without the store
         with open_outsider(place.store_url) as other, other.holding_the_lock():
             billed = threads.submit(node.get, BILLED, key["key"])
             wait_until(lambda: b"sluice_lease_keys 1.0" in node.admin("/metrics").body)

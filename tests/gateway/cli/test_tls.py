@@ -1,4 +1,4 @@
-"""`sluice check` and `sluice serve` with a certificate: what they say of it, and a renewal while the node runs."""
+"""`sluice check` and `sluice serve` with a certificate: their messages, and a renewal while the node runs."""
 
 import signal
 import socket
@@ -15,21 +15,21 @@ STATUS = "/v1/status"
 
 
 def secured(node: Served, files: Certified) -> ssl.SSLSocket:
-    """A connection that has shaken hands."""
+    """A connection after its TLS handshake."""
     parts = urlsplit(node.url)
     plain = socket.create_connection((parts.hostname, parts.port), timeout=60)
     return files.trusting("http/1.1").wrap_socket(plain, server_hostname=parts.hostname)
 
 
 def serial(connection: ssl.SSLSocket) -> int:
-    """That of the certificate which the node has shown."""
+    """The serial number of the node's certificate."""
     shown = connection.getpeercert(binary_form=True)
     assert shown is not None
     return serial_of(shown)
 
 
 def asked(connection: ssl.SSLSocket) -> bytes:
-    """The first line of an answer on a connection that stays open."""
+    """The first line of a response on a connection that stays open."""
     connection.sendall(f"HEAD {STATUS} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
     head = b""
     while b"\r\n\r\n" not in head:
@@ -37,11 +37,11 @@ def asked(connection: ssl.SSLSocket) -> bytes:
     return head.partition(b"\r\n")[0]
 
 
-def test_the_check_and_the_start_refuse_settings_that_do_not_fit(place: Place) -> None:
+def test_check_and_start_reject_conflicting_settings(place: Place) -> None:
     files = certified(place.folder / "tls")
     place.configure(server={**files.settings, "engine": "native"})
     ended = place.operate("check")
-    wanted = 'needs server.engine = "hypercorn"; the engine "native" speaks HTTP/1.1 in the clear only'
+    wanted = 'needs server.engine = "hypercorn"; the engine "native" only supports HTTP/1.1 without TLS'
     assert (ended.exit_code, ended.out) == (2, "")
     assert ended.err.splitlines() == [
         f"sluice: {place.config}: server.tls_cert: {wanted}",
@@ -50,10 +50,10 @@ def test_the_check_and_the_start_refuse_settings_that_do_not_fit(place: Place) -
     place.configure(server={**files.settings, "tls_key": ""})
     for command in ("check", "serve"):
         said = place.operate(command).refused(2)
-        assert said.startswith(f"{place.config}: server.tls_key: must be set with server.tls_cert")
+        assert said.startswith(f"{place.config}: server.tls_key: must be set together with server.tls_cert")
 
 
-def test_the_check_and_the_start_refuse_files_that_cannot_be_used(place: Place) -> None:
+def test_check_and_start_reject_unusable_files(place: Place) -> None:
     files = certified(place.folder / "tls")
     place.configure(server=files.settings)
     assert place.operate("check").exit_code == 0
@@ -64,22 +64,22 @@ def test_the_check_and_the_start_refuse_files_that_cannot_be_used(place: Place) 
     assert place.operate("account", "list").exit_code == 0, "only a node reads the key"
 
 
-def test_an_expired_certificate_and_an_open_key_are_told_and_served(place: Place) -> None:
+def test_expired_certificate_and_exposed_key_are_reported_and_served(place: Place) -> None:
     files, day = Certified(place.folder / "tls"), timedelta(days=1)
     files.issue(not_before=datetime.now(UTC) - 3 * day, not_after=datetime.now(UTC) - day)
     files.key.chmod(0o644)
     place.configure(server=files.settings)
     ended = place.operate("check")
-    assert (ended.exit_code, ended.out) == (0, "the config is good\n")
+    assert (ended.exit_code, ended.out) == (0, "the config is valid\n")
     expired, exposed = ended.err.splitlines()
-    assert expired.startswith("sluice: warning: server.tls_cert: the certificate has expired on ")
-    assert exposed.startswith(f"sluice: warning: server.tls_key: others may read {files.key} (mode 0644)")
+    assert expired.startswith("sluice: warning: server.tls_cert: the certificate expired on ")
+    assert exposed.startswith(f"sluice: warning: server.tls_key: other users can read {files.key} (mode 0644)")
     with place.serve("--sandbox") as node:
         told = [event["problem"] for event in node.logged("tls_doubtful", 2)]
         assert [f"sluice: warning: {problem}" for problem in told] == [expired, exposed]
 
 
-def test_a_node_names_and_serves_an_https_address_with_http_2(place: Place) -> None:
+def test_node_serves_https_with_http_2(place: Place) -> None:
     files = certified(place.folder / "tls")
     place.configure(server=files.settings)
     _, key = place.new_key()
@@ -93,7 +93,7 @@ def test_a_node_names_and_serves_an_https_address_with_http_2(place: Place) -> N
     assert [account["balance"] for account in place.told("account", "list")] == [99]
 
 
-def test_a_reload_takes_a_renewed_certificate_and_cuts_no_connection(place: Place) -> None:
+def test_reload_applies_renewed_certificate_without_cutting_connections(place: Place) -> None:
     files = certified(place.folder / "tls")
     place.configure(server=files.settings)
     with place.serve("--sandbox") as node, secured(node, files) as old:
@@ -106,12 +106,12 @@ def test_a_reload_takes_a_renewed_certificate_and_cuts_no_connection(place: Plac
         assert (serial(old), asked(old)) == (first, b"HTTP/1.1 200 ")
         files.key.write_bytes(b"half of a renewal")
         ended = place.operate("reload")
-        assert (ended.exit_code, "holds no private key in PEM form" in ended.err) == (1, True)
+        assert (ended.exit_code, "does not contain a private key in PEM format" in ended.err) == (1, True)
         with secured(node, files) as new:
             assert serial(new) == second
 
 
-def test_sighup_takes_a_renewed_certificate_too(place: Place) -> None:
+def test_sighup_applies_renewed_certificate(place: Place) -> None:
     files = certified(place.folder / "tls")
     place.configure(server=files.settings)
     with place.serve("--sandbox") as node:

@@ -1,4 +1,4 @@
-"""`sluice user`: while a node runs and while none does, and what each command ends."""
+"""`sluice user`, with and without a running node, and the effect of each command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tests.processes.place import Place
 
 
-def test_users_are_invited_listed_reset_signed_out_and_deleted_without_a_node(place: Place) -> None:
+def test_users_are_managed_without_a_node(place: Place) -> None:
     account, _ = place.new_key()
     invited = place.told("user", "invite", "--account", account, "--email", "Ada@example.com")
     assert invited["email"] == "ada@example.com"
@@ -25,7 +25,7 @@ def test_users_are_invited_listed_reset_signed_out_and_deleted_without_a_node(pl
     assert "does not exist" in place.run("user", "reset", invited["id"]).refused(1)
 
 
-def test_the_same_commands_go_through_a_running_node(place: Place) -> None:
+def test_user_commands_work_through_a_running_node(place: Place) -> None:
     account, _ = place.new_key()
     with place.serve() as node:
         invited = place.told("user", "invite", "--account", account, "--email", "ada@example.com")
@@ -40,6 +40,6 @@ def test_the_same_commands_go_through_a_running_node(place: Place) -> None:
     ("account", "email", "why"),
     [("acc_none", "ada@example.com", "account acc_none does not exist"), ("", "ada", "'ada' is not a valid email")],
 )
-def test_who_cannot_be_invited_is_told_why(place: Place, account: str, email: str, why: str) -> None:
+def test_rejected_invitation_says_why(place: Place, account: str, email: str, why: str) -> None:
     mine, _ = place.new_key()
     assert why in place.run("user", "invite", "--account", account or mine, "--email", email).refused(1)

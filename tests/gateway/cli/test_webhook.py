@@ -1,4 +1,4 @@
-"""`sluice webhook`: what people who build a receiver check their work with."""
+"""`sluice webhook`: tools for people who build a receiver."""
 
 import select
 import signal
@@ -40,7 +40,7 @@ def test_verify_accepts_the_exact_bytes() -> None:
     assert verify(f"{HEADER}: {header}", BODY, SLUICE_WEBHOOK_SECRET=SECRET).returncode == 0
 
 
-def test_verify_says_in_one_line_why_not() -> None:
+def test_verify_reports_failure_in_one_line() -> None:
     header = sign(BODY, keys=[SECRET], at=time.time() - 1_000)
     for done, why in (
         (verify(header), b"300 s are allowed"),
@@ -59,7 +59,7 @@ def read_line(process: Process) -> bytes:
     return stdout.readline()
 
 
-def test_listen_verifies_answers_and_prints(place: Place) -> None:
+def test_listen_verifies_responds_and_prints(place: Place) -> None:
     headers = dict(signed_headers(BODY, delivery_id="whd_1", keys=[SECRET], at=time.time(), header_name=HEADER))
     with place.start("webhook", "listen", "--secret", SECRET, "--json") as process:
         url = orjson.loads(process.first_line)["url"] + "/any/path"
@@ -74,7 +74,7 @@ def test_listen_verifies_answers_and_prints(place: Place) -> None:
         for sent, body, why in (
             (headers, BODY + b" ", "no v1"),
             ({}, BODY, "there is no x-sluice-signature header"),
-            ({HEADER: sign(b"text", keys=[SECRET], at=time.time())}, b"text", "no JSON"),
+            ({HEADER: sign(b"text", keys=[SECRET], at=time.time())}, b"text", "not valid JSON"),
         ):
             answered = call(url, method="POST", headers=sent, body=body)
             told = orjson.loads(read_line(process))
@@ -87,7 +87,7 @@ def test_listen_verifies_answers_and_prints(place: Place) -> None:
         assert process.log.read_text() == ""
 
 
-def test_listen_prints_for_people_too(place: Place) -> None:
+def test_listen_prints_readable_lines(place: Place) -> None:
     headers = {"x-mine": sign(BODY, keys=[SECRET], at=time.time())}
     options = ("--secret", SECRET, "--header-name", "X-Mine", "--full")
     with place.start("webhook", "listen", *options) as process:
@@ -96,10 +96,10 @@ def test_listen_prints_for_people_too(place: Place) -> None:
         lines = [read_line(process).decode() for _ in range(4)]
         assert lines == ["verified: {\n", '  "run_id": "run_1",\n', '  "text": "ü"\n', "}\n"]
         assert call(url, method="POST", body=BODY).status == 401
-        assert read_line(process) == b"refused: there is no x-mine header\n"
+        assert read_line(process) == b"rejected: there is no x-mine header\n"
 
 
-def test_listen_prints_one_line_of_each_delivery(place: Place) -> None:
+def test_listen_prints_one_line_per_delivery(place: Place) -> None:
     told = {"run_id": "run_1", "name": "a\nname", "result": {"x": 1}, "alerts_fired": [{}], "none": None, "n": 3}
     body = orjson.dumps({**told, "deltas": {"rows": {"1": {}, "2": {}}, "rows_new": [], "rows_gone": []}})
     headers = dict(signed_headers(body, delivery_id="whd_1", keys=[SECRET], at=time.time(), header_name=HEADER))
@@ -110,7 +110,7 @@ def test_listen_prints_one_line_of_each_delivery(place: Place) -> None:
             assert read_line(process) == b"verified  whd_1  run_id=run_1  name=a name  n=3  changes=2  alerts_fired=1\n"
 
 
-def test_listen_ends_when_nobody_reads_it_any_more(place: Place) -> None:
+def test_listen_ends_when_stdout_is_closed(place: Place) -> None:
     with place.start("webhook", "listen", "--secret", SECRET) as process:
         url = process.first_line.decode().removeprefix("listening on ").strip()
         assert process.popen.stdout is not None
@@ -120,7 +120,7 @@ def test_listen_ends_when_nobody_reads_it_any_more(place: Place) -> None:
         assert process.log.read_text() == ""
 
 
-def test_listen_on_a_port_that_is_taken_is_refused(place: Place, tmp_path: Path) -> None:
+def test_listen_rejects_port_in_use(place: Place, tmp_path: Path) -> None:
     with place.start("webhook", "listen", "--secret", SECRET) as process:
         port = process.first_line.decode().strip().rpartition(":")[2]
         refused = place.run("webhook", "listen", "--secret", SECRET, "--port", port).refused(1)
@@ -128,5 +128,5 @@ def test_listen_on_a_port_that_is_taken_is_refused(place: Place, tmp_path: Path)
 
 
 @pytest.mark.parametrize("command", [("verify", "--header", "x"), ("listen",)])
-def test_without_a_secret_it_is_wrong_use(place: Place, command: tuple[str, ...]) -> None:
+def test_missing_secret_is_wrong_usage(place: Place, command: tuple[str, ...]) -> None:
     assert "'--secret'" in place.run("webhook", *command).refused(2)

@@ -1,4 +1,4 @@
-"""The certificate's files: each flaw and each doubt has its line, and a bad renewal leaves what is served."""
+"""The certificate's files: each flaw and doubt has one line, and a bad renewal keeps the current certificate."""
 
 import os
 import ssl
@@ -30,7 +30,7 @@ def server_of(files: Certified) -> ServerSettings:
 
 
 def flaws(files: Certified) -> list[str]:
-    """The lines of the flaws, the folder's name cut out."""
+    """The lines of the flaws, without the folder's name."""
     return [str(problem).replace(f"{files.folder}/", "") for problem in certificate_flaws(server_of(files))]
 
 
@@ -38,7 +38,7 @@ def doubts(files: Certified) -> list[str]:
     return [line.replace(f"{files.folder}/", "") for line in certificate_doubts(server_of(files), NOW.timestamp())]
 
 
-def test_a_good_pair_has_no_flaw_and_no_doubt(tmp_path: Path) -> None:
+def test_valid_pair_has_no_flaw_or_doubt(tmp_path: Path) -> None:
     files = certified(tmp_path)
     assert (flaws(files), doubts(files)) == ([], [])
     assert (certificate_flaws(ServerSettings()), certificate_doubts(ServerSettings(), 0.0)) == ([], [])
@@ -94,19 +94,22 @@ FLAWS: list[tuple[Callable[[Certified], object], list[str]]] = [
     (
         swap,
         [
-            "server.tls_cert: cert.pem holds no certificate in PEM form",
-            "server.tls_key: key.pem holds no private key in PEM form",
+            "server.tls_cert: cert.pem does not contain a certificate in PEM format",
+            "server.tls_key: key.pem does not contain a private key in PEM format",
         ],
     ),
     (
         lambda files: files.cert.write_bytes(ssl.PEM_cert_to_DER_cert(files.cert.read_text())),
-        ["server.tls_cert: cert.pem holds no certificate in PEM form"],
+        ["server.tls_cert: cert.pem does not contain a certificate in PEM format"],
     ),
-    (lambda files: files.key.write_bytes(b""), ["server.tls_key: key.pem holds no private key in PEM form"]),
+    (
+        lambda files: files.key.write_bytes(b""),
+        ["server.tls_key: key.pem does not contain a private key in PEM format"],
+    ),
     (
         encrypt_key,
         [
-            "server.tls_key: key.pem is encrypted; nobody is there to type its passphrase, so decrypt it: "
+            "server.tls_key: key.pem is encrypted, and a node cannot enter its passphrase; decrypt it: "
             "openssl pkey -in FILE -out FILE"
         ],
     ),
@@ -116,7 +119,7 @@ FLAWS: list[tuple[Callable[[Certified], object], list[str]]] = [
 
 
 @pytest.mark.parametrize(("spoil", "lines"), FLAWS)
-def test_files_that_cannot_be_served_with_have_a_line_each(
+def test_unusable_files_have_one_line_each(
     tmp_path: Path, spoil: Callable[[Certified], object], lines: list[str]
 ) -> None:
     files = certified(tmp_path)
@@ -127,18 +130,18 @@ def test_files_that_cannot_be_served_with_have_a_line_each(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
-def test_a_file_that_may_not_be_read_has_its_line(tmp_path: Path) -> None:
+def test_unreadable_file_has_its_line(tmp_path: Path) -> None:
     files = certified(tmp_path)
     files.key.chmod(0)
     assert flaws(files) == ["server.tls_key: 'key.pem' cannot be read: Permission denied"]
 
 
-def test_a_certificate_out_of_its_time_is_a_doubt_and_no_flaw(tmp_path: Path) -> None:
+def test_expired_or_future_certificate_is_only_a_doubt(tmp_path: Path) -> None:
     files = Certified(tmp_path)
     day = timedelta(days=1)
     files.issue(not_before=NOW - 3 * day, not_after=NOW - day)
     (line,) = doubts(files)
-    assert line.startswith(f"server.tls_cert: the certificate has expired on {(NOW - day).date()}T")
+    assert line.startswith(f"server.tls_cert: the certificate expired on {(NOW - day).date()}T")
     files.issue(not_before=NOW + day, not_after=NOW + 3 * day)
     (line,) = doubts(files)
     assert line.startswith(f"server.tls_cert: the certificate is not valid before {(NOW + day).date()}T")
@@ -146,16 +149,16 @@ def test_a_certificate_out_of_its_time_is_a_doubt_and_no_flaw(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
-def test_a_key_that_others_may_read_is_a_doubt(tmp_path: Path, mode: int) -> None:
+def test_key_readable_by_others_is_a_doubt(tmp_path: Path, mode: int) -> None:
     files = certified(tmp_path)
     files.key.chmod(mode)
-    said = f"server.tls_key: others may read key.pem (mode {mode:04o}); forbid it: chmod go= key.pem"
+    said = f"server.tls_key: other users can read key.pem (mode {mode:04o}); fix it: chmod go= key.pem"
     assert doubts(files) == [said]
     assert flaws(files) == []
 
 
-def test_a_group_may_read_the_key_of_another_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Method: this process has another user's number, as a node has whose key is root's."""
+def test_group_may_read_key_of_another_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Method: this process runs as another user, like a node whose key belongs to root."""
     files = certified(tmp_path)
     own = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: own + 1)
@@ -165,14 +168,14 @@ def test_a_group_may_read_the_key_of_another_owner(tmp_path: Path, monkeypatch: 
     assert [line.rpartition(": ")[2] for line in doubts(files)] == ["chmod o= key.pem"]
 
 
-def test_the_context_offers_http_2_and_no_old_tls(tmp_path: Path) -> None:
+def test_context_offers_http_2_and_no_old_tls(tmp_path: Path) -> None:
     context = tls_context(server_of(certified(tmp_path)))
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
     weak = [cipher["name"] for cipher in context.get_ciphers() if not cipher["aead"]]
     assert weak == []
 
 
-def test_a_renewal_names_the_files_that_changed_and_a_bad_one_changes_nothing(tmp_path: Path) -> None:
+def test_renewal_lists_changed_files_and_bad_one_changes_nothing(tmp_path: Path) -> None:
     files = certified(tmp_path)
     live = LiveCertificate(server_of(files))
     first = live.context()
@@ -187,7 +190,7 @@ def test_a_renewal_names_the_files_that_changed_and_a_bad_one_changes_nothing(tm
     assert live.context() is second
 
 
-def test_a_file_that_moved_is_named_and_settings_without_one_leave_the_certificate(tmp_path: Path) -> None:
+def test_moved_file_is_listed_and_absent_setting_keeps_certificate(tmp_path: Path) -> None:
     files = certified(tmp_path)
     live = LiveCertificate(server_of(files))
     moved = files.key.rename(tmp_path / "moved.pem")

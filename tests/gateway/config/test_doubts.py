@@ -1,4 +1,4 @@
-"""Doubts about settings: one line each, which never repeats a secret."""
+"""Doubts about settings: one line each, without secrets."""
 
 from __future__ import annotations
 
@@ -34,56 +34,56 @@ def with_platform(slug: str, **variables: str) -> Config:
     return Config(upstreams=UpstreamSettings(platforms={slug: PlatformSettings(credentials=credentials)}))
 
 
-def test_the_defaults_leave_no_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_defaults_raise_no_doubts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert doubts(Config()) == []
 
 
-def test_a_variable_that_is_not_set_is_named() -> None:
+def test_unset_variable_is_named() -> None:
     config = with_platform("github", token_env="GITHUB_TOKEN")
     assert doubts(config) == ["upstreams.github.token_env: the environment variable GITHUB_TOKEN is not set"]
     assert doubts(config, GITHUB_TOKEN="x") == []
 
 
 @pytest.mark.parametrize("secret", [SECRET, "AIzaSyExampleExample12", "Zm9vYmFyMTIzNDU2Nzg5"])
-def test_what_looks_like_a_secret_is_told_and_not_repeated(secret: str) -> None:
+def test_secret_like_value_is_reported_without_repeating_it(secret: str) -> None:
     (told,) = doubts(with_platform("github", token_env=secret))
     assert "looks like the secret itself" in told
     assert secret not in told
 
 
 @pytest.mark.parametrize("name", ["GITHUB_TOKEN", "SLUICE_GITHUB_TOKEN_2", "github_token_of_team", "T"])
-def test_the_name_of_a_variable_does_not_look_like_a_secret(name: str) -> None:
+def test_variable_name_does_not_look_like_a_secret(name: str) -> None:
     assert doubts(with_platform("github", token_env=name), **{name: "x"}) == []
 
 
-def test_credentials_that_a_platform_has_no_use_for_are_told() -> None:
+def test_unused_credentials_are_reported() -> None:
     (told,) = doubts(with_platform("bluesky", token_env="TOKEN"), TOKEN="x")
-    assert told == "upstreams.bluesky.token_env is of no use: bluesky takes identifier_env and password_env"
+    assert told == "upstreams.bluesky.token_env has no effect: bluesky uses identifier_env and password_env"
     (told,) = doubts(with_platform("hackernews", key_env="KEY"), KEY="x")
-    assert told.endswith("hackernews takes no credentials")
+    assert told.endswith("hackernews uses no credentials")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_wildcard_addresses_are_told(host: str) -> None:
+def test_wildcard_addresses_are_reported(host: str) -> None:
     (told,) = doubts(Config(admin=AdminSettings(host=host)))
     assert told.startswith("admin.host")
     public = ServerSettings(host=host)
     (told,) = doubts(Config(server=public))
-    assert told.startswith("server.base_url is not set: links name localhost")
+    assert told.startswith("server.base_url is not set: links point to localhost")
     assert doubts(Config(server=replace(public, base_url="https://api.example.com"))) == []
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_uncreatable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (told,) = doubts(Config(store=StoreSettings(url=f"sqlite:///{tmp_path}/file/data/x.db")))
-    assert told == f"store.url: {tmp_path}/file is no folder"
+    assert told == f"store.url: {tmp_path}/file is not a folder"
     assert doubts(Config(store=StoreSettings(url=f"sqlite:///{tmp_path}/new/data/x.db"))) == []
     (told,) = doubts(Config(ledger=LedgerSettings(archive=f"{tmp_path}/file")))
-    assert told == f"ledger.archive: {tmp_path}/file is no folder"
+    assert told == f"ledger.archive: {tmp_path}/file is not a folder"
 
 
-def test_the_page_of_operators_names_every_platform_that_takes_credentials() -> None:
+def test_operating_page_lists_every_platform_with_credentials() -> None:
     page = (PROJECT / "docs" / "operating.md").read_text()
     for platform in load_platforms():
         if platform.credentials:

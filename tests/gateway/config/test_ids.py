@@ -15,7 +15,7 @@ INSTANTS = st.floats(min_value=0, max_value=4e9)
 
 
 @given(INSTANTS, st.integers())
-def test_an_id_is_its_prefix_and_a_uuid_of_version_7(now: float, seed: int) -> None:
+def test_id_is_prefix_and_uuid_version_7(now: float, seed: int) -> None:
     made = id_maker(lambda: now, Random(seed))("req_")
     assert re.fullmatch(r"req_[0-9a-f]{32}", made)
     uuid = UUID(made.removeprefix("req_"))
@@ -25,7 +25,7 @@ def test_an_id_is_its_prefix_and_a_uuid_of_version_7(now: float, seed: int) -> N
 
 
 @given(st.lists(INSTANTS, min_size=2, max_size=20), st.integers())
-def test_ids_order_by_the_instants_of_their_making(instants: list[float], seed: int) -> None:
+def test_ids_sort_by_creation_time(instants: list[float], seed: int) -> None:
     rng = Random(seed)
     made = [(int(now * 1000), id_maker(lambda now=now: now, rng)("x_")) for now in instants]
     for early_at, early in made:

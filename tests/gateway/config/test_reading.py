@@ -1,4 +1,4 @@
-"""Tables become settings: what is right takes effect, what is wrong keeps its default and is told, all of it."""
+"""Tables become settings: valid values take effect, invalid ones keep their defaults and are all reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 KEYS = st.sampled_from([*ServerSettings.__struct_fields__, "prot"]) | st.text(max_size=6)
 
 
-def test_a_table_sets_what_it_names_and_leaves_the_rest() -> None:
+def test_table_sets_its_keys_and_keeps_the_rest() -> None:
     reader, base = TableReader(), ServerSettings(host="::1")
     assert reader.read(base, {"port": 9, "engine": "hypercorn"}, "server") == ServerSettings(
         host="::1", port=9, engine="hypercorn"
@@ -34,7 +34,7 @@ def test_a_table_sets_what_it_names_and_leaves_the_rest() -> None:
     assert reader.problems == []
 
 
-def test_a_wrong_value_keeps_what_was_there_and_hides_nothing_else() -> None:
+def test_invalid_value_keeps_default_and_hides_no_other_problem() -> None:
     reader = TableReader()
     assert reader.read(ServerSettings(port=7), {"port": 70_000, "host": "::1", "prot": 1}, "server") == ServerSettings(
         host="::1", port=7
@@ -46,7 +46,7 @@ def test_a_wrong_value_keeps_what_was_there_and_hides_nothing_else() -> None:
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
-def test_whatever_a_table_holds_is_settings_and_a_line_for_each_thing_that_is_wrong(table: dict[str, Any]) -> None:
+def test_any_table_gives_settings_and_a_line_per_problem(table: dict[str, Any]) -> None:
     reader, base = TableReader(), ServerSettings()
     found = asdict(reader.read(base, table, "server"))
     wrong = {problem.key_path for problem in reader.problems}
@@ -68,13 +68,13 @@ NO_TABLES = {
 
 
 @pytest.mark.parametrize(("value", "called"), NO_TABLES.items())
-def test_what_is_no_table_is_told_by_its_kind(value: object, called: str) -> None:
+def test_value_that_is_not_a_table_is_reported_by_kind(value: object, called: str) -> None:
     reader, base = TableReader(), Config()
     assert reader.read(base, {"server": value}) == base
     assert [str(problem) for problem in reader.problems] == [f"server: must be a table, not {called}"]
 
 
-def test_a_text_in_a_wrong_place_is_never_repeated() -> None:
+def test_misplaced_text_is_never_repeated() -> None:
     reader = TableReader()
     reader.read(Config(), {"server": {"port": "s3cr3t", "engine": "s3cr3t"}, "upstreams": {"egress": ["s3cr3t"]}})
     assert len(reader.problems) == 3
@@ -89,14 +89,14 @@ NEAREST = {
 
 
 @pytest.mark.parametrize(("key", "meant"), NEAREST.items())
-def test_a_key_of_another_table_is_found_there(key: str, meant: str) -> None:
+def test_key_of_another_table_is_suggested(key: str, meant: str) -> None:
     reader = TableReader()
     reader.read(ServerSettings(), {key: 1}, "server")
     (problem,) = reader.problems
     assert problem.nearest == meant
 
 
-def test_each_platform_has_the_defaults_and_what_its_own_table_says() -> None:
+def test_platform_has_defaults_and_its_own_overrides() -> None:
     reader, defaults = TableReader(), UpstreamDefaults(retries=1)
     found = reader.read_platforms({"github": {"retries": 0}}, defaults, ["github", "bluesky"])
     assert [(name, one.retries) for name, one in found.items()] == [("bluesky", 1), ("github", 0)]
@@ -110,14 +110,14 @@ def test_each_platform_has_the_defaults_and_what_its_own_table_says() -> None:
         ("egres", "x", 'upstreams.egres: unknown key; did you mean "upstreams.egress"?'),
     ],
 )
-def test_a_platform_that_is_not_known_is_told_with_the_nearest(name: str, table: object, line: str) -> None:
+def test_unknown_platform_is_reported_with_suggestion(name: str, table: object, line: str) -> None:
     reader = TableReader()
     assert reader.read_platforms({name: table}, UpstreamDefaults(), ["github"]).keys() == {"github"}
     assert [str(problem) for problem in reader.problems] == [line]
 
 
 @given(st.text(max_size=10), st.text(max_size=10))
-def test_a_key_path_is_one_line_and_plain_where_the_keys_are(path: str, key: str) -> None:
+def test_key_path_is_one_line_and_plain_if_possible(path: str, key: str) -> None:
     joined = join("server", key)
     assert "\n" not in joined
     is_plain = re.fullmatch(r"[A-Za-z0-9_-]+", key) is not None
@@ -125,6 +125,6 @@ def test_a_key_path_is_one_line_and_plain_where_the_keys_are(path: str, key: str
     assert join("", "port") == "port"
 
 
-def test_the_keys_of_a_table_are_its_settings() -> None:
+def test_table_keys_are_its_settings() -> None:
     assert field_names(Config().limits) >= {"requests_per_minute", "concurrent_requests", "long_polls"}
     assert "platforms" not in field_names(Config().upstreams), "their names are not of the schema"

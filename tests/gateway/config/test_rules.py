@@ -1,4 +1,4 @@
-"""Rules that a type cannot say about the settings, on settings as they are in memory."""
+"""Rules for settings that types cannot express, tested on settings in memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def broken(**tables: dict[str, object]) -> list[str]:
     return [problem.key_path for problem in broken_rules(config(**tables))]
 
 
-def test_the_defaults_break_no_rule() -> None:
+def test_defaults_break_no_rule() -> None:
     assert broken() == []
 
 
@@ -49,7 +49,7 @@ WORKERS = {
 
 
 @pytest.mark.parametrize(("server", "store", "state", "paths"), WORKERS.values(), ids=WORKERS.keys())
-def test_several_workers_need_what_they_can_share(
+def test_several_workers_need_shared_store_and_state(
     server: dict[str, object], store: str, state: str, paths: list[str]
 ) -> None:
     assert broken(server=server, store={"url": store}, state={"url": state}) == paths
@@ -63,17 +63,19 @@ ADDRESSES = {
 
 
 @pytest.mark.parametrize(("server", "admin", "paths"), ADDRESSES.values(), ids=ADDRESSES.keys())
-def test_the_two_addresses_differ(server: dict[str, object], admin: dict[str, object], paths: list[str]) -> None:
+def test_server_and_admin_address_must_differ(
+    server: dict[str, object], admin: dict[str, object], paths: list[str]
+) -> None:
     assert broken(server=server, admin=admin) == paths
 
 
 @pytest.mark.parametrize("url", ["", "https://api.example.com/sluice", "http://127.0.0.1:9999", "http://[::1]:1"])
-def test_a_plain_address_or_none_is_taken(url: str) -> None:
+def test_plain_or_empty_address_is_accepted(url: str) -> None:
     assert broken(server={"base_url": url}, upstreams={"egress": url}) == []
 
 
 @given(URLS)
-def test_any_text_in_the_place_of_an_address_is_judged_and_its_password_never_repeated(url: str) -> None:
+def test_any_address_text_is_checked_without_repeating_its_password(url: str) -> None:
     tables = {"server": {"base_url": url}, "upstreams": {"egress": url}, "store": {"url": url}, "state": {"url": url}}
     problems = list(broken_rules(config(**tables)))
     assert {problem.key_path for problem in problems} <= {
@@ -86,7 +88,7 @@ def test_any_text_in_the_place_of_an_address_is_judged_and_its_password_never_re
     assert not any("s3cr3t" in str(problem) or "\n" in str(problem) for problem in problems)
 
 
-def test_all_that_is_broken_is_told_at_once() -> None:
+def test_all_broken_rules_are_reported_together() -> None:
     assert broken(
         server={"base_url": "x", "workers": 2, "port": 8081}, upstreams={"egress": "y"}, store={"url": "z"}
     ) == ["server.base_url", "upstreams.egress", "store.url", "state.url", "admin.port"]

@@ -1,4 +1,4 @@
-"""The master secret: where it comes from, who may read it, and what is derived from it."""
+"""The master secret: its source, its permissions, and the keys derived from it."""
 
 import os
 import stat
@@ -11,14 +11,14 @@ from gateway.config.secrets import SecretUnusable, derive_secrets, doubt_of, loa
 MASTER = "hTFNqgVxiW8b3kzRc0sYdP2u"
 
 
-def test_the_environments_secret_gives_the_same_keys_every_time_and_writes_nothing(tmp_path):
+def test_environment_secret_gives_stable_keys_and_writes_nothing(tmp_path):
     first, second = (load_secret({"SLUICE_SECRET": MASTER}, tmp_path) for _ in range(2))
     assert first == second
     assert list(tmp_path.iterdir()) == []
     assert load_secret({"SLUICE_SECRET": MASTER + "x"}, tmp_path) != first
 
 
-def test_the_same_secret_gives_the_same_keys_from_a_file_put_whole_into_the_environment(tmp_path):
+def test_trailing_newline_in_environment_is_ignored(tmp_path):
     (tmp_path / "secret").touch(0o600)
     (tmp_path / "secret").write_text(MASTER + "\n")
     from_file = load_secret({}, tmp_path)
@@ -26,7 +26,7 @@ def test_the_same_secret_gives_the_same_keys_from_a_file_put_whole_into_the_envi
     assert load_secret({"SLUICE_SECRET": MASTER}, tmp_path) == from_file
 
 
-def test_each_purpose_has_a_key_of_its_own(tmp_path):
+def test_each_purpose_has_its_own_key(tmp_path):
     found = load_secret({"SLUICE_SECRET": MASTER}, tmp_path)
     assert len(found.sealing) == len(found.cursors) == 32
     assert len(found.admin_token) == 43
@@ -34,26 +34,26 @@ def test_each_purpose_has_a_key_of_its_own(tmp_path):
     assert found.admin_token.isascii()
 
 
-def test_the_derivation_never_changes():
-    """Sealed keys and cursors of a running installation depend on it."""
+def test_key_derivation_is_stable():
+    """Sealed keys and cursors of existing installations depend on it."""
     found = derive_secrets("0123456789abcdef")
     assert found.sealing.hex()[:16] == "65eca3c76a816b0b"
     assert found.cursors.hex()[:16] == "3b5ac61008a99762"
     assert found.admin_token[:12] == "QTKQbFhtmqIt"
 
 
-def test_nothing_secret_is_printed(tmp_path):
+def test_secrets_are_not_printed(tmp_path):
     assert repr(load_secret({"SLUICE_SECRET": MASTER}, tmp_path)) == "Secrets()"
 
 
 @pytest.mark.parametrize("short", ["", "hunter2", "0123456789abcde"])
-def test_a_short_secret_is_refused_without_repeating_it(tmp_path, short):
+def test_short_secret_is_rejected_without_repeating_it(tmp_path, short):
     with pytest.raises(SecretUnusable) as caught:
         load_secret({"SLUICE_SECRET": short}, tmp_path)
     assert str(caught.value) == "SLUICE_SECRET: the secret has fewer than 16 characters"
 
 
-def test_a_missing_secret_is_made_once_and_readable_by_its_owner_only(tmp_path):
+def test_missing_secret_is_created_once_and_private(tmp_path):
     folder = tmp_path / "new" / "data"
     first = load_secret({}, folder)
     assert [file.name for file in folder.iterdir()] == ["secret"]
@@ -62,7 +62,7 @@ def test_a_missing_secret_is_made_once_and_readable_by_its_owner_only(tmp_path):
     assert load_secret({}, tmp_path / "other") != first
 
 
-def test_processes_that_start_together_agree_on_one_secret(tmp_path):
+def test_concurrent_starts_agree_on_one_secret(tmp_path):
     for attempt in range(10):
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(lambda folder: load_secret({}, folder), [tmp_path / str(attempt)] * 8))
@@ -71,14 +71,14 @@ def test_processes_that_start_together_agree_on_one_secret(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620])
-def test_a_file_that_others_can_open_is_refused(tmp_path, mode):
+def test_secret_file_open_to_others_is_rejected(tmp_path, mode):
     load_secret({}, tmp_path)
     (tmp_path / "secret").chmod(mode)
-    with pytest.raises(SecretUnusable, match="others may read it"):
+    with pytest.raises(SecretUnusable, match="other users can read it"):
         load_secret({}, tmp_path)
 
 
-def test_a_short_or_empty_file_is_refused_and_not_replaced(tmp_path):
+def test_short_or_empty_file_is_rejected_and_not_replaced(tmp_path):
     file = tmp_path / "secret"
     file.touch(0o600)
     with pytest.raises(SecretUnusable, match="fewer than 16 characters"):
@@ -86,12 +86,12 @@ def test_a_short_or_empty_file_is_refused_and_not_replaced(tmp_path):
     assert file.read_bytes() == b""
 
 
-def test_what_is_no_file_is_refused(tmp_path):
+def test_secret_path_that_is_not_a_file_is_rejected(tmp_path):
     (tmp_path / "secret").mkdir()
     with pytest.raises(SecretUnusable, match="Is a directory"):
         load_secret({}, tmp_path)
     (tmp_path / "file").touch()
-    with pytest.raises(SecretUnusable, match="set SLUICE_SECRET or make the folder usable"):
+    with pytest.raises(SecretUnusable, match="set SLUICE_SECRET or fix the folder"):
         load_secret({}, tmp_path / "file")
     (tmp_path / "pipe").mkdir()
     os.symlink("nowhere", tmp_path / "pipe" / "secret")
@@ -99,33 +99,33 @@ def test_what_is_no_file_is_refused(tmp_path):
         load_secret({}, tmp_path / "pipe")
 
 
-def test_a_secret_of_any_bytes_in_the_environment_is_taken(tmp_path):
+def test_environment_secret_may_have_any_bytes(tmp_path):
     odd = os.fsdecode(bytes(range(131, 251, 7)))
     assert load_secret({"SLUICE_SECRET": odd}, tmp_path) == load_secret({"SLUICE_SECRET": odd}, tmp_path)
 
 
 @pytest.mark.parametrize("weak", ["a" * 16, "changeme-changeme"])
-def test_a_secret_that_is_easily_guessed_is_refused_wherever_it_is_and_not_repeated(tmp_path, weak):
+def test_guessable_secret_is_rejected_without_repeating_it(tmp_path, weak):
     with pytest.raises(SecretUnusable) as caught:
         doubt_of({"SLUICE_SECRET": weak}, tmp_path)
-    said = "SLUICE_SECRET: the secret is easily guessed; make one with: openssl rand -base64 32"
+    said = "SLUICE_SECRET: the secret is easy to guess; generate one with: openssl rand -base64 32"
     assert str(caught.value) == said
     (tmp_path / "secret").touch(0o600)
     (tmp_path / "secret").write_text(weak)
-    with pytest.raises(SecretUnusable, match="easily guessed"):
+    with pytest.raises(SecretUnusable, match="easy to guess"):
         doubt_of({}, tmp_path)
 
 
-def test_a_doubtful_secret_is_taken_and_told_and_a_good_one_is_not(tmp_path):
+def test_doubtful_secret_is_accepted_with_warning(tmp_path):
     doubtful = {"SLUICE_SECRET": "lighthouse gravel tandem"}
     assert load_secret(doubtful, tmp_path) == load_secret(doubtful, tmp_path)
     assert doubt_of(doubtful, tmp_path) == (
-        "SLUICE_SECRET: the secret might be guessed; make one with: openssl rand -base64 32"
+        "SLUICE_SECRET: the secret could be guessed; generate one with: openssl rand -base64 32"
     )
     assert doubt_of({"SLUICE_SECRET": MASTER}, tmp_path) is None
 
 
-def test_looking_for_doubts_makes_no_secret_and_finds_none_in_one_that_was_made(tmp_path):
+def test_strength_check_creates_no_secret_and_accepts_generated_one(tmp_path):
     assert doubt_of({}, tmp_path) is None
     assert list(tmp_path.iterdir()) == []
     load_secret({}, tmp_path)

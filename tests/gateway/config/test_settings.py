@@ -1,4 +1,4 @@
-"""config.toml: every key, every kind of mistake, and that no file can do worse than a ConfigError."""
+"""config.toml: every key, every kind of mistake, and no file causes an error other than ConfigError."""
 
 import json
 import subprocess
@@ -62,7 +62,7 @@ retention_days = 30
 """
 
 TABLES = [name for name in Config.__struct_fields__ if name != "packs"]
-"""The tables of the file; packs are an array of them."""
+"""The tables of the file; packs are an array of tables."""
 
 
 def load(tmp_path: Path, text: str | bytes) -> Config:
@@ -83,7 +83,7 @@ def first_line(tmp_path: Path, text: str | bytes) -> str:
     return str(refusal(tmp_path, text)).removeprefix(f"{tmp_path}/config.toml: ")
 
 
-def test_an_empty_file_gives_every_default_and_every_known_platform(tmp_path):
+def test_empty_file_gives_defaults_for_every_platform(tmp_path):
     config = load(tmp_path, "")
     assert config.upstreams.platforms.keys() == PLATFORMS
     assert config.server == ServerSettings()
@@ -91,11 +91,11 @@ def test_an_empty_file_gives_every_default_and_every_known_platform(tmp_path):
     assert config.upstreams.platforms["github"].enabled
 
 
-def test_the_shipped_file_says_nothing_but_the_defaults(tmp_path):
+def test_shipped_file_equals_the_defaults(tmp_path):
     assert load_config(SHIPPED, {}, PLATFORMS) == load(tmp_path, "")
 
 
-def test_the_shipped_files_commented_settings_are_valid_too(tmp_path):
+def test_shipped_file_commented_settings_are_valid(tmp_path):
     text = "\n".join(
         line.removeprefix("# ") if "=" in line or "[" in line else "" for line in SHIPPED.read_text().split("\n")
     )
@@ -103,7 +103,7 @@ def test_the_shipped_files_commented_settings_are_valid_too(tmp_path):
     assert load(tmp_path, text).upstreams.platforms["github"].credentials == {"token": "GITHUB_TOKEN"}
 
 
-def test_the_shipped_file_names_every_setting():
+def test_shipped_file_names_every_setting():
     document = tomllib.loads(SHIPPED.read_text())
     assert "# [[packs]]" in SHIPPED.read_text(), "without packs of their own none are sold"
     for section in TABLES:
@@ -112,7 +112,7 @@ def test_the_shipped_file_names_every_setting():
         assert named == known, section
 
 
-def test_every_key_of_the_operator_contract_is_accepted_with_its_default(tmp_path):
+def test_every_operator_contract_key_has_its_default(tmp_path):
     contract = load(tmp_path, CONTRACT)
     assert contract.upstreams.platforms["github"].credentials == {"token": "GITHUB_TOKEN"}
     without_token = CONTRACT.replace('token_env = "GITHUB_TOKEN"', "")
@@ -155,12 +155,12 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("section", "key", "text", "value"), CHANGES)
-def test_a_setting_takes_effect(tmp_path, section, key, text, value):
+def test_setting_takes_effect(tmp_path, section, key, text, value):
     config = load(tmp_path, f"[{section}]\n{key} = {text}\n")
     assert getattr(getattr(config, section), key) == value
 
 
-def test_a_platforms_table_overrides_the_defaults_and_only_for_itself(tmp_path):
+def test_platform_table_overrides_defaults_only_for_itself(tmp_path):
     text = "[upstreams.defaults]\nretries = 1\ntimeout_s = 9\n"
     text += "[upstreams.github]\nretries = 0\nenabled = false\nkey_env = 'K'\n"
     platforms = load(tmp_path, text).upstreams.platforms
@@ -191,15 +191,15 @@ UNKNOWN_KEYS = [
 
 
 @pytest.mark.parametrize(("text", "line"), UNKNOWN_KEYS)
-def test_an_unknown_key_is_refused_with_the_nearest_valid_one(tmp_path, text, line):
+def test_unknown_key_is_rejected_with_suggestion(tmp_path, text, line):
     assert first_line(tmp_path, text) == line
 
 
-def test_the_place_of_the_platforms_is_no_key_of_its_own(tmp_path):
+def test_platforms_is_not_a_key(tmp_path):
     assert first_line(tmp_path, "[upstreams.platforms.github]").startswith("upstreams.platforms: unknown platform")
 
 
-def test_a_file_may_be_as_editors_of_windows_leave_it(tmp_path):
+def test_windows_text_files_are_accepted(tmp_path):
     file = tmp_path / "config.toml"
     file.write_bytes(b"\xef\xbb\xbf[server]\r\nport = 8099\r\n")
     assert load_config(file, {}, PLATFORMS).server.port == 8099
@@ -210,8 +210,8 @@ WRONG_VALUES = [
     ("[server]\nport = -1", "server.port: must be a port number from 0 to 65535, not -1"),
     ("[server]\nport = '80'", "server.port: must be a port number from 0 to 65535, not text"),
     ("[server]\nport = true", "server.port: must be a port number from 0 to 65535, not true"),
-    ("[server]\nhost = 'a b'", "server.host: must be a host name or an address"),
-    ("[server]\nhost = 1979-05-27", "server.host: must be a host name or an address, not a date or time"),
+    ("[server]\nhost = 'a b'", "server.host: must be a host name or an IP address"),
+    ("[server]\nhost = 1979-05-27", "server.host: must be a host name or an IP address, not a date or time"),
     ("[server]\nengine = 'hyprcorn'", 'server.engine: must be one of "native", "hypercorn"; did you mean "hypercorn"?'),
     ("[server]\ndrain_s = -1", "server.drain_s: must be a number of seconds from 0 to 86400, not -1"),
     ("[server]\ndrain_s = nan", "server.drain_s: must be a number of seconds from 0 to 86400, not such a number"),
@@ -253,7 +253,7 @@ WRONG_VALUES = [
     ("[keys]\nprefix = 'sluice'", "keys.prefix: must be exactly 3 characters of A-Z, a-z, 0-9, _ and -"),
     (
         "[webhooks]\nsignature_header = 'X-Sig'",
-        "webhooks.signature_header: must be a header name like x-<service>-signature",
+        "webhooks.signature_header: must be a header name such as x-<service>-signature",
     ),
     ("[upstreams]\noperator_contact = 'é'", "upstreams.operator_contact: must be text of printable ASCII characters"),
     ("[upstreams.github]\nretries = 11", "upstreams.github.retries: must be a whole number from 0 to 10, not 11"),
@@ -261,24 +261,23 @@ WRONG_VALUES = [
     ("[server]\ncors_origins = 'https://a.example'", "server.cors_origins: must be an array of text, not text"),
     (
         "[server]\ncors_origins = ['*', 'https://a.example/']",
-        'server.cors_origins[1]: must be "*", or an origin such as https://app.example.com: a scheme and a host, '
-        "nothing behind",
+        'server.cors_origins[1]: must be "*", or an origin such as https://app.example.com: only a scheme and a host',
     ),
 ]
 
 
 @pytest.mark.parametrize(("text", "line"), WRONG_VALUES)
-def test_a_wrong_value_is_refused_with_what_it_must_be(tmp_path, text, line):
+def test_invalid_value_is_rejected_with_what_it_must_be(tmp_path, text, line):
     assert first_line(tmp_path, text) == line
 
 
-def test_a_secret_in_the_place_of_a_variables_name_is_not_repeated(tmp_path):
+def test_secret_instead_of_a_variable_name_is_not_repeated(tmp_path):
     error = refusal(tmp_path, "[upstreams.github]\ntoken_env = 'ghp-s3cr3t/value'")
     assert str(error).endswith("token_env: must be the name of an environment variable (never the secret itself)")
     assert "s3cr3t" not in str(error)
 
 
-def test_credentials_in_a_refused_url_are_not_repeated(tmp_path):
+def test_credentials_in_a_rejected_url_are_not_repeated(tmp_path):
     for text in (
         "[store]\nurl = 'postgresql://u:s3cr3t@h'",
         "[state]\nurl = 'redys://u:s3cr3t@h'",
@@ -308,13 +307,13 @@ def test_credentials_in_a_refused_url_are_not_repeated(tmp_path):
         "http://é.example",
     ],
 )
-def test_an_address_that_is_no_plain_http_url_is_refused(tmp_path, key, url):
+def test_address_must_be_a_plain_http_url(tmp_path, key, url):
     section, name = key.split(".")
     line = first_line(tmp_path, f'[{section}]\n{name} = "{url}"')
     assert line.startswith(f"{key}: must be an absolute http or https URL such as https://api.example.com")
 
 
-IN_THE_CLEAR = 'needs server.engine = "hypercorn"; the engine "native" speaks HTTP/1.1 in the clear only'
+IN_THE_CLEAR = 'needs server.engine = "hypercorn"; the engine "native" only supports HTTP/1.1 without TLS'
 
 
 @pytest.mark.parametrize(
@@ -322,11 +321,11 @@ IN_THE_CLEAR = 'needs server.engine = "hypercorn"; the engine "native" speaks HT
     [
         (
             "engine = 'hypercorn'\ntls_cert = 'c.pem'",
-            ["server.tls_key: must be set with server.tls_cert: the PEM file of the certificate's key"],
+            ["server.tls_key: must be set together with server.tls_cert: the PEM file of the certificate's key"],
         ),
         (
             "engine = 'hypercorn'\ntls_key = 'k.pem'",
-            ["server.tls_cert: must be set with server.tls_key: the PEM file of the key's certificate"],
+            ["server.tls_cert: must be set together with server.tls_key: the PEM file of the key's certificate"],
         ),
         (
             "tls_cert = 'c.pem'\ntls_key = 'k.pem'",
@@ -334,11 +333,11 @@ IN_THE_CLEAR = 'needs server.engine = "hypercorn"; the engine "native" speaks HT
         ),
     ],
 )
-def test_a_certificate_needs_its_key_and_the_engine_that_speaks_tls(tmp_path, text, lines):
+def test_certificate_needs_its_key_and_an_engine_with_tls(tmp_path, text, lines):
     assert [str(problem) for problem in refusal(tmp_path, f"[server]\n{text}").problems] == lines
 
 
-def test_only_a_node_looks_at_the_files_of_its_certificate(tmp_path):
+def test_only_a_node_checks_its_certificate_files(tmp_path):
     text = "[server]\nengine = 'hypercorn'\ntls_cert = 'absent.pem'\ntls_key = 'absent.pem'"
     assert load(tmp_path, text).server.tls_cert == "absent.pem"
     with pytest.raises(ConfigError) as refused:
@@ -346,7 +345,7 @@ def test_only_a_node_looks_at_the_files_of_its_certificate(tmp_path):
     assert [problem.key_path for problem in refused.value.problems] == ["server.tls_cert", "server.tls_key"]
 
 
-def test_with_a_certificate_the_address_is_one_of_https():
+def test_url_with_a_certificate_is_https():
     plain = ServerSettings(host="::1")
     tls = ServerSettings(host="::1", engine="hypercorn", tls_cert="c.pem", tls_key="k.pem")
     assert (plain.public_url(80), plain.listening_url(80)) == ("http://[::1]:80", "http://[::1]:80")
@@ -362,7 +361,7 @@ def shared(workers, store, state):
     return f"[server]\nworkers = {workers}\n[store]\nurl = '{store}'\n[state]\nurl = '{state}'\n"
 
 
-def test_several_workers_need_a_store_and_a_state_that_they_can_share(tmp_path):
+def test_several_workers_need_a_shared_store_and_state(tmp_path):
     lines = [str(problem) for problem in refusal(tmp_path, "[server]\nworkers = 3").problems]
     assert lines == [
         "store.url: server.workers = 3 needs PostgreSQL; set it to postgresql://user@host:5432/database",
@@ -393,7 +392,7 @@ def test_several_workers_need_a_store_and_a_state_that_they_can_share(tmp_path):
         "redis+sentinel://a:26379,b:26379/main",
     ],
 )
-def test_a_shared_store_and_state_serve_any_number_of_workers(tmp_path, workers, store, state):
+def test_shared_store_and_state_allow_any_number_of_workers(tmp_path, workers, store, state):
     config = load(tmp_path, shared(workers, store, state))
     assert (config.server.workers, config.store.url, config.state.url) == (workers, store, state)
     assert config.store.data_dir == Path("data")
@@ -415,27 +414,30 @@ def test_a_shared_store_and_state_serve_any_number_of_workers(tmp_path, workers,
         "rediss+sentinel://h:1/main/x",
     ],
 )
-def test_a_state_that_is_no_memory_and_no_redis_is_refused(tmp_path, url):
+def test_state_must_be_memory_or_redis(tmp_path, url):
     assert first_line(tmp_path, f"[state]\nurl = '{url}'") == (
         "state.url: not a Redis address; expected redis://HOST:PORT/DB, redis+cluster://HOST:PORT,HOST:PORT or "
-        "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/DB (rediss for TLS); a node alone may have memory:"
+        "redis+sentinel://HOST:PORT,HOST:PORT/SERVICE/DB (rediss for TLS); a single node can use memory:"
     )
 
 
-def test_several_servers_that_are_no_cluster_are_refused_with_what_to_write(tmp_path):
+def test_several_servers_need_a_cluster_url(tmp_path):
     assert first_line(tmp_path, "[state]\nurl = 'redis://a:1,b:2'") == (
         "state.url: redis:// takes one server; for several use redis+cluster:// or redis+sentinel://; "
-        "a node alone may have memory:"
+        "a single node can use memory:"
     )
 
 
 @pytest.mark.parametrize("url", ["redis://h h", "redis://:p#s@h", "redis://:pä@h"])
-def test_a_state_with_characters_that_have_to_be_escaped_is_refused(tmp_path, url):
+def test_state_url_with_unescaped_characters_is_rejected(tmp_path, url):
     line = first_line(tmp_path, f"[state]\nurl = '{url}'")
-    assert line == "state.url: must be of visible ASCII characters without #; in a password, write others as %23"
+    assert line == (
+        "state.url: must contain only visible ASCII characters without #; "
+        "percent-encode others in a password, such as %23"
+    )
 
 
-def test_no_driver_is_imported_to_check_a_file(tmp_path):
+def test_checking_a_file_imports_no_driver(tmp_path):
     """Goal: the check costs no memory of drivers. Method: a process of its own, which shows what it has imported."""
     (tmp_path / "config.toml").write_text(shared(2, POSTGRESQL, "rediss://h:6380"))
     code = (
@@ -462,7 +464,7 @@ def test_no_driver_is_imported_to_check_a_file(tmp_path):
         "postgres://h/a b",
     ],
 )
-def test_a_store_that_is_no_sqlite_file_and_no_database_is_refused(tmp_path, url):
+def test_store_must_be_sqlite_or_postgresql(tmp_path, url):
     line = first_line(tmp_path, f"[store]\nurl = '{url}'")
     assert line == (
         "store.url: must be sqlite:///relative/file.db, sqlite:////absolute/file.db or "
@@ -470,13 +472,13 @@ def test_a_store_that_is_no_sqlite_file_and_no_database_is_refused(tmp_path, url
     )
 
 
-def test_the_server_and_the_admin_address_must_differ_unless_both_ports_are_free_choices(tmp_path):
+def test_server_and_admin_address_must_differ_unless_both_ports_are_free(tmp_path):
     line = first_line(tmp_path, "[server]\nport = 8081")
     assert line == "admin.port: the admin address must differ from the server's host and port"
     load(tmp_path, "[server]\nport = 0\n[admin]\nport = 0")
 
 
-def test_all_problems_are_told_at_once_and_the_line_counts_them(tmp_path):
+def test_all_problems_are_reported_and_counted(tmp_path):
     error = refusal(tmp_path, "[server]\nprot = 1\nport = 70000\nbase_url = 'x'\n[webhooks]\ntimeout_s = 0")
     assert [problem.key_path for problem in error.problems] == [
         "server.prot",
@@ -494,17 +496,17 @@ BROKEN_FILES = [
     ("[server]\nport = 1\nport = 2\n", "line 3: Cannot overwrite a value"),
     ("[server]\n\n[admin", "line 3: Expected ']' at the end of a table declaration"),
     (b"[server]\nhost = '\xff'\n", "line 2: not UTF-8 text"),
-    ("a = " + "[" * 5000, "not TOML: "),
-    ("a = " + "1" * 5000, "not TOML: "),
+    ("a = " + "[" * 5000, "not valid TOML: "),
+    ("a = " + "1" * 5000, "not valid TOML: "),
 ]
 
 
 @pytest.mark.parametrize(("text", "line"), BROKEN_FILES)
-def test_a_file_that_is_no_toml_is_refused_with_its_line(tmp_path, text, line):
+def test_invalid_toml_is_rejected_with_its_line(tmp_path, text, line):
     assert first_line(tmp_path, text).startswith(line)
 
 
-def test_a_named_file_that_is_not_there_is_told_by_name(tmp_path):
+def test_missing_named_file_is_reported_by_name(tmp_path):
     missing = tmp_path / "missing.toml"
     with pytest.raises(ConfigError) as caught:
         load_config(missing, {}, PLATFORMS)
@@ -515,11 +517,11 @@ def test_a_named_file_that_is_not_there_is_told_by_name(tmp_path):
         load_config("a\0b", {}, PLATFORMS)
 
 
-def test_the_file_is_the_argument_then_the_environment_then_the_current_folder(tmp_path, monkeypatch):
+def test_config_path_order_is_argument_environment_current_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError) as caught:
         load_config(None, {}, PLATFORMS)
-    assert str(caught.value).endswith("No such file or directory; name the file with --config or SLUICE_CONFIG")
+    assert str(caught.value).endswith("No such file or directory; set the file with --config or SLUICE_CONFIG")
     for name, port in (("config.toml", 1), ("env.toml", 2), ("argument.toml", 3)):
         (tmp_path / name).write_text(f"[server]\nport = {port}\n")
     environ = {"SLUICE_CONFIG": str(tmp_path / "env.toml")}
@@ -528,7 +530,7 @@ def test_the_file_is_the_argument_then_the_environment_then_the_current_folder(t
     assert load_config(tmp_path / "argument.toml", environ, PLATFORMS).server.port == 3
 
 
-def test_the_public_address_is_the_given_one_or_derived_from_host_and_port():
+def test_public_url_is_configured_or_derived():
     assert ServerSettings().public_url(8080) == "http://127.0.0.1:8080"
     assert ServerSettings(host="::1").public_url(9) == "http://[::1]:9"
     assert ServerSettings(host="0.0.0.0").public_url(9) == "http://localhost:9"
@@ -536,13 +538,13 @@ def test_the_public_address_is_the_given_one_or_derived_from_host_and_port():
     assert ServerSettings(base_url="https://api.example.com/").public_url(8080) == "https://api.example.com"
 
 
-def test_the_data_folder_is_the_database_files():
+def test_data_folder_is_the_folder_of_the_database():
     assert StoreSettings().data_dir == Path("data")
     assert StoreSettings(url="sqlite:////var/lib/s/x.db").data_dir == Path("/var/lib/s")
     assert StoreSettings(url="sqlite:///x.db").data_dir == Path()
 
 
-def test_a_config_can_not_be_changed(tmp_path):
+def test_config_is_immutable(tmp_path):
     config = load(tmp_path, "")
     with pytest.raises(AttributeError):
         config.server.port = 1
@@ -602,7 +604,7 @@ def loads_or_refuses(tmp_path: Path, content: bytes) -> None:
 
 @FUZZ
 @given(document=st.dictionaries(st.one_of(st.sampled_from(NAMES), st.text(st.characters(codec="utf-8"))), VALUES))
-def test_any_toml_document_loads_or_is_refused_in_single_lines(tmp_path, document):
+def test_any_toml_document_loads_or_is_rejected_in_single_lines(tmp_path, document):
     content = "\n".join(f"{quoted(key)} = {toml(value)}" for key, value in document.items())
     tomllib.loads(content)
     loads_or_refuses(tmp_path, content.encode())
@@ -610,13 +612,13 @@ def test_any_toml_document_loads_or_is_refused_in_single_lines(tmp_path, documen
 
 @FUZZ
 @given(section=st.sampled_from(TABLES), data=st.data(), value=VALUES)
-def test_any_value_for_any_setting_loads_or_is_refused_in_single_lines(tmp_path, section, data, value):
+def test_any_setting_value_loads_or_is_rejected_in_single_lines(tmp_path, section, data, value):
     key = data.draw(st.sampled_from(getattr(Config(), section).__struct_fields__))
     loads_or_refuses(tmp_path, f"[{section}]\n{key} = {toml(value)}".encode())
 
 
 @FUZZ
 @given(place=st.integers(0, 5000), cut=st.integers(0, 40), junk=st.binary(max_size=10))
-def test_a_damaged_file_loads_or_is_refused_in_single_lines(tmp_path, place, cut, junk):
+def test_damaged_file_loads_or_is_rejected_in_single_lines(tmp_path, place, cut, junk):
     content = SHIPPED.read_bytes()
     loads_or_refuses(tmp_path, content[:place] + junk + content[place + cut :])

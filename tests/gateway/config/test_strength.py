@@ -1,4 +1,4 @@
-"""The judgement of a master secret: what is guessed at once is refused, what is random never is."""
+"""Judging a master secret: easy guesses are rejected, random secrets never are."""
 
 import base64
 import string
@@ -30,7 +30,7 @@ ALPHABETS = {
 
 
 @pytest.mark.parametrize("secret", GUESSABLE)
-def test_what_guessers_try_first_is_guessable(secret: str) -> None:
+def test_common_guesses_are_guessable(secret: str) -> None:
     assert judge_strength(secret) == "guessable"
 
 
@@ -40,18 +40,18 @@ def test_words_and_names_are_doubtful(secret: str) -> None:
 
 
 @given(st.binary(min_size=1, max_size=4), st.integers(4, 30))
-def test_a_short_piece_again_and_again_is_never_good(piece: bytes, times: int) -> None:
+def test_repeated_short_piece_is_never_good(piece: bytes, times: int) -> None:
     assert judge_strength(piece.hex() * times) != "good"
 
 
 @given(st.text(max_size=300))
-def test_any_text_has_a_judgement(secret: str) -> None:
+def test_any_text_is_judged(secret: str) -> None:
     assert judge_strength(secret) in ("guessable", "doubtful", "good")
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", "\n1999\n"])
 @pytest.mark.parametrize("date", ["1999", "311299", "31121999", "31.12.99", "\u0661\u0669\u0669\u0669"])
-def test_a_date_at_the_end_of_a_line_has_a_judgement(date: str, end: str) -> None:
+def test_date_at_line_end_is_judged(date: str, end: str) -> None:
     assert judge_strength(f"vXq4-Lw8Rz_tK2mHd7-{date}{end}") in ("doubtful", "good")
 
 
@@ -63,8 +63,8 @@ WRITTEN = [
 ]  # fmt: skip
 
 
-def test_what_somebody_wrote_is_looked_at_closely_and_most_of_what_was_drawn_need_not_be() -> None:
-    """Goal: word lists are loaded for few starts, and none is spared a look for its length alone."""
+def test_written_text_is_judged_closely_and_most_random_text_is_not() -> None:
+    """Goal: word lists are loaded for few starts, and length alone never skips the check."""
     assert [secret for secret in WRITTEN if looks_random(secret)] == []
     draw = Random(5)
     drawn = [base64.urlsafe_b64encode(draw.randbytes(32)).decode() for _ in range(1_000)]
@@ -74,7 +74,7 @@ def test_what_somebody_wrote_is_looked_at_closely_and_most_of_what_was_drawn_nee
 
 @pytest.mark.parametrize("kind", ALPHABETS)
 def test_random_secrets_are_good(kind: str) -> None:
-    """Goal: no generated secret is refused. Method: many of them, the same ones each time."""
+    """Goal: no generated secret is rejected. Method: many secrets from a fixed seed."""
     alphabet, length = ALPHABETS[kind]
     rng = Random(kind)
     for _ in range(50):
@@ -82,7 +82,7 @@ def test_random_secrets_are_good(kind: str) -> None:
         assert judge_strength(secret) == "good", secret
 
 
-def test_what_the_documented_command_makes_is_good() -> None:
+def test_documented_command_makes_good_secrets() -> None:
     rng = Random(1)
     for _ in range(50):
         made = base64.b64encode(rng.randbytes(32)).decode()

@@ -1,4 +1,4 @@
-"""The pages that a node serves: for people, and as Markdown for programs that read."""
+"""The pages that a node serves: HTML for people, and Markdown for programs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOADED = {"/style.css", "/page.js", "/inter-v20.woff2", "/favicon.svg"}
 
 
 class Links(HTMLParser):
-    """The addresses that a page leads to, what it loads, and the anchors in it."""
+    """The links of a page, the files that it loads, and its anchors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ def links_of(answer: Answered) -> Links:
 
 
 async def crawl(node: OpenNode) -> dict[str, tuple[Answered, Links]]:
-    """Every page that can be reached from the first by links, by its path."""
+    """Every page that can be reached by links from the first one, by path."""
     found: dict[str, tuple[Answered, Links]] = {}
     seen = {"/"}
     waiting = ["/"]
@@ -82,10 +82,10 @@ async def crawl(node: OpenNode) -> dict[str, tuple[Answered, Links]]:
     return found
 
 
-async def test_every_page_is_reached_by_links_that_lead_somewhere_and_loads_nothing_from_elsewhere(
+async def test_every_page_is_linked_and_loads_only_local_files(
     tmp_path: Path,
 ) -> None:
-    """Goal: no dead link or anchor, no page that is missing or heavy, no script that is waited for. Method: a walk."""
+    """Goal: no dead links or anchors, no missing or heavy pages, no blocking scripts. Method: follow all links."""
     async with open_test_node(tmp_path) as node:
         found = await crawl(node)
         library = node.node.description.pages._texts.library
@@ -106,7 +106,7 @@ async def test_every_page_is_reached_by_links_that_lead_somewhere_and_loads_noth
                     assert anchor in found[target or path][1].anchors, f"{path} leads to {href}"
 
 
-async def test_every_page_has_a_twin_whose_links_lead_to_twins(tmp_path: Path) -> None:
+async def test_every_page_has_a_markdown_twin_with_twin_links(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await node.get("/docs", key=None)
         library = node.node.description.pages._texts.library
@@ -128,7 +128,7 @@ async def test_every_page_has_a_twin_whose_links_lead_to_twins(tmp_path: Path) -
                 assert target in texts, f"{path} leads to {target}"
 
 
-async def test_the_pages_are_the_documents_of_the_repository(tmp_path: Path) -> None:
+async def test_pages_equal_repository_documents(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for file in (PROJECT / "docs").glob("*.md"):
             served = (await node.get(f"/docs/{file.name}", key=None)).body.decode()
@@ -137,7 +137,7 @@ async def test_the_pages_are_the_documents_of_the_repository(tmp_path: Path) -> 
             assert plain.startswith(written.rstrip("\n")), file.name
 
 
-def test_the_files_that_pages_are_made_of_are_installed_with_them() -> None:
+def test_page_sources_are_installed() -> None:
     packed = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     for package in ("docs", "gateway.docs.pages"):
         folder = PROJECT / package.replace(".", "/")
@@ -148,7 +148,7 @@ def test_the_files_that_pages_are_made_of_are_installed_with_them() -> None:
 
 
 @pytest.mark.parametrize("form", ["/docs/events", "/docs/events.md"])
-async def test_the_events_page_has_every_type_with_when_and_what(form: str, tmp_path: Path) -> None:
+async def test_events_page_lists_every_type(form: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         page = (await node.get(form, key=None)).body.decode().replace("<code>", "`").replace("</code>", "`")
     for kind in KINDS.values():
@@ -162,7 +162,7 @@ async def test_the_events_page_has_every_type_with_when_and_what(form: str, tmp_
         assert all(f'id="{name}"' in page for name in KINDS)
 
 
-async def test_the_errors_page_has_every_code_under_its_anchor_with_its_reasons(tmp_path: Path) -> None:
+async def test_errors_page_has_every_code_with_anchor_and_reasons(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         page = await node.get("/docs/errors", key=None)
     assert CODES.keys() <= set(links_of(page).anchors)
@@ -170,7 +170,7 @@ async def test_the_errors_page_has_every_code_under_its_anchor_with_its_reasons(
     assert all(f"<code>{reason.name}</code>" in text for reason in REASONS.values())
 
 
-async def test_the_page_of_records_has_every_shape_and_every_field_with_its_meaning(tmp_path: Path) -> None:
+async def test_records_page_lists_every_shape_and_field(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         page = (await node.get("/docs/records.md", key=None)).body.decode()
         for name in ARCHETYPES:
@@ -182,7 +182,7 @@ async def test_the_page_of_records_has_every_shape_and_every_field_with_its_mean
                     assert re.search(rf"^\| `{field}` \| .+ \| {re.escape(one['description'])} \|$", page, re.M), field
 
 
-async def test_every_reason_has_a_page_with_its_meaning_its_remedy_and_the_calls_that_give_it(tmp_path: Path) -> None:
+async def test_every_reason_has_a_page_with_meaning_remedy_and_calls(tmp_path: Path) -> None:
     assert REMEDIES.keys() == REASONS.keys()
     async with open_test_node(tmp_path) as node:
         for reason in REASONS.values():
@@ -195,7 +195,7 @@ async def test_every_reason_has_a_page_with_its_meaning_its_remedy_and_the_calls
         assert "GET /v1/events/consumers/{consumer}" in few
 
 
-async def test_what_people_write_is_never_markup(tmp_path: Path) -> None:
+async def test_user_text_is_never_markup(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get("/search?q=%3Cscript%3Ealert(1)%3C/script%3E%22", key=None)
     assert links_of(answer).tags.count("script") == 1, "the page's own"
@@ -216,7 +216,7 @@ SEARCHES = {
 }
 
 
-async def test_a_search_finds_what_is_meant_first_and_without_a_script(tmp_path: Path) -> None:
+async def test_search_ranks_expected_page_first_without_a_script(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for words, path in SEARCHES.items():
             text = (await node.get(f"/search.md?q={words.replace(' ', '+')}", key=None)).body.decode()
@@ -225,7 +225,7 @@ async def test_a_search_finds_what_is_meant_first_and_without_a_script(tmp_path:
             page = await node.get(f"/search?q={words.replace(' ', '+')}", key=None)
             assert path in links_of(page).hrefs
         nothing = await node.get("/search?q=zzzz", key=None)
-        assert (nothing.status, b"Nothing was found" in nothing.body) == (200, True)
+        assert (nothing.status, b"No results" in nothing.body) == (200, True)
 
 
 KINDS_OF_PAGE = (
@@ -257,8 +257,8 @@ KINDS_OF_PAGE = (
 ORIGIN = "https://app.example.com"
 
 
-async def test_every_kind_of_page_has_the_manners_of_the_api(tmp_path: Path) -> None:
-    """Goal: HEAD, OPTIONS, 405, entity tags, gzip and Brotli, and other sites that the operator lets in."""
+async def test_page_kinds_follow_api_conventions(tmp_path: Path) -> None:
+    """Goal: HEAD, OPTIONS, 405, entity tags, gzip, Brotli and CORS."""
     async with open_test_node(tmp_path, server={"cors_origins": [ORIGIN]}) as node:
         for path in KINDS_OF_PAGE:
             full = await node.get(path, key=None, headers={"accept-encoding": "identity", "origin": ORIGIN})
@@ -282,21 +282,21 @@ async def test_every_kind_of_page_has_the_manners_of_the_api(tmp_path: Path) -> 
             assert (known.status, known.body) == (304, b"") or path.startswith("/status"), path
 
 
-async def test_an_address_without_a_page_is_a_page_to_a_browser_and_json_to_a_program(tmp_path: Path) -> None:
+async def test_unknown_path_is_a_page_for_browsers_and_json_for_programs(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for path in ("/nowhere", "/docs/nowhere", "/docs/nowhere.md"):
             program = await node.get(path, key=None)
             assert (program.status, program.json["error"]["type"]) == (404, "ENDPOINT_NOT_FOUND")
             person = await node.get(path, key=None, headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
             assert (person.status, person.headers["vary"]) == (404, "accept, accept-encoding")
-            assert b"There is no such page" in person.body
+            assert b"Page not found" in person.body
             assert "default-src 'none'" in person.headers["content-security-policy"]
             assert (await node.get(path, key=None, method="OPTIONS")).status == 404
         under = await node.get("/v1/nowhere", headers={"accept": "text/html"})
         assert (under.status, under.json["success"]) == (404, False)
 
 
-async def test_the_error_that_the_page_of_errors_shows_is_what_a_node_answers(tmp_path: Path) -> None:
+async def test_documented_error_matches_node(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=999) as node:
         page = (await node.get("/docs/errors.md", key=None)).body.decode()
         answer = await node.get("/v1/github/profile?hndle=octocat")
@@ -317,11 +317,11 @@ QUESTIONS = {
     "a search for stories": ("Hacker News", "search", ["query"]),
     "the issues of a GitLab repository": ("GitLab", "repo/issues", ["url"]),
 }
-"""Each with the platform and the endpoint that its words lead to, and the parameters that the call needs."""
+"""Questions, each with the expected platform and endpoint, and the parameters of the call."""
 
 
-async def test_a_program_that_reads_comes_from_the_index_to_a_correct_call_in_three_fetches(tmp_path: Path) -> None:
-    """Goal: `/llms.txt`, the platform's page, the endpoint's page, a call that is answered. Method: ten questions."""
+async def test_agent_gets_from_index_to_valid_call_in_three_fetches(tmp_path: Path) -> None:
+    """Goal: `/llms.txt`, platform page, endpoint page, successful call. Method: ten questions."""
     async with open_test_node(tmp_path) as node:
         index = (await node.get("/llms.txt", key=None)).body.decode()
         for question, (platform, resource, needed) in QUESTIONS.items():
@@ -342,8 +342,8 @@ PROGRAMS = {"sh": ["sh", "-c"], "python": [sys.executable, "-c"], "js": ["node",
 
 
 @pytest.mark.parametrize("language", PROGRAMS)
-async def test_the_code_of_a_page_runs(language: str, tmp_path: Path) -> None:
-    """Goal: what is copied works. Method: a read with a query, and a change with a body, of which each makes one."""
+async def test_page_code_runs(language: str, tmp_path: Path) -> None:
+    """Goal: copied code works. Method: a read with a query and a change with a body."""
     for program in ("curl", "node"):
         if shutil.which(program) is None:
             assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), f"{program} is not installed"
@@ -396,8 +396,8 @@ trio.run(main)
 """
 
 
-def test_what_makes_pages_is_loaded_with_the_first_of_them_and_beside_the_loop() -> None:
-    """Goal: a node that nobody looks at holds nothing of the pages. Method: a process that serves the API first."""
+def test_page_code_is_loaded_with_first_page_outside_the_event_loop() -> None:
+    """Goal: a node whose pages are not read does not load them. Method: a process that serves the API first."""
     done = subprocess.run([sys.executable, "-c", FIRST_PAGE], capture_output=True, text=True, check=False, cwd=PROJECT)
     assert done.returncode == 0, done.stderr
     before, after = done.stdout.splitlines()

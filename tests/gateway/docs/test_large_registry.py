@@ -1,4 +1,4 @@
-"""What describes a node stays cheap with 70 platforms and 440 endpoints, and answers as if it were made each time."""
+"""Descriptions stay cheap with 70 platforms and 440 endpoints, and equal freshly built ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.fakes.node import OpenNode, open_test_node
 
 CPU_MAX_S = 0.005
 SEARCH_CPU_MAX_S = 0.012
-"""A search looks through every page, in a thread, one search at a time."""
+"""A search goes through every page, in a thread, one search at a time."""
 READS = 15
 ROOMY = {"requests_per_minute": 100_000, "concurrent_requests": 1_000}
 FREE_READS = {
@@ -58,14 +58,14 @@ SEARCHES = {
 
 
 class RawClient:
-    """Sends requests on one connection, at a cost that hardly counts beside that of the node."""
+    """Sends requests on one connection, with little overhead compared with the node."""
 
     def __init__(self, node: OpenNode, stream: trio.SocketStream) -> None:
         self._key = node.key
         self._stream = stream
 
     async def get(self, target: str, accept_encoding: str) -> int:
-        """One request; the number of bytes in the body of its answer."""
+        """Send one request and return the size of the response body."""
         head = (
             f"GET {target} HTTP/1.1\r\nhost: a\r\nx-api-key: {self._key}\r\naccept-encoding: {accept_encoding}\r\n\r\n"
         )
@@ -107,7 +107,7 @@ async def cpu_of_read(client: RawClient, target: str, coding: str) -> float:
 
 
 def composed(reference: Reference, filters: dict[str, str], base_url: str) -> list[dict[str, Any]]:
-    """The entries that fit, each made from its operation's declaration."""
+    """The matching entries, each built from its operation's declaration."""
 
     def fits(one: ApiOperation) -> bool:
         search = filters.get("search", "").lower()
@@ -120,8 +120,8 @@ def composed(reference: Reference, filters: dict[str, str], base_url: str) -> li
     return [entry_of(one, base_url) for one in reference.offered if fits(one)]
 
 
-async def test_joined_catalog_equals_the_one_composed_from_declarations(tmp_path: Path) -> None:
-    """Method: every platform and method, with fixed searches and with random parts of paths and summaries."""
+async def test_joined_catalog_equals_composed_catalog(tmp_path: Path) -> None:
+    """Method: every platform and method, with fixed searches and random parts of paths and summaries."""
     rng = Random(34)
     async with open_test_node(tmp_path, only=many_platforms(), limits=ROOMY) as node:
         reference, base_url = node.node.description.reference, node.url
@@ -145,7 +145,7 @@ async def test_joined_catalog_equals_the_one_composed_from_declarations(tmp_path
     assert catalog.data({"platform": "zzzzzzzzzz"})["total"] == 0
 
 
-async def test_kept_guides_and_documents_equal_new_ones(tmp_path: Path) -> None:
+async def test_cached_guides_and_documents_equal_new_ones(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits=ROOMY) as node:
         description = node.node.description
         fresh = Guides(description.reference, base_url=node.url, signer=description.guides._signer)
@@ -169,7 +169,7 @@ async def test_kept_guides_and_documents_equal_new_ones(tmp_path: Path) -> None:
 
 
 class CountedDocuments:
-    """Counts the documents that are made, each of which takes a while."""
+    """Counts the documents that are built, each slowly."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -180,7 +180,7 @@ class CountedDocuments:
         return b"{}"
 
 
-async def test_many_first_readers_have_one_document_made(tmp_path: Path) -> None:
+async def test_concurrent_first_readers_build_one_document(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits=ROOMY) as node:
         documents = CountedDocuments()
         route: OpenApiRoute = node.node.description.public["/v1/openapi.json"].__self__  # type: ignore[attr-defined]  # it is its method

@@ -1,4 +1,4 @@
-"""Whatever route exists is in the catalog, has a guide and stands in the OpenAPI document, and nothing else does."""
+"""Every route is in the catalog, has a guide, and is in the OpenAPI document; nothing else is."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tests.spec.rows import CREDENTIALS, ENVIRON
 
 BYTES_MAX = 1_000_000
 ENDPOINTS = 580
-"""Operations that a document is meant for: as many as the service has that it is modelled on."""
-"""As many as the service is meant for."""
+"""Number of operations that the document must support."""
+"""The number of operations of the service that this one is modelled on."""
 
 
 def operations_in(document: dict[str, Any]) -> set[tuple[str, str]]:
     return {(path, method.upper()) for path, item in document["paths"].items() for method in item}
 
 
-async def test_every_route_is_described_everywhere_and_nothing_else_is(tmp_path: Path) -> None:
+async def test_exactly_the_existing_routes_are_described_everywhere(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         routes = [one.route for one in node.node.description.reference.operations]
         there = {(route.path, route.allow[0]) for route in routes if SOURCE not in route.lacks}
@@ -50,7 +50,7 @@ async def test_every_route_is_described_everywhere_and_nothing_else_is(tmp_path:
             assert guide["availability"] == {"available": True, "missing_credentials": [], "next_step": None}
 
 
-async def test_the_document_is_valid_and_small_with_names_and_prices_for_all(tmp_path: Path) -> None:
+async def test_document_is_valid_small_and_fully_named_and_priced(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         answer = await node.get("/v1/openapi.json", key=None)
     document = answer.json
@@ -70,7 +70,7 @@ async def test_the_document_is_valid_and_small_with_names_and_prices_for_all(tmp
     assert feed["text/event-stream"]["x-events"].keys() == {"message", "restarted"}
 
 
-async def test_the_document_of_a_platform_has_that_alone_and_all_that_it_refers_to(tmp_path: Path) -> None:
+async def test_platform_document_contains_only_its_platform_and_references(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for platform in ("github", "account", "utility"):
             document = await document_of(node, f"?platform={platform}")
@@ -82,8 +82,8 @@ async def test_the_document_of_a_platform_has_that_alone_and_all_that_it_refers_
         assert (refused.status, refused.json["error"]["details"]["did_you_mean"]) == (400, "github")
 
 
-async def test_examples_and_true_answers_are_as_the_document_says(tmp_path: Path) -> None:
-    """Goal: no drift. Method: each GET's example request, against the schema of its success."""
+async def test_examples_and_real_responses_match_document(tmp_path: Path) -> None:
+    """Goal: no drift. Method: check each GET's example request with the schema of its success."""
     async with open_test_node(tmp_path) as node:
         document = await document_of(node)
         for path, item in document["paths"].items():
@@ -113,7 +113,7 @@ def check(document: dict[str, Any], schema: dict[str, Any], value: Any, told: st
     assert flaws(document, schema, value) == [], told
 
 
-async def test_the_guide_of_what_lacks_a_credential_says_which(tmp_path: Path) -> None:
+async def test_guide_names_missing_credential(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         guide = (await node.get("/v1/utility/endpoint?id=bluesky/search")).json["data"]
         assert guide["availability"]["available"] is False
@@ -134,12 +134,12 @@ async def test_the_guide_of_what_lacks_a_credential_says_which(tmp_path: Path) -
         ("id=events/consumers/{consumer}/ack&method=POST", "events/consumers/{consumer}/ack"),
     ],
 )
-async def test_a_route_of_the_account_is_found_by_each_of_its_names(query: str, id_: str, tmp_path: Path) -> None:
+async def test_account_route_is_found_by_each_of_its_names(query: str, id_: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert (await node.get(f"/v1/utility/endpoint?{query}")).json["data"]["id"] == id_
 
 
-async def test_methods_of_one_path_have_guides_of_their_own(tmp_path: Path) -> None:
+async def test_methods_of_one_path_have_separate_guides(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         made = (await node.get("/v1/utility/endpoint?id=monitors&method=POST")).json["data"]
         assert [field["name"] for field in made["params"]["required"]] == ["recipe", "cadence"]
@@ -152,14 +152,14 @@ async def test_methods_of_one_path_have_guides_of_their_own(tmp_path: Path) -> N
         assert (await node.get("/v1/utility/endpoint?id=monitors&method=PATCH")).status == 404
 
 
-async def test_a_misspelt_platform_is_told_which_was_meant(tmp_path: Path) -> None:
+async def test_misspelt_platform_gets_suggestion(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         refused = await node.get("/v1/utility/endpoints?platform=gihub")
         assert (refused.status, refused.json["error"]["details"]["did_you_mean"]) == (400, "github")
         assert (await node.get("/v1/utility/endpoints?platform=zzz")).json["data"]["total"] == 0
 
 
-def test_every_reason_that_the_code_gives_has_its_meaning() -> None:
+def test_every_reason_in_code_has_a_meaning() -> None:
     sources = [
         file for room in ("gateway", "scheduler", "limits", "billing") for file in (PROJECT / room).rglob("*.py")
     ]
@@ -170,7 +170,7 @@ def test_every_reason_that_the_code_gives_has_its_meaning() -> None:
     assert found - known - {"completed"} == set()
 
 
-async def test_the_reasons_that_a_platform_declares_stand_in_the_guides_of_its_endpoints(tmp_path: Path) -> None:
+async def test_declared_platform_reasons_are_in_endpoint_guides(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for id_, reasons in (("bluesky/profile", {"account_private", "account_gone"}), ("hackernews/search", set())):
             errors = (await node.get(f"/v1/utility/endpoint?id={id_}")).json["data"]["errors"]
@@ -178,8 +178,8 @@ async def test_the_reasons_that_a_platform_declares_stand_in_the_guides_of_its_e
             assert told & {"account_private", "account_gone"} == reasons
 
 
-async def test_answers_of_the_account_s_own_objects_are_as_the_document_says(tmp_path: Path) -> None:
-    """Goal: no drift of the types from what routes answer. Method: a monitor's whole life, and a consumer's."""
+async def test_account_object_responses_match_document(tmp_path: Path) -> None:
+    """Goal: response types do not drift. Method: the whole life of a monitor and of a consumer."""
     async with open_test_node(tmp_path, webhooks={"allow_insecure_targets": True}) as node:
         document = await document_of(node)
         monitor = {
@@ -208,7 +208,7 @@ async def test_answers_of_the_account_s_own_objects_are_as_the_document_says(tmp
         await judged(node, document, "GET", "/v1/credits/transactions")
 
 
-async def test_the_answers_of_a_batch_and_of_its_price_are_as_the_document_says(tmp_path: Path) -> None:
+async def test_batch_and_price_responses_match_document(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         document = await document_of(node)
         post = document["paths"]["/v1/prism/post-stats"]["post"]
@@ -224,14 +224,14 @@ async def test_the_answers_of_a_batch_and_of_its_price_are_as_the_document_says(
 
 
 def response_of(document: dict[str, Any], operation: dict[str, Any], status: str) -> dict[str, Any]:
-    """The response to a status, wherever it stands."""
+    """Find the response for a status."""
     response: dict[str, Any] = operation["responses"][status]
     shared = response.get("$ref", "").rpartition("/")[2]
     return document["components"]["responses"][shared] if shared else response
 
 
 async def judged(node: OpenNode, document: dict[str, Any], method: str, path: str, body: Any = None) -> Any:
-    """The answer of a request whose body and whose answer are as the document has them."""
+    """Send a request, and check body and response with the document."""
     operation = node.node.description.reference.find(path.partition("?")[0], method)
     assert operation is not None
     described = document["paths"][operation.path][method.lower()]
@@ -247,7 +247,7 @@ async def judged(node: OpenNode, document: dict[str, Any], method: str, path: st
 
 
 @pytest.mark.parametrize("id_", ["prism/voice", "mastodon/profile/full"])
-async def test_a_composite_that_takes_a_cursor_says_so_in_catalog_and_guide(id_: str, tmp_path: Path) -> None:
+async def test_composite_with_cursor_shows_it_in_catalog_and_guide(id_: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         (entry,) = (
             one
@@ -268,7 +268,7 @@ async def test_a_composite_that_takes_a_cursor_says_so_in_catalog_and_guide(id_:
         ("prism/discover/runs/{run_id}", "dr_"),
     ],
 )
-async def test_the_example_of_an_id_is_one_of_its_kind(id_: str, start: str, tmp_path: Path) -> None:
+async def test_id_examples_have_their_kind(id_: str, start: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         guide = (await node.get(f"/v1/utility/endpoint?id={id_}")).json["data"]
     param = guide["params"]["required"][-1]
@@ -285,7 +285,7 @@ async def test_the_example_of_an_id_is_one_of_its_kind(id_: str, start: str, tmp
         ("prism/discover/runs", {"status": "partial", "counts.legs.failed": 1}),
     ],
 )
-async def test_an_example_does_not_contradict_itself(id_: str, due: dict[str, object], tmp_path: Path) -> None:
+async def test_examples_are_consistent(id_: str, due: dict[str, object], tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         guide = await node.get(f"/v1/utility/endpoint?id={id_}&method=POST")
     data = guide.json["data"]["response"]["example"]["data"]

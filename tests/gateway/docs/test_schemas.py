@@ -1,4 +1,4 @@
-"""The published schemas tell the type, the nullability and the meaning of every field, and hold for every answer."""
+"""The published schemas have type, nullability and meaning of every field, and match every response."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def described(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 @EVERY
-def test_a_schema_is_one_and_names_itself(archetype: Archetype) -> None:
+def test_schema_is_valid_and_names_itself(archetype: Archetype) -> None:
     schema = schema_of(archetype, BASE)
     Draft202012Validator.check_schema(schema)
     assert schema["$id"] == f"{BASE}/schemas/{archetype.name}.json"
@@ -53,11 +53,11 @@ def answered(archetype: Archetype, record: dict[str, Any]) -> dict[str, Any]:
 
 
 ALONE = [one for one in ARCHETYPES.values() if one.key and one.beside is None]
-"""Those of records alone; the true example of an endpoint is judged for the others (`test_operations`)."""
+"""Checks records only. `test_operations` checks the real examples of endpoints."""
 
 
 @pytest.mark.parametrize("archetype", ALONE, ids=lambda one: one.name)
-def test_the_emptiest_answer_is_as_its_schema_says(archetype: Archetype) -> None:
+def test_emptiest_response_matches_its_schema(archetype: Archetype) -> None:
     names = archetype.make.__kwdefaults__ or {}
     needed = [name for name in archetype.make.__annotations__ if name not in names and name != "return"]
     known = {"id": "1"} if "id" in archetype.make.__annotations__ else {}
@@ -65,7 +65,7 @@ def test_the_emptiest_answer_is_as_its_schema_says(archetype: Archetype) -> None
     Draft202012Validator(schema_of(archetype, BASE)).validate(answered(archetype, record))
 
 
-def test_a_tree_of_comments_is_as_its_schema_says_and_a_fault_deep_in_it_is_found() -> None:
+def test_comment_tree_matches_schema_and_deep_fault_is_found() -> None:
     reply = comment(id="2", author=byline(id="u"), likes=3)
     data = answered(ARCHETYPES["CommentList"], comment(id="1", replies=[reply]))
     schema = Draft202012Validator(schema_of(ARCHETYPES["CommentList"], BASE))
@@ -80,5 +80,5 @@ def test_a_tree_of_comments_is_as_its_schema_says_and_a_fault_deep_in_it_is_foun
     [(author_computed, author(id="1")), (post_computed, post(id="1", url=None, text=None, author=None))],
     ids=["author", "post"],
 )
-def test_what_is_computed_is_what_is_declared(make: Any, record: dict[str, Any]) -> None:
+def test_computed_fields_match_declaration(make: Any, record: dict[str, Any]) -> None:
     assert make(record, []).keys() == computed.__annotations__.keys() - {"return"}

@@ -1,4 +1,4 @@
-"""JSON bodies: what arrives becomes what a route takes, or a refusal that names the field, read within its bound."""
+"""JSON bodies: they become the route's type, or an error that names the field, and are read within their limit."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ async def outcome(*pieces: bytes, whole: bool = True) -> Form | Refused:
         return refused
 
 
-async def test_a_body_is_what_it_says_however_it_arrives() -> None:
+async def test_body_is_parsed_however_it_arrives() -> None:
     text = b'{"name": "caf\xc3\xa9", "inner": {"number": 3}}'
     for pieces in ((text,), (text[:5], text[5:]), tuple(bytes([one]) for one in text), (b"", text, b"")):
         assert await outcome(*pieces) == Form("caf\u00e9", 1, Inner(3))
 
 
 def about(name: str, reason: str = "invalid_param") -> dict[str, object]:
-    """The details of a refusal of this name."""
+    """The error details for this name."""
     return {"reason": reason, "param": name, "next_step": CORRECT}
 
 
 def meant(proposed: str, name: str) -> dict[str, object]:
-    """The details where one is proposed."""
+    """The error details with a suggestion."""
     return {"did_you_mean": proposed, "param": name, "next_step": CORRECT, "remove_params": [name]}
 
 
 REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "nothing": (b"", about("body"), "send a JSON object"),
-    "no JSON": (b"{", about("body"), "is no JSON"),
-    "two values": (b"{}{}", about("body"), "is no JSON"),
+    "no JSON": (b"{", about("body"), "is not valid JSON"),
+    "two values": (b"{}{}", about("body"), "is not valid JSON"),
     "a list": (b"[]", about("body"), "must be a JSON object"),
     "null": (b"null", about("body"), "must be a JSON object"),
     "text that is no UTF-8": (b'{"name":"\xff"}', about("body", "invalid_utf8"), "is not valid UTF-8"),
@@ -81,7 +81,7 @@ REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "an unknown field": (
         b'{"nmae":"a"}',
         meant("name", "nmae"),
-        "nmae is no field of this body; did you mean name?",
+        "nmae is not a field of this body; did you mean name?",
     ),
     "a field in part": (
         b'{"name":"a","inn":1}',
@@ -91,21 +91,21 @@ REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "a field that is like none": (
         b'{"name":"a","recipe":"b"}',
         {**about("recipe"), "remove_params": ["recipe"]},
-        "recipe is no field of this body; its fields are name, size, inner.",
+        "recipe is not a field of this body; its fields are name, size, inner.",
     ),
-    "depth without end": (b'{"name":' * 5000, about("body"), "is no JSON"),
+    "depth without end": (b'{"name":' * 5000, about("body"), "is not valid JSON"),
 }
 
 
 @pytest.mark.parametrize(("body", "details", "says"), REFUSED.values(), ids=REFUSED.keys())
-async def test_a_refusal_names_the_field_and_what_is_wrong(body: bytes, details: dict[str, Any], says: str) -> None:
+async def test_error_names_field_and_problem(body: bytes, details: dict[str, Any], says: str) -> None:
     refused = await outcome(body)
     assert isinstance(refused, Refused)
     assert (refused.code.name, refused.details) == ("INVALID_REQUEST", details)
     assert says in refused.message
 
 
-async def test_a_missing_field_inside_is_named_with_its_place() -> None:
+async def test_missing_nested_field_is_named_with_its_path() -> None:
     refused = await outcome(b'{"name":"a","inner":{}}')
     assert isinstance(refused, Refused)
     assert refused.details == about("inner.number")
@@ -119,40 +119,40 @@ REPEATED = {
 
 
 @pytest.mark.parametrize(("body", "name"), REPEATED.items())
-async def test_a_name_that_stands_twice_is_refused_wherever_it_stands(body: bytes, name: str) -> None:
+async def test_repeated_name_is_rejected_anywhere(body: bytes, name: str) -> None:
     refused = await outcome(body)
     assert isinstance(refused, Refused)
     assert refused.details == about(name)
-    assert refused.message == f"{name} stands twice in one object."
+    assert refused.message == f"{name} appears twice in one object."
 
 
 PIECES = st.sampled_from(['"a"', '"b"', '":"', '"\\u003a"', '"\\u003A\\\\u003a"', '"\\\\"', "1", "[]", "1e308"])
 
 
 def objects(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Objects as JSON, some with a name twice."""
+    """JSON objects, some with a repeated name."""
     pairs = st.lists(st.tuples(st.sampled_from("abc:"), inner), max_size=3)
     return pairs.map(lambda held: "{" + ",".join(f'"{name}": {value}' for name, value in held) + "}")
 
 
 @given(st.recursive(PIECES, lambda inner: objects(inner) | inner.map("[{}]".format), max_leaves=6))
-async def test_a_body_is_refused_just_where_an_object_has_a_name_twice(inner: str) -> None:
-    """Method: names are told apart by colons, which may stand and be escaped anywhere; held against a plain parser."""
+async def test_body_is_rejected_exactly_if_a_name_repeats(inner: str) -> None:
+    """Method: repeated names are found by counting colons, which may be anywhere or escaped; compare with a parser."""
     repeats: list[bool] = []
     json.loads(inner, object_pairs_hook=lambda pairs: repeats.append(len(dict(pairs)) < len(pairs)))
     refused = await outcome(f'{{"name":{inner}}}'.encode())
-    is_told = isinstance(refused, Refused) and "stands twice" in refused.message
+    is_told = isinstance(refused, Refused) and "appears twice" in refused.message
     assert is_told == any(repeats)
 
 
-async def test_of_a_long_body_it_is_told_that_a_name_stands_twice() -> None:
+async def test_repeated_name_in_a_long_body_is_reported_without_its_name() -> None:
     refused = await outcome(b'{"name":"%s","inner":{"number":1,"number":2}}' % (b"a" * 70_000))
     assert isinstance(refused, Refused)
-    assert refused.message == "body holds an object in which a name stands twice."
+    assert refused.message == "body contains an object in which a name appears twice."
     assert refused.details == about("body")
 
 
-async def test_a_body_of_too_many_arrays_and_objects_is_refused() -> None:
+async def test_body_with_too_many_containers_is_rejected() -> None:
     most, more = (b'{"name":"%s"}' % (b"[" * count) for count in (99_999, 100_000))
     assert not isinstance(await outcome(most), Refused)
     refused = await outcome(more)
@@ -161,14 +161,14 @@ async def test_a_body_of_too_many_arrays_and_objects_is_refused() -> None:
     assert refused.details == about("body")
 
 
-async def test_a_body_that_is_nested_deeper_than_can_be_judged_is_refused() -> None:
+async def test_body_nested_too_deeply_is_rejected() -> None:
     refused = await outcome(b'{"name":' + b"[" * 500 + b"]" * 500 + b"}")
     assert isinstance(refused, Refused)
     assert refused.message == "body is nested too deeply."
 
 
 @pytest.mark.parametrize(("encoding", "code"), [(b"identity", None), (b"gzip", True), (b"identity, br", True)])
-async def test_a_compressed_body_is_not_read(encoding: bytes, code: bool | None) -> None:
+async def test_compressed_body_is_not_read(encoding: bytes, code: bool | None) -> None:
     asked = request([b'{"name":"a"}'])
     asked.headers[b"content-encoding"] = encoding
     if code is None:
@@ -180,13 +180,13 @@ async def test_a_compressed_body_is_not_read(encoding: bytes, code: bool | None)
     assert refused.value.headers == ((b"accept-encoding",), (b"identity",))
 
 
-async def test_a_body_that_breaks_off_is_refused() -> None:
+async def test_incomplete_body_is_rejected() -> None:
     refused = await outcome(b'{"name":"a"}', whole=False)
     assert isinstance(refused, Refused)
-    assert refused.message == "body did not arrive whole."
+    assert refused.message == "body was incomplete."
 
 
-async def test_one_byte_more_than_the_bound_is_refused_and_no_more_is_read() -> None:
+async def test_body_over_limit_is_rejected_without_reading_more() -> None:
     text = b'{"name":"a"}'
     assert await outcome(text, b" " * (BODY_BYTES_MAX - len(text))) == Form("a")
     pieces = [b" " * (BODY_BYTES_MAX // 2)] * 2 + [b" ", b"never read"]
@@ -209,7 +209,7 @@ JSON = st.recursive(
 
 
 @given(st.binary(max_size=30) | st.dictionaries(st.sampled_from(["name", "size", "inner", "x"]), JSON).map(_text))
-async def test_whatever_is_sent_is_taken_or_refused(body: bytes) -> None:
+async def test_any_body_is_accepted_or_rejected(body: bytes) -> None:
     found = await outcome(body)
     if isinstance(found, Refused):
         assert found.code.name == "INVALID_REQUEST"

@@ -1,4 +1,4 @@
-"""Compressed answers: what a client accepts decides, every stream expands to the body, and what is kept is bounded."""
+"""Compressed responses: the client's header decides, every stream decompresses to the body, the cache is bounded."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ CODINGS = {
 
 
 @pytest.mark.parametrize(("accepted", "coding"), CODINGS.items())
-def test_the_coding_is_the_one_that_is_wanted_most(accepted: bytes, coding: bytes | None) -> None:
+def test_most_preferred_coding_is_used(accepted: bytes, coding: bytes | None) -> None:
     assert coding_of(accepted) == coding
 
 
-def test_long_header_leaves_the_body_as_it_is() -> None:
+def test_overlong_header_disables_compression() -> None:
     assert coding_of(b"gzip" + b", x" * 100) == b"gzip"
     assert coding_of(b"gzip" + b", x" * 10_000) is None, "what is remembered of headers is bounded in bytes"
 
@@ -55,7 +55,7 @@ async def packed(compression: Compression, reply: Reply, accepted: bytes = b"gzi
 
 
 def whole(data: bytes) -> bytes:
-    """As a client reads it that takes one member and nothing behind it."""
+    """Read like a client that accepts only one gzip member."""
     expanding = zlib.decompressobj(zlib.MAX_WBITS | 16)
     body = expanding.decompress(data) + expanding.flush()
     assert (expanding.eof, expanding.unused_data) == (True, b"")
@@ -63,7 +63,7 @@ def whole(data: bytes) -> bytes:
 
 
 @given(st.binary(min_size=LEAST_BYTES + 1, max_size=4_000), st.sampled_from([1, 5, 40]))
-async def test_every_body_expands_to_itself(filling: bytes, times: int) -> None:
+async def test_every_body_decompresses_to_itself(filling: bytes, times: int) -> None:
     compression = Compression()
     for body in (filling * times, envelope(b'"data":"' + filling.hex().encode() * times + b'"')):
         assert whole(await packed(compression, Reply(200, body))) == body
@@ -74,8 +74,8 @@ READS = {b"gzip": whole, b"br": brotli.decompress}
 
 
 @pytest.mark.parametrize(("coding", "shared_at"), [(b"gzip", 1), (b"br", 0)])
-async def test_answers_around_the_same_part_share_its_compressed_form(coding: bytes, shared_at: int) -> None:
-    """Goal: a long part is compressed once. Method: the kept bytes do not grow, and the parts are the same objects."""
+async def test_responses_with_the_same_part_share_its_compressed_form(coding: bytes, shared_at: int) -> None:
+    """Goal: a long part is compressed once. Method: the cache does not grow, and the parts are the same objects."""
     compression, stored = Compression(), b'"data":[' + b",".join(b"%d" % number for number in range(20_000)) + b"]"
     seen = []
     for number in range(3):
@@ -90,8 +90,8 @@ async def test_answers_around_the_same_part_share_its_compressed_form(coding: by
     assert all(size == seen[0][0] and part is seen[0][1] for size, part in seen)
 
 
-async def test_a_part_with_another_start_has_its_own_brotli_form() -> None:
-    """Brotli's blocks depend on what stands before them, so the same long part is compressed for each start."""
+async def test_part_with_another_start_has_its_own_brotli_form() -> None:
+    """Brotli blocks depend on their position, so the same part is compressed for each start."""
     compression, stored = Compression(), b"a long part, " * 200
     for start in (b"", b'{"success":true,', b'{"success":false,'):
         for end in (b"", b"}", b"x" * 2**16):
@@ -99,14 +99,14 @@ async def test_a_part_with_another_start_has_its_own_brotli_form() -> None:
             assert brotli.decompress(await packed(compression, reply, b"br")) == start + stored + end
 
 
-async def test_what_is_short_or_has_no_body_stays_as_it_is() -> None:
+async def test_short_or_empty_body_is_not_compressed() -> None:
     for reply in (Reply(200, b"x" * LEAST_BYTES), Reply(304, b""), Reply(204, b"")):
         before = reply.body
         await Compression().apply(reply, b"gzip, br")
         assert (reply.body, reply.headers) == (before, ((), ()))
 
 
-async def test_what_is_kept_is_bounded_and_the_least_used_goes_first() -> None:
+async def test_cache_is_bounded_and_evicts_least_recently_used() -> None:
     compression = Compression(bytes_max=5_400)
     first, second, third = (bytes([letter]) * 2_000 for letter in b"abc")
     for body in (first, second, first, third):

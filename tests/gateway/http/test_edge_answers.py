@@ -1,4 +1,4 @@
-"""Answers that the HTTP edge gives by itself: the error envelope with HTTP's own status (spec 7.1)."""
+"""Responses of the HTTP edge: the error envelope with the HTTP status (spec 7.1)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATUSES = {
 
 
 @pytest.mark.parametrize(("status", "code"), STATUSES.items())
-def test_an_answer_of_the_edge_is_an_error_that_costs_nothing(status: int, code: str) -> None:
+def test_edge_response_is_an_error_without_cost(status: int, code: str) -> None:
     headers, body = edge_answer_of(lambda prefix: f"{prefix}1", "https://api.example.com")(status, 'No "such" thing.')
     assert headers == [(b"content-type", b"application/json"), (b"x-request-id", b"req_1")]
     details = {"details": {"reason": "invalid_param", "param": "request"}} if status == 400 else {}
@@ -40,13 +40,13 @@ def test_an_answer_of_the_edge_is_an_error_that_costs_nothing(status: int, code:
     }
 
 
-def test_a_malformed_request_is_a_400_that_names_the_request() -> None:
+def test_malformed_request_is_a_400_naming_the_request() -> None:
     _, body = edge_answer_of(lambda prefix: f"{prefix}1", "")(400, "The Host header is missing.")
     error = orjson.loads(body)["error"]
     assert (error["type"], error["details"]) == ("INVALID_REQUEST", {"reason": "invalid_param", "param": "request"})
 
 
-def test_every_answer_has_an_id_of_its_own() -> None:
+def test_every_edge_response_has_its_own_id() -> None:
     ids = iter(["req_1", "req_2"])
     answer = edge_answer_of(lambda _prefix: next(ids), "")
     told = [answer(400, "Why.") for _ in range(2)]
@@ -54,7 +54,7 @@ def test_every_answer_has_an_id_of_its_own() -> None:
     assert [dict(headers)[b"x-request-id"] for headers, _ in told] == [b"req_1", b"req_2"]
 
 
-def test_a_server_that_is_not_the_api_answers_one_line_of_text() -> None:
+def test_other_servers_answer_one_line_of_text() -> None:
     headers, body = plain_edge_answer(414, "The target is too long.")
     assert headers == [(b"content-type", b"text/plain; charset=utf-8")]
     assert body == b"414 The target is too long.\n"

@@ -30,7 +30,7 @@ def failed(refused: Refused, **terms: Any) -> Any:
 
 
 @given(JSON, st.none() | JSON, CREDITS, BALANCES, st.booleans())
-def test_a_success_holds_its_data_and_who_pays_what(
+def test_success_contains_data_and_billing(
     data: Any, pagination: Any, used: int, balance: int | None, cached: bool
 ) -> None:
     stored = fragment("github", "/v1/github/profile", data, pagination)
@@ -51,7 +51,7 @@ def test_a_success_holds_its_data_and_who_pays_what(
 
 
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES.keys())
-def test_an_error_names_its_code_its_status_and_where_it_is_explained(code: Any) -> None:
+def test_error_contains_code_status_and_doc_url(code: Any) -> None:
     assert failed(Refused(code.name, "Why."), credits_used=3, balance=None) == {
         "success": False,
         "error": {
@@ -67,18 +67,18 @@ def test_an_error_names_its_code_its_status_and_where_it_is_explained(code: Any)
 
 
 @given(TEXT, st.dictionaries(TEXT, JSON, min_size=1, max_size=3))
-def test_details_stand_in_the_error_when_there_are_any(message: str, details: dict[str, Any]) -> None:
+def test_details_are_included_if_present(message: str, details: dict[str, Any]) -> None:
     error = failed(Refused("INVALID_REQUEST", message, details=details))["error"]
     assert (error["message"], error["details"]) == (message, details)
 
 
 @pytest.mark.parametrize("details", [None, {}])
-def test_details_that_say_nothing_are_left_out(details: dict[str, Any] | None) -> None:
+def test_empty_details_are_omitted(details: dict[str, Any] | None) -> None:
     assert "details" not in failed(Refused("INVALID_REQUEST", "Why.", details=details))["error"]
 
 
-def test_errors_that_differ_in_anything_are_not_taken_for_each_other() -> None:
-    """Plain ones are remembered: each of these is another one."""
+def test_different_errors_are_not_confused() -> None:
+    """Errors without details are cached; each of these is a different one."""
     told = [
         error_fragment(Refused(code, message), base)
         for code in ("RATE_LIMITED", "INVALID_REQUEST")
@@ -94,13 +94,13 @@ def test_errors_that_differ_in_anything_are_not_taken_for_each_other() -> None:
 
 
 @pytest.mark.parametrize("name", CODES)
-def test_the_code_of_a_stored_error_is_read_back(name: str) -> None:
+def test_code_of_a_stored_error_is_read_back(name: str) -> None:
     for details in (None, {"type": "else"}):
         assert error_name(error_fragment(Refused(name, '"type"', details=details), BASE)) == name
 
 
 @given(BALANCES, st.booleans(), st.sampled_from([200, 201]))
-def test_a_replayed_success_costs_nothing_and_says_so(balance: int | None, cached: bool, status: int) -> None:
+def test_replayed_success_is_free_and_marked(balance: int | None, cached: bool, status: int) -> None:
     stored = fragment("github", "/v1/github/profile", {"id": "1"})
     first = success(stored, request_id="req_1", credits_used=5, balance=95, cached=cached)
     body = orjson.loads(replay(stored, status=status, request_id="req_1", balance=balance, cached=cached))
@@ -112,7 +112,7 @@ def test_a_replayed_success_costs_nothing_and_says_so(balance: int | None, cache
     }
 
 
-def test_a_replay_is_byte_for_byte_the_first_answer_but_for_what_varies() -> None:
+def test_replay_repeats_the_first_response_except_variable_fields() -> None:
     stored = fragment("github", "/v1/github/profile", {"bio": 'a "quoted" \\ é'}, {"next_cursor": None})
     first = success(stored, request_id="req_1", credits_used=5, balance=95, cached=False)
     again = replay(stored, status=200, request_id="req_1", balance=90, cached=False)
@@ -121,7 +121,7 @@ def test_a_replay_is_byte_for_byte_the_first_answer_but_for_what_varies() -> Non
 
 
 @pytest.mark.parametrize("status", [400, 404, 422])
-def test_a_replayed_refusal_is_an_error_and_tells_of_no_cache(status: int) -> None:
+def test_replayed_error_has_no_cache_field(status: int) -> None:
     refused = Refused("RESOURCE_NOT_FOUND", "There is none.", details={"reason": "account_gone"})
     stored = error_fragment(refused, BASE)
     body = orjson.loads(replay(stored, status=status, request_id="req_1", balance=9, cached=True))

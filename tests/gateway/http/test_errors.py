@@ -1,4 +1,4 @@
-"""Which exception is answered with which row of the error table, and what its answer tells (spec 7.2, 7.3, 7.4)."""
+"""The mapping from exceptions to rows of the error table, and the contents of the responses (spec 7.2, 7.3, 7.4)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ LEASES: Fields = ((b"x-concurrency-limit", b"x-concurrency-remaining"), (b"50", 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An exception and what it is answered with."""
+    """An exception and the expected error."""
 
     exc: Exception
     code: str
@@ -79,7 +79,7 @@ ROWS = {
     "too few credits": Row(
         InsufficientCredits(required=5, balance=4),
         "INSUFFICIENT_CREDITS",
-        "holds 4 credits; this request costs 5",
+        "has 4 credits; this request costs 5",
         {"reason": "balance_too_low", "credits_required": 5},
     ),
     "a spent key": Row(
@@ -89,10 +89,10 @@ ROWS = {
         {"reason": "key_budget_reached", "credits_required": 5},
     ),
     "a full window": Row(
-        RateLimited(WindowState(600, 0, 7)), "RATE_LIMITED", "600 requests were admitted", retry_after_s=7
+        RateLimited(WindowState(600, 0, 7)), "RATE_LIMITED", "limit of 600 requests in 60 s", retry_after_s=7
     ),
     "a window that frees at this moment": Row(
-        RateLimited(WindowState(600, 0, 0)), "RATE_LIMITED", "is free in 0 s", retry_after_s=1
+        RateLimited(WindowState(600, 0, 0)), "RATE_LIMITED", "retry in 0 s", retry_after_s=1
     ),
     "all leases held": Row(
         ConcurrencyReached(50), "CONCURRENCY_LIMIT", "50 requests of this key", retry_after_s=1, headers=LEASES
@@ -105,8 +105,10 @@ ROWS = {
     "no such account": Row(
         NotFound("Gone.", reason="account_gone"), "RESOURCE_NOT_FOUND", "Gone.", {"reason": "account_gone"}
     ),
-    "an upstream that fails": Row(UpstreamFailed("api", "status 500"), "UPSTREAM_ERROR", "usefully: api: status 500"),
-    "a cursor that went stale": Row(StaleCursor("it is too old"), "UPSTREAM_ERROR", "no longer takes this cursor"),
+    "an upstream that fails": Row(
+        UpstreamFailed("api", "status 500"), "UPSTREAM_ERROR", "usable response: api: status 500"
+    ),
+    "a cursor that went stale": Row(StaleCursor("it is too old"), "UPSTREAM_ERROR", "no longer accepts this cursor"),
     "a throttle that says nothing": Row(UpstreamThrottled("api"), "SERVICE_UNAVAILABLE", "slow down", retry_after_s=30),
     "a throttle that says when": Row(
         UpstreamThrottled("api", 12.4), "SERVICE_UNAVAILABLE", "slow down", retry_after_s=12
@@ -117,17 +119,19 @@ ROWS = {
     "more to read than there is time for": Row(
         WorkersBusy(22.3), "SERVICE_UNAVAILABLE", "nothing was charged", retry_after_s=23
     ),
-    "a source that is held": Row(Throttled(9), "SERVICE_UNAVAILABLE", "hold back", retry_after_s=9),
-    "a source that is held no longer": Row(Throttled(0), "SERVICE_UNAVAILABLE", "hold back", retry_after_s=1),
+    "a source that is held": Row(Throttled(9), "SERVICE_UNAVAILABLE", "throttling this node", retry_after_s=9),
+    "a source that is held no longer": Row(
+        Throttled(0), "SERVICE_UNAVAILABLE", "throttling this node", retry_after_s=1
+    ),
     "an open circuit": Row(CircuitOpen(30), "SERVICE_UNAVAILABLE", "circuit is open", retry_after_s=30),
     "a circuit at its end": Row(CircuitOpen(0), "SERVICE_UNAVAILABLE", "circuit is open", retry_after_s=1),
-    "another request of the key": Row(ClaimConflict(), "IDEMPOTENCY_KEY_CONFLICT", "a key of its own"),
+    "another request of the key": Row(ClaimConflict(), "IDEMPOTENCY_KEY_CONFLICT", "a new key"),
     "the same one still running": Row(
-        ClaimInProgress(), "IDEMPOTENCY_IN_PROGRESS", "ask again in a moment", retry_after_s=1
+        ClaimInProgress(), "IDEMPOTENCY_IN_PROGRESS", "retry in a moment", retry_after_s=1
     ),
-    "other parameters": Row(ClaimMismatch(), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", "a key of its own"),
+    "other parameters": Row(ClaimMismatch(), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", "a new key"),
     "an outcome that was too long": Row(
-        ReplayUnavailable(), "IDEMPOTENCY_REPLAY_UNAVAILABLE", "billed one send another key"
+        ReplayUnavailable(), "IDEMPOTENCY_REPLAY_UNAVAILABLE", "billed response use another key"
     ),
     "a wrong field": monitor(MonitorInvalid(*SENT)),
     "a wrong recipe": monitor(RecipeInvalid(*SENT, reason="double_encoded"), reason="double_encoded"),
@@ -163,7 +167,7 @@ ROWS = {
     "a paused monitor": Row(
         MonitorPaused(),
         "INVALID_REQUEST",
-        "A paused monitor is not run.",
+        "The monitor is paused.",
         {"reason": "monitor_paused", "param": "monitor_id", "next_step": 'Send PATCH {"status": "active"} first.'},
     ),
     "a run too soon": Row(
@@ -182,7 +186,11 @@ ROWS = {
         {"reason": "delivery_pending", "param": "delivery_id", "next_step": "Wait for it."},
     ),
     "a store that is away": Row(
-        StoreUnavailable("disk full"), "SERVICE_UNAVAILABLE", "store is away", retry_after_s=1, knows_balance=False
+        StoreUnavailable("disk full"),
+        "SERVICE_UNAVAILABLE",
+        "store is unavailable",
+        retry_after_s=1,
+        knows_balance=False,
     ),
     "a store that is busy": Row(
         StoreBusy(), "SERVICE_UNAVAILABLE", "nothing was charged", retry_after_s=1, knows_balance=False
@@ -190,7 +198,7 @@ ROWS = {
     "a state that is away": Row(
         StateUnavailable("no Redis"),
         "SERVICE_UNAVAILABLE",
-        "shared state is away",
+        "shared state is unavailable",
         retry_after_s=1,
         knows_balance=False,
     ),
@@ -199,7 +207,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_an_exception_is_answered_with_its_row(row: Row) -> None:
+def test_exception_maps_to_its_row(row: Row) -> None:
     refused = refusal_of(row.exc)
     assert (refused.code.name, refused.details or {}) == (row.code, row.details)
     assert row.says in refused.message
@@ -209,14 +217,14 @@ def test_an_exception_is_answered_with_its_row(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_only_what_may_pass_says_when_and_details_never_have_both(row: Row) -> None:
+def test_only_temporary_errors_have_retry_after(row: Row) -> None:
     refused = refusal_of(row.exc)
     assert refused.code.retryable or refused.retry_after_s is None
     assert not {"reason", "did_you_mean"} <= (refused.details or {}).keys()
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_a_refused_request_names_its_parameter_also_where_a_state_refuses_it(row: Row) -> None:
+def test_rejected_request_names_its_parameter_even_for_state_conflicts(row: Row) -> None:
     if row.code == "INVALID_REQUEST":
         details = refusal_of(row.exc).details
         assert details is not None
@@ -224,7 +232,7 @@ def test_a_refused_request_names_its_parameter_also_where_a_state_refuses_it(row
 
 
 @given(st.floats(0.001, 1e9), st.integers(0, 10**6))
-def test_who_is_told_to_wait_is_told_whole_seconds_of_at_least_one(said_s: float, known_s: int) -> None:
+def test_retry_after_is_at_least_one_whole_second(said_s: float, known_s: int) -> None:
     for exc in (
         UpstreamThrottled("api", said_s),
         Throttled(known_s),
@@ -236,28 +244,28 @@ def test_who_is_told_to_wait_is_told_whole_seconds_of_at_least_one(said_s: float
         assert 1 <= wait_s <= max(86_400, known_s)
 
 
-def test_what_nobody_foresaw_tells_nothing_of_itself() -> None:
+def test_unexpected_error_reveals_no_details() -> None:
     assert "secret" not in refusal_of(ZeroDivisionError("secret")).message
 
 
-def test_a_refusal_is_answered_as_it_is() -> None:
+def test_refused_exception_is_returned_unchanged() -> None:
     refused = Refused("PAYLOAD_TOO_LARGE", "Too much.")
     assert refusal_of(refused) is refused
 
 
-def test_a_wrong_parameter_is_named() -> None:
+def test_invalid_parameter_is_named() -> None:
     refused = InvalidParam("limit", "must be at least 1")
     assert (refused.code.name, refused.message) == ("INVALID_REQUEST", "limit must be at least 1.")
     assert refused.details == wrong("limit")
 
 
-def test_long_ids_of_strangers_are_cut() -> None:
+def test_long_ids_are_truncated() -> None:
     for exc in (MonitorUnknown("x" * 9_999), DeliveryUnknown("x" * 9_999)):
         assert len(refusal_of(exc).message) < 400
 
 
-def test_client_errors_are_never_charged_and_failures_of_ours_are_refunded() -> None:
-    """Section 7.5: what the client did wrong is free; of the 4xx only a missing thing was charged before."""
+def test_client_errors_are_never_charged_and_own_failures_are_refunded() -> None:
+    """Section 7.5: client errors are free. Of the 4xx, only a missing resource was charged first."""
     for code in CODES.values():
         is_refunded = (code.status >= 500 and code.status not in (501, 505)) or code.name == "RESOURCE_NOT_FOUND"
         assert (code.charge == "refunded") == is_refunded, code.name

@@ -1,4 +1,4 @@
-"""The client's address: only proxies that are trusted are believed, and only as far as they have seen."""
+"""The client's address: only trusted proxies count, and only for the addresses they have seen."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ PROXIES = TrustedProxies(read_networks(["10.0.0.0/8", "::1"]))
         ("::1", {b"forwarded": b"for=_hidden"}, "::1"),
     ],
 )
-def test_the_client_is_the_last_that_no_trusted_proxy_has(peer: str, headers: dict[bytes, bytes], client: str) -> None:
+def test_client_is_the_last_address_that_is_not_a_trusted_proxy(
+    peer: str, headers: dict[bytes, bytes], client: str
+) -> None:
     assert PROXIES.client((peer, 1), headers) == client
 
 
@@ -55,19 +57,17 @@ OWN = "http://127.0.0.1:8080"
         ("203.0.113.9", {b"host": b"api.example.com", b"x-forwarded-host": b"evil.test"}, OWN),
     ],
 )
-def test_links_begin_with_the_address_under_which_a_trusted_proxy_was_opened(
-    peer: str, headers: dict[bytes, bytes], begin: str
-) -> None:
+def test_links_use_the_base_url_of_a_trusted_proxy(peer: str, headers: dict[bytes, bytes], begin: str) -> None:
     assert PROXIES.base_url((peer, 1), headers, OWN) == begin
 
 
-def test_without_proxies_it_is_the_connections_own_and_without_that_unknown() -> None:
+def test_client_without_proxies_is_the_peer_or_unknown() -> None:
     assert TrustedProxies(()).client(("10.0.0.1", 1), {b"x-forwarded-for": b"1.1.1.1"}) == "10.0.0.1"
     assert PROXIES.client(None, {}) is None
     assert TrustedProxies(()).base_url(("10.0.0.1", 1), {b"host": b"a.test"}, OWN) == OWN
 
 
 @pytest.mark.parametrize("text", ["10.0.0.0/99", "example.com", ""])
-def test_what_is_no_network_is_refused(text: str) -> None:
+def test_invalid_network_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="does not appear to be"):
         read_networks([text])

@@ -1,4 +1,4 @@
-"""Query parameters against a declaration: what is read, and what each refusal says."""
+"""Query parameters and their declaration: parsed values and error messages."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def refused(checked: Declared, query: str) -> dict[str, Any]:
 
 
 def about(name: str, reason: str = "invalid_param") -> dict[str, object]:
-    """The details of a refusal of this name."""
+    """The error details for this name."""
     return {"reason": reason, "param": name, "next_step": CORRECT}
 
 
 def meant(proposed: str, name: str, **more: object) -> dict[str, object]:
-    """The details where one is proposed."""
+    """The error details with a suggestion."""
     return {"did_you_mean": proposed, "param": name, "next_step": CORRECT, **more}
 
 
 EVERY = (NAME, SORT, WHOLE, LEAST, ADDRESS, limit(50, 20))
 
 
-def test_values_get_their_types_and_what_is_absent_its_default() -> None:
+def test_values_are_typed_and_defaults_filled_in() -> None:
     query = [("name", "ada"), ("whole", "TRUE"), ("least", "3"), ("url", "https://a.test/%2F"), ("max_credits", "7")]
     assert rules(*EVERY).read(query) == {
         "name": "ada",
@@ -64,12 +64,12 @@ def test_values_get_their_types_and_what_is_absent_its_default() -> None:
 
 
 @given(st.sampled_from(["true", "True", "1", "false", "FALSE", "0"]))
-def test_truth_is_told_in_words_or_digits(text: str) -> None:
+def test_booleans_are_words_or_digits(text: str) -> None:
     assert rules(WHOLE).read([("whole", text)])["whole"] is (text.lower() in {"true", "1"})
 
 
 @given(st.integers(-(10**25), 10**25))
-def test_a_limit_is_capped_and_other_numbers_are_refused_beyond_their_bounds(number: int) -> None:
+def test_limit_is_capped_and_other_numbers_are_rejected_out_of_bounds(number: int) -> None:
     limited, bounded = rules(limit(50)), rules(LEAST)
     if number < 1:
         assert refused(limited, f"limit={number}") == about("limit")
@@ -82,7 +82,7 @@ def test_a_limit_is_capped_and_other_numbers_are_refused_beyond_their_bounds(num
 
 
 @given(st.text(max_size=20))
-def test_a_number_is_ascii_digits_and_nothing_else_is_taken_for_one(text: str) -> None:
+def test_numbers_are_ascii_digits_only(text: str) -> None:
     query = [("least", text)]
     if text.isascii() and text.isdecimal() and int(text) <= 9:
         assert rules(LEAST).read(query)["least"] == int(text)
@@ -129,7 +129,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize(("query", "details"), REFUSALS.items(), ids=REFUSALS.keys())
-def test_a_refusal_names_what_is_wrong(query: str, details: dict[str, object]) -> None:
+def test_error_names_the_problem(query: str, details: dict[str, object]) -> None:
     assert refused(rules(*EVERY), query) == details
 
 
@@ -137,7 +137,7 @@ def test_a_refusal_names_what_is_wrong(query: str, details: dict[str, object]) -
     ("query", "param", "problem", "meant", "reason"),
     [
         ("", "name", "is required: A name", None, "invalid_param"),
-        ("name=ada&nam=ada", "nam", "is no parameter of this endpoint; did you mean name?", "name", "invalid_param"),
+        ("name=ada&nam=ada", "nam", "is not a parameter of this endpoint; did you mean name?", "name", "invalid_param"),
         ("name=ada&sort=newer", "sort", "must be one of new, old", "new", "invalid_param"),
         ("name=ada&sort=zzzzz", "sort", "must be one of new, old", None, "invalid_param"),
         ("name=ada&least=x", "least", "must be a whole number of 0 to 9, such as 5", None, "invalid_param"),
@@ -148,9 +148,7 @@ def test_a_refusal_names_what_is_wrong(query: str, details: dict[str, object]) -
         ("name=%FF", "name", "is not valid UTF-8", None, "invalid_utf8"),
     ],
 )
-def test_a_refusal_holds_its_parts_as_fields(
-    query: str, param: str, problem: str, meant: str | None, reason: str
-) -> None:
+def test_error_has_its_parts_as_fields(query: str, param: str, problem: str, meant: str | None, reason: str) -> None:
     with pytest.raises(InvalidParam) as refusal:
         rules(NAME, SORT, LEAST, MOST).read(parse_qsl(query, keep_blank_values=True))
     told = refusal.value
@@ -168,12 +166,12 @@ TAKEN = {
 
 
 @pytest.mark.parametrize(("query", "name"), TAKEN.values(), ids=TAKEN.keys())
-def test_what_only_looks_encoded_twice_is_taken(query: str, name: str) -> None:
+def test_value_that_only_looks_double_encoded_is_accepted(query: str, name: str) -> None:
     assert rules(NAME).read(parse_qsl(query, keep_blank_values=True)) == {"name": name}
 
 
 @pytest.mark.parametrize("address", ["https://a.test/%E5%BE%AE/7", " HTTP://a.test/%C3%A9/7"])
-def test_an_address_as_a_browser_copies_it_is_taken_where_addresses_are(address: str) -> None:
+def test_browser_url_is_accepted_where_urls_are(address: str) -> None:
     number = Param("id", "A number.", "7", forms=(r"a\.test/[^/]+/(\d+)",), pattern=r"\d+")
     assert rules(number).read([("id", address)]) == {"id": "7"}
     for name, param in (("id", number), ("name", NAME)):
@@ -181,11 +179,11 @@ def test_an_address_as_a_browser_copies_it_is_taken_where_addresses_are(address:
         assert refused(rules(param), f"{name}={quote(encoded, safe='')}") == about(name, "double_encoded")
 
 
-def test_an_undeclared_parameter_without_a_value_is_no_error() -> None:
+def test_undeclared_parameter_without_value_is_ignored() -> None:
     assert rules(NAME).read(parse_qsl("name=a&page=&x", keep_blank_values=True)) == {"name": "a"}
 
 
-def test_a_blank_value_is_as_good_as_none() -> None:
+def test_blank_value_is_treated_as_absent() -> None:
     for blank in ("%20", "+", "%09", "%C2%A0+"):
         assert refused(rules(NAME), f"name={blank}") == about("name")
         assert rules(NAME).read(parse_qsl(f"name=a&page={blank}")) == {"name": "a"}
@@ -206,7 +204,7 @@ SINCE, UNTIL = Param("since", "From.", "2024-01-31"), Param("until", "To.", "202
         ("yesterday", "2024-02-29", False),
     ],
 )
-def test_a_span_that_ends_before_it_begins_is_refused(since: str, until: str, is_refused: bool) -> None:
+def test_span_ending_before_its_start_is_rejected(since: str, until: str, is_refused: bool) -> None:
     query = f"since={since}&until={until}"
     if is_refused:
         assert refused(rules(SINCE, UNTIL), query) == about("until")
@@ -214,30 +212,30 @@ def test_a_span_that_ends_before_it_begins_is_refused(since: str, until: str, is
         assert rules(SINCE, UNTIL).read(parse_qsl(query)).keys() == {"since", "until"}
 
 
-def test_where_nothing_is_declared_nothing_else_is_proposed() -> None:
-    with pytest.raises(Refused, match="a is no parameter of this endpoint, which takes none") as refusal:
+def test_no_suggestion_without_declared_parameters() -> None:
+    with pytest.raises(Refused, match="a is not a parameter of this endpoint, which accepts none") as refusal:
         read_free([("empty", ""), ("a", "1"), ("b", "2")], ())
     assert refusal.value.details == {**about("a"), "remove_params": ["a", "b"], "param": "a"}
 
 
-def test_where_nothing_is_near_all_that_is_taken_is_named() -> None:
-    with pytest.raises(Refused, match="no parameter of this endpoint; it takes name, sort, max_credits, dry_run"):
+def test_all_parameters_are_listed_if_none_is_similar() -> None:
+    with pytest.raises(Refused, match="not a parameter of this endpoint; it accepts name, sort, max_credits, dry_run"):
         rules(NAME, SORT).read([("zzzz", "1")])
 
 
 @pytest.mark.parametrize("name", ["page", "offset", "Page", "START"])
-def test_foreign_pagination_means_the_cursor_where_there_is_one(name: str) -> None:
+def test_foreign_pagination_name_suggests_cursor(name: str) -> None:
     assert refused(rules(many=True), f"{name}=2")["did_you_mean"] == "cursor"
     assert refused(rules(), f"{name}=2") == {**about(name), "remove_params": [name]}
 
 
-def test_a_declared_name_is_not_taken_for_foreign_pagination() -> None:
+def test_declared_name_is_not_foreign_pagination() -> None:
     page = Param("page", "A page of a book.", "7", type="integer")
     assert rules(page, many=True).read([("page", "7")])["page"] == 7
 
 
 @pytest.mark.parametrize(("query", "said"), [("", "none"), ("either=1&other=2", "either and other")])
-def test_exactly_one_of_a_group_is_due(query: str, said: str) -> None:
+def test_exactly_one_of_a_group_is_required(query: str, said: str) -> None:
     checked = rules(EITHER, OTHER, one_of=(("either", "other"),))
     assert refused(checked, query) == about("either")
     with pytest.raises(Refused, match=said):
@@ -261,23 +259,23 @@ AT_SITES = declared_by(
         ("id=https://two.test/7&site=two", {"id": "7", "site": "two"}),
     ],
 )
-def test_an_address_says_its_place_too(query: str, values: dict[str, str]) -> None:
+def test_url_also_gives_its_place(query: str, values: dict[str, str]) -> None:
     assert AT_SITES.read(parse_qsl(query)) == values
 
 
 @pytest.mark.parametrize("site", ["one", "three"])
-def test_an_address_and_another_place_contradict_each_other(site: str) -> None:
+def test_url_and_another_place_conflict(site: str) -> None:
     assert refused(AT_SITES, f"id=https://two.test/7&site={site}") == about("site")
 
 
-def test_a_free_read_takes_its_own_parameters_only() -> None:
+def test_free_read_accepts_only_its_own_parameters() -> None:
     assert read_free([("cursor", "c")], (CURSOR,)) == {"cursor": "c"}
     with pytest.raises(Refused):
         read_free([("max_credits", "1")], (CURSOR,))
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\ufffd%"), max_size=40))
-def test_text_encoded_once_is_taken_and_encoded_twice_is_refused(text: str) -> None:
+def test_single_encoding_is_accepted_and_double_encoding_rejected(text: str) -> None:
     check_text("name", text)
     encoded = quote(text, safe="")
     if encoded != text:

@@ -1,4 +1,4 @@
-"""The reading of a request: the items of its list headers, and its query's pairs."""
+"""Parsing a request: the items of its list headers, and the pairs of its query."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ UNWANTED = (
 
 
 @pytest.mark.parametrize("header", WANTED)
-def test_an_item_is_found_in_any_case_and_place(header: bytes) -> None:
+def test_list_item_is_found_in_any_case_and_place(header: bytes) -> None:
     assert names(header, STREAM)
 
 
 @pytest.mark.parametrize("header", UNWANTED)
-def test_what_is_no_item_or_of_quality_nought_is_not_found(header: bytes | None) -> None:
+def test_absent_or_zero_quality_item_is_not_found(header: bytes | None) -> None:
     assert not names(header, STREAM)
 
 
@@ -68,11 +68,11 @@ PREFERRED = {
 
 
 @pytest.mark.parametrize(("accept", "streams"), PREFERRED.items())
-def test_a_stream_is_sent_where_it_is_wanted_no_less_than_json(accept: bytes, streams: bool) -> None:
+def test_stream_is_sent_if_preferred_at_least_like_json(accept: bytes, streams: bool) -> None:
     assert prefers(accept, STREAM, b"application/json") is streams
 
 
-def test_repeated_headers_are_one_list_and_some_may_not_be_repeated() -> None:
+def test_repeated_headers_are_joined_and_some_must_be_unique() -> None:
     sent = [(b"accept", b"a"), (b"x-api-key", b"k"), (b"accept", b"b;q=0"), (b"cache-control", b"no-cache")]
     assert joined_headers(sent) == {b"accept": b"a, b;q=0", b"x-api-key": b"k", b"cache-control": b"no-cache"}
     assert repeated_of(sent) is None
@@ -93,7 +93,7 @@ CONTROLS = {
 
 
 @pytest.mark.parametrize(("header", "is_there"), CONTROLS.items())
-def test_a_directive_is_found_whole(header: bytes, is_there: bool) -> None:
+def test_cache_directive_is_matched_whole(header: bytes, is_there: bool) -> None:
     assert names(header, b"no-cache") is is_there
 
 
@@ -106,26 +106,26 @@ def test_a_directive_is_found_whole(header: bytes, is_there: bool) -> None:
         max_size=6,
     )
 )
-def test_the_short_way_to_read_a_query_gives_what_the_general_one_does(pairs: list[tuple[str, str]]) -> None:
-    """Plain queries are split by hand; the others are form-decoded."""
+def test_fast_query_parser_matches_general_one(pairs: list[tuple[str, str]]) -> None:
+    """Plain queries are split directly; others are form-decoded."""
     for encoded in (urlencode(pairs), "&".join(f"{name}={quote(value, safe='')}" for name, value in pairs)):
         assert query_of(encoded.encode()) == pairs
 
 
 @pytest.mark.parametrize("raw", [b"a=1&b=2", b"a&b=", b"a=b=c", b"&&a=1&", b"a=%41+b", b"=x", b"a=\xff", b"a=1;b=2"])
-def test_odd_queries_are_read_as_forms_are(raw: bytes) -> None:
+def test_odd_queries_are_parsed_like_forms(raw: bytes) -> None:
     assert query_of(raw) == parse_qsl(raw.decode("ascii", "replace"), keep_blank_values=True)
 
 
 @pytest.mark.parametrize(
     "raw", [b"a=%FF", b"a=caf%C3", b"a=%EF%BF%BD", b"a=%C0%AF", b"a=%ED%A0%80", b"a=\xc3\xa9", b"a=%41\xff"]
 )
-def test_what_is_not_utf_8_shows_up_as_a_replacement_character(raw: bytes) -> None:
+def test_invalid_utf_8_becomes_replacement_characters(raw: bytes) -> None:
     ((_, value),) = query_of(raw)
     assert "\ufffd" in value
 
 
-def test_more_than_a_hundred_parameters_are_refused() -> None:
+def test_more_than_a_hundred_parameters_are_rejected() -> None:
     for separator in (b"a=1", b"a=%31"):
         assert len(query_of(b"&".join([separator] * 100))) == 100
         with pytest.raises(Refused) as refused:
@@ -133,5 +133,5 @@ def test_more_than_a_hundred_parameters_are_refused() -> None:
         assert refused.value.code.name == "INVALID_REQUEST"
 
 
-def test_a_requests_query_is_that_of_its_address() -> None:
+def test_request_query_comes_from_its_url() -> None:
     assert Request("req_1", "GET", "/v1/a", b"b=c%20d&b=", {}, 0.0).query == [("b", "c d"), ("b", "")]

@@ -1,4 +1,4 @@
-"""The routing table: paths with names, several methods of one path, and what is told of those that lead nowhere."""
+"""The routing table: paths with names, several methods per path, and errors for unknown paths."""
 
 from __future__ import annotations
 
@@ -47,9 +47,7 @@ def asked(path: str, method: str = "GET", **headers: str) -> Request:
         ("/v1/boxes/all", "GET", FIXED, None),
     ],
 )
-def test_a_path_finds_its_route_and_the_names_in_it(
-    path: str, method: str, found: Route, named: dict[str, str] | None
-) -> None:
+def test_path_finds_its_route_and_names(path: str, method: str, found: Route, named: dict[str, str] | None) -> None:
     request = asked(path, method)
     assert ROUTES.find(request) is found
     assert request.named == named
@@ -67,7 +65,7 @@ def test_a_path_finds_its_route_and_the_names_in_it(
         "/v1//boxes/a",
     ],
 )
-def test_a_path_that_is_not_quite_one_leads_nowhere(path: str) -> None:
+def test_similar_path_finds_no_route(path: str) -> None:
     with pytest.raises(Refused) as raised:
         ROUTES.find(asked(path))
     assert raised.value.code.name == "ENDPOINT_NOT_FOUND"
@@ -82,28 +80,28 @@ def test_a_path_that_is_not_quite_one_leads_nowhere(path: str) -> None:
         ("/v1/boxes/all", "DELETE", b"GET, HEAD"),
     ],
 )
-def test_a_wrong_method_is_told_all_right_ones(path: str, method: str, allow: bytes) -> None:
+def test_wrong_method_lists_allowed_methods(path: str, method: str, allow: bytes) -> None:
     with pytest.raises(Refused) as raised:
         ROUTES.find(asked(path, method))
     assert raised.value.code.name == "METHOD_NOT_ALLOWED"
     assert raised.value.headers == ((b"allow",), (allow,))
 
 
-def test_a_body_that_is_declared_too_long_is_refused_unread() -> None:
+def test_body_declared_too_long_is_rejected_unread() -> None:
     ROUTES.find(asked("/v1/boxes/a/open", "POST", content_length=str(BODY_BYTES_MAX)))
     with pytest.raises(Refused) as raised:
         ROUTES.find(asked("/v1/boxes/a/open", "POST", content_length=str(BODY_BYTES_MAX + 1)))
     assert raised.value.code.name == "PAYLOAD_TOO_LARGE"
 
 
-def test_labels_are_as_many_as_routes_whatever_stands_in_paths() -> None:
+def test_metric_labels_are_bounded_by_routes() -> None:
     assert ROUTES.label("/v1/boxes/anything") == "/v1/boxes/{box}"
     assert ROUTES.label("/v1/boxes/anything/open") == "/v1/boxes/{box}/open"
     assert ROUTES.label("/v1/boxes/all") == "/v1/boxes/all"
     assert ROUTES.label("/v1/else/anything") == "other"
 
 
-def test_two_routes_of_one_path_and_method_are_a_bug() -> None:
+def test_duplicate_route_is_a_bug() -> None:
     with pytest.raises(AssertionError, match="same method"):
         Routes((ONE, route("/v1/boxes/{box}", "HEAD")))
 
@@ -118,8 +116,8 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("engine", ["native", "hypercorn"])
-async def test_the_feeds_paths_say_which_methods_they_take(engine: str, tmp_path: Path) -> None:
-    """Section 7.2: read paths `GET, HEAD`, POST-only ones `POST`; and each path has one label in the metrics."""
+async def test_feed_paths_declare_their_methods(engine: str, tmp_path: Path) -> None:
+    """Section 7.2: reads allow `GET, HEAD`, POST-only paths `POST`, and each path has one metric label."""
     async with open_test_node(tmp_path, server={"port": 0, "engine": engine}) as node:
         await page(node, "consumer=one")
         for path, allow in ALLOWED.items():

@@ -1,4 +1,4 @@
-"""An event stream: what is written of each event, when it begins and ends, who is still there (decisions 13, 14)."""
+"""An event stream: its format, start and end, and disconnected clients (decisions 13, 14)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ HEAD = [(b"content-type", b"text/event-stream")]
 
 
 class Client:
-    """Takes what is sent as ASGI has it, until it leaves."""
+    """Records ASGI messages until it disconnects."""
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
         self.heads = 0
         self.is_gone = False
-        """A write to it fails."""
+        """A client to which writes fail."""
         self.has_left = False
-        """It left without a sign of it but what `receive` tells."""
+        """A client that left, which only `receive` shows."""
 
     def stream(self) -> EventStream:
         return EventStream(self.receive, self.send, self.head)
@@ -50,7 +50,7 @@ class Client:
         return b"".join(message["body"] for message in self.sent[1:])
 
 
-async def test_the_first_event_brings_the_head_and_the_others_do_not(autojump_clock: trio.testing.MockClock) -> None:
+async def test_only_first_event_sends_the_head(autojump_clock: trio.testing.MockClock) -> None:
     client = Client()
     stream = client.stream()
     assert (stream.started, client.heads) == (False, 0)
@@ -61,7 +61,7 @@ async def test_the_first_event_brings_the_head_and_the_others_do_not(autojump_cl
     assert (stream.started, stream.ended, client.heads) == (True, False, 1)
 
 
-async def test_who_left_is_told_no_more(autojump_clock: trio.testing.MockClock) -> None:
+async def test_disconnected_client_gets_no_more_events(autojump_clock: trio.testing.MockClock) -> None:
     gone, left = Client(), Client()
     gone.is_gone = left.has_left = True
     assert await gone.stream().publish("page", b"{}") is False
@@ -71,7 +71,7 @@ async def test_who_left_is_told_no_more(autojump_clock: trio.testing.MockClock) 
 @pytest.mark.parametrize(
     "parts", [(b'{"a":1}',), (b'{"a":', b"x" * (2 * SLICE_BYTES + 1), b"}"), (b"x" * SLICE_BYTES,)]
 )
-async def test_the_last_event_is_whole_and_is_announced_before_its_last_slice(parts: tuple[bytes, ...]) -> None:
+async def test_last_event_is_complete_and_announced_before_its_last_slice(parts: tuple[bytes, ...]) -> None:
     client = Client()
     stream = client.stream()
     marks: list[int] = []
@@ -83,8 +83,8 @@ async def test_the_last_event_is_whole_and_is_announced_before_its_last_slice(pa
     assert stream.ended
 
 
-async def test_a_large_part_is_cut_and_never_copied() -> None:
-    """Others share it: each slice names what it was cut out of."""
+async def test_large_part_is_sliced_without_copying() -> None:
+    """Slices share the buffer: each one names the buffer that it was cut from."""
     shared = b"x" * (3 * SLICE_BYTES)
     client = Client()
     await client.stream().end("result", (b"[", shared, b"]"), before_last=lambda: None)
@@ -92,14 +92,14 @@ async def test_a_large_part_is_cut_and_never_copied() -> None:
     assert sum(one is shared for one in held) == 3
 
 
-async def test_nobody_takes_the_end_of_a_stream_whose_client_is_gone() -> None:
+async def test_end_of_stream_for_disconnected_client_raises() -> None:
     client = Client()
     client.is_gone = True
     with pytest.raises(ClientGone):
         await client.stream().end("result", (b"{}",), before_last=lambda: None)
 
 
-async def test_comments_are_written_as_they_are() -> None:
+async def test_comments_are_written_unchanged() -> None:
     client = Client()
     stream = client.stream()
     await stream.write(b": alive\n")

@@ -1,4 +1,4 @@
-"""The log's writer over real pipes, sockets and files: it keeps what it can, counts the rest, and never makes wait."""
+"""The log writer over real pipes, sockets and files: it keeps what it can, counts the rest, and never blocks."""
 
 import fcntl
 import os
@@ -26,7 +26,7 @@ def open_pipe() -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def open_writer(descriptor: int) -> Iterator[LogWriter]:
-    """A writer that is closed at the end, and whose notices are lines too."""
+    """A writer that is closed at the end, and whose reports are lines too."""
     writer = LogWriter(descriptor)
     writer.report_dropped = lambda count: writer.write(b"dropped %d\n" % count)
     writer.start()
@@ -49,7 +49,7 @@ def read_all(reading: int, until: bytes) -> list[bytes]:
 
 
 def fill(writing: int) -> None:
-    """Leave no room in a pipe: a writer that found some while lines are dropped would report them in two parts."""
+    """Fill a pipe completely, so that the writer reports dropped lines only once."""
     os.set_blocking(writing, False)
     with suppress(BlockingIOError):
         while True:
@@ -60,7 +60,7 @@ def fill(writing: int) -> None:
     os.set_blocking(writing, True)
 
 
-def test_a_sink_that_takes_nothing_makes_nobody_wait_and_gets_what_was_kept_once_it_does() -> None:
+def test_blocked_sink_never_blocks_callers_and_gets_kept_lines_later() -> None:
     with open_pipe() as (reading, writing), open_writer(writing) as writer:
         fill(writing)
         lines = numbered(3 * LINES_MAX)
@@ -75,7 +75,7 @@ def test_a_sink_that_takes_nothing_makes_nobody_wait_and_gets_what_was_kept_once
         wait_until(lambda: writer.statistics() == LogStatistics(0, dropped))
 
 
-def test_few_long_lines_are_too_much_just_as_many_short_ones() -> None:
+def test_size_limit_counts_bytes_not_lines() -> None:
     with open_pipe() as (reading, writing), open_writer(writing) as writer:
         line = b"x" * 99_999 + b"\n"
         for _ in range(100):
@@ -89,15 +89,15 @@ def test_few_long_lines_are_too_much_just_as_many_short_ones() -> None:
                 os.read(reading, BYTES_MAX)
             return writer.statistics().waiting == 0
 
-        wait_until(is_drained)  # a writer that is stuck would write where the next test opens a file
+        wait_until(is_drained)  # a stuck writer could write into a file of the next test
 
 
-def test_lines_are_kept_for_a_disk_that_is_full_until_it_is_not(tmp_path: Path) -> None:
+def test_lines_are_kept_while_disk_is_full(tmp_path: Path) -> None:
     descriptor = os.open("/dev/full", os.O_WRONLY)
     with open_writer(descriptor) as writer, open(tmp_path / "log", "wb") as file:
         for line in numbered(100):
             writer.write(line)
-        time.sleep(1.5 * RETRY_S)  # two tries fail
+        time.sleep(1.5 * RETRY_S)  # two attempts fail
         assert writer.statistics() == LogStatistics(100, 0)
         os.dup2(file.fileno(), descriptor)
         wait_until(lambda: writer.statistics().waiting == 0)
@@ -105,20 +105,20 @@ def test_lines_are_kept_for_a_disk_that_is_full_until_it_is_not(tmp_path: Path) 
     os.close(descriptor)
 
 
-def test_lines_are_kept_for_a_reader_that_comes_again(tmp_path: Path) -> None:
+def test_lines_are_kept_for_a_returning_reader(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "log")
     reading = os.open(tmp_path / "log", os.O_RDONLY | os.O_NONBLOCK)
     writing = os.open(tmp_path / "log", os.O_WRONLY)
     os.close(reading)
     with open_writer(writing) as writer:
         writer.write(b"unread\n")
-        time.sleep(1.5 * RETRY_S)  # two tries fail
+        time.sleep(1.5 * RETRY_S)  # two attempts fail
         with open(tmp_path / "log", "rb") as again:
             assert again.readline() == b"unread\n"
     os.close(writing)
 
 
-def test_a_sink_that_others_have_made_non_blocking_stays_so_and_gets_whole_lines() -> None:
+def test_non_blocking_sink_stays_so_and_gets_whole_lines() -> None:
     with open_pipe() as (reading, writing):
         os.set_blocking(writing, False)
         flags = fcntl.fcntl(writing, fcntl.F_GETFL)
@@ -131,7 +131,7 @@ def test_a_sink_that_others_have_made_non_blocking_stays_so_and_gets_whole_lines
         assert fcntl.fcntl(writing, fcntl.F_GETFL) == flags
 
 
-def test_lines_of_two_processes_never_mix_in_the_pipe_that_they_share() -> None:
+def test_lines_of_two_processes_do_not_mix_in_a_shared_pipe() -> None:
     """Method: two writers fill one pipe, so that each write has to wait for room."""
     with open_pipe() as (reading, writing), open_writer(writing) as one, open_writer(writing) as other:
         for _ in range(2_000):
@@ -143,8 +143,8 @@ def test_lines_of_two_processes_never_mix_in_the_pipe_that_they_share() -> None:
         assert set(received.splitlines()) == {b"a" * 99, b"b" * 99}
 
 
-def test_lines_that_come_together_are_written_together() -> None:
-    """Method: a socket that shows each write as a message of its own."""
+def test_lines_logged_together_are_written_together() -> None:
+    """Method: a socket that shows each write as a separate message."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs, open_writer(theirs.fileno()) as writer:
         lines = numbered(1_000)
@@ -159,7 +159,7 @@ def test_lines_that_come_together_are_written_together() -> None:
         assert all(message.endswith(b"\n") for message in received)
 
 
-def test_what_is_flushed_leaves_at_once_with_all_before_it() -> None:
+def test_flush_writes_immediately_with_earlier_lines() -> None:
     with open_pipe() as (reading, writing):
         writer = LogWriter(writing, gather_s=3_600.0)
         writer.start()
@@ -174,7 +174,7 @@ def test_what_is_flushed_leaves_at_once_with_all_before_it() -> None:
         assert read_all(reading, b"last\n") == [b"last\n"]
 
 
-def test_a_log_that_is_not_read_is_left_at_the_end_and_nothing_waits_for_it_any_more() -> None:
+def test_unread_log_is_abandoned_at_the_end() -> None:
     with open_pipe() as (reading, writing):
         began_at = time.monotonic()
         with open_log("info", descriptor=writing) as log:
@@ -182,5 +182,5 @@ def test_a_log_that_is_not_read_is_left_at_the_end_and_nothing_waits_for_it_any_
                 log.event("info", "unread", text="x" * 100)
         assert time.monotonic() - began_at < 30
         assert os.readlink(f"/proc/self/fd/{writing}") == os.devnull
-        while os.read(reading, 65_536):  # which lets the thread go
+        while os.read(reading, 65_536):  # lets the thread finish
             pass

@@ -1,4 +1,4 @@
-"""The lines of the log, and the things that never stand there: no key, no secret and no query stands in any line."""
+"""The lines of the log, which never contain a key, a secret or a query."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ KEY_TEXT = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 QUERY = "hush-hush"
 
 
-async def test_no_line_of_a_node_holds_a_key_or_a_query(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Method: keys and one telling word in every place of a request, good and bad ones, then a search of every line."""
+async def test_log_lines_contain_no_key_or_query(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Method: put keys and a marker word in every part of valid and invalid requests, then search every line."""
     environ = {"TOKEN": "upstream-token-that-nobody-may-see"}
     upstreams = {"github": {"token_env": "TOKEN"}}
     async with open_test_node(tmp_path, environ=environ, platforms=(ODD,), upstreams=upstreams) as node:
@@ -62,7 +62,7 @@ async def test_no_line_of_a_node_holds_a_key_or_a_query(tmp_path: Path, caplog: 
         assert hidden not in logged
 
 
-async def test_an_access_line_says_who_asked_what_and_what_it_cost(tmp_path: Path) -> None:
+async def test_access_line_has_caller_request_and_cost(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get("/v1/github/profile?handle=octocat")
         (line,) = node.log_events("request")
@@ -85,14 +85,14 @@ async def test_an_access_line_says_who_asked_what_and_what_it_cost(tmp_path: Pat
 
 
 @given(KEY_TEXT, st.text("ab_-", max_size=60), st.text("/ .?", max_size=3))
-def test_a_key_is_struck_out_of_any_text(key: str, before: str, after: str) -> None:
+def test_key_is_removed_from_any_text(key: str, before: str, after: str) -> None:
     stream = io.BytesIO()
     Log("info", stream=stream).event("info", "test", text=f"{before}{key}{after}")
     for start in range(46 - 12):
         assert key[start : start + 12].encode() not in stream.getvalue()
 
 
-def test_levels_below_the_logs_own_are_left_out() -> None:
+def test_events_below_the_level_are_dropped() -> None:
     stream = io.BytesIO()
     log = Log("warning", stream=stream)
     for level in ("debug", "info", "warning", "error"):
@@ -100,7 +100,7 @@ def test_levels_below_the_logs_own_are_left_out() -> None:
     assert [orjson.loads(line)["level"] for line in stream.getvalue().splitlines()] == ["warning", "error"]
 
 
-def test_a_changed_log_writes_at_its_new_level() -> None:
+def test_changed_log_writes_at_its_new_level() -> None:
     stream = io.BytesIO()
     log = Log("error", stream=stream)
     log.event("info", "before")
@@ -110,7 +110,7 @@ def test_a_changed_log_writes_at_its_new_level() -> None:
     assert not log.access
 
 
-def test_a_long_text_is_cut_and_a_line_break_stays_inside_its_line() -> None:
+def test_long_text_is_cut_and_line_breaks_are_escaped() -> None:
     stream = io.BytesIO()
     Log("info", stream=stream).event("info", "test", text="a b\n" * 10_000)
     (line,) = stream.getvalue().splitlines()
@@ -118,7 +118,7 @@ def test_a_long_text_is_cut_and_a_line_break_stays_inside_its_line() -> None:
     assert orjson.loads(line)["text"].endswith("...")
 
 
-def test_what_libraries_log_comes_out_in_the_same_lines() -> None:
+def test_library_logs_use_the_same_lines() -> None:
     stream = io.BytesIO()
     handler = LogHandler(Log("info", stream=stream))
     logger = logging.getLogger("a.library")
@@ -134,7 +134,7 @@ def test_what_libraries_log_comes_out_in_the_same_lines() -> None:
     assert "ZeroDivisionError" in line["error"]
 
 
-def test_what_cannot_be_encoded_is_logged_all_the_same() -> None:
+def test_unencodable_value_is_still_logged() -> None:
     stream = io.BytesIO()
     log = Log("info", stream=stream)
     log.event("info", "test", file=os.fsdecode(b"caf\xe9"), number=2**70, nested={1: "x"}, listed=["\udce9"])
@@ -144,20 +144,20 @@ def test_what_cannot_be_encoded_is_logged_all_the_same() -> None:
     assert (second["event"], second["path"]) == ("request", "/v1/\\udce9")
 
 
-def test_a_key_is_struck_out_of_a_list_too() -> None:
+def test_key_is_removed_from_lists() -> None:
     stream = io.BytesIO()
     Log("info", stream=stream).event("info", "test", problems=[f"limits: {'k' * 50} is no number"])
     assert orjson.loads(stream.getvalue())["problems"] == ["limits: [struck out] is no number"]
 
 
-def test_a_library_that_logs_wrongly_does_not_fail_by_it() -> None:
+def test_library_logging_error_does_not_fail_the_library() -> None:
     stream = io.BytesIO()
     handler = LogHandler(Log("info", stream=stream))
     handler.emit(logging.LogRecord("a.library", logging.ERROR, "", 0, "%d of %d", ("x",), None))
     assert orjson.loads(stream.getvalue())["message"] == "%d of %d"
 
 
-def test_what_python_says_on_stderr_is_logged_line_by_line() -> None:
+def test_python_stderr_is_logged_line_by_line() -> None:
     reading, writing = os.pipe()
     with open_log("info", descriptor=writing):
         print("half of it, ", end="", file=sys.stderr)
@@ -171,13 +171,13 @@ def test_what_python_says_on_stderr_is_logged_line_by_line() -> None:
     assert lines[1]["text"].endswith("x ...")
 
 
-def test_the_instants_of_lines_are_to_the_millisecond_and_never_go_back() -> None:
+def test_timestamps_have_milliseconds_and_never_go_back() -> None:
     stream = io.BytesIO()
     log = Log("info", stream=stream)
     before = time.time()
     for _ in range(3):
         log.event("info", "test")
-        time.sleep(0.4)  # over the end of a second
+        time.sleep(0.4)  # past the end of a second
     after = time.time()
     texts = [orjson.loads(line)["at"] for line in stream.getvalue().splitlines()]
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", text) for text in texts)
@@ -196,6 +196,6 @@ def test_the_instants_of_lines_are_to_the_millisecond_and_never_go_back() -> Non
         (0, []),
     ],
 )
-def test_which_requests_have_a_line_is_chosen(access: AccessLines, told: list[int]) -> None:
+def test_access_setting_selects_logged_requests(access: AccessLines, told: list[int]) -> None:
     log = Log("info", stream=io.BytesIO(), access=access)
     assert [status for status in (200, 404, 500, 200) if log.wants(status)] == told

@@ -1,4 +1,4 @@
-"""Figures that an operator tunes a node by: how requests are counted, every part's counters over the admin address."""
+"""Metrics for operators: how requests are counted, and the counters of all parts on the admin address."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ KEY = {"idempotency-key": "one"}
 
 
 async def numbers(node: OpenNode) -> dict[str, float]:
-    """Every line of the metrics, by its name and labels."""
+    """Every line of the metrics, by name and labels."""
     text = (await node.client.get(f"{node.admin_url}/metrics")).text
     lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
     return {name: float(value) for name, _, value in lines}
 
 
-async def test_limits_claims_ledger_and_phases_are_counted_as_they_happened(tmp_path: Path) -> None:
+async def test_limits_claims_ledger_and_phases_are_counted(tmp_path: Path) -> None:
     limits = {"requests_per_minute": 6, "concurrent_requests": 2}
     async with open_test_node(tmp_path, limits=limits) as node:
         node.upstream.script = lambda asked: Told(
@@ -66,7 +66,7 @@ BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2
 
 
 def samples(metrics: Metrics) -> dict[str, float]:
-    """Every sample of a scrape, by its name and the values of its labels."""
+    """Every sample of a scrape, by name and label values."""
     return {
         ",".join((sample.name, *sample.labels.values())): sample.value
         for family in metrics.collect()
@@ -75,8 +75,8 @@ def samples(metrics: Metrics) -> dict[str, float]:
 
 
 @given(st.lists(st.floats(0, 100) | st.sampled_from(BOUNDS_S), max_size=20), st.integers(0, 20))
-def test_a_bucket_counts_all_durations_up_to_its_bound(durations_s: list[float], looked_at: int) -> None:
-    """However often it is read meanwhile."""
+def test_bucket_counts_durations_up_to_its_bound(durations_s: list[float], looked_at: int) -> None:
+    """The result does not depend on how often it is read."""
     histogram = LatencyHistogram()
     for nth, duration_s in enumerate(durations_s):
         histogram.observe(duration_s)
@@ -88,7 +88,7 @@ def test_a_bucket_counts_all_durations_up_to_its_bound(durations_s: list[float],
     assert sum_s == pytest.approx(sum(durations_s))
 
 
-def test_a_request_is_counted_by_its_route_and_code_and_in_each_of_its_phases() -> None:
+def test_request_is_counted_by_route_code_and_phase() -> None:
     metrics = Metrics()
     metrics.count("/v1/a", Reply(200, b"", credits_used=5, upstream_s=2.0, charge_s=0.25, close_s=0.125), 1.0)
     metrics.count("/v1/a", Reply(200, b""), 0.5)
@@ -104,7 +104,7 @@ def test_a_request_is_counted_by_its_route_and_code_and_in_each_of_its_phases() 
     assert {found[f"sluice_overhead_phase_seconds_count,{name}"] for name in phases} == {1}
 
 
-def test_the_waits_for_a_platform_are_told_by_the_bound_that_holds_95_of_100() -> None:
+def test_platform_waits_report_the_p95_bound() -> None:
     metrics = Metrics()
 
     def wait(upstream_s: float, times: int) -> None:
@@ -122,7 +122,7 @@ def test_the_waits_for_a_platform_are_told_by_the_bound_that_holds_95_of_100() -
     assert metrics.waits_for("gitlab") == (0, None)
 
 
-def test_a_phase_never_takes_less_than_no_time() -> None:
+def test_phase_duration_is_never_negative() -> None:
     """A commit may be measured as longer than the request around it."""
     metrics = Metrics()
     metrics.count("/v1/a", Reply(200, b"", charge_s=0.3), 0.2)
@@ -130,7 +130,7 @@ def test_a_phase_never_takes_less_than_no_time() -> None:
 
 
 @pytest.mark.parametrize("requests", [1, 255, 256, 257, 1_000])
-def test_no_request_is_lost_or_counted_twice_however_many_are_counted_at_once(requests: int) -> None:
+def test_batched_counting_loses_and_duplicates_no_request(requests: int) -> None:
     metrics = Metrics()
     for nth in range(requests):
         metrics.count(f"/v1/{nth % 3}", Reply(200, b""), 0.1)
@@ -140,7 +140,7 @@ def test_no_request_is_lost_or_counted_twice_however_many_are_counted_at_once(re
         assert found["sluice_overhead_seconds_count"] == requests
 
 
-def test_the_parts_own_numbers_come_with_each_scrape() -> None:
+def test_part_statistics_are_collected_at_each_scrape() -> None:
     metrics = Metrics()
     values = iter([1.0, 2.0])
     metrics.gather = lambda: iter((GaugeMetricFamily("sluice_part", "A part.", next(values)),))

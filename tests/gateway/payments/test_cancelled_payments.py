@@ -1,4 +1,4 @@
-"""Events of payments cancelled at each of their waits, and sent many times at once: what they say happens once."""
+"""Payment events cancelled at each wait, or sent many times concurrently: they take effect once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SENDERS = 20
 
 
 async def told_in_this_task(shop: Shop, body: bytes) -> int | None:
-    """The status that the app itself gives an event, as a server calls it."""
+    """The status that the app returns for an event, as a server calls it."""
     return await posted_in_this_task(shop, WEBHOOK_PATH, body, (b"stripe-signature", signature(body).encode()))
 
 
 async def posted_in_this_task(shop: Shop, path: str, body: bytes, *headers: tuple[bytes, bytes]) -> int | None:
-    """The status that the app itself gives a POST; None where it was cancelled before."""
+    """The status that the app returns for a POST; None if it was cancelled first."""
     scope: dict[str, Any] = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -56,7 +56,7 @@ async def posted_in_this_task(shop: Shop, path: str, body: bytes, *headers: tupl
 
 
 def life_of(purchase: str, payment: str) -> dict[str, tuple[bytes, int]]:
-    """The events of one payment in their order, and the credits that each brings or takes."""
+    """The events of one payment in order, and the credits that each adds or removes."""
     return {
         "paid": (event("checkout.session.completed", session(purchase, payment)), 1_000),
         "refunded": (event("charge.refunded", charge(payment, 450)), -500),
@@ -66,14 +66,12 @@ def life_of(purchase: str, payment: str) -> dict[str, tuple[bytes, int]]:
 
 
 @pytest.mark.parametrize("cancelled", ["paid", "refunded", "disputed", "won"])
-async def test_an_event_cancelled_at_any_wait_counts_whole_or_not_at_all_and_once_when_it_comes_again(
-    tmp_path: Path, cancelled: str
-) -> None:
+async def test_cancelled_event_counts_fully_or_not_and_once_when_repeated(tmp_path: Path, cancelled: str) -> None:
     async with open_shop(tmp_path) as shop:
         numbers = count()
 
         async def begin() -> tuple[bytes, int, int]:
-            """A payment whose event is next, the credits that it brings or takes, and the balance before."""
+            """A payment with its next event, the credits it adds or removes, and the balance before."""
             for name, (body, change) in life_of(await shop.begin(), f"pi_{next(numbers)}").items():
                 if name == cancelled:
                     return body, change, await shop.balance()
@@ -91,10 +89,10 @@ async def test_an_event_cancelled_at_any_wait_counts_whole_or_not_at_all_and_onc
         assert await cancel_everywhere(lambda: told_in_this_task(shop, under_way[0][0]), check) >= 3
 
 
-async def test_a_purchase_whose_beginning_is_cancelled_at_any_wait_is_begun_by_its_repetition_and_paid_once(
+async def test_cancelled_purchase_is_resumed_by_retry_and_paid_once(
     tmp_path: Path,
 ) -> None:
-    """Goal: one page for one idempotency key, whatever was cut; it is paid, and no other purchase brings credits."""
+    """Goal: one page per idempotency key after any cancellation; it is paid, and no other purchase adds credits."""
     async with open_shop(tmp_path) as shop:
         key = shop.node.key.encode()
         paid = left_open = 0
@@ -115,7 +113,7 @@ async def test_a_purchase_whose_beginning_is_cancelled_at_any_wait_is_begun_by_i
             assert (await shop.told(told)).status == 200
             paid += 1
             assert await shop.balance() == 1_000 * paid
-            # One that was cut while its page was kept for the key: Stripe lets the page expire, and says so.
+            # If the request was cancelled while its page was being stored, Stripe lets the page expire and reports it.
             statuses = [one["status"] for one in await shop.purchases()]
             assert statuses.count("paid") == paid
             assert statuses.count("open") == len(statuses) - paid <= left_open + 1
@@ -125,7 +123,7 @@ async def test_a_purchase_whose_beginning_is_cancelled_at_any_wait_is_begun_by_i
         assert left_open < paid / 2, "most are cut before there is a page, or when it is kept"
 
 
-async def test_an_event_that_comes_twenty_times_at_once_counts_once(tmp_path: Path) -> None:
+async def test_event_sent_twenty_times_at_once_counts_once(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop:
         for body, balance in (
             (event("checkout.session.completed", session(await shop.begin())), 1_000),

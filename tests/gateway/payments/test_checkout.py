@@ -1,4 +1,4 @@
-"""Packs are bought by Stripe Checkout: begun, paid, told by signed events, taken back. Stripe is a stand-in."""
+"""Packs are bought through Stripe Checkout: started, paid, confirmed by signed events, reversed. Stripe is a fake."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ENVIRON = {"STRIPE_KEY": SECRET_KEY, "STRIPE_WEBHOOK": WEBHOOK_SECRET}
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """A node that sells packs, and Stripe beside it."""
+    """A node that sells packs, and a fake Stripe."""
 
     node: OpenNode
     stripe: StripeStandIn
@@ -49,14 +49,14 @@ class Shop:
         return await self.post("/v1/purchases", orjson.dumps({"pack": pack, **more}), **headers)
 
     async def begin(self) -> str:
-        """A purchase that waits for its payment."""
+        """Create a purchase that waits for its payment."""
         answer = await self.buy()
         assert answer.status == 201, answer.body
         purchase: str = answer.json["data"]["purchase_id"]
         return purchase
 
     async def told(self, body: bytes, header: str | None = None) -> Answered:
-        """An event as Stripe sends it."""
+        """An event in the form that Stripe sends."""
         return await self.post(WEBHOOK_PATH, body, **{"stripe-signature": header or signature(body)})
 
     async def post(self, path: str, body: bytes, **headers: str) -> Answered:
@@ -85,7 +85,7 @@ async def open_shop(folder: Path, *, store_url: str = "", **environ: str) -> Asy
             await node.assert_sound()
 
 
-async def test_a_pack_is_begun_paid_told_once_and_counts_at_once(tmp_path: Path) -> None:
+async def test_pack_is_bought_paid_and_credited_once(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop:
         on_sale = (await shop.node.get("/v1/packs")).json["data"]
         assert on_sale["checkout"] is True
@@ -121,7 +121,7 @@ async def test_a_pack_is_begun_paid_told_once_and_counts_at_once(tmp_path: Path)
         assert SECRET_KEY.encode() not in shop.node.log.getvalue()
 
 
-async def test_forged_late_early_and_unsigned_events_are_refused_and_enter_nothing(tmp_path: Path) -> None:
+async def test_forged_or_stale_events_are_rejected_without_effect(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop:
         body = event("checkout.session.completed", session(await shop.begin()))
         now = time.time()
@@ -147,7 +147,7 @@ async def test_forged_late_early_and_unsigned_events_are_refused_and_enter_nothi
         assert await shop.balance() == 1_000
 
 
-async def test_signed_events_that_cannot_be_read_are_refused_and_others_change_nothing(
+async def test_unreadable_events_are_rejected_and_unrelated_ones_ignored(
     tmp_path: Path,
 ) -> None:
     async with open_shop(tmp_path) as shop:
@@ -170,8 +170,8 @@ async def test_signed_events_that_cannot_be_read_are_refused_and_others_change_n
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_events_in_any_order_repeated_and_at_once_leave_the_same(tmp_path: Path, seed: int) -> None:
-    """Goal: each purchase and each refund once. Method: the events of three, three times, shuffled, by 8 senders."""
+async def test_events_in_any_order_have_the_same_effect(tmp_path: Path, seed: int) -> None:
+    """Goal: each purchase and refund counts once. Method: events of three purchases, shuffled by 8 senders."""
     async with open_shop(tmp_path) as shop:
         purchases = [await shop.begin() for _ in range(3)]
         bodies = [
@@ -185,7 +185,7 @@ async def test_events_in_any_order_repeated_and_at_once_leave_the_same(tmp_path:
             event("checkout.session.completed", session(purchases[2], "pi_c")),
             event("checkout.session.expired", session(purchases[2], "pi_c", "unpaid")),
         ]
-        # An expired session was never paid: Stripe sends that one for no other, and it comes last here.
+        # An expired session was never paid, and Stripe sends its event last.
         *bodies, expired = bodies
         sent = bodies * 3
         Random(seed).shuffle(sent)
@@ -201,11 +201,11 @@ async def test_events_in_any_order_repeated_and_at_once_leave_the_same(tmp_path:
         await shop.told(expired)
         found = {one["id"]: one["status"] for one in await shop.purchases()}
         assert found == dict(zip(purchases, ("paid", "reversed", "paid"), strict=True))
-        # What one purchase's reversal finds may be another's, if its own was spent; nothing is spent here.
+        # A reversal may take credits of another purchase if its own were spent; nothing is spent here.
         assert await shop.balance() == 2_000
 
 
-async def test_a_refund_and_a_dispute_take_back_what_is_left_and_mark_the_account(tmp_path: Path) -> None:
+async def test_refund_and_dispute_take_back_credits_and_mark_account(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop:
         await shop.told(event("checkout.session.completed", session(await shop.begin())))
         assert (await shop.node.get("/v1/github/profile?handle=octocat")).status == 200
@@ -233,7 +233,7 @@ async def test_a_refund_and_a_dispute_take_back_what_is_left_and_mark_the_accoun
         assert (await shop.node.get("/v1/github/profile?handle=torvalds")).status == 402
 
 
-async def test_an_event_that_cannot_be_committed_is_asked_for_again(tmp_path: Path) -> None:
+async def test_uncommitted_event_is_requested_again(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop:
         body = event("checkout.session.completed", session(await shop.begin()))
         for table in ("payment_events", "journal", "events"):
@@ -244,7 +244,7 @@ async def test_an_event_that_cannot_be_committed_is_asked_for_again(tmp_path: Pa
         assert await shop.balance() == 1_000
 
 
-async def test_a_purchase_that_cannot_be_begun_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_failed_purchase_says_why_and_leaves_nothing(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop:
         shop.stripe.refusing = 500
         answer = await shop.buy()
@@ -265,7 +265,7 @@ async def test_a_purchase_that_cannot_be_begun_says_why_and_leaves_nothing(tmp_p
         assert (shop.stripe.sessions, await shop.purchases()) == ([], [])
 
 
-async def test_a_repeated_purchase_under_one_idempotency_key_is_one(tmp_path: Path) -> None:
+async def test_repeated_purchase_with_one_idempotency_key_is_one(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop:
         answers = [await shop.buy(headers={"idempotency-key": "order-1"}) for _ in range(3)]
         assert len({answer.json["data"]["checkout_url"] for answer in answers}) == 1
@@ -273,8 +273,8 @@ async def test_a_repeated_purchase_under_one_idempotency_key_is_one(tmp_path: Pa
 
 
 @pytest.mark.critical
-async def test_purchases_at_once_under_one_idempotency_key_are_one(tmp_path: Path, store_url: str) -> None:
-    """Before, all of eight wrote a purchase and asked Stripe for a page, and seven of them could never be paid."""
+async def test_concurrent_purchases_with_one_idempotency_key_are_one(tmp_path: Path, store_url: str) -> None:
+    """Previously, all eight created a purchase and a Stripe page, and seven of them could never be paid."""
     headers = {"idempotency-key": "order-1"}
     async with open_shop(tmp_path, store_url=store_url) as shop:
         shop.stripe.slow_s = 0.5
@@ -299,7 +299,7 @@ async def test_purchases_at_once_under_one_idempotency_key_are_one(tmp_path: Pat
 
 
 @pytest.mark.critical
-async def test_a_purchase_that_stripe_refused_leaves_its_idempotency_key_free(tmp_path: Path, store_url: str) -> None:
+async def test_purchase_rejected_by_stripe_frees_its_idempotency_key(tmp_path: Path, store_url: str) -> None:
     headers = {"idempotency-key": "order-1"}
     async with open_shop(tmp_path, store_url=store_url) as shop:
         shop.stripe.refusing = 500
@@ -311,7 +311,7 @@ async def test_a_purchase_that_stripe_refused_leaves_its_idempotency_key_free(tm
 
 
 @pytest.mark.critical
-async def test_a_purchase_whose_node_died_before_it_answered_is_resumed(tmp_path: Path, store_url: str) -> None:
+async def test_purchase_of_crashed_node_is_resumed(tmp_path: Path, store_url: str) -> None:
     """Goal: one purchase and one page. Method: delete the claim, as if it had lapsed."""
     headers = {"idempotency-key": "order-1"}
     async with open_shop(tmp_path, store_url=store_url) as shop:
@@ -329,7 +329,7 @@ async def test_a_purchase_whose_node_died_before_it_answered_is_resumed(tmp_path
 
 @pytest.mark.critical
 @pytest.mark.parametrize(("cents", "currency"), [(1, "usd"), (0, "usd"), (901, "usd"), (900, "eur"), (900, None)])
-async def test_a_payment_that_differs_from_its_pack_is_flagged_and_not_credited(
+async def test_payment_differing_from_its_pack_is_flagged_and_not_credited(
     tmp_path: Path, store_url: str, cents: int, currency: Any
 ) -> None:
     async with open_shop(tmp_path, store_url=store_url) as shop:
@@ -354,7 +354,7 @@ async def test_a_payment_that_differs_from_its_pack_is_flagged_and_not_credited(
 
 
 @pytest.mark.parametrize("missing", ["STRIPE_KEY", "STRIPE_WEBHOOK"])
-async def test_without_both_secrets_nothing_is_sold_and_no_event_is_taken(tmp_path: Path, missing: str) -> None:
+async def test_without_both_secrets_nothing_is_sold_or_accepted(tmp_path: Path, missing: str) -> None:
     async with open_shop(tmp_path, **{missing: ""}) as shop:
         assert (await shop.node.get("/v1/packs")).json["data"]["checkout"] is False
         answer = await shop.buy()
@@ -362,7 +362,7 @@ async def test_without_both_secrets_nothing_is_sold_and_no_event_is_taken(tmp_pa
         assert (await shop.told(event("customer.created", {}))).status == 404
 
 
-async def test_purchases_are_read_page_by_page_and_only_by_their_account(tmp_path: Path) -> None:
+async def test_purchases_are_paginated_and_private_to_their_account(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop:
         made = [await shop.begin() for _ in range(5)]
         seen: list[str] = []
@@ -376,7 +376,7 @@ async def test_purchases_are_read_page_by_page_and_only_by_their_account(tmp_pat
         assert (await shop.node.get("/v1/purchases", key=stranger)).json["data"]["items"] == []
 
 
-async def test_the_operator_grants_packs_once_under_an_operation_id_and_lists_purchases(tmp_path: Path) -> None:
+async def test_operator_grants_packs_once_and_lists_purchases(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop:
         for _ in range(2):
             granted = await shop.node.operate(

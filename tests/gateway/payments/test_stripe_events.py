@@ -1,4 +1,4 @@
-"""Events and forms are as Stripe's own package reads and takes them."""
+"""Events and forms match Stripe's own Python package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scheduler.webhooks.signature import verify
 from tests.fakes.stripe_stand_in import WEBHOOK_SECRET, charge, dispute, event, session, signature
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of others' making
+    warnings.simplefilter("ignore")  # warnings of other packages
     import stripe
     from stripe.params import WebhookEndpointCreateParams
     from stripe.params.checkout import SessionCreateParams
@@ -41,17 +41,13 @@ EVENTS: list[tuple[str, dict[str, Any], PaymentEvent | None]] = [
 
 
 @pytest.mark.parametrize(("type_", "thing", "payment"), EVENTS)
-def test_an_event_is_read_into_that_of_a_payment(
-    type_: str, thing: dict[str, Any], payment: PaymentEvent | None
-) -> None:
+def test_event_is_parsed_into_a_payment_event(type_: str, thing: dict[str, Any], payment: PaymentEvent | None) -> None:
     read = read_event(event(type_, thing, "evt_9"))
     assert (read.id, read.type, read.payment) == ("evt_9", type_, payment)
 
 
 @pytest.mark.parametrize(("type_", "thing", "_payment"), EVENTS)
-def test_stripes_own_code_accepts_what_we_accept_and_reads_the_same_fields(
-    type_: str, thing: dict[str, Any], _payment: object
-) -> None:
+def test_stripe_library_accepts_the_same_events_and_fields(type_: str, thing: dict[str, Any], _payment: object) -> None:
     body = event(type_, thing)
     header = signature(body)
     built = stripe.Webhook.construct_event(body, header, WEBHOOK_SECRET)
@@ -59,20 +55,20 @@ def test_stripes_own_code_accepts_what_we_accept_and_reads_the_same_fields(
     assert verify(WEBHOOK_SECRET, header, body, now=time.time()) == pytest.approx(time.time(), abs=5)
 
 
-def test_each_event_that_is_read_is_one_of_stripes_and_has_the_fields_that_are_read_of_it() -> None:
-    """Goal: no invented name. Method: the types of Stripe's package."""
+def test_parsed_events_exist_at_stripe_with_the_fields_read() -> None:
+    """Goal: no invented event type. Method: compare with the types in Stripe's package."""
     names = {"checkout.session": stripe.checkout.Session, "charge": stripe.Charge, "dispute": stripe.Dispute}
     for _type, thing, _payment in EVENTS[:-1]:
         fields = names[thing["object"]].__annotations__
         assert thing.keys() <= fields.keys(), thing
 
 
-def test_every_type_is_one_that_a_webhook_of_stripe_can_be_given() -> None:
+def test_event_types_are_valid_for_stripe_webhooks() -> None:
     choices = str(WebhookEndpointCreateParams.__annotations__["enabled_events"])
     assert [type_ for type_ in EVENT_TYPES if repr(type_) not in choices and f'"{type_}"' not in choices] == []
 
 
-def test_a_checkouts_form_has_stripes_own_parameters() -> None:
+def test_checkout_form_has_stripe_parameters() -> None:
     draft = CheckoutDraft(
         "pur_1", "1,000 credits (starter)", 900, "usd", "https://a.example/ok", "https://a.example/no"
     )
@@ -81,17 +77,17 @@ def test_a_checkouts_form_has_stripes_own_parameters() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"id":1}', b"\xff", event("charge.refunded", {"amount_refunded": "9"})])
-def test_what_is_no_event_is_refused(body: bytes) -> None:
+def test_invalid_event_is_rejected(body: bytes) -> None:
     with pytest.raises(EventUnreadable):
         read_event(body)
 
 
 @pytest.mark.parametrize("seconds", [-301, 301])
-def test_an_event_out_of_its_time_is_refused(seconds: int) -> None:
+def test_stale_event_is_rejected(seconds: int) -> None:
     body = event("customer.created", {})
     with pytest.raises(SignatureRefused, match="300 s are allowed"):
         verify(WEBHOOK_SECRET, signature(body, at=1_000_000_000), body, now=1_000_000_000 + seconds)
 
 
-def test_an_events_own_id_is_text_of_any_kind() -> None:
+def test_event_id_may_be_any_text() -> None:
     assert msgspec.json.decode(event("a", {}, 'evt_"1'))["id"] == read_event(event("a", {}, 'evt_"1')).id

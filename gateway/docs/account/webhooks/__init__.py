@@ -1,1 +1,1 @@
-"""Webhooks and their deliveries, for their readers."""
+"""Reference texts for webhooks and their deliveries."""

@@ -1,4 +1,4 @@
-"""Webhooks of the account, for their readers (decisions 22)."""
+"""Reference texts for account webhooks (decisions 22)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _PAUSED: Final = "INVALID_REQUEST/webhook_paused"
 
 
 class AccountWebhookView(TypedDict):
-    """A webhook of the account as its owner sees it."""
+    """An account webhook as its owner sees it."""
 
     id: Annotated[str, meaning("The webhook.", "wh_01a1fd7128fd7bba92988ba98f5dc154")]
-    url: Annotated[str | None, meaning("The address that events are delivered to.", "https://example.com/hook")]
-    types: Annotated[list[str], meaning("The types and families that it takes.", ["monitor.*", "credits.low"])]
-    description: Annotated[str, meaning("What it is for.", "Alerts for the on-call channel")]
+    url: Annotated[str | None, meaning("The URL that events are delivered to.", "https://example.com/hook")]
+    types: Annotated[list[str], meaning("The event types and families that it receives.", ["monitor.*", "credits.low"])]
+    description: Annotated[str, meaning("What the webhook is for.", "Alerts for the on-call channel")]
     status: Literal["active", "paused"]
-    failure_count: Annotated[int, meaning("Deliveries that failed in a row.", 0)]
+    failure_count: Annotated[int, meaning("Consecutive failed deliveries.", 0)]
     last_delivery_at: Instant | None
     created_at: Instant
     updated_at: Instant
@@ -35,10 +35,10 @@ class AccountWebhookData(TypedDict):
 
 
 class AccountWebhookMade(AccountWebhookData):
-    """A webhook that was made."""
+    """A new webhook."""
 
     secret: Annotated[
-        str | None, meaning("Its signing secret, told this once; null where it is repeated.", "whsec_...")
+        str | None, meaning("Its signing secret, shown only once; null in a replayed response.", "whsec_...")
     ]
 
 
@@ -51,7 +51,7 @@ class AccountWebhooksData(TypedDict):
 class RotatedData(TypedDict):
     """A webhook's new secret."""
 
-    secret: Annotated[str | None, meaning("The new secret; null where the change is repeated.", "whsec_...")]
+    secret: Annotated[str | None, meaning("The new secret; null in a replayed response.", "whsec_...")]
     previous_secret_valid_until: Instant
 
 
@@ -68,35 +68,35 @@ class EventBatchData(TypedDict):
 
 
 class EventBatch(TypedDict):
-    """The body of a delivery: 1 to 100 events, each as the feed has it."""
+    """The body of a delivery: 1 to 100 events, as in the feed."""
 
-    id: Annotated[str, meaning("The batch, the same at every attempt.", "whb_01a1fd7128fd7bba92988ba98f5dc154")]
+    id: Annotated[str, meaning("The batch; the same id at every attempt.", "whb_01a1fd7128fd7bba92988ba98f5dc154")]
     api_version: Annotated[str, meaning("The version of the events.", "2026-11-21")]
     events: list[streams.EventItem]
 
 
 CREATE: Final = RouteDoc(
     "create_webhook",
-    "Make a webhook of the account.",
+    "Create an account webhook.",
     AccountWebhookMade,
-    description="Delivers the events of the account's feed, of the `types` that it takes, in batches of 1 to 100.",
+    description="Delivers events of the account's feed, filtered by `types`, in batches of 1 to 100.",
     status=201,
     once=True,
     gives={"webhook_id": "/data/webhook/id"},
     reasons=("INVALID_REQUEST/webhook_limit_reached",),
 )
 LIST: Final = RouteDoc("list_webhooks", "The account's webhooks, newest first.", AccountWebhooksData)
-SHOW: Final = RouteDoc("get_webhook", "One webhook of the account.", AccountWebhookData, reasons=(_UNKNOWN,))
+SHOW: Final = RouteDoc("get_webhook", "One account webhook.", AccountWebhookData, reasons=(_UNKNOWN,))
 CHANGE: Final = RouteDoc(
     "update_webhook",
-    "Change a webhook; its `url`, saved again, resumes one that was paused.",
+    "Change a webhook. Saving its `url` again resumes a paused webhook.",
     AccountWebhookData,
     reasons=(_UNKNOWN,),
 )
-DELETE: Final = RouteDoc("delete_webhook", "Forget a webhook and its deliveries.", status=204, reasons=(_UNKNOWN,))
+DELETE: Final = RouteDoc("delete_webhook", "Delete a webhook and its deliveries.", status=204, reasons=(_UNKNOWN,))
 TEST: Final = RouteDoc(
     "test_webhook",
-    "Deliver one event of the type `webhook.test`.",
+    "Deliver a test event of the type `webhook.test`.",
     EventBatchData,
     status=202,
     once=True,
@@ -105,7 +105,7 @@ TEST: Final = RouteDoc(
 )
 ROTATE: Final = RouteDoc(
     "rotate_account_webhook_secret",
-    "Give a webhook a new signing secret; the one before signs too for 24 hours.",
+    "Replace a webhook's signing secret. The old one also signs for 24 hours.",
     RotatedData,
     once=True,
     reasons=(_UNKNOWN,),

@@ -1,4 +1,4 @@
-"""The deliveries of a monitor's webhook, for their readers (decisions 12)."""
+"""Reference texts for the deliveries of a monitor's webhook (decisions 12)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _UNKNOWN_WEBHOOK: Final = "RESOURCE_NOT_FOUND/unknown_webhook"
 class AttemptView(TypedDict):
     """One attempt of a delivery."""
 
-    number: Annotated[int, meaning("Which one it was.", 1)]
+    number: Annotated[int, meaning("The number of the attempt.", 1)]
     at: Instant
-    status: Annotated[int | None, meaning("The status that came; null where none did.", 200)]
-    error: Annotated[str | None, meaning("Why none came.")]
-    latency_ms: Annotated[int | None, meaning("How long it took.", 35)]
-    answer: Annotated[str | None, meaning("The first 20,000 characters of the answer.", "ok")]
+    status: Annotated[int | None, meaning("The receiver's status code; null if none came back.", 200)]
+    error: Annotated[str | None, meaning("Why there was no response.")]
+    latency_ms: Annotated[int | None, meaning("The duration in milliseconds.", 35)]
+    answer: Annotated[str | None, meaning("The first 20,000 characters of the response.", "ok")]
 
 
 class LoggedView(TypedDict):
@@ -29,14 +29,14 @@ class LoggedView(TypedDict):
 
     id: Annotated[str, meaning("The delivery.", "whd_01a1fd7128fd7bba92988ba98f5dc154")]
     status: Literal["queued", "delivered", "failed"]
-    fail_reason: Annotated[str | None, meaning("Why it failed.")]
-    redelivered: Annotated[bool, meaning("Whether its owner had it sent again.")]
+    fail_reason: Annotated[str | None, meaning("Why the delivery failed.")]
+    redelivered: Annotated[bool, meaning("Whether the owner requested a redelivery.")]
     created_at: Instant
     next_attempt_at: Instant | None
-    attempt_under_way: Annotated[bool, meaning("Whether an attempt is being made now.")]
+    attempt_under_way: Annotated[bool, meaning("Whether an attempt is in progress.")]
     delivered_at: Instant | None
     failed_at: Instant | None
-    last_status: Annotated[int | None, meaning("The status that came last.", 200)]
+    last_status: Annotated[int | None, meaning("The last status code from the receiver.", 200)]
     attempts: list[AttemptView]
 
 
@@ -49,7 +49,7 @@ class DeliveryView(LoggedView):
 class EventBatchView(LoggedView):
     """One delivery of a batch of events, with its attempts."""
 
-    batch_id: Annotated[str, meaning("The id of its body.", "whb_01a1fd7128fd7bba92988ba98f5dc154")]
+    batch_id: Annotated[str, meaning("The id in its body.", "whb_01a1fd7128fd7bba92988ba98f5dc154")]
 
 
 class DeliveryDocs(NamedTuple):
@@ -75,7 +75,7 @@ class DeliveryData(TypedDict):
 class SecretData(TypedDict):
     """A webhook's new secret."""
 
-    webhook_secret: Annotated[str | None, meaning("The new secret; null where the change is repeated.", "whsec_...")]
+    webhook_secret: Annotated[str | None, meaning("The new secret; null in a replayed response.", "whsec_...")]
     previous_secret_valid_until: Instant
 
 
@@ -90,29 +90,29 @@ class _Delivered(TypedDict):
 
     monitor_id: MonitorId
     run_id: RunId
-    recipe: Annotated[str, meaning("The endpoint that the monitor repeats.", "github/profile")]
+    recipe: Annotated[str, meaning("The endpoint that the monitor calls.", "github/profile")]
     status: Literal["ok", "partial"]
     scheduled_for: Instant
     alerts_fired: list[AlertView]
 
 
 class FullDelivery(_Delivered):
-    """The body of a delivery with the whole result; of a numbers-only monitor with its numbers too."""
+    """The body of a delivery with the whole result, and the numbers if the monitor only keeps numbers."""
 
-    result: Annotated[dict[str, Any], meaning("The recipe's answer.", {"author": {"followers": 17297}})]
-    deltas: Annotated[dict[str, Any] | None, meaning("The change against the run before.", {"author.followers": 12})]
+    result: Annotated[dict[str, Any], meaning("The response of the endpoint.", {"author": {"followers": 17297}})]
+    deltas: Annotated[dict[str, Any] | None, meaning("The changes since the previous run.", {"author.followers": 12})]
     numbers: NotRequired[Annotated[dict[str, dict[str, float]], meaning("The tracked numbers by row.")]]
 
 
 class NumberRow(TypedDict):
-    """One number of a delivery in rows."""
+    """One value of a delivery in rows."""
 
     t: Instant
-    row_id: Annotated[str, meaning("The row; `_` is the page itself.", "_")]
-    metric: Annotated[str, meaning("The path of the number.", "author.followers")]
-    value: Annotated[float, meaning("The number.", 17297)]
-    prev: Annotated[float | None, meaning("The number before.")]
-    abs_change: Annotated[float | None, meaning("The change.")]
+    row_id: Annotated[str, meaning("The row; `_` for the page itself.", "_")]
+    metric: Annotated[str, meaning("The path of the metric.", "author.followers")]
+    value: Annotated[float, meaning("The value.", 17297)]
+    prev: Annotated[float | None, meaning("The previous value.")]
+    abs_change: Annotated[float | None, meaning("The absolute change.")]
     pct_change: Annotated[float | None, meaning("The change in percent.")]
 
 
@@ -148,14 +148,14 @@ REDELIVER: Final = RouteDoc(
 LOG: Final = DeliveryDocs(LIST, SHOW, REDELIVER)
 ROTATE: Final = RouteDoc(
     "rotate_webhook_secret",
-    "Give a webhook a new signing secret; the one before signs too for 24 hours.",
+    "Replace a webhook's signing secret. The old one also signs for 24 hours.",
     SecretData,
     once=True,
     reasons=(_UNKNOWN, _UNKNOWN_WEBHOOK),
 )
 RESUME: Final = RouteDoc(
     "resume_webhook",
-    "Let a paused webhook take deliveries again.",
+    "Resume a paused webhook.",
     WebhookData,
     once=True,
     reasons=(_UNKNOWN, _UNKNOWN_WEBHOOK),

@@ -14,7 +14,7 @@ def ran(place: Place, node: Served, key: str, *arguments: str) -> Ended:
     return place.run("discover", *arguments, **environ)
 
 
-def test_a_run_is_begun_waited_for_shown_and_its_rows_are_printed(place: Place) -> None:
+def test_run_is_started_awaited_shown_and_its_rows_printed(place: Place) -> None:
     account, key = place.new_key(balance=100)
     with place.serve("--sandbox") as node:
         begun = ran(place, node, key["key"], "run", "trio", "--max-credits", "50", "--platform", "hackernews", "--json")
@@ -36,7 +36,7 @@ def test_a_run_is_begun_waited_for_shown_and_its_rows_are_printed(place: Place) 
     assert "no discover run dr_none" in place.operate("discover", "show", "dr_none").refused(1)
 
 
-def test_a_run_can_be_of_a_span_and_a_language(place: Place) -> None:
+def test_run_accepts_dates_and_language(place: Place) -> None:
     _, key = place.new_key(balance=100)
     terms = ("trio", "--max-credits", "5", "--platform", "hackernews", "--json")
     with place.serve("--sandbox") as node:
@@ -48,7 +48,7 @@ def test_a_run_can_be_of_a_span_and_a_language(place: Place) -> None:
         assert "date_from" in wrong
 
 
-def test_wrong_use_and_refusals_are_told_on_one_line(place: Place) -> None:
+def test_errors_are_printed_on_one_line(place: Place) -> None:
     _, key = place.new_key(balance=100)
     with place.serve("--sandbox") as node:
         assert "--max-credits" in ran(place, node, key["key"], "run", "trio").refused(2)

@@ -1,4 +1,4 @@
-"""`sluice events tail` against a real node, and against a feed that answers as no node would in a short test."""
+"""`sluice events tail` with a real node, and with a scripted feed for rare responses."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ OVER = refusal(401, "INVALID_API_KEY")
 
 @contextmanager
 def tailing(place: Place, url: str, *options: str, key: str = KEY, stdout: int | None = None) -> Iterator[Process]:
-    """A tail, killed at the end of the block if it still runs."""
+    """Run a tail, and kill it at the end of the block if it is still running."""
     environ = {"PATH": os.environ["PATH"], "TMPDIR": str(place.folder), "SLUICE_API_KEY": key}
     arguments, log = ("events", "tail", "--url", url, *options), place.folder / "program.err"
     with place.commands.start(arguments, folder=place.folder, environ=environ, err=log, out=stdout) as started:
@@ -55,13 +55,13 @@ def subject_of(line: bytes) -> str:
     return str(orjson.loads(line)["subject"]["id"])
 
 
-def test_events_are_printed_as_they_come_in_one_line_each(place: Place) -> None:
+def test_events_are_printed_one_per_line(place: Place) -> None:
     with a_node(place) as (node, account, key):
         (first,) = happen(place, account, "first")
         with tailing(place, node.url, key=key) as tail:
             before = read_line(tail)
             second = place.told("key", "create", "--account", account)["id"]
-            with open_outsider(place.store_url) as other:  # no command gives such a name
+            with open_outsider(place.store_url) as other:  # no command creates such a name
                 other.run("UPDATE keys SET name = ? WHERE id = ?", "se\ncond \x1b[31m", second)
             place.told("key", "revoke", second)
             after = read_line(tail)
@@ -71,7 +71,7 @@ def test_events_are_printed_as_they_come_in_one_line_each(place: Place) -> None:
     assert after.endswith(f"Z  key.revoked  key {second} (se?cond ?[31m)  last4={after[-5:-1].decode()}\n".encode())
 
 
-def test_json_lines_are_the_events_as_the_feed_gives_them(place: Place) -> None:
+def test_json_lines_equal_feed_events(place: Place) -> None:
     with a_node(place) as (node, account, key):
         happen(place, account, "a", "b")
         given = node.get("/v1/events", key).json["data"]["items"]
@@ -80,7 +80,7 @@ def test_json_lines_are_the_events_as_the_feed_gives_them(place: Place) -> None:
     assert printed == given
 
 
-def test_a_cursor_file_goes_on_where_the_last_run_stood_also_over_a_restarted_node(place: Place) -> None:
+def test_cursor_file_resumes_even_after_node_restart(place: Place) -> None:
     options = ("--json", "--cursor-file", "at.cursor")
     printed = []
     account, made = place.new_key()
@@ -96,7 +96,7 @@ def test_a_cursor_file_goes_on_where_the_last_run_stood_also_over_a_restarted_no
     assert printed == happened
 
 
-def test_a_node_that_is_restarted_under_a_tail_loses_and_repeats_nothing(place: Place) -> None:
+def test_node_restart_loses_and_repeats_no_events(place: Place) -> None:
     place.configure(server={"port": 0, "drain_s": 1})
     account, key = place.new_key()
     with place.serve() as node:
@@ -117,7 +117,7 @@ def test_a_node_that_is_restarted_under_a_tail_loses_and_repeats_nothing(place: 
     assert printed == happened
 
 
-def test_a_consumer_acknowledges_what_was_printed(place: Place) -> None:
+def test_consumer_acknowledges_printed_events(place: Place) -> None:
     options = ("--json", "--consumer", "invoices", "--types", "key.*")
     with a_node(place) as (node, account, key):
         printed = []
@@ -136,7 +136,7 @@ def consumer_of(node: Served, key: str) -> Any:
     return node.get("/v1/events/consumers/invoices", key).json["data"]["consumer"]
 
 
-def test_what_a_node_refuses_is_said_with_the_way_on(place: Place) -> None:
+def test_node_error_is_printed_with_next_step(place: Place) -> None:
     with a_node(place) as (node, _, key):
         said = place.run("events", "tail", "--url", node.url, "--types", "key.revokd", SLUICE_API_KEY=key).refused(1)
     assert said == (
@@ -145,7 +145,7 @@ def test_what_a_node_refuses_is_said_with_the_way_on(place: Place) -> None:
     )
 
 
-def test_what_came_before_is_left_out_from_now_on(place: Place, tmp_path: Path) -> None:
+def test_from_now_skips_earlier_events(place: Place, tmp_path: Path) -> None:
     with a_node(place) as (node, account, key):
         happen(place, account, "old")
         with tailing(place, node.url, "--json", "--from", "now", "--cursor-file", "at", key=key) as tail:
@@ -155,14 +155,14 @@ def test_what_came_before_is_left_out_from_now_on(place: Place, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_while_nothing_comes_ends_it_at_once_without_a_word(place: Place, number: signal.Signals) -> None:
+def test_signal_while_waiting_ends_silently(place: Place, number: signal.Signals) -> None:
     with open_scripted_feed() as feed, tailing(place, feed.url) as tail:
         assert feed.parked.wait(WAIT_S)
         tail.signal(number)
         assert (tail.wait(), rest_of(tail), tail.log.read_bytes()) == (0, [], b"")
 
 
-def test_it_ends_when_nobody_reads_its_output_any_more_even_while_nothing_comes(place: Place) -> None:
+def test_closed_stdout_ends_tail_even_while_waiting(place: Place) -> None:
     reading, writing = os.pipe()
     with open_scripted_feed() as feed, tailing(place, feed.url, stdout=writing) as tail:
         os.close(writing)
@@ -171,7 +171,7 @@ def test_it_ends_when_nobody_reads_its_output_any_more_even_while_nothing_comes(
         assert (tail.wait(), tail.log.read_bytes()) == (0, b"")
 
 
-def test_a_page_that_could_not_be_printed_does_not_move_the_cursor(place: Place, tmp_path: Path) -> None:
+def test_unprinted_page_does_not_move_the_cursor(place: Place, tmp_path: Path) -> None:
     file = tmp_path / "at"
     file.write_text("cur_0\n")
     with (
@@ -184,7 +184,7 @@ def test_a_page_that_could_not_be_printed_does_not_move_the_cursor(place: Place,
     assert file.read_text() == "cur_0\n"
 
 
-def test_a_read_says_where_it_stands_and_what_it_wants_and_has_the_key_in_its_header(place: Place) -> None:
+def test_read_sends_position_filters_and_key_header(place: Place) -> None:
     with open_scripted_feed(page(event(1), event(2)), page(cursor="cur_5"), OVER) as feed:
         options = ("--types", "key.revoked,credits.*", "--types", "discover.*", "--subject-id", "key_1,key_2")
         ended(place, feed, *options, "--from", "evt_9")
@@ -195,7 +195,7 @@ def test_a_read_says_where_it_stands_and_what_it_wants_and_has_the_key_in_its_he
 
 
 def ended(place: Place, feed: ScriptedFeed, *options: str) -> tuple[list[str], list[str]]:
-    """The output and the last words of a tail that a refusal ended."""
+    """The output and the last error lines of a tail that ended with an error."""
     done = place.run("events", "tail", "--url", feed.url, *options, SLUICE_API_KEY=KEY)
     assert done.exit_code == 1, done
     return done.out.splitlines(), done.err.splitlines()
@@ -214,21 +214,21 @@ def ended(place: Place, feed: ScriptedFeed, *options: str) -> tuple[list[str], l
         Step(200, b"{}", {"content-length": "100", "connection": "close"}),
     ],
 )
-def test_what_may_pass_is_waited_out_and_said(place: Place, passing: Step) -> None:
+def test_temporary_failures_are_retried_and_reported(place: Place, passing: Step) -> None:
     with open_scripted_feed(page(event(1)), passing, page(event(2)), OVER) as feed:
         lines, said = ended(place, feed, "--json")
         assert ids(lines) == ["evt_1", "evt_2"]
         assert [query["cursor"] for query in feed.queries()[-2:]] == ["cur_1", "cur_2"]
-    assert all("; trying again in " in line for line in said[:-1])
+    assert all("; retrying in " in line for line in said[:-1])
     assert said[-1] == "sluice: 401 INVALID_API_KEY: It is refused."
 
 
-def test_it_gives_up_after_as_many_attempts_in_a_row_as_it_may_make(place: Place) -> None:
+def test_tail_gives_up_after_the_configured_attempts(place: Place) -> None:
     away = refusal(503, "SERVICE_UNAVAILABLE", headers={"retry-after": "0"}, next_step="Ask again.")
     with open_scripted_feed(away, page(event(1)), away, away, page(event(2))) as feed:
         lines, said = ended(place, feed, "--attempts", "2", "--json")
     assert ids(lines) == ["evt_1"]
-    assert said[-1] == "sluice: 503 SERVICE_UNAVAILABLE: It is refused. Ask again.; this was attempt 2, the last"
+    assert said[-1] == "sluice: 503 SERVICE_UNAVAILABLE: It is refused. Ask again.; giving up after attempt 2"
 
 
 @pytest.mark.parametrize(
@@ -237,20 +237,20 @@ def test_it_gives_up_after_as_many_attempts_in_a_row_as_it_may_make(place: Place
         (refusal(400, "INVALID_REQUEST", next_step="Read again with cursor=oldest."), "400 INVALID_REQUEST: It is"),
         (refusal(401, "INVALID_API_KEY"), "401 INVALID_API_KEY: It is refused."),
         (refusal(404, "RESOURCE_NOT_FOUND"), "404 RESOURCE_NOT_FOUND: It is refused."),
-        (Step(302, b"", {"location": "http://127.0.0.1:1/"}), "302 was answered, and not by a Sluice node"),
-        (Step(200, b"<html>hello</html>"), "200 was answered, and not by a Sluice node"),
-        (Step(200, b'{"data":{"items":{}}}'), "200 was answered, and not by a Sluice node"),
-        (Step(200, b"\xff"), "200 was answered, and not by a Sluice node"),
+        (Step(302, b"", {"location": "http://127.0.0.1:1/"}), "status 302, from a server that is not a Sluice node"),
+        (Step(200, b"<html>hello</html>"), "status 200, from a server that is not a Sluice node"),
+        (Step(200, b'{"data":{"items":{}}}'), "status 200, from a server that is not a Sluice node"),
+        (Step(200, b"\xff"), "status 200, from a server that is not a Sluice node"),
     ],
 )
-def test_what_does_not_pass_ends_it_with_words(place: Place, final: Step, words: str) -> None:
+def test_permanent_failure_ends_tail_with_message(place: Place, final: Step, words: str) -> None:
     with open_scripted_feed(final) as feed:
         lines, said = ended(place, feed)
         assert (lines, len(said), len(feed.seen)) == ([], 1, 1)
     assert said[0].startswith(f"sluice: {words}")
 
 
-def test_a_410_is_told_and_read_on_from_the_oldest(place: Place) -> None:
+def test_expired_cursor_is_reported_and_restarts_at_oldest(place: Place) -> None:
     gone = refusal(410, "CURSOR_EXPIRED", missed_from="2026-10-01T00:00:00Z", missed_until="2026-10-22T00:00:00Z")
     (place.folder / "at").write_text("cur_0\n")
     with open_scripted_feed(gone, page(event(7)), OVER) as feed:
@@ -258,12 +258,12 @@ def test_a_410_is_told_and_read_on_from_the_oldest(place: Place) -> None:
         assert [query["cursor"] for query in feed.queries()] == ["cur_0", "oldest", "cur_7"]
     assert ids(lines) == ["evt_7"]
     assert said[0] == (
-        "sluice: events from 2026-10-01T00:00:00Z until 2026-10-22T00:00:00Z were removed by retention unread; "
-        "reading on at the oldest kept"
+        "sluice: events from 2026-10-01T00:00:00Z until 2026-10-22T00:00:00Z were removed by retention before "
+        "they were read; continuing at the oldest kept"
     )
 
 
-def test_a_lapsed_consumer_reads_again_and_says_what_was_dropped(place: Place) -> None:
+def test_lapsed_consumer_restarts_and_reports_lost_positions(place: Place) -> None:
     gone = refusal(410, "CURSOR_EXPIRED", missed_from=None, missed_until="2026-10-22T00:00:00Z")
     restarted = page(event(7), restarted_from="cur_0", dropped=6)
     with open_scripted_feed(gone, restarted, OVER) as feed:
@@ -272,16 +272,16 @@ def test_a_lapsed_consumer_reads_again_and_says_what_was_dropped(place: Place) -
         assert feed.acked() == ["cur_7"]
     assert ids(lines) == ["evt_7"]
     assert said[0].startswith("sluice: events until 2026-10-22T00:00:00Z were removed")
-    assert said[1] == "sluice: the consumer restarts at the oldest kept event; 6 positions were dropped"
+    assert said[1] == "sluice: the consumer restarts at the oldest kept event; 6 positions were lost"
 
 
-def test_a_feed_that_only_answers_410_ends_it(place: Place) -> None:
+def test_feed_with_only_410_ends_tail(place: Place) -> None:
     with open_scripted_feed(*[refusal(410, "CURSOR_EXPIRED")] * 3) as feed:
         assert ended(place, feed)[1][-1] == "sluice: 410 CURSOR_EXPIRED: It is refused."
         assert len(feed.seen) == 2
 
 
-def test_an_acknowledgement_is_sent_again_until_it_is_answered_and_only_when_there_is_something_new(
+def test_acknowledgement_is_retried_and_sent_only_for_new_positions(
     place: Place,
 ) -> None:
     away = refusal(503, "SERVICE_UNAVAILABLE", headers={"retry-after": "0"})
@@ -291,12 +291,12 @@ def test_an_acknowledgement_is_sent_again_until_it_is_answered_and_only_when_the
     assert ids(lines) == ["evt_1", "evt_2"]
 
 
-def test_a_refused_acknowledgement_ends_it(place: Place) -> None:
+def test_rejected_acknowledgement_ends_tail(place: Place) -> None:
     with open_scripted_feed(page(event(1)), acks=[refusal(404, "RESOURCE_NOT_FOUND")]) as feed:
         assert ended(place, feed, "--consumer", "c")[1] == ["sluice: 404 RESOURCE_NOT_FOUND: It is refused."]
 
 
-def test_a_signal_while_a_page_is_acknowledged_lets_that_end_first(place: Place) -> None:
+def test_signal_during_acknowledgement_waits_for_it(place: Place) -> None:
     with (
         open_scripted_feed(page(event(1)), page(event(2))) as feed,
         tailing(place, feed.url, "--consumer", "c") as tail,
@@ -308,7 +308,7 @@ def test_a_signal_while_a_page_is_acknowledged_lets_that_end_first(place: Place)
         assert len(feed.acked()) == 1 + len(rest_of(tail))
 
 
-def test_the_poll_interval_is_kept(place: Place) -> None:
+def test_poll_interval_is_respected(place: Place) -> None:
     later = page(event(1), headers={"x-poll-interval": "3600"})
     with open_scripted_feed(later, OVER) as feed, tailing(place, feed.url) as tail:
         read_line(tail)
@@ -318,7 +318,7 @@ def test_the_poll_interval_is_kept(place: Place) -> None:
         assert tail.stop() == 0
 
 
-def test_what_the_node_says_does_nothing_to_a_terminal(place: Place) -> None:
+def test_node_messages_cannot_control_the_terminal(place: Place) -> None:
     with open_scripted_feed(refusal(400, "INVALID\n\x1b[2J")) as feed:
         assert ended(place, feed)[1] == ["sluice: 400 INVALID??[2J: It is refused."]
 
@@ -326,13 +326,17 @@ def test_what_the_node_says_does_nothing_to_a_terminal(place: Place) -> None:
 @pytest.mark.parametrize(
     ("options", "environ", "words"),
     [
-        ((), {}, "there is no key: set SLUICE_API_KEY, or name a file with --key-file"),
-        ((), {"SLUICE_API_KEY": "two\nlines"}, "SLUICE_API_KEY holds no key"),
+        ((), {}, "no API key: set SLUICE_API_KEY, or use --key-file"),
+        ((), {"SLUICE_API_KEY": "two\nlines"}, "SLUICE_API_KEY does not contain a valid key"),
         (("--key-file", "absent"), {}, "absent cannot be read: No such file or directory"),
-        (("--url", "ftp://node"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be an address such as "),
-        (("--url", "http://node:99999"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be an address such"),
-        (("--url", f"http://{KEY}@node"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must not hold more"),
-        (("--url", f"http://node/?key={KEY}"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must not hold more"),
+        (("--url", "ftp://node"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be a URL such as "),
+        (("--url", "http://node:99999"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be a URL such"),
+        (("--url", f"http://{KEY}@node"), {"SLUICE_API_KEY": KEY}, "Invalid value for --url: must be only the node"),
+        (
+            ("--url", f"http://node/?key={KEY}"),
+            {"SLUICE_API_KEY": KEY},
+            "Invalid value for --url: must be only the node",
+        ),
         (("--from", "yesterday"), {"SLUICE_API_KEY": KEY}, "Invalid value for --from: must be oldest, now, a cursor"),
         (("--consumer", "A b"), {"SLUICE_API_KEY": KEY}, "Invalid value for --consumer: must be 1 to 64 characters"),
         (
@@ -340,11 +344,15 @@ def test_what_the_node_says_does_nothing_to_a_terminal(place: Place) -> None:
             {"SLUICE_API_KEY": KEY},
             "Invalid value for --from: must be oldest or",
         ),
-        (("--consumer", "c", "--cursor-file", "f"), {"SLUICE_API_KEY": KEY}, "Invalid value for --cursor-file: is not"),
+        (
+            ("--consumer", "c", "--cursor-file", "f"),
+            {"SLUICE_API_KEY": KEY},
+            "Invalid value for --cursor-file: cannot be used",
+        ),
         (("--attempts", "-1"), {"SLUICE_API_KEY": KEY}, "Invalid value for '--attempts': "),
     ],
 )
-def test_wrong_use_is_refused_before_anything_is_asked(
+def test_wrong_usage_is_rejected_before_any_request(
     place: Place, options: tuple[str, ...], environ: dict[str, str], words: str
 ) -> None:
     said = place.run("events", "tail", *options, **environ).refused(2)
@@ -352,23 +360,21 @@ def test_wrong_use_is_refused_before_anything_is_asked(
     assert KEY not in said
 
 
-def test_a_certificate_is_checked(place: Place) -> None:
+def test_certificate_is_verified(place: Place) -> None:
     authority, tls = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     authority.cert_pem.write_to_path(str(place.folder / "authority.pem"))
     with open_scripted_feed(page(event(1)), OVER, tls=tls) as feed:
         words = ("events", "tail", "--url", feed.url)
         said = place.run(*words, SLUICE_API_KEY=KEY).refused(1)
-        assert said.startswith("the node's certificate does not hold: ")
+        assert said.startswith("the node's certificate is not valid: ")
         assert feed.seen == []
         trusting = place.run(*words, SLUICE_API_KEY=KEY, SSL_CERT_FILE=str(place.folder / "authority.pem"))
     assert "evt_1" not in trusting.out
     assert "key_1" in trusting.out
 
 
-def test_a_reader_that_stands_still_lets_the_second_signal_end_it_and_the_cursor_stays(
-    place: Place, tmp_path: Path
-) -> None:
+def test_blocked_reader_allows_second_signal_and_keeps_cursor(place: Place, tmp_path: Path) -> None:
     (tmp_path / "at").write_text("cur_0\n")
     many = [event(number, name="x" * 1_000) for number in range(1, 60)]
     with (
@@ -384,35 +390,35 @@ def test_a_reader_that_stands_still_lets_the_second_signal_end_it_and_the_cursor
     assert (tmp_path / "at").read_text() == "cur_0\n"
 
 
-def test_a_file_can_hold_the_key(place: Place) -> None:
+def test_key_can_be_read_from_a_file(place: Place) -> None:
     (place.folder / "key").write_text(f"{KEY}2\n")
     with open_scripted_feed(OVER) as feed:
         ended(place, feed, "--key-file", "key")
         assert [seen.headers["x-api-key"] for seen in feed.seen] == [f"{KEY}2"]
 
 
-def test_a_file_without_a_cursor_is_left_as_it_is(place: Place) -> None:
+def test_file_without_a_cursor_is_not_changed(place: Place) -> None:
     (place.folder / "at").write_text("precious\n")
     ended_ = place.run("events", "tail", "--cursor-file", "at", SLUICE_API_KEY=KEY)
-    assert ended_.refused(1) == "at holds no cursor; remove it to begin anew"
+    assert ended_.refused(1) == "at does not contain a cursor; delete it to start over"
     assert (place.folder / "at").read_text() == "precious\n"
 
 
-def test_a_cursor_file_without_a_folder_is_refused_before_anything_is_printed(place: Place) -> None:
+def test_cursor_file_in_missing_folder_is_rejected_before_printing(place: Place) -> None:
     said = place.run("events", "tail", "--cursor-file", "absent/at", SLUICE_API_KEY=KEY).refused(1)
-    assert said == "absent/at cannot be written: there is no folder absent"
+    assert said == "absent/at cannot be written: the folder absent does not exist"
 
 
-def test_a_node_that_is_not_there_is_named(place: Place) -> None:
+def test_unreachable_node_is_named(place: Place) -> None:
     ended_ = place.run("events", "tail", "--url", "http://127.0.0.1:1", "--attempts", "1", SLUICE_API_KEY=KEY)
-    said = "the connection to 127.0.0.1:1 failed: Connection refused; this was attempt 1, the last"
+    said = "the connection to 127.0.0.1:1 failed: Connection refused; giving up after attempt 1"
     assert ended_.refused(1) == said
 
 
-def test_a_closed_stdout_is_refused_before_an_event_can_be_lost(tmp_path: Path) -> None:
+def test_closed_stdout_is_rejected_before_losing_events(tmp_path: Path) -> None:
     with open_scripted_feed(page(event(1))) as feed:
         environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), "SLUICE_API_KEY": KEY}
         command = ["sh", "-c", 'exec "$@" >&-', "sh", *SLUICE, "events", "tail", "--url", feed.url]
         done = subprocess.run(command, env=environ, stderr=subprocess.PIPE, timeout=WAIT_S, check=False)
         assert feed.seen == []
-    assert (done.returncode, done.stderr) == (2, b"sluice: stdout is closed: there is nowhere to print to\n")
+    assert (done.returncode, done.stderr) == (2, b"sluice: stdout is closed; there is nowhere to print\n")

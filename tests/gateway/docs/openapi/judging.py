@@ -1,4 +1,4 @@
-"""Reading the OpenAPI document of a node, and judging values by its schemas."""
+"""Read the OpenAPI document of a node, and validate values with its schemas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.fakes.node import OpenNode
 
 
 async def document_of(node: OpenNode, query: str = "") -> dict[str, Any]:
-    """The document that a node serves to anybody, and that caches may keep for a while."""
+    """The document, which is public and cacheable."""
     answer = await node.get(f"/v1/openapi.json{query}", key=None)
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json"), answer.body[:300]
     assert answer.headers["cache-control"] == "public, max-age=300"
@@ -19,7 +19,7 @@ async def document_of(node: OpenNode, query: str = "") -> dict[str, Any]:
 
 
 def closed(schemas: dict[str, Any]) -> dict[str, Any]:
-    """Schemas that allow no fields but those they name, so that one that nobody described is found."""
+    """Make schemas reject unknown fields, so that undescribed fields are found."""
     joined = {ref for one in schemas.values() for part in one.get("allOf", ()) for ref in [part.get("$ref")] if ref}
     return {name: _closed(one, is_part=f"#/components/schemas/{name}" in joined) for name, one in schemas.items()}
 
@@ -41,7 +41,7 @@ def _closed(value: Any, *, is_part: bool = False) -> Any:
 
 
 def flaws(document: dict[str, Any], schema: dict[str, Any], value: Any) -> list[str]:
-    """The differences of a value from a schema of the document, no field of which may be unknown."""
+    """The differences between a value and a schema of the document, which allows no unknown fields."""
     components = {"schemas": closed(document["components"]["schemas"])}
     errors = Draft202012Validator({**schema, "components": components}).iter_errors(value)
     return [f"{list(error.path)}: {error.message[:300]}" for error in errors]

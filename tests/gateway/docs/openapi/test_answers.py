@@ -1,4 +1,4 @@
-"""Events, deliveries and the messages of streams are as the OpenAPI document says, each type with its own data."""
+"""Events, deliveries and stream messages match the OpenAPI document, each type with its own data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.gateway.feed.test_streams import SSE, streaming
 from tests.spec.monitor_life import CREDITS, SLOTS, STORIES, WEEKS, Life, open_life, send
 
 GONE = 2
-"""Deliveries that the receiver takes before it is gone."""
+"""Number of deliveries that the receiver accepts before it goes offline."""
 DISCOVER = [name for name in KINDS if name.startswith("discover.")]
 
 
@@ -30,7 +30,7 @@ EVENT = {"$ref": "#/components/schemas/EventItem"}
 
 
 async def take_some(peer: Peer) -> None:
-    """Take the first deliveries and be gone for those behind them."""
+    """Accept the first deliveries, then go offline."""
     while True:
         request = await peer.request()
         told = reply() if peer._server.requests.index(request) < GONE else reply(status="410 Gone")
@@ -38,7 +38,7 @@ async def take_some(peer: Peer) -> None:
 
 
 async def live(life: Life) -> None:
-    """All that a monitor can live through, with its runs delivered whole, as rows, and then to nobody."""
+    """Everything that can happen to a monitor, with runs delivered in full, as rows, and then to no receiver."""
     for number, (slot, week) in enumerate(zip(SLOTS, WEEKS, strict=True)):
         life.node.upstream.script = week.answer
         if slot == SLOTS[-1]:
@@ -49,7 +49,7 @@ async def live(life: Life) -> None:
 
 
 async def buy_and_refund(node: OpenNode) -> None:
-    """A pack is paid, and its payment taken back."""
+    """Pay a pack, then reverse its payment."""
     packs, payments = node.node.stores.packs, node.node.stores.payments
     packs.on_sale["starter"] = Pack("starter", 10, 900, "usd", "starter")
     purchase = await packs.begin(node.account, "starter")
@@ -60,8 +60,8 @@ async def buy_and_refund(node: OpenNode) -> None:
         await payments.count(id_, "of.a.test", event)
 
 
-async def test_events_of_every_type_and_deliveries_are_as_the_document_says(tmp_path: Path) -> None:
-    """Goal: no drift of what is written from what is described. Method: a life in which everything happens."""
+async def test_events_and_deliveries_match_document(tmp_path: Path) -> None:
+    """Goal: written data does not drift from its description. Method: a life in which everything happens."""
     async with open_upstream_server(take_some) as receiver:
         own = {"webhook_url": f"{receiver.url}/hook", "suppress_webhook_unless_alert": False}
         async with open_life(tmp_path, {**STORIES, **own}, credits=CREDITS) as life:
@@ -89,12 +89,12 @@ async def test_events_of_every_type_and_deliveries_are_as_the_document_says(tmp_
 
 
 def data_of(stream: Any, name: str) -> list[Any]:
-    """The data of the events of a name, of those that have come so far."""
+    """The data of the events with this name so far."""
     blocks = [block for block in stream.blocks if "data" in block and block.get("event", "message") == name]
     return [orjson.loads(block["data"]) for block in blocks]
 
 
-async def test_server_sent_events_of_the_feed_are_as_the_document_says(tmp_path: Path) -> None:
+async def test_feed_server_sent_events_match_document(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         document = await document_of(node)
         content = document["paths"]["/v1/events"]["get"]["responses"]["200"]["content"]
@@ -110,7 +110,7 @@ async def test_server_sent_events_of_the_feed_are_as_the_document_says(tmp_path:
                 assert [flaws(document, schema, data) for data in data_of(stream, name)] == [[]], name
 
 
-async def test_the_messages_of_a_socket_are_as_the_document_says(tmp_path: Path) -> None:
+async def test_socket_messages_match_document(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         document = await document_of(node)
         described = document["paths"]["/v1/events/ws"]["get"]["responses"]["101"]["x-websocket"]
@@ -135,7 +135,7 @@ async def test_the_messages_of_a_socket_are_as_the_document_says(tmp_path: Path)
         assert flaws(document, schema, message) == []
 
 
-async def test_the_progress_of_a_walk_is_as_the_document_says(tmp_path: Path) -> None:
+async def test_walk_progress_matches_document(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         document = await document_of(node)
         answer = await node.get("/v1/hackernews/search?query=trio&limit=150", headers=SSE)
@@ -149,7 +149,7 @@ async def test_the_progress_of_a_walk_is_as_the_document_says(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("change", [{"type": "credits.low"}, {"data": {"key_id": "key_1"}}, {"type": "key.lost"}])
-async def test_an_event_with_the_data_of_another_type_is_found(change: dict[str, Any], tmp_path: Path) -> None:
+async def test_event_with_wrong_data_type_is_detected(change: dict[str, Any], tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         document = await document_of(node)
         await append_some(node, 1)
