@@ -34,7 +34,7 @@ HAIR_S: Final = 0.001
 APART_S: Final = 0.1
 """The shortest pause between two polls, so that runs that start in sequence are started together."""
 LOOK_S: Final = 1.0
-"""The pause between polls for changes by other nodes; below, the pause if there are no other nodes."""
+"""The pause between polls for changes by other nodes; below, the pause of a single node."""
 LOOK_ALONE_S: Final = 30.0
 RENEW_S: Final = 10.0
 JUMP_S: Final = 60.0
