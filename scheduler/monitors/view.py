@@ -42,9 +42,7 @@ def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recip
     runs = None
     try:
         runs = runs_a_month(cadence_of(monitor.cadence), now)
-    except (
-        CadenceInvalid
-    ) as exc:  # for example, its timezone was removed; an unreadable cadence must not hide the other warnings
+    except CadenceInvalid as exc:  # such as a removed timezone, which must not hide other warnings
         warnings.append(f"it no longer runs: {exc}")
     warnings += _of_webhook(monitor, webhook)
     return {
@@ -102,7 +100,7 @@ def _of_webhook(monitor: Monitor, webhook: Webhook | None) -> list[str]:
             "its URL again"
         )
     if monitor.suppress and monitor.alert_rules == "[]":
-        warnings.append("nothing is delivered: suppress_webhook_unless_alert is set and there are no alert_rules")
+        warnings.append("nothing is delivered: suppress_webhook_unless_alert is set without alert_rules")
     return warnings
 
 

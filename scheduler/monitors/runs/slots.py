@@ -1,4 +1,4 @@
-"""Turns slots into runs: slots whose time has come, and single slots on request; at most one run per slot of a monitor."""
+"""Turns slots into runs: slots that have arrived, and single slots on request; at most one run per slot of a monitor."""
 
 from __future__ import annotations
 

@@ -59,10 +59,8 @@ class WebBody(msgspec.Struct, frozen=True):
     ] = None
     retention_days: Annotated[int | None, Meta(description="Days to keep checks, 1 to 365.")] = None
     run_now: Annotated[bool | None, Meta(description="Whether to start the first check immediately.")] = None
-    goal: Annotated[str | None, Meta(description="Needs a language model, which is not available.")] = None
-    judge_enabled: Annotated[
-        bool | None, Meta(description="`true` needs a language model, which is not available.")
-    ] = None
+    goal: Annotated[str | None, Meta(description="Needs a language model, which no node has.")] = None
+    judge_enabled: Annotated[bool | None, Meta(description="`true` needs a language model, which no node has.")] = None
 
 
 class WebPatch(msgspec.Struct, frozen=True):

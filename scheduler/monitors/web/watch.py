@@ -1,4 +1,4 @@
-"""A web watch in stored form: what it reads, and how much of it has to change (decisions 21)."""
+"""A web watch in stored form: its page or query, and how much of the text has to change (decisions 21)."""
 
 from __future__ import annotations
 
