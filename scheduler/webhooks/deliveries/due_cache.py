@@ -63,9 +63,9 @@ class DueCache:
         self._queued_meanwhile = []
 
     def end_look(self, look: QueueLook | None, under_way: Collection[DueDelivery], *, anew: bool) -> None:
-        """Add the deliveries that the read found, replacing all older ones if `anew`.
+        """Add the deliveries that the read found; with `anew`, they replace all older ones.
 
-        None means that the read failed.
+        `look` is None if the read failed.
         """
         queued_meanwhile, self._queued_meanwhile = self._queued_meanwhile or (), None
         if look is not None:

@@ -42,7 +42,7 @@ def judge(
     retry_after_s: float | None = None,
     backoff_s: Sequence[float] = BACKOFF_S,
 ) -> DeliveryVerdict:
-    """Return the verdict on an attempt, numbered from 1. `status` is None if there was no response.
+    """Return the verdict on an attempt, numbered from 1. `status` is None without a response.
 
     Each pause is its step plus or minus up to 20 %, set by `draw` from [0, 1). A receiver that asks for a longer pause
     gets it, up to twice the step.
