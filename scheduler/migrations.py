@@ -307,4 +307,4 @@ MIGRATIONS = MigrationSet(
         m0013_discover_rests,
     ),
 )
-"""The migrations of the scheduler, which `open_store` runs after those of billing."""
+"""The scheduler's migrations, which `open_store` runs after billing's."""

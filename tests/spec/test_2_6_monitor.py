@@ -268,7 +268,7 @@ async def test_a_cadence_that_can_no_longer_be_read_is_warned_of_and_hides_no_ot
         await node.node.stores.store.write(lambda tx: tx.run(gone, (json.dumps(zone), id_)))
         monitor = (await node.get(f"{MONITORS}/{id_}")).json["data"]["monitor"]
         assert (monitor["cadence"], monitor["estimated_monthly_cost"]) == (zone, None)
-        assert "it is not run any more: cadence.timezone must name a zone" in monitor["warnings"][0]
+        assert "it no longer runs: cadence.timezone must be a zone" in monitor["warnings"][0]
         assert sorted(await listed(node)) == sorted([id_, other])
         assert (await patch(node, id_, cadence="daily")).json["data"]["monitor"]["warnings"] == []
 

@@ -53,7 +53,7 @@ def save_url(tx: Tx, monitor_id: str, url: str, host: str) -> None:
 
 
 def resume(tx: Tx, monitor_id: str) -> bool:
-    """Resume a webhook with its failure count reset. Return False if there is no webhook."""
+    """Resume a webhook with its failure count reset. Return False without a webhook."""
     return tx.run(RESUME, (monitor_id,)) == 1
 
 

@@ -50,4 +50,4 @@ def test_a_slot_is_run_once_and_its_record_printed(place: Place) -> None:
 
 
 def test_a_monitor_that_is_not_there_is_refused_in_one_line(place: Place) -> None:
-    assert place.operate("monitor", "run", "mon_none").refused(1) == "there is no monitor mon_none"
+    assert place.operate("monitor", "run", "mon_none").refused(1) == "unknown monitor mon_none"

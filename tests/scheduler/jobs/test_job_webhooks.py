@@ -115,6 +115,6 @@ async def test_a_target_inside_of_a_network_is_refused(desk: Desk) -> None:
     hooks = replace(jobs.hooks, resolve=inside)
     with pytest.raises(MonitorInvalid, match="webhook_url cannot be called"):
         await hooks.check(hooks.target(URL, None))
-    with pytest.raises(MonitorInvalid, match="signs nothing without webhook_url"):
+    with pytest.raises(MonitorInvalid, match="needs webhook_url"):
         hooks.target(None, "a secret of my own")
     await hooks.check(None)

@@ -137,7 +137,7 @@ RULES = {
 @pytest.mark.parametrize(("metric", "warned"), RULES.items())
 def test_a_rule_that_no_result_could_meet_is_warned_of(metric: str, warned: bool) -> None:
     warnings = shown(made(alert_rules=[{**RULE, "metric": metric}]), hook())["warnings"]
-    why = f"alert_rules[0] cannot be judged: '{metric}' is in an array or more than 4 names deep"
+    why = f"alert_rules[0] cannot be evaluated: '{metric}' is in an array or more than 4 names deep"
     assert warnings == ([why] if warned else [])
 
 
@@ -171,7 +171,7 @@ def test_a_webhook_that_never_delivers_is_warned_of() -> None:
 
 def test_a_recipe_that_is_gone_has_no_price_and_hides_nothing_else() -> None:
     found = shown(replace(made(), recipe="gone/gone"), hook())
-    assert found["warnings"] == ["its runs fail now: recipe names no data endpoint"]
+    assert found["warnings"] == ["its runs fail at the moment: recipe names no data endpoint"]
     assert (found["estimated_cost_per_run"], found["estimated_monthly_cost"], found["rows_asked"]) == (None, None, None)
     assert found["name"] == "github/profile monitor"
 
@@ -180,7 +180,7 @@ def test_a_cadence_that_can_no_longer_be_read_is_warned_of() -> None:
     zone = {"cron": "0 0 * * *", "timezone": "Mars/Olympus"}
     found = shown(replace(made(), cadence=orjson.dumps(zone).decode()), hook())
     (warning,) = found["warnings"]
-    assert warning.startswith("it is not run any more: cadence.timezone must name a zone")
+    assert warning.startswith("it no longer runs: cadence.timezone must be a zone")
     assert (found["cadence"], found["estimated_cost_per_run"], found["estimated_monthly_cost"]) == (zone, 6, None)
 
 

@@ -257,7 +257,7 @@ async def test_owners_pause_resume_and_cancel_their_own_runs(desk: Desk) -> None
         assert resumed.job.status == "queued"
         raised = await desk_.service.change(again(owner, 3), job.id, RunPatch(None, 2_000))
         assert raised.run.max_credits == 2_000
-        with pytest.raises(JobInvalid, match="while the run goes on"):
+        with pytest.raises(JobInvalid, match="while the run is active"):
             await desk_.service.change(again(owner, 4), job.id, RunPatch(None, 1_999))
         await trio.sleep(0.1)
         cancelled = await desk_.service.cancel(owner.account_id, job.id)

@@ -88,14 +88,14 @@ def test_rows_without_an_id_and_rows_that_came_before_are_left_out_and_told():
     assert taken.numbers == {"a": {VIEWS: 0}, "7": {VIEWS: 7}, "b": {VIEWS: 8}}
     assert taken.warnings == [
         "9 rows were left out, without a usable post.id",
-        "2 rows were left out, with a post.id that came before",
+        "2 rows were left out, with a repeated post.id",
     ]
 
 
 def test_a_row_cannot_take_the_place_of_the_page():
     taken = numbers_of({"items": [post("_", views=1)], "total": 2}, Track(("total", VIEWS), "post.id"))
     assert taken.numbers == {"_": {"total": 2}}
-    assert taken.warnings == ["1 row was left out, with a post.id that came before"]
+    assert taken.warnings == ["1 row was left out, with a repeated post.id"]
 
 
 @pytest.mark.parametrize("rows_max", [1, 3, 200])

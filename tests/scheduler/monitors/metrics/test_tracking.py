@@ -79,7 +79,7 @@ def test_a_path_at_the_wrong_level_is_corrected(archetype, path, meant):
 )
 def test_a_path_that_is_nearly_right_gets_a_did_you_mean(archetype, path, meant):
     refused = refusal({"metrics": [path]}, archetype)
-    assert refused.problem == f"{path!r} is no number of this recipe's answers; did you mean {meant}?"
+    assert refused.problem == f"{path!r} is not a number of this recipe's responses; did you mean {meant}?"
     assert refused.did_you_mean == meant
 
 
@@ -116,7 +116,7 @@ def test_an_object_of_numbers_is_told_with_its_numbers():
 @pytest.mark.parametrize("path", ["zzz", ".", "items[].", "[]", "..", "weather"])
 def test_a_path_that_is_near_to_nothing_is_told_what_there_is(path):
     refused = refusal({"metrics": [path]}, archetypes.COMMENT_LIST)
-    assert refused.problem == f"{path!r} is no number of this recipe's answers"
+    assert refused.problem == f"{path!r} is not a number of this recipe's responses"
     there_is = "items[].comment.engagement.likes, items[].comment.engagement.replies, total"
     assert refused.next_step == f"Its numbers are {there_is}."
 
@@ -167,14 +167,14 @@ def test_posts_comments_and_authors_have_a_row_key_by_default(archetype, metrics
     ("archetype", "sent", "problem", "meant"),
     [
         (archetypes.REPOSITORY_LIST, None, "must be set", None),
-        (POSTS, "items[].post.id", "inside each row", "post.id"),
+        (POSTS, "items[].post.id", "relative to each row", "post.id"),
         (POSTS, "id", "'id' is not in a row", "post.id"),
         (POSTS, "post.idd", "'post.idd' is not in a row", "post.id"),
         (POSTS, "post.flags.pinned", "'post.flags.pinned' is a boolean", None),
         (POSTS, "post", "'post' is an object", None),
         (POSTS, "", "must be a path inside a row, not ''", None),
         (POSTS, 5, "must be a path inside a row, not a number", None),
-        (AUTHOR, "author.id", "answers with no rows", None),
+        (AUTHOR, "author.id", "returns no rows", None),
     ],
 )
 def test_a_row_key_that_tells_no_rows_apart_is_refused(archetype, sent, problem, meant):
@@ -217,7 +217,7 @@ def test_what_an_endpoint_never_fills_is_refused_and_so_is_what_is_computed_of_i
     for path in (VIEWS, "items[].computed.engagement_rate", "items[].computed.estimated_reach", "total"):
         with pytest.raises(TrackInvalid) as refused:
             read_track({"metrics": [path]}, POSTS, never)
-        assert "is never told by this recipe's platform" in refused.value.problem
+        assert "is never filled by this recipe's platform" in refused.value.problem
     assert read_track({"metrics": ["items[].post.engagement.likes"]}, POSTS, never).warnings == []
 
 
@@ -239,8 +239,8 @@ def test_what_an_open_field_holds_is_told_as_unchecked():
         ({"metrics": ["total", True]}, "track.metrics[1]", "must be text, not a boolean", None),
         ({"metrics": [""]}, "track.metrics[0]", "must have 1 to 200 characters", None),
         ({"metrics": ["x" * 201]}, "track.metrics[0]", "must have 1 to 200 characters", None),
-        ({"metrics": ["total", "total"]}, "track.metrics[1]", "names 'total' a second time", None),
-        ({"metrics": ["total"], "max_row": 5}, "track.max_row", "is no field of it", "max_rows"),
+        ({"metrics": ["total", "total"]}, "track.metrics[1]", "repeats 'total'", None),
+        ({"metrics": ["total"], "max_row": 5}, "track.max_row", "is not a known field", "max_rows"),
         ({"metrics": ["total"], "max_rows": 0}, "track.max_rows", "from 1 to 200", None),
         ({"metrics": ["total"], "max_rows": 201}, "track.max_rows", "from 1 to 200", None),
         ({"metrics": ["total"], "max_rows": True}, "track.max_rows", "from 1 to 200", None),

@@ -161,6 +161,6 @@ def test_a_wrong_change_is_named(sent: dict[str, Any], param: str, meant: str | 
 
 
 def test_the_webhook_of_a_monitor_that_keeps_no_numbers_cannot_be_removed() -> None:
-    with pytest.raises(MonitorInvalid, match="webhook_url cannot be removed, since nothing is tracked"):
+    with pytest.raises(MonitorInvalid, match="webhook_url cannot be removed unless track is set"):
         changed(PLAIN, webhook_url=None)
     assert changed(TRACKED, webhook_url=None) == replace(TRACKED, updated_at=LATER, version=1)
