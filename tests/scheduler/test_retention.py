@@ -130,7 +130,7 @@ def stored(tx: Tx) -> tuple[set[str], set[str], set[str], set[str]]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-async def test_sweeps_leave_what_a_model_leaves(seed: int, desk: Desk) -> None:
+async def test_sweep_matches_the_model(seed: int, desk: Desk) -> None:
     """Method: two weeks of runs of every kind, swept on random days, with what the monitors need among the old ones."""
     rng = Random(seed)
     account = await desk.account()
@@ -164,7 +164,7 @@ async def test_sweeps_leave_what_a_model_leaves(seed: int, desk: Desk) -> None:
     await desk.store.write(lambda tx: tx.run("DELETE FROM runs WHERE finished_at IS NULL"))
 
 
-async def test_a_whole_day_goes_at_its_midnight(desk: Desk) -> None:
+async def test_whole_days_are_deleted_at_midnight(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account())
     midnight = EPOCH // DAY_S * DAY_S
     ends = [midnight - 1.5, midnight - 0.5, midnight, midnight + DAY_S - 0.5]
@@ -175,14 +175,14 @@ async def test_a_whole_day_goes_at_its_midnight(desk: Desk) -> None:
     assert await sweep(desk) == (0, 0, 2)
 
 
-async def test_whole_results_never_outlast_their_runs(desk: Desk) -> None:
+async def test_results_never_outlast_their_runs(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account())
     await desk.store.write(lambda tx: put(tx, desk, monitor, EPOCH, "ok", ["delivered"]))
     desk.time = EPOCH + 5 * DAY_S
     assert await sweep(desk, Retention(runs_days=2, results_days=30)) == (1, 1, 1)
 
 
-async def test_a_monitor_that_paused_for_a_year_is_compared_with_its_last_run(desk: Desk) -> None:
+async def test_monitor_paused_for_a_year_keeps_its_baseline(desk: Desk) -> None:
     account = await desk.account()
     monitor = await desk.monitor(account)
     await desk.ran(monitor, EPOCH)
@@ -195,7 +195,7 @@ async def test_a_monitor_that_paused_for_a_year_is_compared_with_its_last_run(de
     assert await sweep(desk) == (0, 0, 1), "it is the last one now"
 
 
-async def test_what_is_read_of_the_past_stays_as_it_was_when_whole_results_go(desk: Desk) -> None:
+async def test_history_is_unchanged_when_results_are_deleted(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account())
     await desk.store.write(lambda tx: [put(tx, desk, monitor, EPOCH + place * HOUR) for place in range(40)])
     past, rules = (
@@ -223,7 +223,7 @@ async def test_what_is_read_of_the_past_stays_as_it_was_when_whole_results_go(de
     assert all(entry.data.numbers and entry.data.deltas for entry in page.entries)
 
 
-async def test_readers_go_on_while_sweeps_and_runs_do(desk: Desk) -> None:
+async def test_readers_continue_during_sweeps_and_runs(desk: Desk) -> None:
     account = await desk.account()
     monitor = await desk.monitor(account)
     await desk.store.write(lambda tx: [put(tx, desk, monitor, EPOCH + place * HOUR) for place in range(200)])
@@ -267,7 +267,7 @@ async def test_readers_go_on_while_sweeps_and_runs_do(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_sweeps_of_two_nodes_beside_redeliveries_and_a_delete_do_no_harm(seed: int, store_url: str) -> None:
+async def test_concurrent_sweeps_redeliveries_and_delete_are_safe(seed: int, store_url: str) -> None:
     """Goal: nothing queued is lost and nothing stays. Method: both sweep while deliveries are asked for again."""
     rng, is_shared = Random(seed), store_url.startswith("postgresql")
     async with open_desk(store_url, "a", is_alone=not is_shared) as one:
@@ -333,7 +333,7 @@ VALUES ('run_1', 'mon_1', ?, ?, 'ok', ?, 1, ?, 0, '[]', '[]', '[]')
 """
 
 
-async def test_a_run_that_was_kept_before_there_was_retention_is_swept_too(store_url: str) -> None:
+async def test_run_stored_before_retention_existed_is_swept(store_url: str) -> None:
     """Method: a store of the version before, with a run in it, is migrated."""
     older = MigrationSet(SCHEDULER.name, SCHEDULER.migrations[:2])
     async with open_store(store_url, (*MIGRATIONS[:2], older)) as kept:
@@ -353,7 +353,7 @@ async def test_a_run_that_was_kept_before_there_was_retention_is_swept_too(store
         assert await sweep(desk) == (0, 0, 1)
 
 
-async def test_a_sweep_finds_what_is_old_without_looking_through_what_is_not(store_url: str) -> None:
+async def test_sweep_finds_old_rows_by_index(store_url: str) -> None:
     """Method: how each engine says that it would go about it."""
     is_shared = store_url.startswith("postgresql")
     async with open_desk(store_url, is_alone=not is_shared) as desk:

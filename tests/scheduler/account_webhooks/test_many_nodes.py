@@ -16,7 +16,7 @@ from tests.servers.postgres import PostgresServer
 NODES, ROUNDS = 3, 20
 
 
-async def test_nodes_queue_each_event_once_in_the_order_of_the_feed(postgres: PostgresServer) -> None:
+async def test_nodes_queue_each_event_once_in_feed_order(postgres: PostgresServer) -> None:
     """Method: three nodes that all append, and whose feeders are woken by each; one of them delivers."""
     url = postgres.fresh()
     receivers = Receivers()

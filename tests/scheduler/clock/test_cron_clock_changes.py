@@ -73,17 +73,17 @@ EVERY_HOUR = [
 
 
 @pytest.mark.parametrize(("zone", "change", "expression", "expected"), FORWARD)
-def test_a_skipped_local_time_runs_once_at_the_end_of_the_gap(zone, change, expression, expected):
+def test_skipped_local_time_runs_once_after_the_gap(zone, change, expression, expected):
     assert slots(expression, zone, unix(change) - 24.5 * 3600, unix(change) + 60) == expected
 
 
 @pytest.mark.parametrize(("zone", "change", "expression", "expected"), BACK)
-def test_a_repeated_local_time_runs_the_first_time_only(zone, change, expression, expected):
+def test_repeated_local_time_runs_only_once(zone, change, expression, expected):
     assert slots(expression, zone, unix(change) - 2.5 * 3600, unix(change) + 2.5 * 3600) == expected
 
 
 @pytest.mark.parametrize(("zone", "change", "expression", "expected"), EVERY_HOUR)
-def test_every_hour_is_every_hour_that_passes(zone, change, expression, expected):
+def test_hourly_cron_runs_every_elapsed_hour(zone, change, expression, expected):
     assert slots(expression, zone, unix(change) - 2.5 * 3600, unix(change) + 2.5 * 3600)[: len(expected)] == expected
 
 
@@ -104,7 +104,7 @@ ZONES = st.sampled_from([BERLIN, NEW_YORK, LORD_HOWE, "Africa/Cairo", "America/S
 
 
 @given(NAMED_HOURS, ZONES, st.integers(int(unix("2026-01-01")), int(unix("2028-12-31"))))
-def test_each_local_time_of_each_date_runs_exactly_once(expression, zone, begin):
+def test_each_local_time_of_a_date_runs_exactly_once(expression, zone, begin):
     """Goal: none missed, none double. Method: count the dates' times by the local clock, minute by minute."""
     begin, end = begin - begin % 60, begin - begin % 60 + 3 * DAY_S
     minutes, hours = (set(map(int, field.split(","))) for field in expression.split()[:2])
@@ -123,7 +123,7 @@ def test_each_local_time_of_each_date_runs_exactly_once(expression, zone, begin)
 
 
 @given(WITH_DATES, ZONES, st.integers(int(unix("2026-01-01")), int(unix("2028-12-31"))))
-def test_slots_are_those_of_cronsim_where_it_keeps_local_times(expression, zone, after):
+def test_slots_match_cronsim_in_local_time_mode(expression, zone, after):
     """Method: cronsim itself, asked for fields without stars, which it then handles by the local clock."""
     cadence = stored_cadence({"cron": expression, "timezone": zone})
     spelt = expression.replace("*/20 ", "0,20,40 ", 1)

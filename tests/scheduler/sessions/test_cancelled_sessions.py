@@ -115,7 +115,7 @@ async def owned(desk: Desk) -> Owned:
 
 
 @pytest.mark.critical
-async def test_a_session_whose_page_is_too_costly_to_open_pays_the_least_price(desk: Desk) -> None:
+async def test_session_with_a_too_costly_page_pays_the_minimum_price(desk: Desk) -> None:
     one = await owned(desk)
     one.pages.is_costly = True
     async with open_holder(one.setting) as holder:
@@ -128,7 +128,7 @@ async def test_a_session_whose_page_is_too_costly_to_open_pays_the_least_price(d
     await one.assert_conserved()
 
 
-async def test_a_client_that_hangs_up_at_any_step_leaves_sessions_that_can_be_closed_and_are_paid_once(
+async def test_client_disconnect_at_any_step_leaves_closable_sessions(
     desk: Desk,
 ) -> None:
     """Goal: `used + refunded = reserved`. Method: cancel opening, work, more time and the end at each step."""
@@ -143,7 +143,7 @@ async def test_a_client_that_hangs_up_at_any_step_leaves_sessions_that_can_be_cl
     assert one.lives in (1, 2), "a last write that the store's thread has taken by then is awaited"
 
 
-async def test_a_node_that_stops_at_any_step_leaves_no_session_open_and_none_unpaid(desk: Desk) -> None:
+async def test_node_stopped_at_any_step_settles_every_session(desk: Desk) -> None:
     """Method: cancel the node and its caller at each of their steps; the next node closes what is left."""
     one = await owned(desk)
 
@@ -161,7 +161,7 @@ async def test_a_node_that_stops_at_any_step_leaves_no_session_open_and_none_unp
     assert one.lives >= 1
 
 
-async def test_a_node_that_looks_late_keeps_the_sessions_that_it_holds(
+async def test_late_poll_keeps_the_nodes_own_sessions(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Method: let the clock pass the lease of an open session between two looks, many times."""

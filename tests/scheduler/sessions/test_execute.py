@@ -29,7 +29,7 @@ async def typed_times(node: OpenNode, session: str) -> int:
     return text.count("|")
 
 
-async def test_actions_with_an_idempotency_key_are_done_once(tmp_path: Path, chromium: Chromium) -> None:
+async def test_actions_with_an_idempotency_key_run_once(tmp_path: Path, chromium: Chromium) -> None:
     """Goal: a click is not made twice. Method: the page counts what is typed into it."""
     async with open_node(tmp_path, chromium) as node:
         site(node)
@@ -62,7 +62,7 @@ async def test_actions_with_an_idempotency_key_are_done_once(tmp_path: Path, chr
         await node.assert_sound()
 
 
-async def test_actions_whose_end_nobody_knows_are_not_done_again(tmp_path: Path) -> None:
+async def test_actions_with_an_unknown_outcome_are_not_repeated(tmp_path: Path) -> None:
     with open_chromium() as browser:
         async with open_node(tmp_path, browser) as node:
             site(node)
@@ -82,7 +82,7 @@ async def test_actions_whose_end_nobody_knows_are_not_done_again(tmp_path: Path)
             assert (status, told["error"]["type"]) == (409, "IDEMPOTENCY_REPLAY_UNAVAILABLE")
 
 
-async def test_a_session_is_worked_in_and_closed_on_the_node_that_does_not_hold_it(
+async def test_session_is_used_and_closed_from_another_node(
     tmp_path: Path, chromium: Chromium, postgres: PostgresServer, empty_redis: RedisServer
 ) -> None:
     """Goal: any node answers for a session. Method: two whole nodes on one PostgreSQL and one browser."""

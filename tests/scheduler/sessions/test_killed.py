@@ -45,7 +45,7 @@ def pages_open(browser: Chromium) -> int:
         return sum(one["type"] == "page" and "example.com" in one["url"] for one in json.loads(answer.read()))
 
 
-def test_sessions_of_nodes_that_are_killed_are_closed_and_settled(
+def test_sessions_of_killed_nodes_are_closed_and_settled(
     tmp_path: Path, commands: Commands, chromium: Chromium
 ) -> None:
     place, rng, seen_open = Place(tmp_path, commands), Random(5), 0

@@ -71,7 +71,7 @@ def keys_left(seals: set[bytes], cohort_id: str) -> list[CohortKey]:
     return found
 
 
-async def test_after_its_deletion_nothing_in_the_store_opens_what_a_cohort_sealed(
+async def test_deleted_cohort_leaves_no_key_in_the_store_files(
     desk: Desk, files: list[Path], store_url: str
 ) -> None:
     """Goal: destroyed is destroyed. Method: many cohorts come and go, so that pages are split, freed and used again;
@@ -104,7 +104,7 @@ async def test_after_its_deletion_nothing_in_the_store_opens_what_a_cohort_seale
         assert keys_left(left, cohort)
 
 
-def test_a_kept_key_is_long_enough_to_have_pages_of_its_own_and_opens_only_for_its_cohort() -> None:
+def test_stored_key_fills_overflow_pages_and_opens_only_for_its_cohort() -> None:
     key, kept = make_key(CIPHER, "coh_1")
     assert len(kept) == len(ZEROS) == KEPT_BYTES
     body = key.seal(b"a handle", "member of coh_1")
@@ -129,7 +129,7 @@ def test_a_kept_key_is_long_enough_to_have_pages_of_its_own_and_opens_only_for_i
     assert key.digest("identity", "bluesky", "a") not in (other.digest("identity", "bluesky", "a"), key.digest("a"))
 
 
-async def test_every_kept_row_of_a_cohort_is_sealed(desk: Desk) -> None:
+async def test_every_stored_row_of_a_cohort_is_sealed(desk: Desk) -> None:
     panel = CohortDesk(desk, Accounts({"zelda-of-hyrule": newest(5, "the princess met acme")}))
     owner = await panel.owner()
     cohort = await panel.cohort(owner, "zelda-of-hyrule")

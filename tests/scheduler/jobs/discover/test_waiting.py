@@ -39,7 +39,7 @@ class Jobs:
         self.ended.append((run_id, trio.current_time()))
 
 
-async def test_a_waiter_returns_as_soon_as_its_run_settles(autojump_clock: MockClock) -> None:
+async def test_waiter_returns_when_its_run_settles(autojump_clock: MockClock) -> None:
     jobs = Jobs("a", "b")
     async with trio.open_nursery() as nursery:
         for run_id in ("a", "a", "b"):
@@ -54,13 +54,13 @@ async def test_a_waiter_returns_as_soon_as_its_run_settles(autojump_clock: MockC
     assert jobs.waits._looker is None
 
 
-async def test_a_run_that_has_settled_before_is_not_waited_for(autojump_clock: MockClock) -> None:
+async def test_settled_run_is_not_waited_for(autojump_clock: MockClock) -> None:
     jobs = Jobs()
     await jobs.wait("gone")
     assert (jobs.ended, jobs.reads) == ([("gone", 0.0)], 1)
 
 
-async def test_a_lost_notice_is_made_up_for_by_a_look(autojump_clock: MockClock) -> None:
+async def test_lost_wake_is_found_by_polling(autojump_clock: MockClock) -> None:
     """Another node runs the job, or its account is deleted."""
     jobs = Jobs("a", "b")
     async with trio.open_nursery() as nursery:
@@ -73,7 +73,7 @@ async def test_a_lost_notice_is_made_up_for_by_a_look(autojump_clock: MockClock)
 
 
 @pytest.mark.critical
-async def test_a_thousand_waiters_read_the_store_as_seldom_as_a_few(autojump_clock: MockClock) -> None:
+async def test_many_waiters_read_the_store_as_rarely_as_a_few(autojump_clock: MockClock) -> None:
     """Before, each of them read it every second: 55,000 reads for these."""
     jobs = Jobs(*(f"run {number}" for number in range(MANY)))
     async with trio.open_nursery() as nursery:
@@ -83,7 +83,7 @@ async def test_a_thousand_waiters_read_the_store_as_seldom_as_a_few(autojump_clo
     assert jobs.reads - MANY <= 2 * WAIT_S / LOOK_EVERY_S, "one look at all a second, in two queries"
 
 
-async def test_the_looker_hands_on_its_task_when_it_leaves(autojump_clock: MockClock) -> None:
+async def test_looker_hands_over_when_it_leaves(autojump_clock: MockClock) -> None:
     jobs = Jobs("a", "b", "c")
     async with trio.open_nursery() as nursery:
         with trio.CancelScope() as first:
@@ -97,7 +97,7 @@ async def test_the_looker_hands_on_its_task_when_it_leaves(autojump_clock: MockC
     assert 35.2 < jobs.ended[1][1] <= 35.2 + LOOK_EVERY_S
 
 
-async def test_all_waiters_return_soon_after_the_node_begins_to_stop(autojump_clock: MockClock) -> None:
+async def test_all_waiters_return_soon_after_the_node_stops(autojump_clock: MockClock) -> None:
     jobs = Jobs("a", "b")
     async with trio.open_nursery() as nursery:
         for run_id in ("a", "b", "b"):

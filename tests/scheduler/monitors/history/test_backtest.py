@@ -106,14 +106,14 @@ async def agrees(track: Any, history: Sequence[Came], ruled: Sequence[AlertRule]
 
 @settings(max_examples=60, deadline=None)
 @given(histories(PAGES), rules(STARS, FORKS, "total"), st.sampled_from([0, 0, 1, 3]))
-def test_what_fired_on_a_numbers_only_monitor_fires_in_its_backtest(history, ruled, set_at) -> None:
+def test_backtest_of_a_numbers_only_monitor_matches_its_alerts(history, ruled, set_at) -> None:
     """Goal: past and present agree. Method: runs through the real store, rules set before any of them, then tried."""
     trio.run(agrees, TRACK, history, ruled, set_at)
 
 
 @settings(max_examples=60, deadline=None)
 @given(histories(RECORDS), rules("stars", "deep.forks"), st.sampled_from([0, 0, 1, 3]))
-def test_what_fired_on_an_ordinary_monitor_fires_in_its_backtest(history, ruled, set_at) -> None:
+def test_backtest_of_an_ordinary_monitor_matches_its_alerts(history, ruled, set_at) -> None:
     trio.run(agrees, None, history, ruled, set_at)
 
 
@@ -124,7 +124,7 @@ LOW_TOTAL = {"metric": "total", "op": "lt", "value": 1}
 
 
 @pytest.mark.parametrize(("rule", "places"), [(NO_TOTAL, [1]), (LOW_TOTAL, [])])
-async def test_a_page_without_results_has_no_numbers_when_it_runs_and_when_it_is_tried(
+async def test_run_without_results_has_no_numbers_in_run_and_backtest(
     desk: Desk, rule: dict[str, Any], places: list[int]
 ) -> None:
     """Its `total` of 0 is kept nowhere, so an alert about it could never be looked up."""
@@ -134,7 +134,7 @@ async def test_a_page_without_results_has_no_numbers_when_it_runs_and_when_it_is
     assert (await tried(desk, monitor, [rule], since=0))["fired"] == fired
 
 
-async def test_the_first_run_of_a_window_is_compared_with_the_one_before_it(desk: Desk) -> None:
+async def test_first_run_of_a_window_is_compared_with_the_previous_run(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account())
     history = [Came({"stars": 5}), Came(None), Came({"stars": 9})]
     rule = {"metric": "stars", "op": "abs_change_gt", "value": 1}
@@ -143,7 +143,7 @@ async def test_the_first_run_of_a_window_is_compared_with_the_one_before_it(desk
     assert (fired["alerts"][0]["from"], fired["alerts"][0]["to"]) == (5, 9)
 
 
-async def test_a_result_without_numbers_is_what_the_next_one_is_compared_with(desk: Desk) -> None:
+async def test_result_without_numbers_is_the_next_baseline(desk: Desk) -> None:
     """An ordinary monitor's run that came without numbers is ok: nothing has changed since it."""
     monitor = await desk.monitor(await desk.account())
     rule = {"metric": "stars", "op": "abs_change_gt", "value": 1}

@@ -20,7 +20,7 @@ def rule(**fields: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("op", ["gt", "lt", "gte", "lte", "abs_change_gt", "pct_change_gt", "pct_change_lt"])
 @pytest.mark.parametrize("value", [0, -2.5, 10**6])
-def test_a_rule_is_told_and_stored_as_it_was_sent(op, value):
+def test_rule_json_is_stored_unchanged(op, value):
     sent = [rule(op=op, value=value), rule(metric="a.b", consecutive=3, cooldown_s=60), rule(metric="c")]
     rules = read_rules(sent, None)
     assert rules[0] == AlertRule("followers", op, value)
@@ -37,11 +37,11 @@ def test_no_data_takes_no_value():
         read_rules([{**sent[0], "value": 1}], None)
 
 
-def test_no_rules_are_rules():
+def test_missing_rules_are_an_empty_list():
     assert read_rules(None, None) == read_rules([], TRACK) == ()
 
 
-def test_a_rule_of_an_ordinary_monitor_may_be_about_any_path():
+def test_ordinary_monitor_rule_accepts_any_path():
     assert read_rules([rule(metric="user.stats.followers")], None)[0].metric == "user.stats.followers"
 
 
@@ -49,7 +49,7 @@ def test_a_rule_of_an_ordinary_monitor_may_be_about_any_path():
     ("metric", "meant"),
     [("followers", None), ("views", VIEWS), ("post.engagement.views", VIEWS), ("totl", "total"), ("items", None)],
 )
-def test_a_rule_of_a_numbers_only_monitor_is_about_a_tracked_metric(metric, meant):
+def test_numbers_only_monitor_rule_needs_a_tracked_metric(metric, meant):
     assert read_rules([rule(metric=VIEWS)], TRACK)[0].metric == VIEWS
     with pytest.raises(RulesInvalid) as refused:
         read_rules([rule(metric=VIEWS), rule(metric=metric)], TRACK)
@@ -90,7 +90,7 @@ def test_a_rule_of_a_numbers_only_monitor_is_about_a_tracked_metric(metric, mean
         ([rule(cooldown_s=1.5)], "alert_rules[0].cooldown_s", "from 0 to 2592000", None),
     ],
 )
-def test_what_cannot_be_a_rule_is_refused_with_a_way_out(sent, param, problem, meant):
+def test_invalid_rule_is_rejected_with_a_suggestion(sent, param, problem, meant):
     with pytest.raises(RulesInvalid) as refused:
         read_rules(sent, None)
     assert refused.value.param == param

@@ -85,7 +85,7 @@ def assert_sound(monitor: Monitor) -> None:
 
 
 @given(CREATES)
-def test_whatever_is_sent_becomes_a_monitor_or_a_refusal_that_helps(sent: CreateBody) -> None:
+def test_any_body_becomes_a_monitor_or_a_helpful_error(sent: CreateBody) -> None:
     try:
         monitor = kept(sent)
     except MonitorInvalid as refused:
@@ -99,7 +99,7 @@ TRACKED = CreateBody("github/search", "hourly", {}, track={"metrics": [LIKES, "t
 
 
 @given(PATCHES, st.booleans())
-def test_whatever_is_sent_changes_a_monitor_soundly_or_is_refused(sent: PatchBody, is_paused: bool) -> None:
+def test_any_patch_is_applied_correctly_or_rejected(sent: PatchBody, is_paused: bool) -> None:
     before = kept(TRACKED)
     if is_paused:
         before = replace(before, status="paused", next_slot_at=None)

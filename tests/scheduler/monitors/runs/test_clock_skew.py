@@ -55,13 +55,13 @@ async def stand_ahead(desk: Desk, seconds: float, *, for_s: float = 30.0) -> Non
 
 
 @given(st.sampled_from(CADENCES), st.floats(EPOCH - YEAR, EPOCH), st.floats(0, YEAR))
-def test_no_slot_that_a_right_clock_has_set_is_taken_for_one_ahead(sent: object, made_at: float, age_s: float) -> None:
+def test_slots_of_a_correct_clock_are_not_reset(sent: object, made_at: float, age_s: float) -> None:
     cadence, now = stored_cadence(sent), made_at + age_s
     assert next_slot(cadence, now, made_at) <= next_slot(cadence, now, now)
 
 
 @pytest.mark.parametrize("sent", CADENCES, ids=str)
-async def test_after_a_year_ahead_a_monitor_is_due_at_its_next_slot(
+async def test_slot_is_reset_after_a_clock_was_a_year_ahead(
     sent: object, virtual: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     virtual.starts_at = EPOCH - trio.current_time()
@@ -75,7 +75,7 @@ async def test_after_a_year_ahead_a_monitor_is_due_at_its_next_slot(
     assert ("slots_brought_back", {"count": 1}) in virtual.log.events
 
 
-async def test_it_goes_on_at_every_slot_but_the_one_that_stands_for_the_missed_ones(
+async def test_monitor_continues_at_every_slot_after_a_reset(
     virtual: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     virtual.starts_at = EPOCH - trio.current_time()
@@ -97,7 +97,7 @@ async def test_it_goes_on_at_every_slot_but_the_one_that_stands_for_the_missed_o
 
 
 @pytest.mark.parametrize("sent", CADENCES, ids=str)
-async def test_a_monitor_that_was_made_ahead_is_as_old_as_it_can_be_and_runs(
+async def test_monitor_created_in_the_future_gets_a_past_creation_time(
     sent: object, virtual: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     virtual.starts_at = EPOCH + YEAR - trio.current_time()
@@ -117,7 +117,7 @@ async def test_a_monitor_that_was_made_ahead_is_as_old_as_it_can_be_and_runs(
     assert [(run.scheduled_for, run.status) for run in await virtual.all_runs(monitor.id)] == [(due_at, "ok")]
 
 
-async def test_a_run_that_waits_for_a_day_ahead_begins_now_and_once(
+async def test_pending_run_in_the_future_starts_now_once(
     virtual: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     virtual.starts_at = EPOCH + YEAR - trio.current_time()
@@ -134,7 +134,7 @@ async def test_a_run_that_waits_for_a_day_ahead_begins_now_and_once(
     assert await virtual.money(account) == (82, 0)
 
 
-async def test_a_delivery_that_waits_for_a_day_ahead_is_due_now_and_others_keep_their_time(
+async def test_delivery_in_the_future_is_ready_now_and_others_keep_their_time(
     virtual: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     office = Office(virtual)
@@ -155,7 +155,7 @@ async def test_a_delivery_that_waits_for_a_day_ahead_is_due_now_and_others_keep_
     ]
 
 
-async def test_a_node_that_stands_behind_a_shared_stores_clock_pulls_nothing_back(postgres: PostgresServer) -> None:
+async def test_node_with_a_slow_clock_resets_nothing(postgres: PostgresServer) -> None:
     async with open_desk(postgres.fresh(), is_alone=False) as desk:
         desk.time = time.time()
         monitor = await desk.monitor(await desk.account())
@@ -166,7 +166,7 @@ async def test_a_node_that_stands_behind_a_shared_stores_clock_pulls_nothing_bac
         assert desk.log.events == []
 
 
-async def test_many_come_back_a_few_at_a_time_and_those_in_their_place_are_left(
+async def test_resets_are_batched_and_leave_correct_slots(
     virtual: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     account = await virtual.account()
@@ -190,7 +190,7 @@ async def test_many_come_back_a_few_at_a_time_and_those_in_their_place_are_left(
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_whatever_a_clock_does_no_slot_runs_twice_and_all_goes_on(
+async def test_no_slot_runs_twice_with_any_clock(
     seed: int, virtual: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Method: a clock that is set to and fro, by minutes or by years; then some hours in which it is right."""

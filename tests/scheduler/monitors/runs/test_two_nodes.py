@@ -43,7 +43,7 @@ def take_turns(*desks: Desk) -> None:
         desk.recipes.turn = turn_of(desk)
 
 
-async def test_of_nodes_that_tick_at_once_one_runs_each_slot(postgres: PostgresServer) -> None:
+async def test_each_slot_runs_on_one_of_two_ticking_nodes(postgres: PostgresServer) -> None:
     url = postgres.fresh()
     async with open_desk(url, "a", is_alone=False) as one, open_desk(url, "b", is_alone=False) as other:
         accounts = [await one.account() for _ in range(15)]
@@ -65,7 +65,7 @@ async def test_of_nodes_that_tick_at_once_one_runs_each_slot(postgres: PostgresS
             assert [event["type"] for event in events] == ["monitor.run_completed"] * (MONITORS // 15)
 
 
-async def test_a_run_of_a_node_that_fell_silent_is_resumed_by_another(postgres: PostgresServer) -> None:
+async def test_run_of_a_silent_node_is_resumed_by_another(postgres: PostgresServer) -> None:
     url = postgres.fresh()
     async with open_desk(url, "a", is_alone=False) as silent, open_desk(url, "b", is_alone=False) as other:
         account = await silent.account(100)
@@ -84,7 +84,7 @@ async def test_a_run_of_a_node_that_fell_silent_is_resumed_by_another(postgres: 
         await other.assert_sound(account)
 
 
-async def test_the_attempts_of_two_nodes_that_end_at_once_settle_once(postgres: PostgresServer) -> None:
+async def test_attempts_of_two_nodes_ending_together_settle_once(postgres: PostgresServer) -> None:
     """Goal: the fence holds where both end in one moment. Method: many runs, each attempted by two nodes at once."""
     url = postgres.fresh()
     async with open_desk(url, "a", is_alone=False) as one, open_desk(url, "b", is_alone=False) as other:

@@ -14,7 +14,7 @@ HELD, ACCOUNTS, EACH = 1_000, 10, 20
 COUNTS = "SELECT status, host, COUNT(*), SUM(attempts) FROM deliveries GROUP BY status, host"
 
 
-async def test_all_others_are_delivered_while_a_black_hole_s_first_attempts_still_wait(office: Office) -> None:
+async def test_others_are_delivered_while_an_unresponsive_host_waits(office: Office) -> None:
     """Method: the two are on one address, one of them under its name, and so two hosts to the queue."""
     end = trio.Event()
 

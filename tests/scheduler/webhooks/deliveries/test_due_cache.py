@@ -96,7 +96,7 @@ _STEPS = st.lists(
 
 
 @given(steps=_STEPS)
-def test_nothing_that_is_due_waits_while_there_is_room_for_it(steps: list[tuple[str, str, str, bool]]) -> None:
+def test_no_ready_delivery_waits_while_there_is_room(steps: list[tuple[str, str, str, bool]]) -> None:
     """Method: whatever was queued, told and ended, a few turns later only what has no room is left."""
     node, number = _Node(), 0
     for kind, what, account, flag in steps:
@@ -122,7 +122,7 @@ def test_nothing_that_is_due_waits_while_there_is_room_for_it(steps: list[tuple[
     assert len(node.begun) == len(set(node.begun))
 
 
-def test_what_is_told_behind_a_line_that_is_cut_waits_for_its_turn() -> None:
+def test_delivery_queued_after_a_truncated_line_waits_for_its_turn() -> None:
     node = _Node()
     for number in range(20):
         node.put(_due(number), told=False)
@@ -134,7 +134,7 @@ def test_what_is_told_behind_a_line_that_is_cut_waits_for_its_turn() -> None:
     assert node.begun == [f"d{number:06d}" for number in range(20)]
 
 
-def test_many_that_have_no_room_are_left_to_the_store_until_there_is() -> None:
+def test_deliveries_without_room_stay_in_the_store() -> None:
     due_cache, under_way = DueCache(), [_due(number) for number in range(HOST_MAX)]
     for number in range(100, 200 + KNOWN_MAX):
         due_cache.add_queued(_due(number))
@@ -146,7 +146,7 @@ def test_many_that_have_no_room_are_left_to_the_store_until_there_is() -> None:
     assert due_cache.is_short(under_way[1:])
 
 
-def test_a_look_that_failed_takes_nothing_away() -> None:
+def test_failed_read_removes_nothing() -> None:
     due_cache = DueCache()
     due_cache.add_queued(_due(1))
     due_cache.begin_look()
@@ -156,7 +156,7 @@ def test_a_look_that_failed_takes_nothing_away() -> None:
     assert not due_cache.has_more()
 
 
-def test_a_line_of_which_all_that_a_look_saw_is_under_way_is_looked_at_again() -> None:
+def test_line_with_all_known_deliveries_in_progress_is_read_again() -> None:
     due_cache, under_way = DueCache(), [_due(number) for number in range(HOST_MAX)]
     due_cache.begin_look()
     due_cache.end_look(QueueLook(under_way, {("h", "a")}, None, None), under_way, anew=True)
