@@ -26,7 +26,7 @@ _FAR_DAYS = 41 * 366
 
 
 class _Clock(NamedTuple):
-    """A zone's clock on one date: midnight in local seconds, the UTC offsets at both ends, and when the offset changes."""
+    """A zone's clock on one date: midnight in local seconds, the offsets at both ends, and when the offset changes."""
 
     midnight: int
     before: int

@@ -17,9 +17,7 @@ from tests.scheduler.webhooks.office import BROKEN, GONE, OK, Office, Receivers
 HOUR = 3600.0
 
 
-async def test_backlog_counts_waiting_work_and_its_delay(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_backlog_counts_waiting_work_and_its_delay(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     quick.starts_at = EPOCH - trio.current_time()
     office = Office(quick)
     account = await quick.account()
@@ -85,9 +83,7 @@ async def test_ended_runs_are_counted_once(quick: Desk, autojump_clock: trio.tes
     assert clock.skipped_total == 3
 
 
-async def test_attempts_are_counted_by_delivery_status(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_attempts_are_counted_by_delivery_status(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     quick.starts_at = EPOCH - trio.current_time()
     office = Office(quick)
     monitor = await office.monitor(await quick.account())

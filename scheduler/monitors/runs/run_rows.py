@@ -116,7 +116,7 @@ def taken_slots(tx: Tx, monitor_ids: Sequence[str]) -> set[tuple[str, float]]:
 
 
 def ready_runs(tx: Tx, now: float, *, leases_at: float, limit: int) -> list[Ready]:
-    """Return runs that can start: pending ones whose start time has passed, and running ones whose lease has expired."""
+    """Return runs that can start: pending ones after their start time, and running ones whose lease has expired."""
     found = [*tx.all(EXPIRED, (leases_at, limit)), *tx.all(PENDING, (now, limit))]
     return [Ready(*row) for row in found]
 

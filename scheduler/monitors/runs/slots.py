@@ -1,4 +1,4 @@
-"""Turns slots into runs: slots that have arrived, and single slots on request; at most one run per slot of a monitor."""
+"""Turns slots into runs: those that have arrived, and single ones on request; at most one run per slot of a monitor."""
 
 from __future__ import annotations
 

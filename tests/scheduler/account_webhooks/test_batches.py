@@ -70,9 +70,7 @@ async def test_webhook_receives_only_its_types(virtual: Office, autojump_clock: 
     assert subjects(receivers.sent)[1:] == ["key_7"]
 
 
-async def test_events_stay_in_the_feed_while_the_receiver_is_down(
-    virtual: Office, autojump_clock: MockClock
-) -> None:
+async def test_events_stay_in_the_feed_while_the_receiver_is_down(virtual: Office, autojump_clock: MockClock) -> None:
     """Goal: what waits is bounded by eight deliveries, and comes all the same."""
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers(SILENT)
     id_ = await hooked.make(account)
@@ -159,9 +157,7 @@ async def test_deleted_webhook_receives_nothing_and_leaves_no_rows(office: Offic
         assert counted == (0,), table
 
 
-async def test_feeder_stopped_at_any_step_queues_each_event_once(
-    virtual: Office, autojump_clock: MockClock
-) -> None:
+async def test_feeder_stopped_at_any_step_queues_each_event_once(virtual: Office, autojump_clock: MockClock) -> None:
     """Goal: each event is in exactly one batch, in order, wherever the node is cut short."""
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers()
     await hooked.make(account)

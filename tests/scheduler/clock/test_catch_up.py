@@ -19,9 +19,7 @@ busy = st.dictionaries(accounts, st.integers(0, 25))
 
 
 @given(cadences, delays, delays)
-def test_newest_missed_slot_runs_and_the_next_is_in_the_future(
-    cadence: object, first_s: float, late_s: float
-) -> None:
+def test_newest_missed_slot_runs_and_the_next_is_in_the_future(cadence: object, first_s: float, late_s: float) -> None:
     first = due_slots(cadence, MADE_AT, MADE_AT + first_s, created_at=MADE_AT).next_at  # type: ignore[arg-type]
     now = first + late_s
     due = due_slots(cadence, first, now, created_at=MADE_AT)  # type: ignore[arg-type]

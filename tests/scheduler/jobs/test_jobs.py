@@ -204,9 +204,7 @@ async def test_job_survives_worker_deaths_without_lost_pages_or_double_charges(d
     await desk.assert_sound(owner.account_id)
 
 
-async def test_interrupted_wave_is_planned_again_identically(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_interrupted_wave_is_planned_again_identically(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_runs, "PLANNED_AT_ONCE", 2)
     pages = tree(2, 5)
     jobs = JobDesk(desk, Site(pages))

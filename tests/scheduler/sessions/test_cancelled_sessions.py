@@ -161,9 +161,7 @@ async def test_node_stopped_at_any_step_settles_every_session(desk: Desk) -> Non
     assert one.lives >= 1
 
 
-async def test_late_poll_keeps_the_nodes_own_sessions(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_late_poll_keeps_the_nodes_own_sessions(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Method: let the clock pass the lease of an open session between two looks, many times."""
     monkeypatch.setattr("scheduler.sessions.holder.LOOK_S", 0.001)
     one = await owned(desk)

@@ -91,9 +91,7 @@ async def until_no_page(browser: Chromium) -> None:
             await trio.sleep(0.1)
 
 
-async def test_session_costs_the_price_of_its_time(
-    tmp_path: Path, chromium: Chromium
-) -> None:
+async def test_session_costs_the_price_of_its_time(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium) as node:
         site(node)
         before = await node.money()
@@ -186,9 +184,7 @@ async def test_invalid_session_requests_are_rejected_for_free(tmp_path: Path, ch
         await send(node, "DELETE", f"{PATH}/{session}")
 
 
-async def test_session_time_idempotency_and_limits(
-    tmp_path: Path, chromium: Chromium
-) -> None:
+async def test_session_time_idempotency_and_limits(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium) as node:
         site(node)
         body = {"url": f"https://{HOST}/form", "ttl_seconds": 60}

@@ -83,9 +83,7 @@ async def test_throttled_search_is_retried(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(("held_s", "calls"), [(1, 3), (61, 1)])
-async def test_leg_fails_if_its_search_is_throttled_too_often_or_too_long(
-    desk: Desk, held_s: int, calls: int
-) -> None:
+async def test_leg_fails_if_its_search_is_throttled_too_often_or_too_long(desk: Desk, held_s: int, calls: int) -> None:
     net = Net({("two/search", "trio"): pages_of("a")}, throttled=Counter({"one/search": 9}), held_s=held_s)
     desk_ = DiscoverDesk(desk, net, TWO)
     owner = await desk_.owner()

@@ -31,9 +31,7 @@ def found(net: Net, *names: str) -> None:
     net.pages["one/search", "trio"] = [[a_post(one) for one in names]]
 
 
-async def test_schedule_occurrences_and_their_events(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_schedule_occurrences_and_their_events(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     net = Net()
     desk = started(quick, net)
     owner = await desk.owner()
@@ -141,9 +139,7 @@ async def test_schedule_written_by_a_newer_release_does_not_stop_others(
     assert [one.skip_reason for one in await desk.occurrences(plain)] == [None]
 
 
-async def test_slots_set_by_a_fast_clock_are_reset(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_slots_set_by_a_fast_clock_are_reset(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     ahead = started(quick, Net(), EPOCH + 300 * 24 * HOUR)
     owner = await ahead.owner()
     schedule = await ahead.schedule(owner)
@@ -207,9 +203,7 @@ async def test_invalid_field_of_a_change_is_named(desk: Desk, patch: SchedulePat
     assert refused.value.param == param
 
 
-async def test_invalid_run_fields_are_named_with_their_path(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_invalid_run_fields_are_named_with_their_path(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk_ = DiscoverDesk(desk, Net(), ONE)
     owner = await desk_.owner()
     sent: dict[str, Any] = {"keywords": ["trio"], "max_credits": 0}

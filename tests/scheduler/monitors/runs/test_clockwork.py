@@ -124,9 +124,7 @@ async def test_clock_jump_forwards_runs_only_the_newest_slot(
     assert ("clock_jumped", {"seconds": 3 * HOUR}) in desk.log.events
 
 
-async def test_clock_jump_backwards_runs_no_slot_again(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_clock_jump_backwards_runs_no_slot_again(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     monitor = await desk.monitor(await desk.account())
     async with desk.clock():
@@ -199,9 +197,7 @@ async def test_overloaded_node_delays_runs_without_skipping_them(
         assert await statuses(desk, monitor.id) == [(1.0, "ok")]
 
 
-async def test_refused_runs_are_missed_like_in_downtime(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_refused_runs_are_missed_like_in_downtime(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     monitor = await desk.monitor(await desk.account())
     async with desk.clock() as clock:
@@ -273,9 +269,7 @@ async def test_stopping_node_refunds_its_runs_and_the_next_node_runs_them(
     assert await desk.money(account) == (94, 0)
 
 
-async def test_runs_of_a_dead_node_are_adopted_immediately(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_runs_of_a_dead_node_are_adopted_immediately(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     monitor = await desk.monitor(await desk.account())
     lease = await desk.lease(monitor)
@@ -343,9 +337,7 @@ async def test_run_whose_end_cannot_be_stored_is_retried_and_charged_once(
     assert await desk.money(account) == (94, 0)
 
 
-async def test_wake_does_not_wait_for_the_next_poll(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_wake_does_not_wait_for_the_next_poll(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     monitor = await desk.monitor(await desk.account(), status="paused")
     async with desk.clock() as clock:
@@ -374,9 +366,7 @@ async def test_slot_can_be_run_manually_only_once(quick: Desk, autojump_clock: t
     assert await desk.money(account) == (88, 0)
 
 
-async def test_unreadable_cadence_stops_no_other_monitor(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_unreadable_cadence_stops_no_other_monitor(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     account = await desk.account()
     bad, good = await desk.monitor(account), await desk.monitor(account)

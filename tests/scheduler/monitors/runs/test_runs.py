@@ -130,9 +130,7 @@ async def test_numbers_only_run_without_numbers_fails(desk: Desk, came: object, 
 @pytest.mark.parametrize(
     ("data", "coverage", "status"), [(page(1), 0.5, "partial"), (page(), 1.0, "failed"), (page(1), 0.0, "failed")]
 )
-async def test_run_warnings_name_missing_parts(
-    desk: Desk, data: object, coverage: float, status: str
-) -> None:
+async def test_run_warnings_name_missing_parts(desk: Desk, data: object, coverage: float, status: str) -> None:
     desk.recipes.answer = lambda _recipe: gathered(data, coverage=coverage, warnings=["page 2 is missing"])
     run = await desk.ran(await desk.monitor(await desk.account(), track=STARS))
     assert (run.status, orjson.loads(run.warnings)) == (status, ["page 2 is missing"])
@@ -302,9 +300,7 @@ async def test_run_of_a_deleted_monitor_is_free(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("came", [gathered({"stars": 101}), gathered({"stars": 7}, coverage=0.5), None])
-async def test_run_cancelled_at_any_step_is_refunded_or_complete(
-    quick: Desk, came: Gathered | None
-) -> None:
+async def test_run_cancelled_at_any_step_is_refunded_or_complete(quick: Desk, came: Gathered | None) -> None:
     """Goal: one charge, one ending, one event a run. Method: cancel it at each wait, then run the next attempt."""
     account = await quick.account()
     monitor = await quick.monitor(account, rules=RISES, hook="https://example.com/hook")
@@ -343,9 +339,7 @@ async def test_run_cancelled_at_any_step_is_refunded_or_complete(
 
 
 @pytest.mark.parametrize("came", [gathered({"stars": 101}), None])
-async def test_run_of_a_process_killed_at_any_step_is_charged_once(
-    quick: Desk, came: Gathered | None
-) -> None:
+async def test_run_of_a_process_killed_at_any_step_is_charged_once(quick: Desk, came: Gathered | None) -> None:
     """Goal: one charge, one ending. Method: at each wait nothing more reaches the store; then another node goes on."""
     account = await quick.account()
     monitor = await quick.monitor(account, rules=RISES, hook="https://example.com/hook")

@@ -100,9 +100,7 @@ def test_page_and_search_watches_become_web_recipes() -> None:
         ({"url": PAGE, "cadence_minutes": 60, "webhook_secret": "x" * 20}, "webhook_secret", "invalid_param"),
     ],
 )
-def test_invalid_watch_is_rejected_by_field(
-    fields: dict[str, Any], param: str, reason: str
-) -> None:
+def test_invalid_watch_is_rejected_by_field(fields: dict[str, Any], param: str, reason: str) -> None:
     with pytest.raises(MonitorInvalid) as refused:
         draft(**fields)
     assert (refused.value.param, refused.value.reason) == (param, reason)

@@ -95,9 +95,7 @@ async def test_retry_after_is_honoured_up_to_twice_the_step(
     assert second.at - first.at == pytest.approx(waited_s, abs=1e-3)
 
 
-async def test_unresponsive_receiver_times_out(
-    virtual: Office, autojump_clock: MockClock
-) -> None:
+async def test_unresponsive_receiver_times_out(virtual: Office, autojump_clock: MockClock) -> None:
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers()
     receivers.script = _never

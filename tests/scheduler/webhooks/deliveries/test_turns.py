@@ -45,9 +45,7 @@ def test_accounts_share_a_host_fairly() -> None:
 
 
 @given(due=_DUES, busy=_DUES, free=st.integers(0, 20))
-def test_limits_are_respected_and_no_room_is_wasted(
-    due: list[DueDelivery], busy: list[DueDelivery], free: int
-) -> None:
+def test_limits_are_respected_and_no_room_is_wasted(due: list[DueDelivery], busy: list[DueDelivery], free: int) -> None:
     chosen = in_turn(due, busy, free=free, host_max=3, account_max=5)
     assert len(chosen) <= free
     assert len({one.id for one in chosen}) == len(chosen)
