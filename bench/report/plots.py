@@ -1,4 +1,4 @@
-"""The figures of a result as pictures, each as SVG and PNG."""
+"""Draws the figures of a result as pictures, each as SVG and PNG."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ DPI = 130
 
 
 def draw(results: Results, folder: Path, name: str) -> list[Path]:
-    """Draw what the results hold into `folder`; the files written."""
+    """Draw the results into `folder`, and return the files written."""
     points = [point for point in results.points if point.steps]
     if not points:
         return []
@@ -38,14 +38,14 @@ def draw(results: Results, folder: Path, name: str) -> list[Path]:
 
 
 def draw_sweep(results: Results, folder: Path, name: str) -> list[Path]:
-    """Draw how the settings of a sweep differ; the files written."""
+    """Draw how the settings of a sweep differ, and return the files written."""
     return save(_sweep([point for point in results.points if point.steps]), folder / f"{name}-sweep")
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write a figure as SVG and PNG."""
     files = [Path(f"{stem}.{kind}") for kind in ("svg", "png")]
-    # Words in an SVG stay words, so that they can be searched; a salt makes the same figures the same file.
+    # Text in an SVG stays text, so that it can be searched; a salt makes the output reproducible.
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "sluice"}):
         for file in files:
             figure.savefig(file, dpi=DPI, metadata={"Date": None} if file.suffix == ".svg" else None)
@@ -83,19 +83,19 @@ def _percentiles(axes: Axes, points: Sequence[Point]) -> None:
 
 
 def _band(axes: Axes, rates: Sequence[float], band: tuple[list[float], list[float]], colour: str) -> None:
-    if len(rates) == 1:  # an area without a width could not be seen
+    if len(rates) == 1:  # an area of zero width would be invisible
         axes.vlines(rates, *band, color=colour, alpha=0.35, linewidth=5)
     else:
         axes.fill_between(rates, *band, color=colour, alpha=0.18, linewidth=0)
 
 
 def _visible(figure: Callable[[Step], float]) -> Callable[[Step], float]:
-    """The figure, but a gap for 0: nothing was served, and a logarithmic axis has none."""
+    """Return the figure, but a gap for 0: nothing was served, and a logarithmic axis has no 0."""
     return lambda step: figure(step) or math.nan
 
 
 def _spread(points: Sequence[Point], figure: Callable[[Step], float]) -> tuple[list[float], list[float], list[float]]:
-    """The lowest, the middle and the highest of each point's repeats."""
+    """Return the lowest, the median and the highest of each point's repeats."""
     found = [[value for step in point.steps if not math.isnan(value := figure(step))] for point in points]
     values = [each or [math.nan] for each in found]
     return [min(each) for each in values], [median(each) for each in values], [max(each) for each in values]
@@ -120,7 +120,7 @@ def _cpu(points: Sequence[Point], hello_us: Sequence[float]) -> Figure:
     axes.set_ylim(len(scenarios) - 0.5, -0.5)
     axes.set_xscale("log")
     if not any(map(math.isfinite, axes.dataLim.intervalx)):
-        axes.set_xlim(1, 1_000)  # as `_log_ms`
+        axes.set_xlim(1, 1_000)  # like `_log_ms`
     _plain_numbers(axes.xaxis)
     axes.set_xlabel("CPU microseconds for each answer (beside the name: the lowest median of a rate)")
     axes.grid(which="both", axis="x", alpha=0.25)
@@ -128,7 +128,7 @@ def _cpu(points: Sequence[Point], hello_us: Sequence[float]) -> Figure:
 
 
 def _named(points: Sequence[Point], scenario: str) -> str:
-    """A scenario with the lowest CPU of its rates, where there were answers."""
+    """Return a scenario with the lowest CPU of its rates, if it has responses."""
     steps = [[step.cpu_us for step in point.steps if step.cpu_us] for point in points if point.scenario == scenario]
     lowest = min((median(costs) for costs in steps if costs), default=None)
     return f"{scenario}  {'no answers' if lowest is None else f'{lowest:.0f} us'}"
@@ -154,7 +154,7 @@ def _memory(points: Sequence[Point]) -> Figure:
 
 
 def _held(points: Sequence[Point], scenario: str) -> list[MemorySample]:
-    """Return the memory samples of a scenario's server, in the order of time."""
+    """Return the memory samples of a scenario's server in time order."""
     steps = (step for point in points if point.scenario == scenario for step in point.steps)
     return sorted(held for step in steps for held in step.memory)
 
@@ -232,7 +232,7 @@ def _log_ms(axes: Axes, label: str) -> None:
 
 
 def _plain_numbers(axis: Axis) -> None:
-    """1, 2, 5, 10, ... written as such and not as powers of ten."""
+    """Label ticks as 1, 2, 5, 10, ... instead of powers of ten."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
