@@ -108,7 +108,7 @@ async def _run_scenario(scenario: Scenario, options: SuiteOptions, results: Resu
     async with open_stage(scenario.stage) as target:
         rates = options.rates.get(scenario.name)
         if not rates:
-            announce(f"{named}: what the server can do")
+            announce(f"{named}: the server's capacity")
             rates = await find_rates(scenario, target)
         points = {label: Point(scenario.name, label, setting) for label in rates}
         results.points.extend(points.values())

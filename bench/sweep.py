@@ -64,7 +64,7 @@ async def run_sweep(sweep: Sweep, options: SuiteOptions, results: Results, annou
     (name,) = options.scenarios
     scenario = SCENARIOS[name]
     if name not in options.rates:
-        announce(f"{name}: what the server can do")
+        announce(f"{name}: the server's capacity")
         async with open_stage(scenario.stage) as target:
             options = replace(options, rates={name: await find_rates(scenario, target)})
     for value in sweep.values:

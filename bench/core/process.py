@@ -82,7 +82,7 @@ def _own_usage(pid: int) -> Usage:
 
 
 def machine_ticks() -> tuple[int, int]:
-    """Return (idle, all) ticks of all CPUs since the system started; the machine's load is the difference of two calls."""
+    """Return (idle, all) ticks of all CPUs since the system started; the load is the difference between two calls."""
     with Path("/proc/stat").open() as file:
         ticks = [int(count) for count in file.readline().split()[1:9]]
     return ticks[3] + ticks[4], sum(ticks)

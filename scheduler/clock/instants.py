@@ -36,7 +36,7 @@ def instant_of(now: Callable[[], float], *, is_alone: bool) -> Instant:
         if is_alone:
             return now()
         row = tx.one("SELECT {now}")
-        assert row is not None, "SELECT {{now}} returns one row"
+        assert row is not None, "the clock query returns one row"
         return float(row[0])
 
     return instant

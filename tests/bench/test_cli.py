@@ -54,7 +54,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> tuple[E
     return ended, folder / "files"
 
 
-def test_a_run_prints_tables_and_leaves_its_files(run: tuple[Ended, Path]) -> None:
+def test_run_prints_tables_and_saves_its_files(run: tuple[Ended, Path]) -> None:
     ended, folder = run
     assert "\n hit " in ended.out
     assert {file.name for file in folder.iterdir()} == {
@@ -68,7 +68,7 @@ def test_a_run_prints_tables_and_leaves_its_files(run: tuple[Ended, Path]) -> No
     assert [(step.unexpected, step.unanswered) for step in point.steps] == [({}, 0)]
 
 
-def test_a_scenario_of_the_feed_prints_its_marks_and_figures_and_leaves_them(run: tuple[Ended, Path]) -> None:
+def test_feed_scenario_prints_and_saves_its_marks_and_figures(run: tuple[Ended, Path]) -> None:
     ended, folder = run
     assert "a page of 100 of 1000 events, p99" in ended.out
     assert "appending 1000 events" in ended.out
@@ -76,14 +76,14 @@ def test_a_scenario_of_the_feed_prints_its_marks_and_figures_and_leaves_them(run
     assert (len(results.marks), len(results.figures)) == (2, 3)
 
 
-def test_a_run_prints_the_document_that_it_leaves_when_json_is_asked_for(place: Place) -> None:
+def test_json_output_equals_the_saved_document(place: Place) -> None:
     out = place.folder / "files"
     ended = place.run("bench", "run", "depth", "--events", "1000", "--out", str(out), "--name", "a", "--json")
     assert ended.exit_code == 0, ended.err
     assert msgspec.json.decode(ended.out, type=Results) == load(out / "a.json")
 
 
-def test_the_program_loads_no_suite_before_it_is_used_and_says_in_one_line_how_to_install_its_packages() -> None:
+def test_suite_is_imported_lazily_with_an_install_hint() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", BARE], cwd=PROJECT, capture_output=True, text=True, timeout=INTERPRETER_S, check=False
     )
@@ -93,10 +93,10 @@ def test_the_program_loads_no_suite_before_it_is_used_and_says_in_one_line_how_t
 
 def test_wrong_use_is_one_line_and_exit_2(place: Place) -> None:
     said = place.run("bench", "run", "frobnicate").refused(2)
-    assert said.startswith("there is no scenario 'frobnicate'; there are miss, ")
+    assert said.startswith("unknown scenario 'frobnicate'; known: miss, ")
 
 
-def test_a_setting_that_the_node_refuses_is_refused_at_once_in_the_node_s_words(place: Place) -> None:
+def test_invalid_setting_is_rejected_with_the_nodes_message(place: Place) -> None:
     out = place.folder / "files"
     options = ("--scenario", "hit", "--rate", "10", "--out", str(out))
     assert place.run("bench", "sweep", "limits.concurrent_request=10", *options).refused(2) == (
@@ -106,11 +106,11 @@ def test_a_setting_that_the_node_refuses_is_refused_at_once_in_the_node_s_words(
     assert not out.exists()
 
 
-def test_the_help_names_every_scenario(place: Place) -> None:
+def test_help_names_every_scenario(place: Place) -> None:
     assert set(NAMES) <= set(place.run("bench", "run", "--help").out.split())
 
 
-def test_ctrl_c_ends_a_run_with_what_is_known_by_then_and_all_that_it_started(place: Place) -> None:
+def test_ctrl_c_ends_a_run_and_its_processes_and_keeps_results(place: Place) -> None:
     """Method: the signal comes when the second step has begun; each would take a second, and there are a hundred.
 
     It comes amid a later one where this process was held up: how many had begun, the program has told.
@@ -131,7 +131,7 @@ def test_ctrl_c_ends_a_run_with_what_is_known_by_then_and_all_that_it_started(pl
     assert len(results.points[0].steps) == said.count(STEP) - 1  # each that had begun, but for the last
 
 
-def test_a_long_log_that_is_stopped_in_the_middle_leaves_no_files(place: Place) -> None:
+def test_stopped_long_log_leaves_no_files(place: Place) -> None:
     """Method: the signal comes once the store's process has begun to write it, in a folder of its own."""
     temporary, out = place.folder / "temporary", place.folder / "files"
     temporary.mkdir()

@@ -255,7 +255,7 @@ async def test_a_rule_that_no_result_could_meet_is_taken_with_a_warning(
             "warnings"
         ]
         assert [warning.split(":")[0] for warning in monitor["warnings"]] == [
-            "alert_rules[0] cannot be judged"
+            "alert_rules[0] cannot be evaluated"
         ] * warned
 
 

@@ -203,7 +203,7 @@ class _Fields:
             if not 1 <= len(word) <= KEYWORD_MAX:
                 self.refuse(name, f"must have 1 to {KEYWORD_MAX} characters", "Send a word or a phrase.")
             if "\0" in word or "\ufffd" in word:
-                self.refuse(name, "holds a character that is not allowed in text", "Remove it.")
+                self.refuse(name, "holds a character that is not allowed in text", "Send it without that character.")
             if (before := found.setdefault(word.casefold(), place)) != place:
                 self.refuse(name, f"repeats keywords[{before}]", "Send each keyword once.")
             words.append(word)

@@ -21,7 +21,7 @@ def next_of(lines: Lines) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("is_reset", [False, True], ids=["closed", "reset"])
-def test_an_idle_connection_that_the_server_ends_is_opened_again(*, is_reset: bool) -> None:
+def test_idle_connection_closed_by_the_server_is_reopened(*, is_reset: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, Lines(server.getsockname()) as lines:
         line = Line()
         for ticket in range(2):
