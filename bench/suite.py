@@ -152,7 +152,7 @@ def soak_marks(scenario: Scenario, points: Sequence[Point]) -> list[Mark]:
 
 
 def growth_mb(steps: Sequence[Step]) -> float:
-    """Return the own MB (10**6) that a million requests added: the last tenth of the samples against the first tenth."""
+    """Return the own MB (10**6) added per million requests: the last tenth of the samples against the first tenth."""
     own = [held.own_bytes for step in steps for held in step.memory]
     tenth = max(len(own) // 10, 1)
     grown = median(own[-tenth:]) - median(own[:tenth])

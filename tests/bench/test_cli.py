@@ -1,4 +1,4 @@
-"""`sluice bench` as an operator meets it: its words, its exit codes, its files, and Ctrl-C."""
+"""`sluice bench` for its operator: messages, exit codes, files, and Ctrl-C."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ from tests.processes.waiting import wait_until
 
 INTERPRETER_S = 180.0
 STEP = "hit: 40/s\n"
-"""The line that is printed as a step begins."""
+"""The line printed when a step starts."""
 RATE = ("--rate", "40", "--repeats", "1", "--seconds", "0.1")
 BARE = """
 import sys
@@ -39,13 +39,13 @@ def place(tmp_path: Path, commands: Commands) -> Place:
 
 
 def place_in(folder: Path, commands: Commands) -> Place:
-    """A folder to run the bench in; the pictures' fonts are looked up once for each home."""
+    """A folder to run the bench in; the fonts of the plots are looked up once per home directory."""
     return Place(folder, commands, {"HOME": os.environ.get("HOME", str(folder))})
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> tuple[Ended, Path]:
-    """A whole run of a scenario with rates and of one of the feed, and the folder of its files."""
+    """A whole run of a scenario with rates and of a feed scenario, and the folder of its files."""
     folder = tmp_path_factory.mktemp("run")
     ended = place_in(folder, commands).run(
         *("bench", "run", "hit", "depth", *RATE, "--events", "1000", "--out", str(folder / "files"), "--name", "a")
@@ -124,15 +124,15 @@ def test_ctrl_c_ends_a_run_and_its_processes_and_keeps_results(place: Place) -> 
         assert process.wait() == 1
     said = process.log.read_text()
     assert "stopped before the end" in said
-    assert len(started) >= 2  # the node and the sandbox at least
+    assert len(started) >= 2  # at least the node and the sandbox
     assert [pid for pid in started if Path(f"/proc/{pid}").exists()] == []
     results = load(out / "a.json")
     assert not results.complete
-    assert len(results.points[0].steps) == said.count(STEP) - 1  # each that had begun, but for the last
+    assert len(results.points[0].steps) == said.count(STEP) - 1  # every started step except the last
 
 
 def test_stopped_long_log_leaves_no_files(place: Place) -> None:
-    """Method: the signal comes once the store's process has begun to write it, in a folder of its own."""
+    """Method: the signal is sent once the store's process has started to write, in its own folder."""
     temporary, out = place.folder / "temporary", place.folder / "files"
     temporary.mkdir()
     with running(place, "depth", "--events", "1000000", "--out", str(out), TMPDIR=str(temporary)) as process:
@@ -147,7 +147,7 @@ def test_stopped_long_log_leaves_no_files(place: Place) -> None:
 
 @contextmanager
 def running(place: Place, *arguments: str, **environ: str) -> Iterator[Process]:
-    """A run under way, which ends with the block, and with it the servers that it has started."""
+    """Start a run, which is ended with the block together with the servers that it has started."""
     log = place.folder / "bench.log"
     popen = place.commands.start(
         ("bench", "run", *arguments), folder=place.folder, environ={**place.environ, **environ}, err=log
@@ -162,7 +162,7 @@ def running(place: Place, *arguments: str, **environ: str) -> Iterator[Process]:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that one has started; of those that end meanwhile not all."""
+    """Return the child processes of a process; some that end in the meantime may be missing."""
     found: list[int] = []
     with suppress(FileNotFoundError, ProcessLookupError):
         for thread in Path(f"/proc/{pid}/task").iterdir():

@@ -1,4 +1,4 @@
-"""What `sluice bench` refuses before anything runs, and how it compares results."""
+"""Errors of `sluice bench` before anything runs, and comparisons of results."""
 
 import re
 from pathlib import Path
@@ -19,8 +19,8 @@ from tests.bench.samples import noisy_results
     ("folder", "name", "said"),
     [
         ("/dev/null/x", None, "cannot write to /dev/null/x (--out): "),
-        ("out", "a/b", "--name 'a/b' is no file's name"),
-        ("out", "", "--name '' is no file's name"),
+        ("out", "a/b", "--name 'a/b' is not a file name"),
+        ("out", "", "--name '' is not a file name"),
     ],
 )
 def test_unwritable_folder_is_rejected_before_anything_runs(

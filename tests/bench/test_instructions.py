@@ -1,4 +1,4 @@
-"""Hot paths are held by counted instructions: a request that takes more than was committed fails the gate."""
+"""Hot paths are limited by counted instructions: a request that exceeds the committed figure fails the check."""
 
 import os
 import shutil
@@ -101,7 +101,7 @@ class Uncounted(Callgrind):
 
 
 async def test_unexpected_responses_have_no_figure(tmp_path) -> None:
-    """Goal: no figure of a path that was not taken. Method: hits are asked for, and each request is a miss."""
+    """Goal: no figure of a path that was not taken. Method: hits are requested, but each request is a miss."""
     wrong = replace(SCENARIOS["miss"], head="x-cache: hit")
     async with open_stage(wrong.stage) as target:
         with pytest.raises(ChildFailed, match="without x-cache: hit"):
@@ -111,7 +111,7 @@ async def test_unexpected_responses_have_no_figure(tmp_path) -> None:
 
 
 async def test_instructions_of_a_real_node_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: figures of the right size, from a node under callgrind that a real client asks. Method: few requests."""
+    """Goal: figures of the right size from a node under callgrind with a real client. Method: few requests."""
     monkeypatch.setattr("bench.instructions.IDLE_S", 3.0)
     if shutil.which("valgrind") is None:
         assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), "valgrind is not installed"

@@ -1,4 +1,4 @@
-"""An old ledger is made and started on, and what came of it is proved."""
+"""An old ledger is created and started on, and the result is verified."""
 
 import pytest
 

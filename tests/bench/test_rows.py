@@ -1,4 +1,4 @@
-"""The cost of a row is told for each list, beside the plain stack."""
+"""The cost per row is measured for each list, together with the plain stack."""
 
 from __future__ import annotations
 

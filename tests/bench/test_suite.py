@@ -1,4 +1,4 @@
-"""The parts of a run, and that the whole of it works: a real node, the sandbox and the load, each for a moment."""
+"""The parts of a run, and a short complete run with a real node, the sandbox and the load."""
 
 import os
 import re
@@ -50,7 +50,7 @@ def test_documented_scenarios_exist() -> None:
 
 
 async def test_scenario_runs_its_repeats_and_a_dead_node_fails_it_by_name() -> None:
-    """Method: the node is killed as the last step begins; each that has ended is kept."""
+    """Method: the node is killed when the last step starts; every finished step is kept."""
     rates = {"hit": {"100/s": 100.0}}
     options = SuiteOptions(scenarios=("hit",), rates=rates, seconds=0.3, repeats=3)
     results, told = new_results(), list[str]()
@@ -73,14 +73,14 @@ async def test_scenario_runs_its_repeats_and_a_dead_node_fails_it_by_name() -> N
 
 
 def pid_of(command: bytes) -> int:
-    """The process of that command which this one has started."""
+    """Return the child of this process that runs this command."""
     children = (pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split())
     (found,) = (pid for pid in children if command in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"))
     return int(found)
 
 
 async def test_sweep_runs_the_scenario_with_each_value_and_allows_refusals() -> None:
-    """Method: the window admits 20 requests of a key, then 1,000,000; 60 and more are sent."""
+    """Method: the window first admits 20 requests per key, then 1,000,000; at least 60 are sent."""
     sweep = Sweep("limits.requests_per_minute", (20, 1_000_000))
     options = SuiteOptions(("hit",), {"hit": {"100/s": 100.0}}, 0.2, 1)
     results, told = new_results(), list[str]()
@@ -182,7 +182,7 @@ def test_workers_can_be_varied_if_their_servers_are_installed() -> None:
 
 
 async def test_wrk_is_used_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Method: a program of that name stands in for it, and prints what the script makes wrk print."""
+    """Method: a program of that name replaces it, and prints the output that the script makes wrk print."""
     program = tmp_path / "wrk"
     program.write_text(WRK)
     program.chmod(program.stat().st_mode | stat.S_IXUSR)

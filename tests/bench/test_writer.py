@@ -1,4 +1,4 @@
-"""The store's thread is measured with the batches that it runs, whose misses are all settled."""
+"""The store's thread is measured with its own batches, whose misses are all settled."""
 
 from pathlib import Path
 

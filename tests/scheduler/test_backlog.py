@@ -43,7 +43,7 @@ async def test_backlog_counts_waiting_work_and_its_delay(quick: Desk, autojump_c
 
 
 class Away:
-    """A store that is away, until it is set to be another."""
+    """A store that is unavailable until it is replaced."""
 
     store: InlineStore | None = None
 

@@ -28,7 +28,7 @@ class Log:
 
 
 class Bench:
-    """Work whose run, end and renewal do what a test says."""
+    """Work with a run, an end and a renewal defined by a test."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.log = Log()

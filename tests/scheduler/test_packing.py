@@ -1,4 +1,4 @@
-"""How much of compressed rows a page decompresses."""
+"""How much of its compressed rows a page decompresses."""
 
 from __future__ import annotations
 

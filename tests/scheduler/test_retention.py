@@ -1,4 +1,4 @@
-"""Retention of what monitors leave behind, on each real engine: what is old goes in its order, what is needed stays."""
+"""Retention of monitor data, on each real engine: old data is deleted in order, needed data is kept."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ STATUSES: tuple[Literal["ok", "partial", "failed", "skipped", "pending", "runnin
 
 
 async def sweep(desk: Desk, kept: Retention = KEPT) -> Swept:
-    """In small chunks without a pause: a handful of rows shows what many would."""
+    """Sweep in small chunks without pauses, so that a few rows show what many would."""
     return await retention.sweep(desk.store, desk.now(), kept, chunk=3, pause_s=0.0)
 
 
 @dataclass(slots=True)
 class Kept:
-    """A run as the model knows it: when it ended, what it brought, and its deliveries by when they were queued."""
+    """A run in the model: when it ended, its data, and the queue times of its deliveries."""
 
     run_id: str
     ended_at: float | None
@@ -63,7 +63,7 @@ class Kept:
 
 
 def put(tx: Tx, desk: Desk, monitor: Monitor, at: float, status: Any = "ok", hooks: Sequence[str] = ()) -> Kept:
-    """A run of the past that ended a second after its slot, and so many deliveries, each with an attempt."""
+    """Store a past run that ended a second after its slot, with deliveries that each have an attempt."""
     ends = status not in ("pending", "running")
     run = Run(
         desk.make_id("run_"),
@@ -94,7 +94,7 @@ def put(tx: Tx, desk: Desk, monitor: Monitor, at: float, status: Any = "ok", hoo
 
 
 def modelled(runs: Sequence[Kept], now: float, kept: Retention = KEPT) -> tuple[set[str], set[str], set[str], set[str]]:
-    """The rows that are left of runs, of their numbers, of whole results and of deliveries."""
+    """Return the remaining rows of runs, numbers, results and deliveries."""
     runs_before = cutoff(now, kept.runs_days)
     before = max(runs_before, cutoff(now, kept.results_days))
     deliveries = {
@@ -115,7 +115,7 @@ def modelled(runs: Sequence[Kept], now: float, kept: Retention = KEPT) -> tuple[
 
 
 def stored(tx: Tx) -> tuple[set[str], set[str], set[str], set[str]]:
-    """The same, as it is in the store."""
+    """Return the same from the store."""
 
     def ids(sql: str) -> set[str]:
         return {row[0] for row in tx.all(sql)}
@@ -131,7 +131,7 @@ def stored(tx: Tx) -> tuple[set[str], set[str], set[str], set[str]]:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_sweep_matches_the_model(seed: int, desk: Desk) -> None:
-    """Method: two weeks of runs of every kind, swept on random days, with what the monitors need among the old ones."""
+    """Method: two weeks of all kinds of runs, swept on random days, with some old ones that monitors still need."""
     rng = Random(seed)
     account = await desk.account()
     monitors = [await desk.monitor(account) for _ in range(4)]
@@ -230,7 +230,7 @@ async def test_readers_continue_during_sweeps_and_runs(desk: Desk) -> None:
     past, done, reads = Projections(desk.store, LongReads()), False, 0
 
     async def read() -> None:
-        """A read never sees a run without its numbers, nor a hole among the runs."""
+        """Check that a read never sees a run without its numbers, nor a gap between runs."""
         nonlocal reads
         while not done:
             seen = await desk.store.read(
@@ -268,7 +268,9 @@ async def test_readers_continue_during_sweeps_and_runs(desk: Desk) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_concurrent_sweeps_redeliveries_and_delete_are_safe(seed: int, store_url: str) -> None:
-    """Goal: nothing queued is lost and nothing stays. Method: both sweep while deliveries are asked for again."""
+    """Goal: no queued delivery is lost and no old row stays. Method: both nodes sweep while deliveries are requested
+    again.
+    """
     rng, is_shared = Random(seed), store_url.startswith("postgresql")
     async with open_desk(store_url, "a", is_alone=not is_shared) as one:
         account = await one.account()
@@ -315,7 +317,7 @@ async def test_concurrent_sweeps_redeliveries_and_delete_are_safe(seed: int, sto
 
 
 def _redeliver(tx: Tx, id_: str, again: set[str]) -> None:
-    """As its owner asks for it; one that is gone is unknown."""
+    """Redeliver as the owner; a deleted delivery is unknown."""
     if rows.read_delivery(tx, id_, locked=True) is not None:
         rows.queue_again(tx, id_, "h", at=EPOCH)
         tx.on_commit(lambda: again.add(id_))
@@ -334,7 +336,7 @@ VALUES ('run_1', 'mon_1', ?, ?, 'ok', ?, 1, ?, 0, '[]', '[]', '[]')
 
 
 async def test_run_stored_before_retention_existed_is_swept(store_url: str) -> None:
-    """Method: a store of the version before, with a run in it, is migrated."""
+    """Method: migrate a store of the previous version that contains a run."""
     older = MigrationSet(SCHEDULER.name, SCHEDULER.migrations[:2])
     async with open_store(store_url, (*MIGRATIONS[:2], older)) as kept:
         desk = Desk(kept)
@@ -354,7 +356,7 @@ async def test_run_stored_before_retention_existed_is_swept(store_url: str) -> N
 
 
 async def test_sweep_finds_old_rows_by_index(store_url: str) -> None:
-    """Method: how each engine says that it would go about it."""
+    """Method: the query plan of each engine."""
     is_shared = store_url.startswith("postgresql")
     async with open_desk(store_url, is_alone=not is_shared) as desk:
         for kind, index in (

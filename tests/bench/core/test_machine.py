@@ -1,4 +1,4 @@
-"""Results say what they were measured on."""
+"""Results describe the machine and software that they were measured on."""
 
 import platform
 import subprocess

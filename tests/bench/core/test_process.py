@@ -1,4 +1,4 @@
-"""All that the bench starts it stops, whatever happened in between."""
+"""The bench stops every process that it starts, whatever happens in between."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ def gone(pid: int) -> bool:
 
 
 async def over(pid: int) -> None:
-    """Wait until a process has ended, and leave it to whoever has started it."""
+    """Wait until a process has ended, without reaping it."""
     await trio.to_thread.run_sync(os.waitid, os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
@@ -68,7 +68,7 @@ async def test_server_ending_under_load_is_named_with_the_end_of_its_log(tmp_pat
 
 
 async def test_expected_end_of_a_server_is_not_a_failure(tmp_path: Path) -> None:
-    """Method: as at a drain, where the load itself stops the node, which ends with 0."""
+    """Method: as in a drain, the load itself stops the node, which ends with 0."""
     ending = (PYTHON, "-c", READY)
     with trio.fail_after(90):
         async with open_server(ending, log=tmp_path / "log") as child:

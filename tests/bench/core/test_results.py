@@ -1,4 +1,4 @@
-"""Results are kept as one document, and drawn."""
+"""Results are saved as one document, and drawn."""
 
 from collections.abc import Callable
 from dataclasses import replace

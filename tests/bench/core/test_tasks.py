@@ -1,4 +1,4 @@
-"""Work that Ctrl-C and a closed terminal end, and work side by side."""
+"""Work that Ctrl-C and a closed terminal end, and concurrent work."""
 
 import signal
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from bench.core.tasks import run_side_by_side, run_until_stopped
 
 @pytest.fixture
 def hangup() -> Iterator[None]:
-    """SIGHUP ends this process, however it was started."""
+    """Let SIGHUP end this process, however it was started."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -36,7 +36,7 @@ def test_signal_cancels_only_the_work_which_cleans_up(number: signal.Signals) ->
 
 @pytest.mark.usefixtures("hangup")
 def test_closed_terminal_does_not_end_work_under_nohup() -> None:
-    """Method: as under nohup, SIGHUP is ignored before the work begins."""
+    """Method: as under nohup, SIGHUP is ignored before the work starts."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     async def work() -> None:

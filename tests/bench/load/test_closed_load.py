@@ -1,4 +1,4 @@
-"""The load generator counts what was answered, and calls out every answer that is not as expected."""
+"""The load generator counts responses, and reports every unexpected one."""
 
 import os
 import time
@@ -26,7 +26,7 @@ ASKED = {"path", "headers", "keys", "statuses", "tolerated", "head"}
 
 
 async def measured(asked: Asked, *, requests: int = 50, connections: int = 1, **rest: object) -> Measured:
-    """One run of exactly `requests`, with no warm-up, in a thread beside the server."""
+    """Run exactly `requests` without a warm-up, in a thread next to the server."""
     spec = {"url": asked.url, "path": "/", **{name: rest.pop(name) for name in ASKED & rest.keys()}}
     fields = {"spec": spec, "requests_max": requests, "connections": connections, "warmup_s": 0, "seconds": 10}
     load = msgspec.convert({**fields, **rest}, ClosedLoad)
@@ -39,7 +39,7 @@ async def test_every_response_is_counted_once() -> None:
         result = await measured(asked, requests=50)
     assert result.requests == 50
     assert result.unexpected == {}
-    assert len(asked.heads) == 1 + 50 + 1  # the prime, the counted ones, the one under way as the counting ended
+    assert len(asked.heads) == 1 + 50 + 1  # the priming request, the counted ones, the one in progress at the end
 
 
 async def test_many_connections_are_counted_together() -> None:
@@ -61,7 +61,7 @@ async def test_warm_up_responses_are_not_counted() -> None:
     async with open_scripted() as asked:
         result = await measured(asked, requests=20, warmup_s=0.1)
     assert result.requests == 20
-    assert len(asked.heads) > 1 + 20 + 1  # the prime, the counted ones, the one under way; the warm-up
+    assert len(asked.heads) > 1 + 20 + 1  # the priming request, the counted ones, the one in progress, and the warm-up
 
 
 async def test_each_request_carries_its_own_number_and_every_header() -> None:

@@ -1,4 +1,4 @@
-"""A histogram counts exactly, and tells values to a thousandth."""
+"""A histogram has exact counts, and values to a thousandth."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Requests ask for what their scenario says: the same, something new, or a mix."""
+"""Requests use the keys of their scenario: the same, new ones, or a mix."""
 
 from collections import Counter
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Connections of the open loop, on bare sockets: what a server does to an idle one is no request's failure."""
+"""Connections of the open loop on plain sockets: an idle connection closed by the server fails no request."""
 
 import select
 import socket
@@ -11,11 +11,11 @@ from bench.load.lines import NOTHING, Line, Lines
 REQUEST = b"GET / HTTP/1.1\r\n\r\n"
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER that turns a close into a reset."""
+"""SO_LINGER settings that turn a close into a reset."""
 
 
 def next_of(lines: Lines) -> list[bytes | None]:
-    """Let the lines go on that can, at the latest in ten seconds."""
+    """Let ready lines continue, for at most ten seconds."""
     assert select.select([lines.fileno()], [], [], 10)[0]
     return [lines.go_on(line) for line in lines.ready()]
 

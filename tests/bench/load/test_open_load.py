@@ -1,4 +1,4 @@
-"""The open loop omits nothing: what a caller would have waited is what it counts."""
+"""The open loop omits nothing: it counts the wait that a caller would have had."""
 
 import os
 import time
@@ -30,7 +30,7 @@ CLOSING = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 
 async def counts_of(url: str, *, rate: float, count: int, **rest: object) -> OpenLoadCounts:
-    """One run in this process, its first request a moment from now."""
+    """Run in this process, with the first request a moment from now."""
     ask_fields = {name: rest.pop(name) for name in ("path", "keys", "tolerated", "head") if name in rest}
     first_ns = time.monotonic_ns() + 20_000_000
     fields = {"first_ns": first_ns, "interval_ns": round(1e9 / rate), "count": count, "drain_s": 5}
@@ -55,7 +55,7 @@ async def test_stall_is_counted_for_every_request_scheduled_in_it() -> None:
 
 
 async def test_stall_is_counted_without_free_connections() -> None:
-    """Method: as above, but one connection, on which one request waits for an answer and the others for it."""
+    """Method: as above, but with one connection: one request waits for a response, and the others for the connection."""
     async with open_stalling(after=100, stall_s=1.0) as url:
         result = await counts_of(url, rate=200, count=400, connections=1)
     assert result.connections == 1
@@ -167,12 +167,12 @@ def first_instants(load: OpenLoad, many: int) -> Iterator[int]:
 
 @contextmanager
 def working(asked: Asked, pid: int) -> Iterator[ServerTarget]:
-    """The scripted server, as if it were the process with this id."""
+    """Return the scripted server, as if it were the process with this id."""
     yield ServerTarget(url=asked.url, pid=pid)
 
 
 async def test_several_processes_form_one_load_and_cpu_is_only_the_servers(tmp_path: Path) -> None:
-    """Method: the process said to be the server sleeps, while this one, the real server, works."""
+    """Method: the process named as the server sleeps, while this process, the real server, works."""
     sleeping = (PYTHON, "-c", "print('ready', flush=True); import time; time.sleep(600)")
     pace = Tempo(rate=5_500, seconds=1.0, warmup_s=0.2)
     with trio.fail_after(90):
@@ -189,7 +189,7 @@ async def test_several_processes_form_one_load_and_cpu_is_only_the_servers(tmp_p
 
 
 def generators() -> list[str]:
-    """The load generators that this process has started and that still run."""
+    """Return the load generators that this process has started and that still run."""
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
     return [pid for pid in children if b"open_load" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
@@ -204,7 +204,7 @@ async def test_cancelled_run_leaves_no_process() -> None:
 
 
 def test_step_with_too_many_requests_is_shortened_at_the_same_rate() -> None:
-    """The figures are divided by the seconds that were really counted."""
+    """The figures are divided by the seconds that were actually counted."""
     assert bounded(Tempo(10_000, 3_600)) == Tempo(10_000, REQUESTS_MAX / 10_000)
     assert bounded(Tempo(10_000, 5)) == Tempo(10_000, 5)
     loads = split_load(RequestSpec("http://h:1", "/"), bounded(Tempo(10_000, 3_600)), connections=100, first_key=1)

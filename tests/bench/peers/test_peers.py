@@ -1,4 +1,4 @@
-"""The peers serve what the scenarios ask of them."""
+"""The peers serve the requests of the scenarios."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Comparing tells changes from noise. Repeats are simulated, from fixed seeds."""
+"""Comparing separates changes from noise. Repeats are simulated, from fixed seeds."""
 
 from collections import Counter
 from dataclasses import replace
@@ -22,7 +22,7 @@ def verdicts(before: Results, after: Results, *figures: str) -> Counter[str]:
 @pytest.mark.parametrize("noise", [0.005, 0.05, 0.3])
 @pytest.mark.parametrize("repeats", [2, 3, 5])
 def test_noise_is_not_a_change(noise: float, repeats: int) -> None:
-    """Method: 50 pairs of runs of the same server; of their 1,200 figures as good as none may count as changed."""
+    """Method: 50 pairs of runs of the same server; almost none of their 1,200 figures may count as changed."""
     seen = sum(
         (
             verdicts(
@@ -67,7 +67,7 @@ def test_more_served_is_better() -> None:
 
 
 def test_lower_offered_rate_is_noted_and_not_worse() -> None:
-    """Method: what the closed loop found possible has halved, so half is offered, and all of it is served."""
+    """Method: the capacity that the closed loop found has halved, so half is offered, and all of it is served."""
     before, after = noisy_results(1, noise=0.001), noisy_results(2, noise=0.001)
     for point in after.points:
         point.steps[:] = [replace(step, rate=step.rate / 2, served_per_s=step.rate / 2) for step in point.steps]

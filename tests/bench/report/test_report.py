@@ -1,4 +1,4 @@
-"""The tables show every figure, and say which do not count."""
+"""The tables show every figure, and mark invalid ones."""
 
 import re
 from dataclasses import replace
@@ -150,7 +150,7 @@ def test_narrow_terminal_shows_the_most_important_columns() -> None:
 def test_remarks_of_a_narrow_table_are_below_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Method: COLUMNS and FORCE_COLOR make the output a terminal of that width."""
+    """Method: COLUMNS and FORCE_COLOR make the output a terminal of this width."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("FORCE_COLOR", "1")
     results = noisy_results(1, points=1)

@@ -1,4 +1,4 @@
-"""A run at the terminal: its tables and files, however it ends."""
+"""A run in a terminal: its tables and files, however it ends."""
 
 import signal
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ MARK = Mark("a mark", 4.0, 5.0, "ms")
 
 
 def measure(then: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint) -> Measure:
-    """A measuring that finds a mark, and then does something."""
+    """Return a measurement that finds a mark, and then runs an action."""
 
     async def find(results: Results, announce: Announce) -> None:
         announce("a step")

@@ -1,4 +1,4 @@
-"""The archive is written beside misses in every second turn, and its lock is held in the others."""
+"""The archive is written during misses in every second turn, and its lock is held in the others."""
 
 from pathlib import Path
 

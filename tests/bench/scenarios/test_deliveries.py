@@ -1,4 +1,4 @@
-"""The scenario of deliveries against a real node, with few of them, and what is said of it."""
+"""The deliveries scenario against a real node, with few deliveries, and its report."""
 
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ async def test_missing_deliveries_fail_the_scenario() -> None:
 
 
 async def test_receiver_responds_and_records_the_first_byte(tmp_path: Path) -> None:
-    """Method: two requests on a connection that is kept, the second of them in two pieces; one on one that is not."""
+    """Method: two requests on a reused connection, the second in two pieces; one on a connection that is not reused."""
     with trio.fail_after(90):
         async with open_receivers(tmp_path / "authority.pem") as (receivers, urls):
             host, port = urls.plain[0].removeprefix("http://").removesuffix("/hook").split(":")

@@ -1,4 +1,4 @@
-"""The scenario of monitors against a real node, with few of them, and what is said of it."""
+"""The monitors scenario against a real node, with few monitors, and its report."""
 
 import pytest
 import trio

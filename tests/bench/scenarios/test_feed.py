@@ -1,4 +1,4 @@
-"""The scenarios of the feed against real servers, each with few polls and events, and what is said of them."""
+"""The feed scenarios against real servers, each with few polls and events, and their reports."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -58,7 +58,7 @@ SEEN = Parked(
 
 @pytest.mark.parametrize("stage", [FEED, FLOOR], ids=["node", "floor"])
 async def test_parked_polls_are_woken_left_idle_and_drained(stage: Stage) -> None:
-    """Method: 60 polls are those of two whole accounts and a part of a third."""
+    """Method: 60 polls belong to two whole accounts and a part of a third."""
     with trio.fail_after(90):
         seen = await measure_parked(60, stage, to_a_key=6, to_an_account=3, idle_s=0.3)
     assert (seen.count, seen.lost) == (60, 0)
@@ -73,7 +73,7 @@ async def test_parked_polls_are_woken_left_idle_and_drained(stage: Stage) -> Non
 
 
 async def test_reader_catches_up_and_consumers_acknowledge_to_the_end() -> None:
-    """Method: two consumers have ten pages each, and more time than they need; the first of each is not counted."""
+    """Method: two consumers have ten pages each, and more time than needed; the first page of each is not counted."""
     with trio.fail_after(90):
         seen = await measure_reads(events=1_000, consumers=2, seconds=30)
     assert seen.events == 1_000
@@ -83,7 +83,7 @@ async def test_reader_catches_up_and_consumers_acknowledge_to_the_end() -> None:
 
 @pytest.fixture(scope="module")
 def one_poll_a_key() -> Iterator[ServerTarget]:
-    """A node for several tests, at which a key may hold one poll."""
+    """A node shared by several tests, at which each key may hold one poll."""
     stage = open_stage(Stage("feed", {"limits.long_polls": 1}))
     with start_blocking_portal("trio") as portal, portal.wrap_async_context_manager(stage) as target:
         yield target
@@ -93,7 +93,7 @@ def one_poll_a_key() -> Iterator[ServerTarget]:
     ("key", "said"), [("", "too early"), ("sl_nobody", "answered with 401")], ids=["one too many", "a stranger"]
 )
 def test_unexpected_poll_response_ends_the_run(key: str, said: str, one_poll_a_key: ServerTarget) -> None:
-    """Method: a key may hold one poll here, so its second is answered at once; a stranger's are refused."""
+    """Method: a key may hold one poll here, so its second gets a response immediately; an unknown key is rejected."""
     clients = PollClients(one_poll_a_key.url)
     with open_control(one_poll_a_key.control) as control:
         (person,) = control.people(1, 1)
@@ -156,7 +156,7 @@ def test_every_figure_of_parked_polls_names_its_polls() -> None:
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 async def test_settled_miss_leaves_few_bytes(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """On SQLite it is the mark itself; a small table of PostgreSQL has half-empty pages."""
+    """On SQLite the limit is the mark; a small PostgreSQL table has half-empty pages."""
     url = f"sqlite:///{tmp_path}/sluice.db"
     if engine == "postgres":
         url = request.getfixturevalue("postgres").fresh()
@@ -212,7 +212,7 @@ def test_names_include_the_feed_scenarios() -> None:
 
 
 def counts(p50_ms: float, p99_ms: float) -> dict[int, int]:
-    """A histogram with these two percentiles."""
+    """Return a histogram with these two percentiles."""
     histogram = Histogram()
     for nth in range(100):
         histogram.record(round((p50_ms if nth < 98 else p99_ms) * 1e6))

@@ -1,4 +1,4 @@
-"""The flood of the bench: a moment of it against a real node, and what its marks say."""
+"""The flood scenario: a short one against a real node, and its marks."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The generated rows are such as the product enters, so that the ledger proves itself over them."""
+"""The generated rows equal those that the product writes, so that the ledger can be verified with them."""
 
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from storage.opening import open_store
 async def test_generated_rows_are_verified_and_measured_during_traffic(tmp_path: Path, engine: str) -> None:
     if engine == POSTGRESQL and "postgresql" in missing_servers():
         pytest.skip("PostgreSQL is not installed")
-    folder = str(tmp_path) if engine == SQLITE else gettempdir()  # which a server that root may not run can enter
+    folder = str(tmp_path) if engine == SQLITE else gettempdir()  # an unprivileged server must be able to enter it
     found = await measure(Volume(folder, rows=2_000, accounts=4, engine=engine))
     assert found.rows == 2_000
     assert found.beside > 0

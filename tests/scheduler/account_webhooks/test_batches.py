@@ -1,4 +1,4 @@
-"""Events come in batches, in their order, each once in a batch, and no crash loses one (decisions 22)."""
+"""Events arrive in batches and in order, each in exactly one batch, and no crash loses one (decisions 22)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.scheduler.webhooks.office import BROKEN, GONE, HEADER, OK, SILENT, Of
 async def test_batches_hold_at_most_100_events_in_feed_order(office: Office) -> None:
     hooked, account, receivers = Hooked(office), await office.desk.account(), Receivers()
     other = await office.desk.account()
-    await hooked.happen(account, 3, first=900)  # before it is made
+    await hooked.happen(account, 3, first=900)  # before the webhook is created
     await hooked.make(account)
     async with hooked.open(receivers):
         ids = await hooked.happen(account, 250)
@@ -71,7 +71,7 @@ async def test_webhook_receives_only_its_types(virtual: Office, autojump_clock: 
 
 
 async def test_events_stay_in_the_feed_while_the_receiver_is_down(virtual: Office, autojump_clock: MockClock) -> None:
-    """Goal: what waits is bounded by eight deliveries, and comes all the same."""
+    """Goal: at most eight deliveries wait, and every event still arrives."""
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers(SILENT)
     id_ = await hooked.make(account)
     async with hooked.open(receivers, backoff_s=(60.0,) * 5):
@@ -158,7 +158,7 @@ async def test_deleted_webhook_receives_nothing_and_leaves_no_rows(office: Offic
 
 
 async def test_feeder_stopped_at_any_step_queues_each_event_once(virtual: Office, autojump_clock: MockClock) -> None:
-    """Goal: each event is in exactly one batch, in order, wherever the node is cut short."""
+    """Goal: each event is in exactly one batch, in order, wherever the node is interrupted."""
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers()
     await hooked.make(account)
     happened: list[str] = []
@@ -194,7 +194,7 @@ async def test_webhook_continues_after_events_removed_by_retention(office: Offic
 
 
 async def test_event_cursor_equals_the_feed_cursor(office: Office) -> None:
-    """Goal: the cursor of an event in a batch is the very text that the feed gives."""
+    """Goal: the cursor of an event in a batch is identical to the feed's cursor."""
     hooked, account, receivers = Hooked(office), await office.desk.account(), Receivers()
     await hooked.make(account)
     async with hooked.open(receivers):

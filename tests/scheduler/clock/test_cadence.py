@@ -1,4 +1,4 @@
-"""The forms of a cadence, and the slots that follow from it when no clock changes."""
+"""The forms of a cadence, and the slots that follow from it without clock changes."""
 
 from __future__ import annotations
 

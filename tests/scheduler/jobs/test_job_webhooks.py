@@ -1,4 +1,4 @@
-"""Webhooks of jobs on one store: one delivery for each end, and nothing left behind (decisions 21)."""
+"""Webhooks of jobs on one store: one delivery for each end, and no rows left (decisions 21)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def inside(_host: str, _port: int) -> list[str]:
 
 
 class HookedDesk(JobDesk):
-    """Jobs with webhooks; `told` has the deliveries that commits announced."""
+    """Jobs with webhooks; `told` holds the deliveries announced by commits."""
 
     def __init__(self, desk: Desk, site: Site) -> None:
         self.told: list[DueDelivery] = []

@@ -1,4 +1,4 @@
-"""Durable jobs: every page once, every credit once, whatever ends in between (decisions 17 and 21)."""
+"""Durable jobs: every page and every charge once, whatever fails in between (decisions 17 and 21)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.scheduler.jobs.site import HOME, JobDesk, Site, tree
 
 
 def in_levels(pages: dict[str, list[str]]) -> list[tuple[int, str]]:
-    """The pages of a site breadth first, each once: worked out apart from the crawler."""
+    """Return the pages of a site breadth first, each once, computed independently of the crawler."""
     found, level, depth = [(0, HOME)], [HOME], 0
     seen = {HOME}
     while level:
@@ -55,7 +55,7 @@ async def test_crawl_reads_each_page_once_breadth_first_and_charges_results(desk
 
 
 async def test_jobs_of_unknown_kinds_stay_queued_without_blocking_others(desk: Desk, monkeypatch: Any) -> None:
-    """Method: more jobs of a newer node's kind than one look reads, all of them older."""
+    """Method: more jobs of a newer node's kind than one poll reads, all of them older."""
     monkeypatch.setattr(workers, "READY_MAX", 2)
     jobs = JobDesk(desk, Site(tree(1, 1)))
     owner = await jobs.owner(credits=200)
@@ -189,9 +189,9 @@ async def test_job_survives_worker_deaths_without_lost_pages_or_double_charges(d
     job, deaths = await jobs.crawl(owner, limit=100), 0
     while not (await jobs.service.get(owner.account_id, job.id)).is_over and deaths < 400:
         async with jobs.open():
-            await trio.sleep(rng.random() * 0.03 * (1 + deaths / 20))  # longer lives, where the machine is slow
+            await trio.sleep(rng.random() * 0.03 * (1 + deaths / 20))  # longer lives on a slow machine
             deaths += 1
-            if rng.random() < 0.5:  # as kill -9 leaves it: running, under a lease that nobody renews
+            if rng.random() < 0.5:  # like after kill -9: running, with a lease that is not renewed
                 await desk.store.write(
                     lambda tx: tx.run("UPDATE jobs SET attempt = attempt + 1 WHERE status = 'running'")
                 )
@@ -218,7 +218,7 @@ async def test_interrupted_wave_is_planned_again_identically(desk: Desk, monkeyp
         return cut(self, tx, **terms) if left[0] else False
 
     monkeypatch.setattr(job_runs.JobRuns, "_add", cut_short)
-    for attempt in range(20):  # each gets further than the one before
+    for attempt in range(20):  # each gets further than the previous one
         left[0] = 2 + 2 * attempt
         async with jobs.open():
             with trio.move_on_after(0.2):

@@ -1,4 +1,4 @@
-"""The links that a crawl follows: one spelling a page, its bounds, and traps."""
+"""The links that a crawl follows: canonical URLs, bounds, and traps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ START = "https://site.test/docs/"
 
 
 def pages(*links: str, room: int = 10_000, known: Sequence[str] = (START,), **bounds: object) -> list[str]:
-    """The pages that a crawl goes on with, as a wave finds them."""
+    """Return the pages that a crawl follows, as a wave finds them."""
     rules, frontier = LinkRules(CrawlBounds(START, 10_000, **bounds)), Frontier()  # type: ignore[arg-type]
     for page in known:
         frontier.note(page)
@@ -114,7 +114,7 @@ TEXTS = st.text(alphabet="ab/*.[]?!\\\n", max_size=12)
 
 
 def matches_before(patterns: Sequence[str], path: str) -> bool:
-    """What patterns meant when each was a regular expression."""
+    """Match patterns as regular expressions, as earlier versions did."""
     return any(re.match(translate(re.sub(r"([\[?])", r"[\1]", text)), path) for text in patterns)
 
 

@@ -11,7 +11,7 @@ from scheduler.jobs.turns import BUSY_PER_S, PACE_S, WINDOW_S, Turns
 
 
 async def begin_steps(turns: Turns, count: int) -> list[float]:
-    """The times at which so many steps begin that come at once, each of another account's."""
+    """Return the start times of this many steps that are ready together, each of another account."""
     begun = list[float]()
 
     async def step(account: int) -> None:

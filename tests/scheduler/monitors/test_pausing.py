@@ -1,4 +1,4 @@
-"""Pausing beside the clock, on each real engine: what was begun before goes on, and nothing is begun after."""
+"""Pausing during clock activity, on each real engine: started runs continue, and no new one starts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_other_changes_keep_pending_runs(desk: Desk) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("deletes", [False, True])
 async def test_no_run_starts_after_a_concurrent_pause_or_delete(seed: int, deletes: bool, store_url: str) -> None:
-    """Method: many monitors are due at once on one node or two, and each is paused or deleted somewhere meanwhile."""
+    """Method: many monitors share a slot on one or two nodes, and each is paused or deleted at some point in between."""
     rng, is_shared = Random(seed), store_url.startswith("postgresql")
     async with AsyncExitStack() as stack:
         names = ("a", "b") if is_shared else ("a",)
@@ -99,7 +99,7 @@ async def _stop_one(desk: Desk, monitor: Monitor, after_s: float, deletes: bool)
 
 
 async def _all_ended(clocks: list[Clock], desk: Desk) -> None:
-    """Nothing is under way, nor waits to be."""
+    """Check that no run is active or pending."""
     count = "SELECT COUNT(*) FROM runs WHERE finished_at IS NULL"
     with trio.fail_after(20):
         while True:

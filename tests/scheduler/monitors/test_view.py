@@ -1,4 +1,4 @@
-"""A monitor as its owner reads it: its fields, estimates, secrets' hints and warnings (spec 2.6, decisions 12)."""
+"""A monitor as its owner sees it: its fields, estimates, secret hints and warnings (spec 2.6, decisions 12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The owner's side of a webhook: rotation, resuming, redelivery, the log."""
+"""The owner's operations on a webhook: rotation, resuming, redelivery, the log."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from scheduler.webhooks.targets.hook_rows import remove_webhook
 from tests.scheduler.webhooks.office import BROKEN, GONE, OK, URL, Office, Receivers, Sent
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # both packages are of others' making
+    warnings.simplefilter("ignore")  # both packages are third-party code
     import standardwebhooks
     import stripe
 
@@ -27,7 +27,7 @@ OLD = "whsec_c2VjcmV0"
 
 
 async def test_both_secrets_sign_during_a_rotation(office: Office) -> None:
-    """Goal: our verifier and the two packages take either secret, over the very bytes that came."""
+    """Goal: our verifier and both packages accept either secret, over exactly the received bytes."""
     account = await office.desk.account()
     monitor = await office.monitor(account)
     rotated = await office.webhooks.rotate(account, monitor.id)
@@ -48,7 +48,7 @@ async def test_both_secrets_sign_during_a_rotation(office: Office) -> None:
     with pytest.raises(SignatureRefused):
         verify(OLD, new_alone.signature, new_alone.body, now=office.now())
     assert both.signature.count("v1=") == 2
-    with pytest.raises(SignatureRefused):  # the previous secret's stands last
+    with pytest.raises(SignatureRefused):  # the previous secret's signature is last
         verify(OLD, both.signature.rpartition(",")[0], both.body, now=office.now())
 
 

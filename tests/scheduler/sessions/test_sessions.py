@@ -1,4 +1,4 @@
-"""Sessions of the web over HTTP, in a real Chromium: actions, money, time, and the end for certain (decisions 21)."""
+"""Web sessions over HTTP, in a real Chromium: actions, credits, time, and guaranteed ends (decisions 21)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def execute(node: OpenNode, session: str, *actions: Any) -> dict[str, Any]
 
 
 async def closed(node: OpenNode, session: str) -> dict[str, Any]:
-    """The session, once it is closed."""
+    """Return the session once it is closed."""
     found: dict[str, Any] = {"status": "open"}
     with trio.fail_after(60):
         while found["status"] != "closed":

@@ -1,4 +1,4 @@
-"""The verifiers in docs/webhooks.md, run as they stand there, against deliveries that are genuine and that are not."""
+"""The verifiers in docs/webhooks.md, run unchanged against genuine and forged deliveries."""
 
 import re
 import shutil

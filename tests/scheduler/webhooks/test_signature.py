@@ -1,4 +1,4 @@
-"""Signatures: the specification's scheme, verifiers that we did not write, rotation, and what is refused."""
+"""Signatures: the specification's scheme, third-party verifiers, rotation, and rejected headers."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ from scheduler.webhooks.errors import SignatureRefused
 from scheduler.webhooks.signature import Headers, new_secret, sign, signed_headers, verify
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # both packages are of others' making
+    warnings.simplefilter("ignore")  # both packages are third-party code
     import standardwebhooks
     import stripe
 
@@ -91,7 +91,7 @@ def test_other_libraries_accept_either_secret_during_a_rotation() -> None:
         assert standardwebhooks.Webhook(secret).verify(body, headers)
 
 
-# Refusals
+# Errors
 
 
 @pytest.mark.parametrize("off_s", [0, 299, 300, -300])
@@ -155,7 +155,7 @@ def test_spaces_and_later_versions_in_the_header_are_ignored() -> None:
 
 
 def test_every_signature_is_always_compared() -> None:
-    """Goal: time tells nothing. Method: the right one stands first, last, or among many, and each is found."""
+    """Goal: the duration reveals nothing. Method: the right one is first, last, or among many, and each is found."""
     good = sign(BODY, keys=[SECRET], at=AT).partition(",v1=")[2]
     bad = "0" * 64
     for offered in ([good, bad], [bad, good], [bad] * 20 + [good] + [bad] * 20):

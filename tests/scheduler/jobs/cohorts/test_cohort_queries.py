@@ -1,4 +1,6 @@
-"""Queries over cohorts: each member once, each page paid once, whatever ends in between (decisions 14, 17 and 20)."""
+"""Cohort queries: each member is read once and each page charged once, whatever fails in between (decisions 14, 17,
+20).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from tests.scheduler.jobs.cohorts.panel import DAY_S, ROUTES, Accounts, CohortDe
 
 
 def newest(count: int, text: str = "all of acme") -> list[tuple[str, float | None]]:
-    """Posts of the last days, newest first."""
+    """Return posts of the last days, newest first."""
     return [(f"{text} {place}", EPOCH - 3_600.0 * (place + 1)) for place in range(count)]
 
 
@@ -42,7 +44,7 @@ async def test_query_reads_each_member_once_and_charges_pages_with_posts(desk: D
     async with panel.open():
         ended = await panel.ended(owner, query)
     pages = {name: min(3, max(1, -(-len(posts[name]) // 10))) for name in posts}
-    cost = 2 * sum(pages[name] for name in posts if posts[name])  # a page without posts costs nothing
+    cost = 2 * sum(pages[name] for name in posts if posts[name])  # a page without posts is free
     assert (ended.status, ended.job.used_credits) == ("succeeded", cost)
     assert ended.record[4:11] == (
         63,
@@ -77,7 +79,7 @@ async def test_query_survives_worker_deaths_without_lost_rows_or_double_charges(
     owner = await panel.owner()
     cohort, deaths = await panel.cohort(owner, *posts), 0
     query = await panel.begin(owner, cohort)
-    most = 150 if desk.is_alone else 2  # a death between a lease and its work is waited out where others may live
+    most = 150 if desk.is_alone else 2  # with other nodes, a death between a lease and its work costs the lease time
     while not (await panel.queries.get(owner.account_id, query)).is_over and deaths < most:
         async with panel.open():
             await trio.sleep(rng.random() * 0.03)
@@ -98,7 +100,7 @@ async def test_query_survives_worker_deaths_without_lost_rows_or_double_charges(
 
 
 class _Forgetful:
-    """A store by which a cancelled run gives nothing back."""
+    """A store on which a cancelled run cannot return its lease."""
 
     def __init__(self, store: Any) -> None:
         self.read = store.read
@@ -160,7 +162,7 @@ async def test_reading_finds_only_posts_of_the_window_and_stops_after_it(desk: D
         (await panel.results(owner, query))[0],
         told((await panel.results(owner, query))[1], "status", "window_complete", "pages", "oldest_seen"),
     )
-    # From 15 days back to 3: without the third, which has no date, and the second, which is before date_to only.
+    # From 15 days ago to 3 days ago: without the third, which has no date, and the second, which only date_to excludes.
     assert told(items, "content_id") == [(f"a-{day - 1}",) for day in range(4, 16) if day != 4]
     assert (status, complete, pages, oldest) == ("complete", True, 2, "2026-12-26T08:00:00.000Z")
 
@@ -271,7 +273,7 @@ def test_shard_size_bounds_the_pages_read_again_after_a_crash() -> None:
 
 
 def test_result_pages_respect_the_byte_limit_and_lose_no_row() -> None:
-    """Goal: every row once, whatever the lengths. Method: random rows, pages of random limits."""
+    """Goal: every row once, for all lengths. Method: random rows, and pages with random limits."""
     rng = Random(5)
     for _ in range(60):
         sizes = [rng.choice((10, 3_000, 400_000, PAGE_BYTES - AROUND_BYTES - 1)) for _ in range(rng.randrange(1, 30))]

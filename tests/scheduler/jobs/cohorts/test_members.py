@@ -1,4 +1,4 @@
-"""Members that were put before addresses counted as handles: they are found, named and read as they are stored."""
+"""Members stored before addresses counted as handles are found, named and read in their stored form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.scheduler.jobs.cohorts.test_cohort_queries import newest, told
 
 
 class Addressed(Accounts):
-    """Accounts that have addresses too."""
+    """Accounts that also have addresses."""
 
     def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
         assert isinstance(params, dict)

@@ -1,4 +1,4 @@
-"""The accounts view: authors and user searches, read where too little is known, and judged by documented weights."""
+"""The accounts view: authors and user searches, read if they lack details, and judged by documented weights."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ async def test_accounts_are_found_read_judged_and_dropped(desk: Desk) -> None:
     }
     assert orjson.loads(rows["known"].judged or "")["label"] == "uncertain"
     assert record_of(rows["trio"])["author"]["followers"] == 9
-    assert view.job.used_credits == 3  # two pages and one account: one that is gone costs nothing
+    assert view.job.used_credits == 3  # two pages and one account: a missing account is free
     types = [type_ for type_, _ in await desk_.events(owner.account_id)]
     assert types[-2:] == ["discover.accounts_ready", "discover.completed"]
     changes = changes_data(await desk_.service.changes(owner.account_id, job.id, 0, limit=100), 0)
-    assert changes["gone"] == []  # nobody who begins at 0 has had it
+    assert changes["gone"] == []  # a client that starts at 0 never had it
     gone = await desk.store.read(
         lambda tx: tx.one("SELECT row_id, first_version FROM discover_rows WHERE is_gone = 1 AND record IS NULL")
     )

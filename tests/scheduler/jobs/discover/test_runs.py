@@ -1,4 +1,4 @@
-"""Discover runs: every row once, every credit once, whatever ends in between (decisions 17 and 19)."""
+"""Discover runs: every row and every charge once, whatever fails in between (decisions 17 and 19)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TWO = (search("one"), search("two"))
 
 
 def pages_of(*names: str, size: int = 2) -> list[list[dict[str, Any]]]:
-    """Posts in pages of a size."""
+    """Return posts in pages of a size."""
     return [[a_post(one) for one in names[begin : begin + size]] for begin in range(0, len(names), size)]
 
 
@@ -62,7 +62,7 @@ async def test_run_keeps_each_row_once_with_its_sightings(desk: Desk) -> None:
 
 
 def test_known_rows_of_a_page_are_found_by_index() -> None:
-    """Method: how SQLite says that it would go about it; both halves name more than the run."""
+    """Method: SQLite's query plan; both halves use more of the index than the run."""
     sql = run_rows.FIND.replace("{keys}", "?, ?").replace("{ids}", "?, ?")
     with closing(sqlite3.connect(":memory:")) as empty:
         for one in TABLES:
@@ -178,7 +178,7 @@ async def test_run_reserves_the_available_balance_and_pauses_when_spent(desk: De
 
 
 class FullFirst(Net):
-    """Other searches than those for trio wait until a run is full."""
+    """All searches except those for trio wait until a run is full."""
 
     store: Store
 
@@ -203,7 +203,7 @@ async def test_run_stops_at_max_rows_and_skips_the_rest(desk: Desk) -> None:
 
 
 class LastIsFirst(Net):
-    """The first of all pages comes behind those of all other searches."""
+    """The first of all pages arrives after all other searches."""
 
     async def gather(self, recipe: Recipe, credits_held: int, **how: Any) -> Gathered:
         if recipe.values["query"] == "trio" and recipe.path == "/v1/one/search":
@@ -212,7 +212,7 @@ class LastIsFirst(Net):
 
 
 async def test_leg_of_a_full_run_is_counted_once_with_a_planned_page(desk: Desk) -> None:
-    """Goal: such a run ends. Method: the page that fills it is the last of its wave, with all other legs counted."""
+    """Goal: such a run ends. Method: the page that fills it is the last of its wave, and all other legs are counted."""
     net = LastIsFirst({("one/search", "trio"): pages_of(*"abcdef"), ("two/search", "trio"): pages_of(*"uvwxyz")})
     desk_ = DiscoverDesk(desk, net, TWO)
     owner = await desk_.owner()
@@ -223,7 +223,7 @@ async def test_leg_of_a_full_run_is_counted_once_with_a_planned_page(desk: Desk)
 
 
 async def test_run_continues_if_max_credits_changes_while_it_starts(desk: Desk) -> None:
-    """Method: the owner's change, which reserves anew, comes between the lease of an attempt and its first look."""
+    """Method: the owner's change, with its new reservation, happens between the lease of an attempt and its first read."""
     desk_ = DiscoverDesk(desk, Net({("one/search", "trio"): pages_of(*"abcdef")}), TWO[:1])
     owner = await desk_.owner()
     job = await desk_.begin(owner, max_credits=10)
@@ -324,9 +324,9 @@ async def test_run_survives_worker_deaths_without_lost_rows_or_double_charges(de
     job = await desk_.begin(owner, keywords=keywords)
     while not (await desk_.service.get(owner.account_id, job.id)).job.is_over and deaths < 400:
         async with desk_.open():
-            await trio.sleep(rng.random() * 0.02 * (1 + deaths / 20))  # longer lives, where the machine is slow
+            await trio.sleep(rng.random() * 0.02 * (1 + deaths / 20))  # longer lives on a slow machine
             deaths += 1
-            if rng.random() < 0.5:  # as kill -9 leaves it: running, under a lease that nobody renews
+            if rng.random() < 0.5:  # like after kill -9: running, with a lease that is not renewed
                 await desk.store.write(
                     lambda tx: tx.run("UPDATE jobs SET attempt = attempt + 1 WHERE status = 'running'")
                 )

@@ -1,4 +1,4 @@
-"""Schedules: each slot once, rows new against all earlier occurrences, skips, and all their events (spec 3, 6.2)."""
+"""Schedules: each slot once, rows compared with all earlier occurrences, skips, and their events (spec 3, 6.2)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def started(desk: Desk, net: Net, begins_at: float = EPOCH) -> DiscoverDesk:
 
 
 def found(net: Net, *names: str) -> None:
-    """The search finds these from now on."""
+    """Make the search return these from now on."""
     net.pages["one/search", "trio"] = [[a_post(one) for one in names]]
 
 
@@ -126,7 +126,7 @@ async def test_newest_slot_runs_after_downtime_and_earlier_ones_are_missed(
 async def test_schedule_written_by_a_newer_release_does_not_stop_others(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Method: a body that this release cannot read, then a cadence, beside a schedule that it can."""
+    """Method: a body and then a cadence that this release cannot read, next to a readable schedule."""
     desk = started(quick, Net())
     owner = await desk.owner()
     newer, odd, plain = [await desk.schedule(owner) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""The request of a run: each wrong field is named, with what is wrong and the nearest right thing."""
+"""The request of a run: each invalid field is named, with the problem and the nearest valid value."""
 
 from __future__ import annotations
 

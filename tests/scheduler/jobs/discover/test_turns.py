@@ -77,7 +77,7 @@ async def test_every_keyword_has_rows_when_a_run_is_full(desk: Desk) -> None:
 
 @pytest.mark.critical
 async def test_waiting_rows_fill_a_run_without_another_page(desk: Desk) -> None:
-    """Method: half of the keywords find nothing, so that the other half has room for more than its first shares."""
+    """Method: half of the keywords find nothing, so the other half has room for more than its first shares."""
     net = Net(
         {
             ("one/search", one): [[a_post(f"{one}_{page}_{n}") for n in range(50)] for page in range(2)]
@@ -139,7 +139,7 @@ async def test_unaffordable_search_leaves_the_budget_to_others(desk: Desk) -> No
 
 @pytest.mark.critical
 async def test_pages_that_add_no_row_are_free(desk: Desk) -> None:
-    """Method: four pages are read at the same time for a run that has room for one row."""
+    """Method: four pages are read concurrently for a run that has room for one row."""
     net = Net({("one/search", one): pages_of(one) for one in KEYWORDS[:4]}, takes_s=0.05)
     desk_ = DiscoverDesk(desk, net, [search("one")])
     owner = await desk_.owner(credits=50)

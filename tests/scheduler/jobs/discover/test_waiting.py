@@ -1,4 +1,4 @@
-"""Requests that wait for discover runs to settle: woken at once, and cheap however many wait, on virtual time."""
+"""Requests that wait until discover runs settle: woken immediately, and cheap in any number, on virtual time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MANY = 1_000
 
 
 class Jobs:
-    """The store's jobs that have not settled, and how often it was read."""
+    """The store's unsettled jobs, and the number of reads."""
 
     def __init__(self, *open_: str) -> None:
         self.open = set(open_)
@@ -61,7 +61,7 @@ async def test_settled_run_is_not_waited_for(autojump_clock: MockClock) -> None:
 
 
 async def test_lost_wake_is_found_by_polling(autojump_clock: MockClock) -> None:
-    """Another node runs the job, or its account is deleted."""
+    """Settle the job as on another node, or delete its account."""
     jobs = Jobs("a", "b")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(jobs.wait, "a")
@@ -74,7 +74,7 @@ async def test_lost_wake_is_found_by_polling(autojump_clock: MockClock) -> None:
 
 @pytest.mark.critical
 async def test_many_waiters_read_the_store_as_rarely_as_a_few(autojump_clock: MockClock) -> None:
-    """Before, each of them read it every second: 55,000 reads for these."""
+    """Regression: each waiter used to read the store every second, 55,000 reads for these."""
     jobs = Jobs(*(f"run {number}" for number in range(MANY)))
     async with trio.open_nursery() as nursery:
         for number in range(MANY):

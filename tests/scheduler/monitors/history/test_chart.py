@@ -1,4 +1,4 @@
-"""The picture of a metric: well-formed XML whatever it shows, everything within its frame, alerts marked."""
+"""The chart of a metric: well-formed XML for any content, everything within its frame, alerts marked."""
 
 from __future__ import annotations
 

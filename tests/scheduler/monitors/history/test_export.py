@@ -1,4 +1,4 @@
-"""Spec 4.5: what an export holds, as CSV that any reader takes and as NDJSON that is exact."""
+"""Spec 4.5: the content of an export, as CSV for any reader and as exact NDJSON."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_ndjson_round_trips_exactly(runs: list[RunNumbers]) -> None:
 
 
 def test_lines_are_generated_one_run_at_a_time() -> None:
-    """Goal: an export of any length needs little memory. Method: the second run is not looked at for the first line."""
+    """Goal: an export of any length needs little memory. Method: the second run is not read for the first line."""
     read: list[str] = []
 
     def runs() -> object:

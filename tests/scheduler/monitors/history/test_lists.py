@@ -1,4 +1,4 @@
-"""Pages of monitors and of runs: their order, windows, sizes and filters, on a database in memory."""
+"""Pages of monitors and of runs: their order, windows, sizes and filters, on an in-memory database."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ALWAYS = SlotSpan()
 
 
 async def monitors(quick: Desk, account: str, number: int) -> list[Monitor]:
-    """Made at two instants, so that several share one."""
+    """Create monitors at two instants, so that several share one."""
     made = []
     for nth in range(number):
         quick.time = EPOCH + nth // 2
@@ -50,7 +50,7 @@ async def listed(
 
 
 async def with_runs(quick: Desk, *statuses: str) -> Monitor:
-    """A monitor with a run an hour, of these statuses."""
+    """Create a monitor with hourly runs of these statuses."""
     monitor = await quick.monitor(await quick.account())
 
     def add(tx: Tx) -> None:
@@ -171,7 +171,7 @@ async def test_run_entry_has_its_newest_delivery(quick: Desk) -> None:
 
 
 async def test_page_with_large_data_ends_early(quick: Desk) -> None:
-    """The first run is on the page whatever its size, so that a page is never empty while there are runs."""
+    """The first run is always on the page, whatever its size, so that a page is never empty while there are runs."""
     monitor = await with_runs(quick, "ok", "ok", "ok", "ok")
     large = RunData(b"x" * (PAGE_BYTES // 2))
 

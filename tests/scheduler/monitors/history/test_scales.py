@@ -1,4 +1,4 @@
-"""The scales of charts: round, around everything, and with a name of its own for each line."""
+"""The scales of charts: round, covering all values, and with a distinct label for each line."""
 
 from __future__ import annotations
 

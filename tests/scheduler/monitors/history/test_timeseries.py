@@ -1,4 +1,4 @@
-"""Spec 4.5, decisions 12: the points and series of stored runs, and where they end."""
+"""Spec 4.5, decisions 12: the points and series of stored runs, and their limits."""
 
 from __future__ import annotations
 

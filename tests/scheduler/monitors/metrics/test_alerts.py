@@ -131,12 +131,12 @@ def test_no_data_fires_if_no_row_has_the_metric():
 
 
 def walk(rule: AlertRule, series, step_s=HOUR_S) -> list[int]:
-    """The places of a series of runs at which the rule fires; None is a run without the number."""
+    """Return the positions of a series of runs at which the rule fires; None is a run without the number."""
     state, fired, previous = {}, [], None
     for place, number in enumerate(series):
         numbers = {"a": {} if number is None else {"x": number}}
         told = judged([rule], numbers, previous, state=state, at=place * step_s)
-        state = json.loads(orjson.dumps(told.state))  # as the store keeps it
+        state = json.loads(orjson.dumps(told.state))  # as stored
         previous = numbers
         fired += [place] * len(told.fired)
     return fired
@@ -206,7 +206,9 @@ RUNS = st.lists(st.dictionaries(st.sampled_from("ab_"), st.dictionaries(st.sampl
 
 @given(st.lists(RULES, max_size=4, unique=True), RUNS, st.booleans())
 def test_backtest_matches_the_original_alerts(rules, runs, by_row):
-    """Goal: history and present agree. Method: judge run by run, the state through JSON, a failed run no baseline."""
+    """Goal: history and present agree. Method: evaluate run by run, with the state through JSON; failed runs are no
+    baseline.
+    """
     fired, state, previous = [], {}, None
     for place, numbers in enumerate(runs):
         told = judged(rules, numbers, previous, state=state, at=place * HOUR_S, by_row=by_row)

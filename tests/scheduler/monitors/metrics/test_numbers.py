@@ -1,4 +1,4 @@
-"""The numbers of runs and their changes: finite ones only, in page order, and nothing told that is not there."""
+"""The numbers of runs and their changes: only finite ones, in page order, without invented values."""
 
 from __future__ import annotations
 

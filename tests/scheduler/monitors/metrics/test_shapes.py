@@ -1,4 +1,4 @@
-"""The shape of an archetype's answers is that of what its own constructors make."""
+"""The shape of an archetype's responses equals the output of its own constructors."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ NUMBERS = {
 
 
 OPEN = {"WebPage": {"extraction"}, "WebPageList": {"extraction"}, "GatheredCommentList": {"params"}}
-"""Names of what is open in these archetypes alone: values by a caller's schema, and an endpoint's own parameters."""
+"""Open fields of only these archetypes: values of a client's schema, and an endpoint's own parameters."""
 
 
 def emptiest(constructor: Callable[..., dict[str, object]]) -> dict[str, object]:
-    """The record of which nothing is known but, where it has one, its id."""
+    """Return the record without any known field except its id, if it has one."""
     params = inspect.signature(constructor).parameters
     required = [name for name, param in params.items() if param.default is param.empty]
     known = {"id": "1"} if "id" in params else {}
@@ -56,7 +56,7 @@ def test_list_has_the_numbers_of_its_rows_and_a_total(name):
 
 @pytest.mark.parametrize("archetype", FIXED, ids=lambda archetype: archetype.name)
 def test_shape_paths_match_shaped_responses(archetype):
-    """Goal: the two cannot drift. Method: shape the emptiest record; below what it leaves empty nothing can be told."""
+    """Goal: the two cannot diverge. Method: shape the emptiest record; fields inside its empty ones cannot be checked."""
     record, beside = emptiest(archetype.make), emptiest(archetype.beside) if archetype.beside else {}
     legs = (Leg("hackernews/story", Missing("it is away")),) if archetype.has_legs else ()
     result = Page([record], total=1, legs=legs, beside=beside) if archetype.many else Single(record, legs=legs)

@@ -1,4 +1,4 @@
-"""Every path of `track` leads to a number of the recipe's answers, or is refused with the path that was meant."""
+"""Every path of `track` leads to a number of the recipe's responses, or is rejected with a suggestion."""
 
 from __future__ import annotations
 

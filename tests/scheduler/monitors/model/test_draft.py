@@ -1,4 +1,4 @@
-"""Anything that is sent for a monitor becomes one that can be kept, or a refusal that names a field and a way on."""
+"""Every body for a monitor becomes a storable monitor, or an error that names a field and a fix."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def assert_helpful(refused: MonitorInvalid, fields: tuple[str, ...]) -> None:
 
 
 def assert_sound(monitor: Monitor) -> None:
-    """The rules of the store's constraints and the clock's readers."""
+    """Check the rules of the store's constraints and the clock's readers."""
     assert monitor.webhook_format == "full" or monitor.track is not None
     assert (monitor.next_slot_at is None) == (monitor.status == "paused")
     assert monitor.next_slot_at is None or monitor.next_slot_at > NOW

@@ -1,4 +1,4 @@
-"""Single fields of a monitor as they are sent: what is taken, and what each refusal proposes (spec 2.6, 8)."""
+"""Single fields of a monitor: accepted values, and the suggestion of each error (spec 2.6, 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of a monitor: what is left out stays, what is wrong is named, and when it runs next (decisions 12)."""
+"""Changes of a monitor: omitted fields are kept, invalid ones are named, and the next slot is set (decisions 12)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ BEGUN = replace(TRACKED, rule_state='{"x": 1}', baseline_run_id="run_1")
 
 
 def test_new_parameters_or_track_reset_baseline_and_rule_state() -> None:
-    """Numbers of another request, or other numbers, are not compared with those before."""
+    """Numbers of other parameters or another track are not compared with earlier ones."""
     for sent in ({"params": {"query": "another"}}, {"track": {"metrics": ["total"]}}):
         after = changed(BEGUN, **sent)
         assert (after.rule_state, after.baseline_run_id) == ("{}", None), sent
@@ -93,7 +93,7 @@ def test_flag_and_rules_can_be_reset() -> None:
     assert (after.suppress, after.alert_rules) == (False, "[]")
 
 
-# When it runs next
+# Next slots
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_resume_sets_the_next_slot_from_now() -> None:
 
 
 def test_other_changes_keep_the_slot() -> None:
-    """Also one that has come and waits to be begun."""
+    """This includes a slot that has arrived and waits to start."""
     assert PLAIN.next_slot_at is not None
     assert PLAIN.next_slot_at < LATER
     assert changed(PLAIN, name="Another").next_slot_at == PLAIN.next_slot_at
@@ -128,9 +128,9 @@ def test_paused_monitor_has_no_slot_after_any_change() -> None:
     assert (after.status, after.next_slot_at, after.version) == ("paused", None, 2)
 
 
-# What is refused
+# Errors
 
-# What is sent, the field that is named, and what was meant.
+# The body, the field named in the error, and the suggestion.
 WRONG: dict[str, tuple[dict[str, Any], str, str | None]] = {
     "nothing": ({}, "body", None),
     "a misspelt status": ({"status": "pause"}, "status", "paused"),

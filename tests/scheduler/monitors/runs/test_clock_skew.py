@@ -1,4 +1,4 @@
-"""Clocks that stood ahead, in virtual time on each engine: what they made due comes back, and runs once."""
+"""Fast clocks in virtual time on each engine: the slots that they set are reset, and run once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CADENCES: list[object] = ["hourly", "daily", "weekly", FIVE, {"cron": "30 2 * * 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def virtual(request: pytest.FixtureRequest) -> Iterator[Desk]:
-    """Monitors without threads, for tests that take `autojump_clock` too."""
+    """Monitors without threads, for tests that also use `autojump_clock`."""
     if request.param == "sqlite":
         kept: InlineStore | InlinePostgres = InlineStore(MIGRATIONS)
     else:
@@ -47,7 +47,7 @@ def move(desk: Desk, seconds: float) -> None:
 
 
 async def stand_ahead(desk: Desk, seconds: float, *, for_s: float = 30.0) -> None:
-    """A while with a clock that stands ahead, and the minute after it was put right."""
+    """Run for a while with a fast clock, and for a minute after it is corrected."""
     move(desk, seconds)
     await trio.sleep(for_s)
     move(desk, -seconds)
@@ -88,7 +88,7 @@ async def test_monitor_continues_at_every_slot_after_a_reset(
     runs = [run for run in await virtual.all_runs(monitor.id) if run.scheduled_for < virtual.now()]
     assert [((run.scheduled_for - EPOCH) / HOUR, run.status) for run in runs] == [
         (1.0, "ok"),
-        (2.0, "skipped"),  # "missed, and so was every slot before": it was told already
+        (2.0, "skipped"),  # "missed, and so was every slot before": it was recorded already
         (3.0, "ok"),
         (4.0, "ok"),
         (5.0, "ok"),
@@ -191,7 +191,7 @@ async def test_resets_are_batched_and_leave_correct_slots(
 async def test_no_slot_runs_twice_with_any_clock(
     seed: int, virtual: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Method: a clock that is set to and fro, by minutes or by years; then some hours in which it is right."""
+    """Method: a clock that jumps back and forth, by minutes or by years, and then some hours with a correct one."""
     rng = Random(seed)
     virtual.starts_at = EPOCH - trio.current_time()
     account = await virtual.account()

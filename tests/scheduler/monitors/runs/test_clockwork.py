@@ -1,4 +1,4 @@
-"""The clock in virtual time, where it takes nothing to wait for an hour."""
+"""The clock in virtual time, in which an hour passes instantly."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ def started(quick: Desk, begins_at: float = EPOCH) -> Desk:
 
 
 async def statuses(desk: Desk, monitor_id: str) -> list[tuple[float, str]]:
-    """The monitor's runs: hours since the epoch, and how they ended."""
+    """Return the monitor's runs: hours since the epoch, and statuses."""
     return [((run.scheduled_for - EPOCH) / HOUR, run.status) for run in await desk.all_runs(monitor_id)]
 
 
@@ -51,8 +51,8 @@ async def test_monitor_runs_at_each_slot(quick: Desk, autojump_clock: trio.testi
 @pytest.mark.parametrize(
     ("begins", "hours", "slots"),
     [
-        ("2027-10-30T23:30:00", 4, ["2027-10-31T00:30:00"]),  # 02:30 comes twice
-        ("2027-03-27T23:30:00", 4, ["2027-03-28T01:00:00"]),  # 02:30 does not come: right after the gap
+        ("2027-10-30T23:30:00", 4, ["2027-10-31T00:30:00"]),  # 02:30 occurs twice
+        ("2027-03-27T23:30:00", 4, ["2027-03-28T01:00:00"]),  # 02:30 does not occur: right after the gap
     ],
 )
 async def test_repeated_or_skipped_local_time_runs_once(

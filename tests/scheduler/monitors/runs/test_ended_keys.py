@@ -1,4 +1,4 @@
-"""Events of a monitor whose key was revoked or has expired belong to somebody who can still read them."""
+"""Events of a monitor whose key was revoked or has expired belong to an owner that can still read them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def keyed(desk: Desk, account: str, *, expires_at: float | None = None, **
 
 
 async def owners(desk: Desk, monitor: Monitor) -> list[tuple[str, str | None]]:
-    """The type and the key of each of the monitor's events."""
+    """Return the type and the key of each of the monitor's events."""
     rows = await desk.store.read(lambda tx: tx.all(LOG, (monitor.account_id,)))
     return [(row[0].removeprefix("monitor."), row[1]) for row in rows if row[2] == monitor.id]
 
@@ -73,7 +73,7 @@ async def test_skip_events_go_to_the_account_after_revocation(desk: Desk) -> Non
 
 
 async def raced(runs: Desk, revokes: Desk, lease: RunLease, key_id: str, *, ahead_s: float) -> None:
-    """A run, and the revocation of its monitor's key while it is under way."""
+    """Run a monitor, and revoke its key during the run."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(runs.runs.run, lease)
         await trio.sleep(ahead_s)
@@ -93,7 +93,7 @@ async def assert_each_has_a_reader(runs: Desk, revokes: Desk) -> None:
         monitor = await keyed(runs, account)
         assert monitor.key_id is not None
         lease = await runs.lease(monitor, EPOCH + attempt)
-        if attempt == 0:  # whatever the chances, each comes first at times
+        if attempt == 0:  # so that each comes first in at least one attempt
             await revokes.keys.revoke(monitor.key_id)
             await runs.runs.run(lease)
         elif attempt == 1:

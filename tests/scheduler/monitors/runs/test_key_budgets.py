@@ -1,4 +1,4 @@
-"""A Monitor's runs count toward the counter and the limit of the key that made it (decisions 24)."""
+"""A monitor's runs count toward the counter and the limit of the key that created it (decisions 24)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def used(desk: Desk, monitor: Monitor) -> int:
 
 @pytest.mark.parametrize("ended", ["", "revoked", "expired"])
 async def test_runs_stop_at_the_key_limit_even_after_revocation(ended: str, desk: Desk) -> None:
-    """Revoking a key does not stop its Monitor (decisions 12), nor does it lift the limit."""
+    """Revoking a key does not stop its monitor (decisions 12), nor does it remove the limit."""
     account = await desk.account()
     monitor = await keyed(desk, account, expires_at=EPOCH + 10.0 if ended == "expired" else None)
     assert monitor.key_id is not None

@@ -1,4 +1,4 @@
-"""Which payload a run's delivery gets."""
+"""The payload of a run's delivery."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""One run from its charge to its end, as the monitor's owner finds it afterwards."""
+"""One run from its charge to its end, as the monitor's owner sees it afterwards."""
 
 from contextlib import suppress
 
@@ -67,7 +67,7 @@ async def test_run_with_missing_legs_is_partial_and_charged_by_coverage(desk: De
 
 
 async def test_interrupted_walk_is_partial_and_charged_by_page(desk: Desk) -> None:
-    account = await desk.account(16)  # of which a run takes the 6 that it needs, and half of the rest
+    account = await desk.account(16)  # a run takes the 6 that it needs, and half of the rest
     desk.recipes.credits_most = 50
     desk.recipes.answer = lambda _recipe: gathered(page(1), whole=False, used_credits=10)
     run = await desk.ran(await desk.monitor(account))
@@ -251,7 +251,7 @@ async def test_paused_webhook_receives_nothing(desk: Desk) -> None:
 
 
 async def test_only_one_of_two_attempts_settles(desk: Desk) -> None:
-    """Goal: the fence. Method: the first attempt is taken to be dead and goes on after the second has ended."""
+    """Goal: the fence. Method: the first attempt is presumed dead and continues after the second has ended."""
     account = await desk.account(100)
     monitor: Monitor = await desk.monitor(account)
     first = await desk.lease(monitor)
@@ -301,7 +301,7 @@ async def test_run_of_a_deleted_monitor_is_free(desk: Desk) -> None:
 
 @pytest.mark.parametrize("came", [gathered({"stars": 101}), gathered({"stars": 7}, coverage=0.5), None])
 async def test_run_cancelled_at_any_step_is_refunded_or_complete(quick: Desk, came: Gathered | None) -> None:
-    """Goal: one charge, one ending, one event a run. Method: cancel it at each wait, then run the next attempt."""
+    """Goal: one charge, one end, one event per run. Method: cancel it at each checkpoint, then run the next attempt."""
     account = await quick.account()
     monitor = await quick.monitor(account, rules=RISES, hook="https://example.com/hook")
 
@@ -321,7 +321,7 @@ async def test_run_cancelled_at_any_step_is_refunded_or_complete(quick: Desk, ca
         await quick.assert_sound(account)
         runs = await quick.all_runs(monitor.id)
         active = [one for one in runs if one.status in ("pending", "running")]
-        if active:  # cut short before its end: given back, and the next attempt brings it to its end
+        if active:  # interrupted before its end: returned to the queue, and completed by the next attempt
             assert [one.status for one in active] == ["pending"]
             await quick.runs.run(await quick.again(RunLease(active[0], monitor)))
         await quick.assert_sound(account)
@@ -340,7 +340,9 @@ async def test_run_cancelled_at_any_step_is_refunded_or_complete(quick: Desk, ca
 
 @pytest.mark.parametrize("came", [gathered({"stars": 101}), None])
 async def test_run_of_a_process_killed_at_any_step_is_charged_once(quick: Desk, came: Gathered | None) -> None:
-    """Goal: one charge, one ending. Method: at each wait nothing more reaches the store; then another node goes on."""
+    """Goal: one charge, one end. Method: from each checkpoint on, the store is unreachable; then another node
+    continues.
+    """
     account = await quick.account()
     monitor = await quick.monitor(account, rules=RISES, hook="https://example.com/hook")
     desks: list[Desk] = [quick]
@@ -356,7 +358,7 @@ async def test_run_of_a_process_killed_at_any_step_is_charged_once(quick: Desk, 
         desks.append(desk)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(die_when_cancelled, quick)
-            with suppress(StorageError):  # what ends a run is shielded, and then finds the store gone
+            with suppress(StorageError):  # the end of a run is shielded, and then finds the store unavailable
                 await desk.runs.run(await desk.lease(monitor, EPOCH + 3600.0 * len(desks)))
             nursery.cancel_scope.cancel()
 

@@ -1,4 +1,4 @@
-"""Many nodes on one PostgreSQL: whatever they do at the same time, a slot is run by one of them."""
+"""Several nodes on one PostgreSQL: whatever they do concurrently, each slot runs on one of them."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -50,7 +50,7 @@ async def test_each_slot_runs_on_one_of_two_ticking_nodes(postgres: PostgresServ
         monitors: list[Monitor] = [await one.monitor(accounts[n % 15]) for n in range(MONITORS)]
         for desk in (one, other):
             desk.time += HOUR + 30.0  # later than the crowd's spread
-        take_turns(one, other)  # one node has not room for all
+        take_turns(one, other)  # one node has too little room for all
         async with one.clock(), other.clock():
             await all_ended(one, MONITORS)
         assert one.log.events == other.log.events == []
@@ -75,7 +75,7 @@ async def test_run_of_a_silent_node_is_resumed_by_another(postgres: PostgresServ
         other.recipes.takes_s = 0.3
         async with other.clock():
             await all_ended(other, 1)
-        await silent.runs.run(lease)  # it was only paused, and goes on
+        await silent.runs.run(lease)  # it was only paused, and continues
         run = await other.run_of(lease.run.id)
         assert (run.status, run.attempt, run.node) == ("ok", 2, "b")
         assert await other.settled() == {f"{run.id}.2": 6}
@@ -85,7 +85,9 @@ async def test_run_of_a_silent_node_is_resumed_by_another(postgres: PostgresServ
 
 
 async def test_attempts_of_two_nodes_ending_together_settle_once(postgres: PostgresServer) -> None:
-    """Goal: the fence holds where both end in one moment. Method: many runs, each attempted by two nodes at once."""
+    """Goal: the fence holds if both end at the same moment. Method: many runs, each attempted by two nodes
+    concurrently.
+    """
     url = postgres.fresh()
     async with open_desk(url, "a", is_alone=False) as one, open_desk(url, "b", is_alone=False) as other:
         accounts = [await one.account() for _ in range(4)]

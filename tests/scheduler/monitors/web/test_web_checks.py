@@ -1,4 +1,4 @@
-"""Checks of the web on the monitors' clock: what is told as a change, what it costs, and that it is told once."""
+"""Web checks on the monitors' clock: reported changes, their cost, and that each is reported once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read(text: str) -> Any:
 
 
 async def watched(desk: Desk, watch: WebWatch | None = None, *, credits: int = 1_000) -> tuple[str, Monitor]:  # noqa: A002
-    """An account with a watch and its webhook, whose recipe costs 1."""
+    """Create an account with a watch and its webhook, whose recipe costs 1."""
     desk.recipes.credits_least = desk.recipes.credits_most = 1
     account = await desk.account(credits)
     chosen = watch or WebWatch("scrape", PAGE)
@@ -47,7 +47,7 @@ async def watched(desk: Desk, watch: WebWatch | None = None, *, credits: int = 1
 
 
 async def check(desk: Desk, monitor: Monitor, text: str, place: int) -> tuple[Run, dict[str, Any]]:
-    """One check that reads this text; what is kept of it."""
+    """Run one check that reads this text, and return its stored data."""
     desk.recipes.answer = lambda _recipe: read(text)
     run = await desk.ran(monitor, EPOCH + 3_600.0 * place)
     data = await desk.store.read(lambda tx: kept_data(tx, run.id))
@@ -134,7 +134,7 @@ async def test_search_results_are_compared_by_title_and_url(quick: Desk) -> None
 
 
 async def test_each_change_is_reported_once_despite_interruptions(quick: Desk) -> None:
-    """Goal: exactly once, exact money. Method: every check is cancelled at each of its waits, and taken up again."""
+    """Goal: exactly once, exact charges. Method: every check is cancelled at each of its checkpoints, and retried."""
     account, monitor = await watched(quick)
     prices = ["10"]
 
@@ -163,7 +163,7 @@ async def test_each_change_is_reported_once_despite_interruptions(quick: Desk) -
 
 
 async def test_changes_are_reported_exactly_when_words_differ(quick: Desk) -> None:
-    """Goal: no change is missed, none is invented. Method: random edits against a model of the last told text."""
+    """Goal: no change is missed or invented. Method: random edits against a model of the last reported text."""
     random, (account, monitor) = Random(7), await watched(quick)
     lines = [f"line {place} of the page" for place in range(20)]
     last, expected, changed = sorted(" ".join(lines).split()), 0, []

@@ -1,4 +1,4 @@
-"""Watches of the web as they are sent: schedules in three forms, and refusals that name the field."""
+"""Web watches as sent: schedules in three forms, and errors that name the field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deliveries from the queue to their receivers: retries, counting, pausing, on virtual time and on both engines."""
+"""Deliveries from the queue to their receivers: retries, counts and pauses, on virtual time and on both engines."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ DEFAULT = "whsec_c2VjcmV0"
 
 
 class _Draws:
-    """In place of random numbers: always the middle, which is no jitter."""
+    """Replaces random numbers: always the middle, which means no jitter."""
 
     def __init__(self, value: float = 0.5) -> None:
         self.value = value
@@ -165,7 +165,7 @@ async def test_success_resets_the_failure_count(office: Office) -> None:
 
 
 async def test_attempts_ending_together_are_each_counted(office: Office) -> None:
-    """Goal: one batch of the writer with many ends of one webhook, then one of many webhooks."""
+    """Goal: one writer batch with many ends of one webhook, then one with ends of many webhooks."""
     account = await office.desk.account()
     monitors = [await office.monitor(account) for _ in range(5)]
     receivers = Receivers()
@@ -186,7 +186,7 @@ async def test_attempts_ending_together_are_each_counted(office: Office) -> None
 
 
 async def test_deliveries_use_the_current_url(virtual: Office, autojump_clock: MockClock) -> None:
-    """Method: the URL changes while an attempt at the old one is under way, which says that it is gone for good."""
+    """Method: the URL changes during an attempt at the old one, which then returns 410."""
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers()
     new = "https://other.example.com/in"
@@ -241,7 +241,7 @@ async def test_unreadable_secret_fails_only_its_attempt(office: Office) -> None:
 
 
 async def test_deleted_monitor_deletes_its_deliveries(office: Office) -> None:
-    """Method: one attempt is under way and another delivery waits for its second."""
+    """Method: one attempt is in progress and another delivery waits for its second."""
     account = await office.desk.account()
     monitor, other = await office.monitor(account), await office.monitor(account)
     receivers = Receivers()
@@ -306,7 +306,7 @@ async def test_stop_waits_briefly_for_attempts_in_progress(virtual: Office, auto
 
 
 async def test_store_failure_loses_no_delivery(virtual: Office, autojump_clock: MockClock) -> None:
-    """Goal: an attempt whose end cannot be written is made again once its lease has passed."""
+    """Goal: an attempt whose end cannot be stored is repeated after its lease has expired."""
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers()
 
@@ -335,7 +335,7 @@ async def _never(_sent: Sent) -> Attempt:
 async def test_deliveries_of_a_suspended_account_wait_until_it_is_resumed(
     virtual: Office, autojump_clock: MockClock
 ) -> None:
-    """No attempt is used up meanwhile, and nobody else's delivery waits."""
+    """No attempt is used up in the meantime, and no other account's delivery waits."""
     accounts = [await virtual.desk.account() for _ in range(2)]
     waiting, other = [await virtual.monitor(account) for account in accounts]
     receivers = Receivers()

@@ -1,4 +1,4 @@
-"""Deliveries whose node is cut short, and nodes that share a store."""
+"""Deliveries of interrupted nodes, and nodes that share a store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOSTS = 10
 async def test_node_stopped_at_any_step_loses_nothing_and_counts_once(
     virtual: Office, autojump_clock: MockClock
 ) -> None:
-    """Goal: at least one attempt, one end, and a count of failures that is right, wherever the service is cancelled."""
+    """Goal: at least one attempt, one end, and a correct failure count, wherever the service is cancelled."""
     account = await virtual.desk.account()
     receivers = Receivers()
 
@@ -62,7 +62,7 @@ async def test_node_stopped_at_any_step_loses_nothing_and_counts_once(
 
 
 async def test_leased_deliveries_are_ready_when_the_only_node_restarts(office: Office) -> None:
-    """Method: a lease is written as a node writes it that then dies."""
+    """Method: a lease is written like that of a node which then dies."""
     monitor = await office.monitor(await office.desk.account())
     (id_,) = await office.queue(monitor)
     until_ = office.now() + 1_000
@@ -75,7 +75,7 @@ async def test_leased_deliveries_are_ready_when_the_only_node_restarts(office: O
 
 
 async def test_expired_lease_is_taken_by_another_node(virtual: Office, autojump_clock: MockClock) -> None:
-    """Goal: the end of an attempt that outlived its lease writes nothing, and the other node's end counts."""
+    """Goal: an attempt that ends after its lease writes nothing, and the other node's end counts."""
     monitor = await virtual.monitor(await virtual.desk.account())
     (id_,) = await virtual.queue(monitor)
     receivers = Receivers()

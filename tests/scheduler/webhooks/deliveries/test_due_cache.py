@@ -1,4 +1,4 @@
-"""The deliveries that a node knows to be due, against a store that its looks see only in part."""
+"""A node's cache of ready deliveries, against a store that each read covers only in part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _line(one: DueDelivery) -> Line:
 
 
 def _look(queue: list[DueDelivery], after: Line = ANEW, *, oldest: int = _OLDEST, walked: int = _WALKED) -> QueueLook:
-    """As the queue looks, with bounds of its own: the oldest, and where there are more, the first of each line."""
+    """Read like the queue, with smaller limits: the oldest, and if there are more, the first of each line."""
     found = sorted(queue)[:oldest]
     if len(found) < oldest:
         return QueueLook(found, set(), None, None)
@@ -38,7 +38,7 @@ def _look(queue: list[DueDelivery], after: Line = ANEW, *, oldest: int = _OLDEST
 
 
 class _Node:
-    """A node's loop around what it knows, and the store's queue beside it."""
+    """A node's loop with its cache, and the store's queue."""
 
     def __init__(self) -> None:
         self.due_cache = DueCache()
@@ -56,7 +56,7 @@ class _Node:
             self.must_look = True
 
     def turn(self, *, free: int = 64, told_meanwhile: DueDelivery | None = None, is_seen: bool = False) -> None:
-        """Look if there is a reason to, and begin; one may be told while the look is under way, which saw it or not."""
+        """Read if needed, and start; a delivery can be queued during the read, which may or may not include it."""
         if self.must_look:
             if told_meanwhile is not None and is_seen:
                 self.queue.append(told_meanwhile)
@@ -72,7 +72,7 @@ class _Node:
             self.put(told_meanwhile, told=True)
         chosen = self.due_cache.choose(self.under_way.values(), free=free - len(self.under_way))
         for one in chosen:
-            self.queue.remove(one)  # nothing is chosen twice, nor what is not queued
+            self.queue.remove(one)  # nothing is chosen twice or without being queued
             self.under_way[one.id] = one
             self.begun.append(one.id)
         self.must_look |= self.due_cache.is_short(self.under_way.values())
@@ -97,7 +97,7 @@ _STEPS = st.lists(
 
 @given(steps=_STEPS)
 def test_no_ready_delivery_waits_while_there_is_room(steps: list[tuple[str, str, str, bool]]) -> None:
-    """Method: whatever was queued, told and ended, a few turns later only what has no room is left."""
+    """Method: after any queueing and ending, a few turns later only deliveries without room remain."""
     node, number = _Node(), 0
     for kind, what, account, flag in steps:
         number += 100

@@ -33,7 +33,7 @@ async def _receive(sent: Sent) -> Attempt:
 
 
 async def _latencies(office: Office, *, holes: int, good_hosts: int = 20, rounds: int = 30) -> list[float]:
-    """How long deliveries to good receivers took from their queueing to their first byte, and then to their end."""
+    """Return how long deliveries to responsive receivers took from queueing to their first byte, and then to their end."""
     receivers = Receivers()
     receivers.script = _receive
     account = await office.desk.account()
@@ -70,7 +70,7 @@ async def test_unresponsive_host_with_10000_deliveries_does_not_slow_others(
 
 
 class _CountingStore(InlineStore):
-    """Counts how often it is read."""
+    """Counts its reads."""
 
     reads = 0
 
@@ -124,7 +124,7 @@ async def test_unresponsive_hosts_of_one_account_leave_room_for_others(
 
 
 async def test_accounts_that_share_a_host_take_turns(virtual: Office, autojump_clock: MockClock) -> None:
-    """Goal: who comes second waits for a few of the other's thousand deliveries, not for all of them."""
+    """Goal: the second account waits for a few of the other's thousand deliveries, not for all of them."""
     receivers = Receivers()
     receivers.script = _receive
     first = await virtual.monitor(await virtual.desk.account())
@@ -141,7 +141,7 @@ async def test_accounts_that_share_a_host_take_turns(virtual: Office, autojump_c
 
 
 async def test_lines_beyond_one_walk_are_read_in_turn(virtual: Office, autojump_clock: MockClock) -> None:
-    """Method: a full line that is older than all others, so that those are found by walking alone."""
+    """Method: a full line that is older than all others, so that only a walk finds those."""
     receivers = Receivers()
     receivers.script = _receive
     account = await virtual.desk.account()
@@ -158,7 +158,7 @@ async def test_lines_beyond_one_walk_are_read_in_turn(virtual: Office, autojump_
 
 
 async def test_walk_finds_only_the_first_of_every_line(office: Office) -> None:
-    """Method: lines of two hosts and two accounts, one of which is not due yet."""
+    """Method: lines of two hosts and two accounts, one of which is not ready yet."""
     one, two = await office.desk.account(), await office.desk.account()
     a, b, c = "https://a.example.com/", "https://b.example.com/", "https://c.example.com/"
     expected: list[str] = []

@@ -1,4 +1,4 @@
-"""Payloads to the letter of spec 2.7."""
+"""Payloads exactly as in spec 2.7."""
 
 from dataclasses import replace
 

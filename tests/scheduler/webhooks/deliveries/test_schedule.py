@@ -1,4 +1,4 @@
-"""The retry schedule exactly, and when a webhook is paused."""
+"""The exact retry schedule, and the pauses of webhooks."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""One attempt against real receivers on loopback that stand at a public address, each with its own way to fail."""
+"""One attempt against real receivers on loopback that appear at a public address, each with its own failure."""
 
 import os
 import socket
@@ -29,7 +29,7 @@ SOON_S = 0.5
 OK = always(reply(b"thanks"))
 
 
-# What arrives
+# Received requests
 
 
 async def test_stored_bytes_arrive_with_their_headers_in_one_request() -> None:
@@ -110,7 +110,7 @@ async def test_proxy_in_the_environment_is_not_used(monkeypatch: pytest.MonkeyPa
         assert scene.net.connected == [PUBLIC]
 
 
-# Kept connections
+# Reused connections
 
 
 async def test_connection_is_reused_for_the_next_attempt() -> None:
@@ -142,7 +142,7 @@ async def test_reset_idle_connection_is_replaced_within_the_attempt() -> None:
         assert scene.server.connections == 2
 
 
-# Receivers that fail
+# Failing receivers
 
 
 async def reset(peer: Peer) -> None:
@@ -261,7 +261,7 @@ async def test_connect_fails_if_every_address_refuses() -> None:
         assert len(scene.net.connected) == 3
 
 
-# The guard at every attempt
+# The target check at every attempt
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ async def test_name_with_any_private_address_is_not_connected_to(addresses: list
 
 
 async def test_dns_rebinding_never_reaches_an_unchecked_address() -> None:
-    """Goal: rebinding finds no gap. Method: the resolver turns private after its first answer."""
+    """Goal: DNS rebinding finds no gap. Method: the resolver returns a private address after its first response."""
     resolver = Resolver([PUBLIC], ["127.0.0.1"])
     async with receiving(OK, resolve=resolver) as scene:
         assert (await scene.attempt()).status == 200
@@ -353,7 +353,7 @@ async def test_system_resolver_returns_all_addresses_of_a_name() -> None:
             await resolve("256.256.256.256.", 443)
 
 
-# Cancelled
+# Cancellation
 
 
 def sockets() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The addresses of a webhook's name while it is registered: nothing private, as far as anybody can tell in time."""
+"""The addresses of a webhook's name at registration: none may be private, as far as that can be found out in time."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_silent_name_servers_delay_registration_only_briefly(autojump_cloc
 
 
 async def test_silent_name_servers_use_a_limited_number_of_threads() -> None:
-    """Method: ever new hosts whose lookups last until the test lets them end, asked for by callers who give up."""
+    """Method: always new hosts with lookups that block until the test ends them, from callers that time out."""
     ends, under_way, most = threading.Event(), Counter[bytes](), 0
 
     def lookup(host: bytes, _port: int, **_terms: object) -> Found:

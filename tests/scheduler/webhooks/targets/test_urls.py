@@ -1,4 +1,4 @@
-"""Webhooks' URLs are sealed where they are kept, and what receivers repeat of them is struck out."""
+"""Webhook URLs are stored sealed, and possible tokens are removed from responses that repeat them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ URL = "https://hooks.example.com:8443/in?token=SECRETTOKEN"
 
 
 async def leave_plain(office: Office, count: int) -> list[str]:
-    """Webhooks as the release before 0004 has left them, one of each monitor."""
+    """Create webhooks as the release before 0004 stored them, one per monitor."""
     account = await office.desk.account()
     monitors = [await office.monitor(account) for _ in range(count)]
 
@@ -56,7 +56,7 @@ async def test_clear_text_urls_are_read_and_sealed_in_steps(office: Office) -> N
             await trio.sleep(0.01)
         nursery.cancel_scope.cancel()
     assert any(host is None for _, _, host in await rows_of(office))
-    async with trio.open_nursery() as nursery:  # two nodes that start at once
+    async with trio.open_nursery() as nursery:  # two nodes that start at the same time
         nursery.start_soon(seal)
         nursery.start_soon(seal)
     for id_, sealed, host in await rows_of(office):
