@@ -1,4 +1,4 @@
-"""The scenarios of feed, monitors, deliveries and overload: without rates, each measures once, for marks and figures."""
+"""The scenarios of feed, monitors, deliveries and overload: each measures once, for marks and figures."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass

@@ -88,7 +88,7 @@ class Misses:
 
     @property
     def used_ms(self) -> int:
-        """The start of the time in which usage counts them: always in the past, even if the months are in the future."""
+        """The start of the time in which usage counts them: always in the past, even for future months."""
         return min(self.began_ms, int(time.time()) * 1000 - self.span_ms - WEEK_MS)
 
     @property
@@ -137,7 +137,7 @@ def _new_schema(url: str, name: str) -> str:
 
 
 async def make_store(url: str, misses: Misses) -> float:
-    """Create a store with the misses, and return the seconds for filling it. On PostgreSQL, also create their months."""
+    """Create a store with the misses, and return the seconds to fill it; on PostgreSQL, also their months."""
     async with open_store(url, MIGRATIONS) as store:
         made = Accounts(store, Balances(store), now=time.time, make_id=id_maker(time.time, Random(1)))
         for first in range(0, misses.accounts, MADE_AT_ONCE):

@@ -55,7 +55,7 @@ async def test_stall_is_counted_for_every_request_scheduled_in_it() -> None:
 
 
 async def test_stall_is_counted_without_free_connections() -> None:
-    """Method: as above, but with one connection: one request waits for a response, and the others for the connection."""
+    """Method: as above, but with one connection: one request waits for a response, the others for the connection."""
     async with open_stalling(after=100, stall_s=1.0) as url:
         result = await counts_of(url, rate=200, count=400, connections=1)
     assert result.connections == 1

@@ -48,7 +48,7 @@ def service_of(desk: Desk, woken: list[float] | None = None, resolver: Resolve |
 
 
 async def test_plan_limit_is_exact_over_two_nodes(store_url: str) -> None:
-    """Goal: no plan is exceeded by calling several nodes concurrently. Method: forty creates on two nodes of one store."""
+    """Goal: no plan is exceeded by calling several nodes concurrently. Method: forty creates on two nodes."""
     is_shared = store_url.startswith("postgresql")
     async with open_desk(store_url, is_alone=not is_shared) as one:
         account = (await one.accounts.create("test", plan="starter")).id
@@ -136,7 +136,7 @@ async def test_races_of_resumes_pauses_and_creates_respect_the_plan_limit(store_
 
 
 async def test_resume_below_the_plan_limit_is_accepted(store_url: str) -> None:
-    """Method: each of the three monitors of a plan is resumed four times concurrently, on two nodes, a hundred times."""
+    """Method: each of the three monitors of a plan is resumed four times on two nodes, a hundred times."""
     async with open_nodes(store_url) as (desk, services):
         account = (await desk.accounts.create("test", plan="free")).id
         ids = [(await services[0].create(services[0].draft(PLAIN), account, "key_1")).view.monitor.id for _ in "123"]
@@ -161,7 +161,7 @@ async def test_every_change_wakes_the_clock(desk: Desk) -> None:
 
 
 async def test_change_keeps_fields_written_by_runs(desk: Desk) -> None:
-    """Goal: an owner's change and a run's end keep each other's fields. Method: a run ends after its monitor was read."""
+    """Goal: an owner's change and a run's end keep each other's fields. Method: a run ends after the read."""
     service, account = service_of(desk), await desk.account()
     saved = await service.create(service.draft(PLAIN), account, "key_1")
     monitor = saved.view.monitor

@@ -56,7 +56,7 @@ def test_list_has_the_numbers_of_its_rows_and_a_total(name):
 
 @pytest.mark.parametrize("archetype", FIXED, ids=lambda archetype: archetype.name)
 def test_shape_paths_match_shaped_responses(archetype):
-    """Goal: the two cannot diverge. Method: shape the emptiest record; fields inside its empty ones cannot be checked."""
+    """Goal: the two cannot diverge. Method: shape the emptiest record; fields inside empty ones are not checked."""
     record, beside = emptiest(archetype.make), emptiest(archetype.beside) if archetype.beside else {}
     legs = (Leg("hackernews/story", Missing("it is away")),) if archetype.has_legs else ()
     result = Page([record], total=1, legs=legs, beside=beside) if archetype.many else Single(record, legs=legs)

@@ -33,7 +33,7 @@ async def _receive(sent: Sent) -> Attempt:
 
 
 async def _latencies(office: Office, *, holes: int, good_hosts: int = 20, rounds: int = 30) -> list[float]:
-    """Return how long deliveries to responsive receivers took from queueing to their first byte, and then to their end."""
+    """Return how long deliveries to responsive receivers took from queueing to first byte, and then to their end."""
     receivers = Receivers()
     receivers.script = _receive
     account = await office.desk.account()
