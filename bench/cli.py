@@ -126,8 +126,9 @@ def marks(**o: Any) -> None:
 @click.option("--scenario", default="mixed", show_default=True, help="The scenario to run.")
 @_with(*_steps, *_options)
 def sweep(**o: Any) -> None:
-    """Try several values of a setting. Runs a scenario with each, for example limits.concurrent_requests=10,50 of
-    config.toml.
+    """Try several values of a setting.
+
+    Runs a scenario with each, for example limits.concurrent_requests=10,50 of config.toml.
     """
     with _refusals():
         from bench.command import sweep_setting  # noqa: PLC0415 - as in _refusals

@@ -169,10 +169,10 @@ async def count(
     starts: Sequence[str] = tuple(STARTS),
     batches: Mapping[str, int] = STEPS,
 ) -> None:
-    """Add to `figures` the instructions per request of each scenario (the median of its counts), of rows, and of
-    starts.
+    """Add to `figures` the instructions per request of each scenario, of rows, and of starts.
 
-    Also add the store thread's share of a miss, over this many batches of each kind.
+    A scenario's figure is the median of its counts. Also add the store thread's share of a miss, over this many batches
+    of each kind.
 
     Raises:
         ChildFailed: a node did not run, or did not respond as expected.
@@ -232,9 +232,7 @@ def _count_rows(
 
 
 def check(counted: Figures, committed: Figures | None) -> list[str]:
-    """Return a line for each hot path that takes more instructions than committed; print a note if there are no
-    figures.
-    """
+    """Return a line for each hot path above its committed figure; print a note without committed figures."""
     if committed is None:
         print(f"no figures of this build, so nothing was compared; --record keeps these: {build_name()}")
         return []

@@ -50,8 +50,9 @@ async def _side_by_side(connections: int, seconds: float, *, names: Sequence[str
 
 
 async def _few_and_many(seconds: float) -> list[Cost]:
-    """Measure billed misses on one node with few and with many connections, alternately, because a machine's pace
-    drifts.
+    """Measure billed misses on one node with few and with many connections.
+
+    They alternate, because a machine's pace drifts.
     """
     miss = SCENARIOS["miss"]
     async with open_stage(miss.stage) as target:

@@ -134,10 +134,9 @@ class RecipePages(Protocol):
         ...
 
     async def page(self, recipe: Recipe, state: State | None, *, timeout_s: float, account_id: str = "") -> RecipePage:
-        """Return one page of a recipe's list, the first one without `state`, within `timeout_s` from the start of its
-        turn.
+        """Return one page of a recipe's list, the first one without `state`.
 
-        The read waits in the account's queue for its turn.
+        The read waits in the account's queue for its turn, and then takes at most `timeout_s`.
 
         Raises:
             GatheringFailed: the page could not be read.

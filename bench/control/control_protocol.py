@@ -1,8 +1,7 @@
-"""Commands to a server under test, sent to its admin address: create accounts, append events, plant monitors, queue
-deliveries.
+"""Commands to a server under test, sent to its admin address.
 
-`bench.control.feed_node` runs them with a real node, `bench.peers.parking` with a bare server; a client needs no other
-knowledge of the server.
+They create accounts, append events, plant monitors and queue deliveries. `bench.control.feed_node` runs them with a
+real node, `bench.peers.parking` with a bare server; a client needs no other knowledge of the server.
 """
 
 import http.client

@@ -59,8 +59,9 @@ def fact(account_id: str, key_id: str | None = None) -> Fact:
 
 
 class BenchOperations:
-    """The commands on one node. Accounts created here are remembered, so that events can be appended to all of them at
-    once.
+    """The commands on one node.
+
+    Accounts created here are remembered, so that events can be appended to all of them at once.
     """
 
     def __init__(self, node: Node) -> None:

@@ -40,8 +40,9 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 async def run_until_stopped(work: Work[None]) -> bool:
-    """Run `work`, and return whether it finished. Ctrl-C, SIGTERM and a closed terminal cancel it, so that it can clean
-    up.
+    """Run `work`, and return whether it finished.
+
+    Ctrl-C, SIGTERM and a closed terminal cancel it, so that it can clean up.
     """
     with trio.CancelScope() as scope, _cancelled_by_signals(scope):
         await work()

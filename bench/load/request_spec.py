@@ -71,8 +71,9 @@ class Tally:
 
 
 def whole_head(received: bytes) -> bytes | None:
-    """Return the head of the response in `received`, in lower case with its line ends; None until the response is
-    complete.
+    """Return the lower-case head of the response in `received`; None until the response is complete.
+
+    The head includes its line ends.
 
     Raises:
         Unframed: the head has no Content-Length.

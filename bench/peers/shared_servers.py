@@ -40,11 +40,11 @@ async def open_redis(folder: Path) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def open_postgres(place: Path | None = None, settings: Sequence[str] = ()) -> AsyncIterator[str]:
-    """Run a PostgreSQL on its default settings plus the given ones; it syncs every commit. Yield the value for
-    `store.url`.
+    """Run a PostgreSQL on its default settings plus the given ones; it syncs every commit.
 
-    Its files are in a folder of `place`, or of the system's temporary folder, and are deleted with it. The server
-    refuses to run as root; in that case it runs as an unprivileged user that owns the folder.
+    Yield the value for `store.url`. Its files are in a folder of `place`, or of the system's temporary folder, and are
+    deleted with it. The server refuses to run as root; in that case it runs as an unprivileged user that owns the
+    folder.
 
     Raises:
         ChildFailed: it did not start.

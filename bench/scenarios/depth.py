@@ -1,6 +1,4 @@
-"""Measures reading a page of a long log from the store: `python -m bench.scenarios.depth`, `Depth` in, `DepthFigures`
-out.
-"""
+"""Measures reading pages of a long log: `python -m bench.scenarios.depth`, `Depth` in, `DepthFigures` out."""
 
 import sys
 import time

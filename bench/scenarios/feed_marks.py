@@ -167,8 +167,9 @@ def deliveries_found(seen: DeliveryFigures) -> Found:
 
 
 def _median_ms(turns: Sequence[DeliveryTurn], share: float) -> float:
-    """Return the median over turns of each turn's percentile, because other activity of the machine affects only some
-    turns.
+    """Return the median over turns of each turn's percentile.
+
+    Other activity of the machine affects only some turns.
     """
     return median(Histogram(turn.lags).percentile_ms(share) for turn in turns)
 

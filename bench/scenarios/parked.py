@@ -1,8 +1,8 @@
-"""The cost of parked polls, and the delay of events to them: `python -m bench.scenarios.parked`, `PollLoad` in,
-`Parked` out.
+"""The cost of parked polls, and the delay of events to them.
 
-A poll lasts 25 s and is then sent again, which costs the server work. Figures about parked polls are therefore measured
-while all of them are fresh; older ones are woken first.
+Run `python -m bench.scenarios.parked`, `PollLoad` in, `Parked` out. A poll lasts 25 s and is then sent again, which
+costs the server work. Figures about parked polls are therefore measured while all of them are fresh; older ones are
+woken first.
 """
 
 import math
@@ -123,8 +123,9 @@ class ParkedRun:
                 raise TimeoutError(f"{self.control.waiting()} of {len(self.clients.polls)} polls were parked")
 
     def wake_all(self) -> tuple[float, float]:
-        """Append one event for each account. Return the seconds until every poll has it, and CPU seconds; then park all
-        again.
+        """Append one event for each account.
+
+        Return the seconds until every poll has it, and CPU seconds; then park all again.
         """
         began_s, cpu_s = time.monotonic(), usage(self.polls.pid).cpu_s
         self.control.send(APPEND, Append())
@@ -149,8 +150,9 @@ class ParkedRun:
         return used if self.clients.renewed == renewed else None
 
     def publish(self, count: int, *, to_a_key: bool) -> Histogram:
-        """Append events one after the other, each for one account or one of its keys. Return the times from commit to
-        response.
+        """Append events one after the other, each for one account or one of its keys.
+
+        Return the times from commit to response.
         """
         took = Histogram()
         for nth in range(count):
@@ -171,8 +173,9 @@ class ParkedRun:
         return took
 
     def drain(self) -> tuple[float, float, int]:
-        """Stop the server. Return the seconds until all polls have a response, the seconds until it ended, and polls
-        without 200.
+        """Stop the server.
+
+        Return the seconds until all polls have a response, the seconds until it ended, and polls without 200.
         """
         ended, left, lost = select.poll(), len(self.clients.polls), 0
         pidfd = os.pidfd_open(self.polls.pid)

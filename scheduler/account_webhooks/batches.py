@@ -70,8 +70,9 @@ class EventBatches:
         return Fed(len(page.items), page.has_more and (room > 1 or not page.items))
 
     def test(self, tx: Tx, webhook: rows.AccountWebhook, host: str) -> str:
-        """Queue a batch with one test event, which is in no feed, with the cursor of the feed's end. Return the
-        delivery's id.
+        """Queue a batch with one test event, which is in no feed, with the cursor of the feed's end.
+
+        Return the delivery's id.
         """
         event = {
             "id": self.make_id("evt_"),

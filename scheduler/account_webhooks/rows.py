@@ -84,8 +84,9 @@ def add(tx: Tx, webhook: AccountWebhook) -> None:
 
 
 def read(tx: Tx, webhook_id: str, *, locked: bool = False) -> AccountWebhook | None:
-    """Return the webhook with this id. If `locked`, lock it until the end of the transaction, so that one node at a
-    time queues for it.
+    """Return the webhook with this id.
+
+    If `locked`, lock it until the end of the transaction, so that one node at a time queues for it.
     """
     row = tx.one(f"{READ} {{lock}}" if locked else READ, (webhook_id,))
     return None if row is None else AccountWebhook(*row)
@@ -137,9 +138,7 @@ def accounts(tx: Tx) -> frozenset[str]:
 
 
 def due(tx: Tx, after: str, limit: int) -> Sequence[tuple[str, int]]:
-    """Return active webhooks whose account has unprocessed events, by id, with the number of batches that each has
-    queued.
-    """
+    """Return active webhooks with unprocessed events, by id, with the number of batches that each has queued."""
     return [(id_, queued) for id_, queued in tx.all(DUE, (after, limit))]
 
 

@@ -38,10 +38,10 @@ _EXAMPLE = 'Send five fields such as {"cron": "30 6 * * 1-5", "timezone": "Europ
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """A monitor's cadence. `cron` and `timezone` are kept as they were sent; `timezone` is None if it was omitted
-    (UTC).
+    """A monitor's cadence.
 
-    `minutes` is the distance between the slots of a web watch, starting at its creation.
+    `cron` and `timezone` are kept as they were sent; `timezone` is None if it was omitted (UTC). `minutes` is the
+    distance between the slots of a web watch, starting at its creation.
     """
 
     every: Literal["hourly", "daily", "weekly", "cron", "minutes"]

@@ -62,10 +62,10 @@ def start_of(slot: float, monitor_id: str, crowd: int) -> float:
 
 
 def in_turn(ready: Iterable[Ready], busy: Mapping[str, int], *, free: int, each_max: int) -> list[Ready]:
-    """Return at most `free` runs, round robin over accounts. `busy` counts the runs in progress, at most `each_max` per
-    account.
+    """Return at most `free` runs, round robin over accounts.
 
-    Runs of the same account keep their order; accounts with the fewest runs in progress go first.
+    `busy` counts the runs in progress, at most `each_max` per account. Runs of the same account keep their order;
+    accounts with the fewest runs in progress go first.
     """
     turns, taking = [], Counter(busy)
     for one in sorted(ready):

@@ -78,8 +78,9 @@ class Cron:
         return next((later for before, later in self._neighbours(after, days) if later - before < apart_s), None)
 
     def _neighbours(self, after: float, days: int) -> Iterator[tuple[int, int]]:
-        """Yield pairs of consecutive instants. Days without a clock change share the same pairs, so only the first one
-        lists them.
+        """Yield pairs of consecutive instants.
+
+        Days without a clock change share the same pairs, so only the first one lists them.
         """
         first, last, is_listed = _date_of(after, self.zone), None, False
         for ordinal in range(first, first + days):

@@ -23,8 +23,9 @@ class SlotSource(Protocol):
         ...
 
     def bring_back(self, tx: Tx, instant: Instant) -> int:
-        """Reset slots that a fast clock has put too far in the future to their next time, and return how many there
-        were.
+        """Reset slots that a fast clock has put too far in the future, and return their number.
+
+        Each is reset to the next slot of its cadence.
         """
         ...
 

@@ -190,10 +190,9 @@ def live_job(tx: Tx, account_id: str) -> str | None:
 
 
 def ready_jobs(tx: Tx, node: str, *, kinds: Sequence[str], leases_at: float, limit: int) -> list[Ready]:
-    """Return jobs of these `kinds` that this node can start or take over. All jobs of an account run on one node at a
-    time.
+    """Return jobs of these `kinds` that this node can start or take over.
 
-    Other kinds are left to newer nodes during a rolling upgrade.
+    All jobs of an account run on one node at a time. Other kinds are left to newer nodes during a rolling upgrade.
     """
     elsewhere = {row[0] for row in tx.all(ELSEWHERE, (leases_at, node))}
     found = [
@@ -319,10 +318,10 @@ def free_step(tx: Tx, job: JobRecord, step: JobStep, credits_used: int) -> None:
 def ended_steps(
     tx: Tx, job_id: str, statuses: Sequence[StepStatus], *, after: int, limit: int, bytes_max: int
 ) -> tuple[list[EndedStep], bool]:
-    """Return at most `limit` steps after number `after` with one of these statuses, in order, and whether there are
-    more.
+    """Return at most `limit` ended steps with one of these statuses, in order, and whether there are more.
 
-    Results are in stored form, at most `bytes_max` bytes in total, unless the first one alone is larger.
+    The steps come after number `after`. Results are in stored form, at most `bytes_max` bytes in total, unless the
+    first one alone is larger.
     """
     marks = ", ".join("?" * len(statuses))
     sizes = tx.all(STEP_SIZES.replace("{statuses}", marks), (job_id, after, *statuses, limit + 1))

@@ -186,8 +186,9 @@ class JobRuns:
         return is_ours
 
     async def _plan(self, kind: JobKind, job: JobRecord) -> JobRecord | None:
-        """Plan the next wave, some steps per transaction. Return the unchanged job after the last wave, None if the job
-        is lost.
+        """Plan the next wave, some steps per transaction.
+
+        Return the unchanged job after the last wave, None if the job is lost.
         """
 
         def look(tx: Tx) -> tuple[JobRecord, job_rows.PlanPart] | None:

@@ -155,8 +155,9 @@ class JobKind(ABC):
         return None
 
     def price_of(self, job: JobRecord, step: JobStep) -> int:  # noqa: ARG002 - for kinds that look at it
-        """Return the maximum price of a step, which starts only while that many credits are left. 0: the reservation
-        covers all steps.
+        """Return the maximum price of a step, which starts only while that many credits are left.
+
+        0: the reservation covers all steps.
         """
         return 0
 

@@ -71,11 +71,10 @@ class MonitorService:
         return self._json(monitor, hook)
 
     async def create(self, draft: Draft, account_id: str, key_id: str | None, *, write: Write | None = None) -> Saved:
-        """Create a monitor within the account's plan, and start its first run if requested. Its events belong to the
-        key.
+        """Create a monitor within the account's plan, and start its first run if requested.
 
-        Without a key, the owner creates it, and every key of the account sees its events. `write` replaces the store's
-        own write, so that the caller can record the result in the same transaction.
+        Its events belong to the key. Without a key, the owner creates it, and every key of the account sees its events.
+        `write` replaces the store's own write, so that the caller can record the result in the same transaction.
 
         Raises:
             MonitorLimitReached: nothing was created.
@@ -155,10 +154,10 @@ class MonitorService:
         await forget_monitor(self._store, account_id, monitor_id)
 
     async def run_now(self, account_id: str, monitor_id: str, *, write: Write | None = None) -> Run:
-        """Open a slot for the current second, which the clock starts immediately. Return its run, usually pending or
-        skipped.
+        """Open a slot for the current second, which the clock starts immediately.
 
-        `write` replaces the store's own write, so that the caller can record the result in the same transaction.
+        Return its run, usually pending or skipped. `write` replaces the store's own write, so that the caller can
+        record the result in the same transaction.
 
         Raises:
             MonitorUnknown, MonitorPaused, RunTooSoon: nothing was opened.

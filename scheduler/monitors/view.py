@@ -23,8 +23,9 @@ _HINT: Final = 4
 
 
 def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recipes, now: float) -> dict[str, Any]:
-    """Return a monitor as JSON, with only the last characters of the webhook's secret. Prices are current, never
-    stored.
+    """Return a monitor as JSON, with only the last characters of the webhook's secret.
+
+    Prices are current, never stored.
     """
     webhook = None if hook is None else hook.webhook
     warnings: list[str] = []

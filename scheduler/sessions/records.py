@@ -67,14 +67,16 @@ class SessionPages(Protocol):
     """The browser interface that sessions use."""
 
     def open(self, url: str, *, mobile: bool) -> AbstractAsyncContextManager[PageIds]:
-        """Open a page for the length of the block. Raises `UpstreamError` and `LimitError`, also when the page is lost
-        later.
+        """Open a page for the length of the block.
+
+        Raises `UpstreamError` and `LimitError`, also when the page is lost later.
         """
         ...
 
     async def run(self, target_id: str, actions: Sequence[Action], *, account_id: str) -> dict[str, Any]:
-        """Run actions in an account's page; return their results and the page's URL. Raises `UpstreamError` if the page
-        is gone.
+        """Run actions in an account's page; return their results and the page's URL.
+
+        Raises `UpstreamError` if the page is gone.
         """
         ...
 

@@ -156,8 +156,9 @@ class SessionService:
         return await self._store.read(read)
 
     async def set_time(self, owner: SessionOwner, session_id: str, ttl_s: int) -> SessionRecord:
-        """Set how many seconds after its start a session ends. More time is reserved now; unused time is refunded at
-        the end.
+        """Set how many seconds after its start a session ends.
+
+        More time is reserved now; unused time is refunded at the end.
 
         Raises:
             SessionUnknown, WebSessionOver, SessionTimePassed: nothing was changed.

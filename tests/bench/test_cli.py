@@ -111,9 +111,9 @@ def test_help_names_every_scenario(place: Place) -> None:
 
 
 def test_ctrl_c_ends_a_run_and_its_processes_and_keeps_results(place: Place) -> None:
-    """Method: the signal comes when the second step has begun; each would take a second, and there are a hundred.
+    """Method: the signal is sent when the second step has started; each takes a second, and there are a hundred.
 
-    It comes amid a later one where this process was held up: how many had begun, the program has told.
+    If this process was delayed, the signal arrives in a later step; the program's output shows how many had started.
     """
     out = place.folder / "files"
     options = ("--rate", "40", "--seconds", "1", "--repeats", "100", "--out", str(out), "--name", "a")

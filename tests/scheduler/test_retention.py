@@ -268,8 +268,9 @@ async def test_readers_continue_during_sweeps_and_runs(desk: Desk) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_concurrent_sweeps_redeliveries_and_delete_are_safe(seed: int, store_url: str) -> None:
-    """Goal: no queued delivery is lost and no old row stays. Method: both nodes sweep while deliveries are requested
-    again.
+    """Goal: no queued delivery is lost and no old row stays.
+
+    Method: both nodes sweep while deliveries are requested again.
     """
     rng, is_shared = Random(seed), store_url.startswith("postgresql")
     async with open_desk(store_url, "a", is_alone=not is_shared) as one:

@@ -82,8 +82,9 @@ class CohortQueries:
     async def begin(
         self, cohort_id: str, plan: QueryPlan, max_credits: int, owner: JobOwner, *, write: Write | None = None
     ) -> str:
-        """Reserve the maximum cost of a query, queue it, restart its cohort's retention period, and return the query's
-        id.
+        """Reserve the maximum cost of a query, queue it, and return its id.
+
+        This also restarts the retention period of its cohort.
 
         Raises:
             CohortUnknown, JobLimitReached: nothing was started.

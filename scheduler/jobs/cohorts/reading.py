@@ -106,8 +106,9 @@ async def _take(
     seen: set[str],
     retrieved_at: str,
 ) -> None:
-    """Add the matching posts of a page, each once. Posts without a date are skipped, since they may be outside the
-    window.
+    """Add the matching posts of a page, each once.
+
+    Posts without a date are skipped, since they may be outside the window.
     """
     dated = [(post, at) for post in posts if (at := _instant(post["published_at"])) is not None]
     for post, at in dated:

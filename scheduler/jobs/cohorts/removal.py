@@ -1,5 +1,4 @@
-"""Removal of cohorts: the key is destroyed immediately, and the data that it sealed is deleted in batches (decisions
-20).
+"""Removal of cohorts: the key is destroyed immediately, its data is deleted in batches (decisions 20).
 
 A key is deleted from the store when the transaction commits. Then the store is scrubbed, so that no copy remains in
 free pages or in the write-ahead log. The cohort's row is kept until the scrub has succeeded.
@@ -37,8 +36,9 @@ _BECAUSE: Final[dict[Gone, str]] = {"deleted": "cohort_deleted", "expired": "coh
 
 
 def destroy(tx: Tx, charges: Charges, account_id: str, cohort_id: str, now: float, *, gone: Gone) -> bool:
-    """Destroy the key of a cohort, and end its queries, which pay for the pages read so far. Return False if already
-    destroyed.
+    """Destroy the key of a cohort, and end its queries, which pay for the pages read so far.
+
+    Return False if already destroyed.
     """
     tx.all_in(READ_ACCOUNTS, [account_id])  # lock the account before its rows
     if not cohort_rows.lock_any(tx, cohort_id):

@@ -125,8 +125,9 @@ class CohortService:
         return record, cohort_rows.read_key(tx, cohort_id)
 
     async def delete(self, account_id: str, cohort_id: str) -> None:
-        """Destroy a cohort's key, and so all data sealed with it. Running queries are cancelled and pay for the pages
-        read so far.
+        """Destroy a cohort's key, and so all data sealed with it.
+
+        Running queries are cancelled and pay for the pages read so far.
 
         Raises:
             CohortUnknown: the account has no such cohort.

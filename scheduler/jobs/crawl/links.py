@@ -153,11 +153,10 @@ class Frontier:
 
 
 def pages_led_to(bounds: dict[str, Any], found: Sequence[bytes]) -> list[list[str]]:
-    """Return the pages that the links of some steps lead to, each once per step. Runs as a task of the worker
-    processes.
+    """Return the pages that the links of some steps lead to, each once per step.
 
-    `found` holds compressed lists of links, as steps store them. A list that would decompress to more than a step may
-    store yields no pages.
+    Runs as a task of the worker processes. `found` holds compressed lists of links, as steps store them. A list that
+    would decompress to more than a step may store yields no pages.
     """
     rules = LinkRules(msgspec.convert(bounds, CrawlBounds))
     return [_pages_of(rules, one) for one in found]

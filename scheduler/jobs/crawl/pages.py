@@ -62,9 +62,7 @@ class PageSteps(JobKind):
         workers: TaskRunner,
         on_end: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None,
     ) -> None:
-        """Take `workers` to examine links, and `on_end`, which queues the delivery of a job's end in the transaction
-        that ends it.
-        """
+        """Take `workers` to examine links, and `on_end` to queue a job's delivery in the transaction that ends it."""
         self._recipes = recipes
         self._workers = workers
         self._planning = FairTurns(1)
@@ -167,8 +165,9 @@ class PageWave(Wave):
         lead: Callable[[Sequence[bytes]], Awaitable[list[list[str]]]],
         turn: Callable[[], AbstractAsyncContextManager[object]],
     ) -> None:
-        """Take `lead`, which returns the pages that the links of some steps lead to. Pages are added in turns by
-        account.
+        """Take `lead`, which returns the pages that the links of some steps lead to.
+
+        Pages are added in turns by account.
         """
         super().__init__()
         self._room = room

@@ -42,8 +42,9 @@ class Match(NamedTuple):
 
 
 def judge(keywords: Iterable[str], author: Mapping[str, Any], *, is_read: bool) -> Match:
-    """Return the best match of an account over all keywords, the first if several are equal. `is_read`: its own page
-    was read.
+    """Return the best match of an account over all keywords, the first if several are equal.
+
+    `is_read`: its own page was read.
     """
     return max((judge_one(one, author, is_read=is_read) for one in keywords), key=lambda match: match.score)
 

@@ -60,10 +60,10 @@ class Merge:
     def take(
         self, drafts: Sequence[RowDraft], known: Iterable[DiscoverRow], place: Sighting, *, share: int, at: float
     ) -> tuple[list[DiscoverRow], Sequence[RowDraft]]:
-        """Take the rows of a page until `share` of them were new. `place` describes the page; ranks come from the
-        drafts.
+        """Take the rows of a page until `share` of them were new.
 
-        Return the rows that are new in the run, and the drafts that were not examined.
+        `place` describes the page; ranks come from the drafts. Return the rows that are new in the run, and the drafts
+        that were not examined.
         """
         rows, added = list(known), list[DiscoverRow]()
         by_key, by_id = {one.key: one for one in rows if not one.is_gone}, {one.row_id: one for one in rows}

@@ -63,7 +63,7 @@ class DiscoverService:
         now: Callable[[], float],
         wake: Callable[[], None],
     ) -> None:
-        """Take a job service for discover jobs, the node's searches, and `wake`, which makes the workers check for new
+        """Take a service for discover jobs, the node's searches, and `wake`, which makes the workers check for new
         jobs.
         """
         self._store = store

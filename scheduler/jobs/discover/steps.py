@@ -122,8 +122,9 @@ class DiscoverSteps(JobKind):
     async def _gather(
         self, account_id: str, id_: str, values: Mapping[str, Any], *, cursor: Mapping[str, Any] | None = None
     ) -> Gathered | Outcome:
-        """Call an endpoint for the price of one page, with retries if its source asks for a pause. Return an outcome if
-        it fails.
+        """Call an endpoint for the price of one page, with retries if its source asks for a pause.
+
+        Return an outcome if it fails.
         """
         try:
             recipe = self._recipes.read(id_, dict(values))
@@ -161,8 +162,9 @@ class DiscoverSteps(JobKind):
         self._feed.append(tx, facts)
 
     def verdict(self, tx: Tx, job: JobRecord, *, has_credits: bool) -> Stop:
-        """Return how a run ends, from its legs. Too few credits pause it: either its own limit or the balance was
-        reached.
+        """Return how a run ends, from its legs.
+
+        Too few credits pause it: either its own limit or the balance was reached.
         """
         run = run_rows.the_run(tx, job.id)
         if not has_credits:

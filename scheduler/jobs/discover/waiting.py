@@ -57,8 +57,9 @@ class RunWaits:
             waiter.wake(is_done=True)
 
     async def wait(self, run_id: str, *, within_s: float, stopping: Callable[[], bool]) -> None:
-        """Return once a run has settled or was deleted, soon after the node starts to stop, or after `within_s`
-        seconds.
+        """Wait until a run has settled or was deleted.
+
+        Also return soon after the node starts to stop, or after `within_s` seconds.
 
         Raises:
             StorageError: the store is unavailable.

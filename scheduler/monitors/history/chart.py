@@ -83,8 +83,9 @@ def _drawn(points: Sequence[ChartPoint]) -> str:
 
 
 def _line(placed: Iterable[tuple[float, float, ChartPoint]]) -> str:
-    """Return the line through the numbers. A run without one breaks it; a number between two gaps is a dot of zero
-    length.
+    """Return the line through the numbers.
+
+    A run without one breaks it; a number between two gaps is a dot of zero length.
     """
     pieces: list[str] = []
     is_drawing = False

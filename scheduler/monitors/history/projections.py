@@ -43,9 +43,7 @@ ALERTS_MAX: Final = 10_000
 
 
 class Backtest(NamedTuple):
-    """The alerts that rules would have fired on the first `runs` runs, oldest first, up to the maximum number of
-    alerts.
-    """
+    """The alerts that rules would have fired on the first `runs` runs, oldest first, up to `ALERTS_MAX`."""
 
     runs: int
     fired: list[Firing]
@@ -139,8 +137,9 @@ class Projections:
         return pieces
 
     async def backtest(self, monitor: Monitor, window: SlotSpan, rules: Sequence[AlertRule]) -> Backtest:
-        """Return when rules would have fired. Each account runs one backtest at a time, and a few runs are read at a
-        time.
+        """Return when rules would have fired.
+
+        Each account runs one backtest at a time, and a few runs are read at a time.
         """
         async with self._backtests.turn(monitor.account_id):
             runs, previous = await self._store.read(partial(_tried, monitor_id=monitor.id, window=window))

@@ -39,8 +39,9 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """The change of a number: `abs` is `cur - prev`, and `pct` is the change in percent of `prev`, or None if `prev` is
-    0.
+    """The change of a number.
+
+    `abs` is `cur - prev`, and `pct` is the change in percent of `prev`, or None if `prev` is 0.
     """
 
     prev: Number
@@ -118,8 +119,9 @@ def change(prev: Number, cur: Number) -> Delta:
 
 
 def deltas_of(prev: Numbers | None, cur: Numbers) -> Deltas | None:
-    """Return the changes since the previous run, or None on the first run. A number that only one run has is not a
-    change.
+    """Return the changes since the previous run, or None on the first run.
+
+    A number that only one run has is not a change.
     """
     if prev is None:
         return None

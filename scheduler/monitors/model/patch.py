@@ -87,10 +87,10 @@ def read_patch(sent: PatchBody, *, now: float, allow_insecure: bool) -> Patch:
 
 
 def patched(monitor: Monitor, patch: Patch, now: float, *, recipes: Recipes, has_webhook: bool) -> Monitor:
-    """Return the monitor after a change. If it is resumed or gets another cadence, its next slot is computed from
-    `now`.
+    """Return the monitor after a change.
 
-    If its parameters or its track change, its history restarts: the next run is not compared with earlier ones.
+    If it is resumed or gets another cadence, its next slot is computed from `now`. If its parameters or its track
+    change, its history restarts: the next run is not compared with earlier ones.
 
     Raises:
         MonitorInvalid: the change does not fit this monitor.

@@ -53,8 +53,9 @@ DELIVERIES: Final = _Waiting(
 
 
 async def come_back(store_: Store, instant: Instant) -> int:
-    """Reset everything scheduled later than possible, and return the number of monitors, runs and deliveries that
-    changed.
+    """Reset everything scheduled later than possible, and return the number of changes.
+
+    The number covers monitors, runs and deliveries.
 
     Raises:
         StorageError: some may be unchanged.

@@ -72,8 +72,9 @@ class ClockSetting:
 
 
 class _Look(NamedTuple):
-    """The work found by one poll: the number of monitors per open slot, the runs that can start, and when to poll
-    again.
+    """The work found by one poll.
+
+    It has the number of monitors per open slot, the runs that can start, and when to poll again.
     """
 
     crowds: Mapping[float, int]
@@ -267,8 +268,9 @@ def _lease_of(lease: RunLease) -> WorkLease:
 
 @asynccontextmanager
 async def open_clock(setting: ClockSetting) -> AsyncIterator[Clock]:
-    """Run a clock for as long as the block runs. Runs still in progress at its end are refunded and left to the next
-    node.
+    """Run a clock for as long as the block runs.
+
+    Runs still in progress at its end are refunded and left to the next node.
 
     Raises:
         StorageError: the store is unavailable.

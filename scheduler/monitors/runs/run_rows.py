@@ -172,8 +172,9 @@ def add_data(tx: Tx, run_id: str, data: RunData, *, at: float) -> None:
 
 
 def packed(data: RunData) -> RunData:
-    """Return the data of a run in stored form. Long data is packed before the transaction, which blocks all other
-    writes.
+    """Return the data of a run in stored form.
+
+    Long data is packed before the transaction, which blocks all other writes.
     """
     return RunData(_packed(data.result), _packed(data.numbers), _packed(data.deltas), is_packed=True)
 

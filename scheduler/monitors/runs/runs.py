@@ -140,8 +140,9 @@ class Runs:
                 await self._store.submit(self._charges.judge, request)
 
     async def _charged(self, lease: RunLease, recipe: Recipe, charge: Charge) -> None:
-        """Run with a charge that is closed exactly once, whatever happens: after the run's end, the refund has no
-        effect.
+        """Run with a charge that is closed exactly once, whatever happens.
+
+        After the run's end, the refund has no effect.
         """
         has_ended = False
         try:
@@ -231,8 +232,9 @@ class Runs:
 
 
 def charge_request(lease: RunLease, recipe: Recipe) -> ChargeRequest:
-    """Return the charge for the recipe's price and one scheduling credit; it counts toward the key that created the
-    monitor.
+    """Return the charge for the recipe's price plus one scheduling credit.
+
+    It counts toward the key that created the monitor.
     """
     run, monitor = lease
     least, most = recipe.credits_least + SCHEDULING_CREDITS, recipe.credits_most + SCHEDULING_CREDITS

@@ -42,8 +42,7 @@ class Slots:
         self._make_id = make_id
 
     def open_due(self, tx: Tx, *, limit: int, crowds: Mapping[float, int]) -> Opened:
-        """Open the newest slot of at most `limit` monitors, record the slots that they missed, and set their next
-        slots.
+        """Open the newest slot of at most `limit` monitors, record missed slots, and set the next ones.
 
         Monitors that do not fit into one transaction keep their slot for the next one. A slot is skipped if the
         previous run is still active. `crowds` holds the number of monitors that share each slot.
@@ -64,8 +63,9 @@ class Slots:
         return opened
 
     def open_one(self, tx: Tx, monitor_id: str, slot: float | None = None) -> Run:
-        """Return the run of this slot, by default of the current second: the existing one, or a new pending or skipped
-        one.
+        """Return the run of this slot, by default of the current second.
+
+        An existing run is returned unchanged; otherwise a pending or skipped one is created.
 
         Raises:
             MonitorUnknown: the monitor does not exist.

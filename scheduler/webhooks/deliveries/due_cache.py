@@ -63,7 +63,7 @@ class DueCache:
         self._queued_meanwhile = []
 
     def end_look(self, look: QueueLook | None, under_way: Collection[DueDelivery], *, anew: bool) -> None:
-        """Add the deliveries that the read found; with `anew`, they replace all older ones.
+        """Replace all older deliveries with those that the read found if `anew`, else add them.
 
         `look` is None if the read failed.
         """

@@ -40,10 +40,10 @@ class Outbox:
         self._publish = publish
 
     def queue(self, tx: Tx, *, run_id: str | None, monitor_id: str, account_id: str, host: str, body: bytes) -> str:
-        """Queue the delivery of a run, or of a job if `run_id` is None, in the transaction that ends it. Return the
-        delivery's id.
+        """Queue the delivery of a run, or of a job if `run_id` is None, in the transaction that ends it.
 
-        Every attempt sends exactly these bytes, to the webhook's URL at that time; `host` is its current host.
+        Return the delivery's id. Every attempt sends exactly these bytes, to the webhook's URL at that time; `host` is
+        its current host.
         """
         queued = QueuedDelivery(self._make_id(ID_PREFIX), run_id, monitor_id, account_id, host, body)
         return self._add(tx, queued, self._instant(tx))

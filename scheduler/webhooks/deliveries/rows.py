@@ -140,10 +140,10 @@ def walk_lines(tx: Tx, after: tuple[str, str], at: float, *, each: int, limit: i
 
 
 def lease(tx: Tx, ids: Sequence[str], node: str, *, at: float, until: float) -> list[Leased]:
-    """Lease the deliveries that are still available for `node`. Deliveries without a webhook end here without an
-    attempt.
+    """Lease the deliveries that are still available for `node`.
 
-    Deliveries of a suspended account are postponed and checked again at intervals until it is resumed.
+    Deliveries without a webhook end here without an attempt. Deliveries of a suspended account are postponed and
+    checked again at intervals until it is resumed.
     """
     rows = [row for row in tx.all_in(LOCK, ids) if row[1] == "queued" and row[2] <= at]
     tx.run_in(POSTPONE, [row[0] for row in rows if row[3] != "active"], (at + POSTPONED_S,))

@@ -20,8 +20,7 @@ class DueDelivery(NamedTuple):
 def in_turn(
     due: Iterable[DueDelivery], busy: Iterable[DueDelivery], *, free: int, host_max: int, account_max: int
 ) -> list[DueDelivery]:
-    """Return at most `free` deliveries: for each account its oldest possible one, accounts with the fewest attempts
-    first.
+    """Return at most `free` deliveries: each account's oldest possible one, accounts with the fewest attempts first.
 
     `busy` are the attempts in progress: at most `host_max` per host, and `account_max` per account.
     """

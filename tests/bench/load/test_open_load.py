@@ -42,7 +42,7 @@ async def counts_of(url: str, *, rate: float, count: int, **rest: object) -> Ope
 async def test_stall_is_counted_for_every_request_scheduled_in_it() -> None:
     """Goal: no coordinated omission. Method: 200 requests a second for 2 s; after 100 the server stalls for 1 s.
 
-    So the half of them that falls into the stall waits for its end, a second the first and evenly less the later ones.
+    The half of them that falls into the stall waits for its end: a second for the first, evenly less for later ones.
     """
     async with open_stalling(after=100, stall_s=1.0) as url:
         result = await counts_of(url, rate=200, count=400)

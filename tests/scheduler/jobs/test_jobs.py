@@ -181,8 +181,10 @@ async def test_job_is_paused_resumed_and_cancelled_only_by_its_owner(desk: Desk)
 
 
 async def test_job_survives_worker_deaths_without_lost_pages_or_double_charges(desk: Desk) -> None:
-    """Goal: nothing is lost or paid twice. Method: the workers are cancelled, or forget the job without giving it back,
-    forty times on the way."""
+    """Goal: nothing is lost or charged twice.
+
+    Method: forty times, the workers are cancelled, or forget the job without returning its lease.
+    """
     pages, rng = tree(3, 4), Random(7)
     jobs = JobDesk(desk, Site(pages, takes_s=0.002))
     owner = await jobs.owner()

@@ -97,9 +97,9 @@ def test_hostile_pattern_matches_in_linear_time() -> None:
 
 @pytest.mark.critical
 def test_worst_case_page_and_patterns_take_at_most_a_second() -> None:
-    """50 patterns each to include and exclude, and 2,000 links of which no pattern can refuse one early.
+    """50 patterns each to include and exclude, and 2,000 links that no pattern can reject early.
 
-    Each pattern was a regular expression of its own: those of the time took 40 s for such a page.
+    When each pattern was a regular expression, such a page took 40 s.
     """
     patterns = tuple("*" + "a*" * 8 + f"{n}" for n in range(50))
     bounds = CrawlBounds(START, 10_000, include=(*patterns, "*"), exclude=patterns)

@@ -94,9 +94,9 @@ async def active_count(desk: Desk, account: str) -> int:
 
 
 async def test_races_of_resumes_pauses_and_creates_respect_the_plan_limit(store_url: str) -> None:
-    """Goal: a monitor that somebody pauses amid its resume is counted anew. Method: a hundred rounds at the limit.
+    """Goal: a monitor that is paused during its resume is counted again. Method: a hundred rounds at the limit.
 
-    In each one monitor is paused and resumed at once, while paused ones and new ones wait for its place.
+    In each round one monitor is paused and resumed concurrently, while paused and new ones wait for its place.
     """
     async with open_nodes(store_url) as (desk, services):
         account = (await desk.accounts.create("test", plan="free")).id

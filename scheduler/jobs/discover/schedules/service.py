@@ -77,8 +77,9 @@ class ScheduleService:
         )
 
     async def create(self, schedule: DiscoverSchedule, *, write: Write | None = None) -> DiscoverSchedule:
-        """Store a new schedule. `write` replaces the store's own write, so that the caller can record the result in the
-        same transaction.
+        """Store a new schedule.
+
+        `write` replaces the store's own write, so that the caller can record the result in the same transaction.
 
         Raises:
             MonitorLimitReached: the account has too many schedules; nothing was created.
@@ -142,8 +143,9 @@ class ScheduleService:
         return changed
 
     async def delete(self, account_id: str, schedule_id: str) -> None:
-        """Pause a schedule, then delete its rows in small transactions, so that other writes do not wait. Its runs are
-        kept.
+        """Pause a schedule, then delete its rows in small transactions, so that other writes do not wait.
+
+        Its runs are kept.
 
         Raises:
             ScheduleUnknown: the account has no such schedule.

@@ -143,8 +143,9 @@ class ScheduleSlots:
 
 
 def _next_slot(schedule: DiscoverSchedule, now: float) -> float:
-    """Return the next slot of a schedule, or infinity if its cadence is unreadable. A future creation time counts as
-    now.
+    """Return the next slot of a schedule, or infinity if its cadence is unreadable.
+
+    A future creation time counts as now.
     """
     try:
         return next_slot(cadence_of(schedule.cadence), now, min(schedule.created_at, now))

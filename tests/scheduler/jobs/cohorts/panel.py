@@ -42,9 +42,9 @@ DAY_S = 86_400.0
 
 @dataclass(slots=True)
 class Accounts:
-    """As `PageRecipes`: the posts of each account, newest first, in pages; one in `broken` fails.
+    """Like `PageRecipes`: returns the posts of each account, newest first, in pages; accounts in `broken` fail.
 
-    A page of an account in `throttled` is refused so many times first.
+    A page of an account in `throttled` is first refused this many times.
     """
 
     posts: Mapping[str, Sequence[tuple[str, float | None]]]

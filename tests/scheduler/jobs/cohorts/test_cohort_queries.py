@@ -1,6 +1,4 @@
-"""Cohort queries: each member is read once and each page charged once, whatever fails in between (decisions 14, 17,
-20).
-"""
+"""Cohort queries: each member read once, each page charged once, whatever fails in between (decisions 14, 17, 20)."""
 
 from __future__ import annotations
 
@@ -72,8 +70,10 @@ async def test_query_reads_each_member_once_and_charges_pages_with_posts(desk: D
 async def test_query_survives_worker_deaths_without_lost_rows_or_double_charges(
     desk: Desk,
 ) -> None:
-    """Goal: nothing is lost or paid twice. Method: the workers are cancelled, or forget the job without giving it back,
-    many times on the way."""
+    """Goal: nothing is lost or charged twice.
+
+    Method: many times, the workers are cancelled, or forget the job without returning its lease.
+    """
     posts, rng = {f"m{n}": newest(25) for n in range(30)}, Random(11)
     panel = CohortDesk(desk, Accounts(posts, takes_s=0.001))
     owner = await panel.owner()
@@ -84,8 +84,8 @@ async def test_query_survives_worker_deaths_without_lost_rows_or_double_charges(
         async with panel.open():
             await trio.sleep(rng.random() * 0.03)
             deaths += 1
-            # As kill -9 leaves it: running, under a lease that nobody renews. Others wait until it has passed, which
-            # the storm tries; who is alone takes the job over at once.
+            # Like after kill -9: running, with a lease that is not renewed. Other nodes wait until it expires, which
+            # the storm tests; a single node takes the job over immediately.
             if desk.is_alone and rng.random() < 0.5:
                 panel.runs._store = _Forgetful(desk.store)  # type: ignore[assignment]
         panel.runs._store = desk.store

@@ -72,8 +72,11 @@ def keys_left(seals: set[bytes], cohort_id: str) -> list[CohortKey]:
 
 
 async def test_deleted_cohort_leaves_no_key_in_the_store_files(desk: Desk, files: list[Path], store_url: str) -> None:
-    """Goal: destroyed is destroyed. Method: many cohorts come and go, so that pages are split, freed and used again;
-    then every text in the files that may be a sealed key is tried with the node's secret."""
+    """Goal: destroyed is destroyed.
+
+    Method: many cohorts come and go, so that pages are split, freed and reused; then every text in the files that may
+    be a sealed key is tried with the node's secret.
+    """
     panel = CohortDesk(desk, Accounts({"a": newest(5)}))
     owner = await panel.owner()
     cohorts = [await panel.cohort(owner, "a") for _ in range(40)]

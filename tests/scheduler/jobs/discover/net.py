@@ -62,9 +62,9 @@ Pages = Sequence[Sequence[Record]]
 
 @dataclass(slots=True)
 class Net:
-    """As `Recipes`. `pages` are those of each search and keyword; whatever is in `broken` fails.
+    """Like `Recipes`: `pages` holds the pages of each search and keyword; everything in `broken` fails.
 
-    A search in `throttled` asks to hold back so many times first, for `held_s`.
+    A search in `throttled` first asks for a pause this many times, for `held_s`.
     """
 
     pages: dict[tuple[str, str], Pages] = field(default_factory=dict)

@@ -308,8 +308,11 @@ async def test_progress_events_are_sent_once_per_tenth_without_keywords(desk: De
 
 
 async def test_run_survives_worker_deaths_without_lost_rows_or_double_charges(desk: Desk) -> None:
-    """Goal: nothing is lost, doubled or paid twice. Method: the workers are cancelled, or forget the run without giving
-    it back, again and again; at the end it is compared with a run that nobody cut short."""
+    """Goal: nothing is lost, duplicated or charged twice.
+
+    Method: the workers are repeatedly cancelled, or forget the run without returning its lease; at the end it is
+    compared with an uninterrupted run.
+    """
     keywords, rng = [f"k{n}" for n in range(6)], Random(5)
     pages = {
         (one.id, keyword): pages_of(*(f"{(n * 7 + len(keyword) * m) % 90}" for m in range(9)))

@@ -206,8 +206,9 @@ RUNS = st.lists(st.dictionaries(st.sampled_from("ab_"), st.dictionaries(st.sampl
 
 @given(st.lists(RULES, max_size=4, unique=True), RUNS, st.booleans())
 def test_backtest_matches_the_original_alerts(rules, runs, by_row):
-    """Goal: history and present agree. Method: evaluate run by run, with the state through JSON; failed runs are no
-    baseline.
+    """Goal: history and present agree.
+
+    Method: evaluate run by run, with the state through JSON; failed runs are no baseline.
     """
     fired, state, previous = [], {}, None
     for place, numbers in enumerate(runs):

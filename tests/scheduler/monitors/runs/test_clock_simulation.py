@@ -1,7 +1,7 @@
-"""Hours of monitors in a world where nodes stop and crash, the store goes away, upstreams fail and clocks jump.
+"""Hours of monitors while nodes stop and crash, the store is unavailable, upstreams fail and clocks jump.
 
-At the end every slot has one record, every run one ending, one event and at most one delivery; no run was charged
-twice, and the books are sound.
+At the end every slot has one record, and every run one end, one event and at most one delivery; no run was charged
+twice, and the ledger verifies.
 """
 
 from __future__ import annotations

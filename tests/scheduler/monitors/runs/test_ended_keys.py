@@ -81,9 +81,9 @@ async def raced(runs: Desk, revokes: Desk, lease: RunLease, key_id: str, *, ahea
 
 
 async def assert_each_has_a_reader(runs: Desk, revokes: Desk) -> None:
-    """Goal: no event that nobody can read. Method: race, and compare the owners with the places in the log.
+    """Goal: every event has an owner that can read it. Method: race, and compare the owners with the places in the log.
 
-    What stands before `key.revoked` was written while the key was good; what stands behind it has to be everybody's.
+    Events before `key.revoked` were written while the key was valid; events after it must belong to the account.
     """
     chance, account = Random(7), await runs.account()
     began_at = trio.current_time()

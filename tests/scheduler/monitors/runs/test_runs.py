@@ -340,8 +340,9 @@ async def test_run_cancelled_at_any_step_is_refunded_or_complete(quick: Desk, ca
 
 @pytest.mark.parametrize("came", [gathered({"stars": 101}), None])
 async def test_run_of_a_process_killed_at_any_step_is_charged_once(quick: Desk, came: Gathered | None) -> None:
-    """Goal: one charge, one end. Method: from each checkpoint on, the store is unreachable; then another node
-    continues.
+    """Goal: one charge, one end.
+
+    Method: from each checkpoint on, the store is unreachable; then another node continues.
     """
     account = await quick.account()
     monitor = await quick.monitor(account, rules=RISES, hook="https://example.com/hook")

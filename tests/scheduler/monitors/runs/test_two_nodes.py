@@ -20,10 +20,10 @@ async def all_ended(desk: Desk, expected: int) -> None:
 
 
 def take_turns(*desks: Desk) -> None:
-    """Let no run end before each node has begun some; from then on a node ends a few with each of its commits.
+    """Let no run end before each node has started some; then a node ends a few with each of its commits.
 
-    Runs that all end at once wait for each other's accounts, and a busy machine keeps them waiting for longer than
-    stores have patience: then a run is cut short, and resumed once its lease has passed.
+    Runs that all end at the same time wait for each other's accounts, and on a busy machine they wait longer than the
+    store's timeout: a run is then interrupted, and retried after its lease has expired.
     """
     all_run = trio.Event()
 
@@ -85,8 +85,9 @@ async def test_run_of_a_silent_node_is_resumed_by_another(postgres: PostgresServ
 
 
 async def test_attempts_of_two_nodes_ending_together_settle_once(postgres: PostgresServer) -> None:
-    """Goal: the fence holds if both end at the same moment. Method: many runs, each attempted by two nodes
-    concurrently.
+    """Goal: the fence holds if both end at the same moment.
+
+    Method: many runs, each attempted by two nodes concurrently.
     """
     url = postgres.fresh()
     async with open_desk(url, "a", is_alone=False) as one, open_desk(url, "b", is_alone=False) as other:

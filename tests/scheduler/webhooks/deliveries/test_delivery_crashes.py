@@ -96,9 +96,9 @@ async def test_expired_lease_is_taken_by_another_node(virtual: Office, autojump_
 
 
 async def test_nodes_never_attempt_a_delivery_concurrently(postgres: PostgresServer) -> None:
-    """Method: three nodes, one of which is cancelled amid its attempts, and receivers that fail now and then.
+    """Method: three nodes, one of which is cancelled during its attempts, and receivers that fail occasionally.
 
-    What the cancelled one had under way, as many as it may have at the hosts, was sent and is not counted.
+    The cancelled node's attempts in progress, up to the limit per host, were sent and are not counted.
     """
     url = postgres.fresh()
     receivers = Receivers()

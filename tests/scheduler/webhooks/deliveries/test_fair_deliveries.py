@@ -1,5 +1,7 @@
-"""Receivers that do not answer and accounts that queue thousands, beside others: on virtual time, and the queries on
-both engines."""
+"""Unresponsive receivers and accounts with thousands of deliveries, next to others.
+
+They run on virtual time, and the queries on both engines.
+"""
 
 from collections.abc import Callable
 from math import ceil
