@@ -19,7 +19,7 @@ def new_keys(first: int, step: int) -> Keys:
 
 
 def mixed_keys(first: int, step: int) -> Keys:
-    """Yield 8 of 10 numbers by Zipf's law (exponent 1) among `KNOWN` ones, which a cache soon holds; the rest are new."""
+    """Yield 8 of 10 numbers by Zipf's law (exponent 1) among `KNOWN` ones, soon cached; the rest are new."""
     rng = Random(first)
     weights = list(itertools.accumulate(1 / rank for rank in range(1, KNOWN + 1)))
     known = range(KNOWN)

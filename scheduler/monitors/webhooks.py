@@ -221,7 +221,7 @@ def _check_redelivery(delivery: Delivery, webhook: Webhook, owner: WebhookOwner)
         how = f"Resume it first: {owner.resume.format(webhook.monitor_id)}."
         raise RedeliveryRefused("webhook_paused", "the webhook is paused", how)
     if delivery.attempts >= ATTEMPTS_MAX:
-        problem = f"this delivery already had {delivery.attempts} attempts"
+        problem = f"it already had {delivery.attempts} attempts"
         raise RedeliveryRefused("attempts_limit_reached", problem, f"Read the data from the {owner.source} instead.")
 
 
