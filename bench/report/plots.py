@@ -58,7 +58,7 @@ def _latency(points: Sequence[Point]) -> Figure:
     columns = min(len(scenarios), COLUMNS)
     figure = Figure(figsize=(1.2 + 4.2 * columns, 1.2 + 2.9 * rows), layout="constrained")
     figure.suptitle(
-        "Latency of the served against the offered rate\nlines: medians of the repeats, bands: ranges of p50 and p99",
+        "Latency of served requests against the offered rate\nlines: medians of the repeats, bands: ranges of p50 and p99",
         fontsize="medium",
     )
     grid = figure.subplots(rows, columns, squeeze=False)
@@ -105,7 +105,7 @@ def _cpu(points: Sequence[Point], hello_us: Sequence[float]) -> Figure:
     scenarios = list(dict.fromkeys(point.scenario for point in points))
     figure = Figure(figsize=(9.5, 1.6 + 0.5 * len(scenarios)), layout="constrained")
     axes = figure.subplots()
-    axes.set_title("CPU of the server's process for each answer: one dot a repeat, dark at high rates")
+    axes.set_title("CPU of the server's process per response: one dot per repeat, dark at high rates")
     for place, scenario in enumerate(scenarios):
         rows = [point for point in points if point.scenario == scenario]
         highest = max(_rate(point) for point in rows)
@@ -122,7 +122,7 @@ def _cpu(points: Sequence[Point], hello_us: Sequence[float]) -> Figure:
     if not any(map(math.isfinite, axes.dataLim.intervalx)):
         axes.set_xlim(1, 1_000)  # like `_log_ms`
     _plain_numbers(axes.xaxis)
-    axes.set_xlabel("CPU microseconds for each answer (beside the name: the lowest median of a rate)")
+    axes.set_xlabel("CPU microseconds per response (after the name: the lowest median of a rate)")
     axes.grid(which="both", axis="x", alpha=0.25)
     return figure
 
@@ -137,7 +137,7 @@ def _named(points: Sequence[Point], scenario: str) -> str:
 def _memory(points: Sequence[Point]) -> Figure:
     figure = Figure(figsize=(9.5, 5), layout="constrained")
     axes = figure.subplots()
-    axes.set_title("Memory of the server's process over time (dotted: with the mapped pages of its store)")
+    axes.set_title("Memory of the server's process over time (dotted: including the mapped pages of its store)")
     for nth, scenario in enumerate(dict.fromkeys(point.scenario for point in points)):
         held = _held(points, scenario)
         seconds = [each.at_s - held[0].at_s for each in held]
@@ -161,7 +161,7 @@ def _held(points: Sequence[Point], scenario: str) -> list[MemorySample]:
 
 def _flood(flood: Sequence[Point], quiet: Sequence[Point]) -> Figure:
     figure = Figure(figsize=(9.5, 4.2), layout="constrained")
-    figure.suptitle("A flood beside a quiet key")
+    figure.suptitle("A flood and a quiet key")
     answered, waited = figure.subplots(1, 2)
     labels = [point.label for point in flood]
     served = [median(step.served_per_s for step in point.steps) for point in flood]
@@ -180,7 +180,7 @@ def _flood(flood: Sequence[Point], quiet: Sequence[Point]) -> Figure:
     waited.set_ylim(bottom=0)
     waited.set_ylabel("p99, ms")
     for axes in (answered, waited):
-        axes.set_xlabel("offered, of what the node can do")
+        axes.set_xlabel("offered rate relative to the node's capacity")
         axes.grid(axis="y", alpha=0.25)
         axes.legend(fontsize="small")
     return figure
@@ -189,12 +189,12 @@ def _flood(flood: Sequence[Point], quiet: Sequence[Point]) -> Figure:
 def _sweep(points: Sequence[Point]) -> Figure:
     settings = list(dict.fromkeys(point.setting for point in points))
     figure = Figure(figsize=(13, 4.6 + 0.25 * (len(settings) // COLUMNS)), layout="constrained")
-    figure.suptitle(f"{points[0].scenario}: a line for each setting (median of the repeats, band: their range)")
+    figure.suptitle(f"{points[0].scenario}: one line per setting (median of the repeats, band: their range)")
     panels = figure.subplots(1, 3)
     whats: tuple[tuple[str, Callable[[Step], float]], ...] = (
         ("served, requests/s", lambda step: step.served_per_s),
-        ("p99 of the served, ms", _visible(lambda step: step.p99_ms)),
-        ("CPU us for each answer", lambda step: step.cpu_us),
+        ("p99 of served requests, ms", _visible(lambda step: step.p99_ms)),
+        ("CPU us per response", lambda step: step.cpu_us),
     )
     for axes, (what, value) in zip(panels, whats, strict=True):
         for nth, setting in enumerate(settings):

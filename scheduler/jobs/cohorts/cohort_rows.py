@@ -56,7 +56,7 @@ DROP = "DELETE FROM cohorts WHERE destroyed_at IS NOT NULL AND id IN {in}"
 
 
 class CohortRecord(NamedTuple):
-    """A cohort as it is stored."""
+    """The stored row of a cohort."""
 
     id: str
     account_id: str
@@ -69,7 +69,7 @@ class CohortRecord(NamedTuple):
 
 
 class MemberRecord(NamedTuple):
-    """A member as it is stored."""
+    """The stored row of a member."""
 
     number: int
     id: str
