@@ -58,7 +58,7 @@ def _latency(points: Sequence[Point]) -> Figure:
     columns = min(len(scenarios), COLUMNS)
     figure = Figure(figsize=(1.2 + 4.2 * columns, 1.2 + 2.9 * rows), layout="constrained")
     figure.suptitle(
-        "Latency of served requests against the offered rate\nlines: medians of the repeats, bands: ranges of p50 and p99",
+        "Latency of served requests against the offered rate\nlines: medians of the repeats, bands: p50 and p99 ranges",
         fontsize="medium",
     )
     grid = figure.subplots(rows, columns, squeeze=False)
