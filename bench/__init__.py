@@ -1,1 +1,1 @@
-"""The bench suite: what one request costs the server process, beside peers measured in the same run."""
+"""The benchmark suite: the cost of a request in the server process, compared with peers in the same run."""

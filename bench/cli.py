@@ -1,6 +1,6 @@
-"""`sluice bench`: how fast a node is on this machine, what a change did to it, and which setting suits it.
+"""`sluice bench`: measure a node's speed on this machine, the effect of a change, and the best value of a setting.
 
-The suite and the packages it needs are loaded by these commands only: a node runs without them.
+Only these commands import the suite and its packages: a node runs without them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,15 @@ _options = (
         "--seconds",
         type=click.FloatRange(0.1, 3_600),
         default=None,
-        help="Counted seconds of a step; else 3, for `marks` 5.",
+        help="Counted seconds per step (default 3; 5 for `marks`).",
     ),
-    click.option("--out", "folder", type=click.Path(file_okay=False, path_type=Path), help="Else bench/results."),
-    click.option("--name", help="Of the files that are written; else the time."),
+    click.option(
+        "--out",
+        "folder",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Default bench/results.",
+    ),
+    click.option("--name", help="Name of the result files (default: the time)."),
     json_option,
 )
 _steps = (
@@ -34,11 +39,9 @@ _steps = (
         "rates",
         type=click.FloatRange(0.1, 100_000),
         multiple=True,
-        help="Requests a second, once for each rate; else shares of what the node can do.",
+        help="Requests per second, once for each rate (default: shares of the node's capacity).",
     ),
-    click.option(
-        "--repeats", type=click.IntRange(1, 100), default=5, show_default=True, help="How often each rate is measured."
-    ),
+    click.option("--repeats", type=click.IntRange(1, 100), default=5, show_default=True, help="Measurements per rate."),
 )
 
 
@@ -53,7 +56,7 @@ def _with(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Turn the suite's refusals, and its absence, into the command's own refusals."""
+    """Convert errors of the suite, and its absence, into errors of the command."""
     try:
         from bench.core.errors import BenchError  # noqa: PLC0415 - see the module's docstring
 
@@ -67,26 +70,27 @@ def _refusals() -> Iterator[None]:
 
 @click.group()
 def bench() -> None:
-    """Measure a node on this machine. Everything runs on loopback and is gone afterwards."""
+    """Measure a node on this machine. Everything runs on loopback and is removed afterwards."""
 
 
 @bench.command("run")
 @click.argument("scenarios", metavar="[SCENARIO]...", nargs=-1)
 @_with(*_steps, *_options)
-@click.option("--like", type=_EXISTING, help="Offer the rates of this result, so that latencies compare.")
-@click.option("--polls", type=click.IntRange(25, 200_000), multiple=True, help="How many `parked` parks.")
-@click.option("--events", type=click.IntRange(1_000, 100_000_000), help="In the log of `depth`; else 1,000,000.")
-@click.option("--charges", type=click.IntRange(1_000, 100_000_000), help="Settled in `growth`; else 1,000,000.")
-@click.option("--deliveries", type=click.IntRange(100, 200_000), help="That wait in `deliveries`; else 10,000.")
+@click.option("--like", type=_EXISTING, help="Use the rates of this result, so that latencies are comparable.")
+@click.option("--polls", type=click.IntRange(25, 200_000), multiple=True, help="Polls that `parked` holds.")
+@click.option("--events", type=click.IntRange(1_000, 100_000_000), help="Log length of `depth` (default 1,000,000).")
+@click.option("--charges", type=click.IntRange(1_000, 100_000_000), help="Settled in `growth` (default 1,000,000).")
+@click.option("--deliveries", type=click.IntRange(100, 200_000), help="Waiting in `deliveries` (default 10,000).")
 def run_(**o: Any) -> None:
-    """Measure latency, CPU and memory. Runs the named scenarios at some rates; without a name, all of them.
+    """Measure latency, CPU and memory. Runs the named scenarios at several rates, or all scenarios by default.
 
     \b
     At rates:  miss shared hit mixed replay unauthorized reject collect
                slow failing overload soak
     Without:   parked reads depth growth monitors deliveries flood
 
-    bench/README.md says what each shows, how to read the figures and which keys of config.toml move them.
+    bench/README.md explains what each scenario shows, how to read the figures and which keys of config.toml change
+    them.
     """
     with _refusals():
         from bench.command import run_scenarios  # noqa: PLC0415 - as in _refusals
@@ -109,7 +113,7 @@ def run_(**o: Any) -> None:
 @bench.command("marks")
 @_with(*_options)
 def marks(**o: Any) -> None:
-    """Measure the marks. CPU of a request beside peers, and all else that a node should keep."""
+    """Measure the marks: CPU per request compared with peers, and all other limits that a node should keep."""
     with _refusals():
         from bench.command import measure_marks  # noqa: PLC0415 - as in _refusals
         from bench.report.terminal import Files  # noqa: PLC0415 - as in _refusals
@@ -119,10 +123,13 @@ def marks(**o: Any) -> None:
 
 @bench.command("sweep")
 @click.argument("setting", metavar="KEY=VALUE,VALUE...")
-@click.option("--scenario", default="mixed", show_default=True, help="What is asked of the node.")
+@click.option("--scenario", default="mixed", show_default=True, help="The scenario to run.")
 @_with(*_steps, *_options)
 def sweep(**o: Any) -> None:
-    """Try values of a setting. Runs a scenario under each, such as limits.concurrent_requests=10,50 of config.toml."""
+    """Try several values of a setting.
+
+    Runs a scenario with each, for example limits.concurrent_requests=10,50 of config.toml.
+    """
     with _refusals():
         from bench.command import sweep_setting  # noqa: PLC0415 - as in _refusals
         from bench.report.terminal import Files  # noqa: PLC0415 - as in _refusals
@@ -140,10 +147,10 @@ def sweep(**o: Any) -> None:
 @bench.command("compare")
 @click.argument("before", metavar="A.json", type=_EXISTING)
 @click.argument("after", metavar="B.json", type=_EXISTING)
-@click.option("--all", "everything", is_flag=True, help="Also what did not change.")
+@click.option("--all", "everything", is_flag=True, help="Also show unchanged figures.")
 @json_option
 def compare(before: Path, after: Path, everything: bool, as_json: bool) -> None:
-    """Tell what changed from A to B. Noise is told apart by their repeats; exit 1 when something is worse."""
+    """Show what changed from A to B. Repeats separate changes from noise; exit 1 if anything is worse."""
     with _refusals():
         from bench.command import compare_results  # noqa: PLC0415 - as in _refusals
 

@@ -1,4 +1,4 @@
-"""Runs each `sluice bench` command, once its arguments are read."""
+"""Runs each `sluice bench` command after its arguments are parsed."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,13 +38,13 @@ def run_scenarios(
     deliveries: int | None = None,
     files: Files,
 ) -> None:
-    """Run scenarios, all of them when none is named; `polls` to `deliveries` are other sizes of theirs.
+    """Run scenarios, or all of them if none is named; `polls` to `deliveries` override their sizes.
 
     Raises:
         BenchError: wrong use, or the run failed, was stopped or is not valid.
     """
     if rates and like:
-        raise WrongUse("--rate and --like exclude each other")
+        raise WrongUse("--rate and --like cannot be combined")
     liked = rates_of(load(like)) if like else {}
     scenarios = _known(names) or tuple(name for name in names_here() if not like or name in liked)
     given = liked if like else {name: _labelled(rates) for name in scenarios if rates}
@@ -75,11 +75,13 @@ def run_scenarios(
 
 
 def _check_for(scenarios: Sequence[str], options: Mapping[str, tuple[object, Sequence[str]]]) -> None:
-    """Refuse an option, here with its value and the scenarios it is for, that would change nothing."""
+    """Reject an option that has no effect in these scenarios. `options` holds each option's value and scenarios."""
     for option, (value, fitting) in options.items():
         if value and not set(scenarios) & set(fitting):
-            whose = f"for {', '.join(fitting)} alone" if len(fitting) < len(SCENARIOS) else "for scenarios with rates"
-            raise WrongUse(f"{option} changes nothing in {', '.join(scenarios)}: it is {whose}")
+            whose = (
+                f"for {', '.join(fitting)} only" if len(fitting) < len(SCENARIOS) else "for scenarios with rates only"
+            )
+            raise WrongUse(f"{option} has no effect in {', '.join(scenarios)}: it is {whose}")
 
 
 def sweep_setting(
@@ -109,16 +111,18 @@ def measure_marks(*, seconds: float | None, files: Files) -> None:
 
 
 def compare_results(before: Path, after: Path, *, everything: bool, as_json: bool = False) -> bool:
-    """Print what changed between two results; whether something is worse.
+    """Print the changes between two results, and return whether anything is worse.
 
     Raises:
-        ResultsUnreadable: one of the files holds none.
-        WrongUse: nothing was measured in both.
+        ResultsUnreadable: one of the files holds no results.
+        WrongUse: the results have nothing in common.
     """
     old, new = load(before), load(after)
     changes, notes = [*compare(old, new), *compare_single(old, new)], comparability_notes(old, new)
     if not changes:
-        raise WrongUse("nothing was measured in both: no scenario at the same share or rate, no cost, mark or figure")
+        raise WrongUse(
+            "the results have nothing in common: no scenario at the same share or rate, no cost, mark or figure"
+        )
     counts = Counter(dict.fromkeys(VERDICTS, 0))
     counts.update(change.verdict for change in changes)
     if as_json:
@@ -127,12 +131,12 @@ def compare_results(before: Path, after: Path, *, everything: bool, as_json: boo
         show(changes_table(changes, everything=everything))
         print(*(f"note: {note}\n" for note in notes), sep="", end="")
         *known, unknown = (f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
-        print(f"{', '.join(known)} and {unknown}: measured once, or scattered too much to tell")
+        print(f"{', '.join(known)} and {unknown}: measured once, or too noisy to compare")
     return counts["worse"] > 0
 
 
 def rates_of(results: Results) -> Mapping[str, Mapping[str, float]]:
-    """The rates that results were measured at: scenario -> label -> rate."""
+    """Return the rates of a result: scenario -> label -> rate."""
     rates: dict[str, dict[str, float]] = {}
     for point in results.points:
         if point.steps:
@@ -144,7 +148,7 @@ def _known(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if name not in NAMES:
             nearest = "".join(f'did you mean "{close}"? ' for close in get_close_matches(name, NAMES, n=1, cutoff=0.5))
-            raise WrongUse(f"there is no scenario {name!r}; {nearest}there are {', '.join(NAMES)}")
+            raise WrongUse(f"unknown scenario {name!r}; {nearest}known: {', '.join(NAMES)}")
     return tuple(dict.fromkeys(names))
 
 
@@ -154,4 +158,4 @@ def _labelled(rates: Sequence[float]) -> dict[str, float]:
 
 def _measure(measure: Measure, *, works: int, files: Files, is_sweep: bool = False) -> None:
     if not measure_and_show(measure, works=works, files=files, is_sweep=is_sweep):
-        raise NotAsExpected("not every figure counts: the run was stopped, or the remarks say why")
+        raise NotAsExpected("some figures are not valid: the run was stopped, or see the remarks")

@@ -1,4 +1,4 @@
-"""Measures the CPU microseconds of one request in the server process, beside peers: `python -m bench.cost`."""
+"""Measures the CPU microseconds of one request in the server process, compared with peers: `python -m bench.cost`."""
 
 import argparse
 import itertools
@@ -22,19 +22,19 @@ from bench.peers.servers import ServerTarget, can_run, open_stage
 from bench.report.report import WIDE, cost_table, marks_table, show, width
 
 COST_MARKS_US = MappingProxyType({"miss": 130.0, "hit": 45.0, "unauthorized": 35.0, "reject": 35.0, "replay": 70.0})
-"""CPU microseconds a request that a scenario should not exceed at 64 connections."""
+"""The most CPU microseconds per request of a scenario at 64 connections."""
 SHARED_AT_MOST = 1.6
-"""CPU of a billed miss on a node with PostgreSQL and Redis, over that of one with neither, in the same run."""
+"""The most CPU of a billed miss on a node with PostgreSQL and Redis, relative to one with neither, in the same run."""
 COSTED = ("hello", "nginx", "plain", "direct", "miss", "hit", "replay", "unauthorized", "reject", "shared")
-"""Those of one stage stand together: it is started once for all of them."""
+"""Scenarios of one stage are adjacent, so that it is started once for all of them."""
 
 Announce = Callable[[str], None]
-"""Told what is measured next."""
+"""Called with the name of the next measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostOptions:
-    """The load and the length of every scenario."""
+    """The load and the duration of every scenario."""
 
     connections: int = 64
     seconds: float = 5.0
@@ -53,7 +53,7 @@ class Document:
 
 
 def staged(names: Sequence[str]) -> Iterator[list[Scenario]]:
-    """The scenarios that can run here, in groups that share a running stage."""
+    """Yield the scenarios that can run here, in groups that share a running stage."""
     rows = [SCENARIOS[name] for name in names]
     for stage, group in itertools.groupby(rows, key=lambda row: row.stage):
         if can_run(stage):
@@ -63,7 +63,7 @@ def staged(names: Sequence[str]) -> Iterator[list[Scenario]]:
 async def measure_costs(
     options: CostOptions, *, costs: list[Cost], announce: Announce, names: Sequence[str] = COSTED
 ) -> None:
-    """Add to `costs` what every scenario costs, one server at a time; what was started is stopped in any case.
+    """Add the cost of every scenario to `costs`, one server at a time. Started servers are always stopped.
 
     Raises:
         ChildFailed: a server or a load generator did not run.
@@ -94,7 +94,7 @@ async def measure_cost(
     warmup_s: float = 1.0,
     first_key: int = 1,
 ) -> Cost:
-    """One scenario in the closed loop against a running server."""
+    """Measure one scenario in the closed loop against a running server."""
     spec = spec_for(scenario, target)
     load = ClosedLoad(
         spec, connections=connections, warmup_s=warmup_s, seconds=seconds, pid=target.pid, first_key=first_key
@@ -103,7 +103,7 @@ async def measure_cost(
 
 
 def cost_of(name: str, connections: int, measured: Measured) -> Cost:
-    """The figures of one closed loop."""
+    """Return the figures of one closed loop."""
     return Cost(
         scenario=name,
         connections=connections,
@@ -119,12 +119,12 @@ def cost_of(name: str, connections: int, measured: Measured) -> Cost:
 
 
 def per_request_us(cpu_s: float, requests: int) -> float:
-    """CPU microseconds for each request; 0 without one."""
+    """Return CPU microseconds per request; 0 without requests."""
     return cpu_s * 1e6 / requests if requests else 0.0
 
 
 def cost_marks(costs: Sequence[Cost]) -> list[Mark]:
-    """The marks on what a request costs; a scenario whose answers were not as expected has no figure."""
+    """Return the marks on the cost of a request; a scenario with unexpected responses has no figure."""
     marks = [
         Mark(f"{cost.scenario}, CPU", None if cost.unexpected else cost.cpu_us, COST_MARKS_US[cost.scenario], "us/req")
         for cost in costs
@@ -140,10 +140,10 @@ def cost_marks(costs: Sequence[Cost]) -> list[Mark]:
 
 
 def options_from(arguments: Sequence[str]) -> CostOptions:
-    """The options that a command line gives."""
+    """Return the options of a command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.cost", description=__doc__)
     parser.add_argument("--connections", type=int, default=64, help="keep-alive connections (default 64)")
-    parser.add_argument("--seconds", type=float, default=5.0, help="counted seconds of each scenario (default 5)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="counted seconds per scenario (default 5)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
     given = parser.parse_args(arguments)
     if given.connections < 1 or given.seconds <= 0:
@@ -152,7 +152,7 @@ def options_from(arguments: Sequence[str]) -> CostOptions:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print. The exit code says whether the figures count (1: they do not), never whether a mark is met."""
+    """Measure and print. The exit code says whether the figures are valid (1: not valid), not whether marks are met."""
     options = options_from(sys.argv[1:] if arguments is None else arguments)
     costs: list[Cost] = []
     try:

@@ -1,6 +1,6 @@
-"""Counted instructions of a row of a list, known texts and new ones, for `bench.instructions`.
+"""Counted instructions per row of a list, for known and new texts, for `bench.instructions`.
 
-A process of its own reads pages on request, from the arrival of a body to the encoded answer; it runs under callgrind.
+A separate process under callgrind reads pages on request, from the arrival of a body to the encoded response.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _PAGES: Final = 3
 
 
 def figure_name(id_: str, kind: str) -> str:
-    """The name of a list's figure."""
+    """Return the name of a list's figure."""
     return f"a row of {id_}, texts {kind}"
 
 
 def count_rows(counter: Callgrind, lists: Sequence[str] = tuple(LISTS)) -> dict[str, int]:
-    """The instructions that a row of each list takes, by the names of the figures.
+    """Return the instructions per row of each list, by figure name.
 
     Raises:
         ChildFailed: the process that reads the pages ended.
@@ -56,8 +56,8 @@ def _reading_process(counter: Callgrind, lists: Sequence[str]) -> Iterator[subpr
 
 
 def _answer_to(process: subprocess.Popen[str], line: str) -> None:
-    assert process.stdin is not None, "it was opened with one"
-    assert process.stdout is not None, "it was opened with one"
+    assert process.stdin is not None, "opened with a pipe"
+    assert process.stdout is not None, "opened with a pipe"
     process.stdin.write(f"{line}\n")
     process.stdin.flush()
     if not process.stdout.readline():
@@ -65,7 +65,7 @@ def _answer_to(process: subprocess.Popen[str], line: str) -> None:
 
 
 def main(lists: Sequence[str]) -> None:
-    """Read the pages that the lines of the input name; each is answered with a line."""
+    """Read the pages named by the lines of the input, and respond to each with a line."""
     of_list = {id_: prepared(id_, 2 * _PAGES) for id_ in lists}
     for of in of_list.values():
         for body in of.changed[_PAGES:]:

@@ -1,6 +1,6 @@
-"""Counted instructions of a miss's share of the store's thread, for `bench.instructions`.
+"""Counted instructions of a miss on the store's thread, for `bench.instructions`.
 
-A process of its own runs batches on request, under callgrind (see `bench.writer`).
+A separate process under callgrind runs batches on request (see `bench.writer`).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from bench.core.process import PROJECT, PYTHON
 from bench.writer import ALONE, KINDS, TWENTY, open_load
 
 STEPS: Final[Mapping[str, int]] = {TWENTY: 400, ALONE: 500}
-"""Batches that are counted, of each kind: as many as write the log about once."""
+"""The counted batches of each kind: about as many as write the log once."""
 
 
 def figure_name(kind: str) -> str:
-    """The name of the figure of a kind of batch."""
+    """Return the name of the figure of a kind of batch."""
     return f"the writer's share of a miss, {kind}"
 
 
 def count_writer(folder: Path, steps: Mapping[str, int] = STEPS) -> dict[str, int]:
-    """The instructions that a miss takes of the store's thread, by the names of the figures; profiles go to `folder`.
+    """Return the instructions of a miss on the store's thread, by figure name; profiles go to `folder`.
 
     Raises:
         ChildFailed: a process that runs batches ended.
@@ -53,8 +53,8 @@ def count_writer(folder: Path, steps: Mapping[str, int] = STEPS) -> dict[str, in
 
 
 def _answer_to(process: subprocess.Popen[str], line: str | None) -> None:
-    assert process.stdin is not None, "it was opened with one"
-    assert process.stdout is not None, "it was opened with one"
+    assert process.stdin is not None, "opened with a pipe"
+    assert process.stdout is not None, "opened with a pipe"
     if line is not None:
         process.stdin.write(f"{line}\n")
         process.stdin.flush()
@@ -63,7 +63,7 @@ def _answer_to(process: subprocess.Popen[str], line: str | None) -> None:
 
 
 def main(kind: str, steps: int) -> None:
-    """Prepare so many batches and say so, and run them when a line comes in."""
+    """Prepare this many batches, report that, and run them when a line arrives."""
     with TemporaryDirectory(prefix="sluice-bench-writer-") as folder, open_load(Path(folder), KINDS[kind]) as load:
         load.prepare(steps)
         print(flush=True)

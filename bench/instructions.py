@@ -1,13 +1,13 @@
 """Counted instructions of the hot paths: `python -m bench.instructions`, with `--check` against the committed figures.
 
-Times on a shared machine scatter by tens of percent; the instructions that a request takes are the same to one or two
-percent, however busy the machine is. A node runs under valgrind's callgrind with a fixed hash seed, real sockets and a
-real store, and 64 connections ask it; each figure is the median of three counts, of which a check leaves out the third
-where the first two have settled it. Figures hold for one build of the interpreter, so `instructions.json` beside this
-file keeps them by build.
+Times on a shared machine vary by tens of percent; the instructions of a request vary by one or two percent, however
+busy the machine is. A node runs under Valgrind's callgrind with a fixed hash seed, real sockets and a real store, and
+64 connections send requests. Each figure is the median of three counts; a check skips the third if the first two are
+conclusive. Figures are valid for one build of the interpreter, so `instructions.json` next to this file stores them by
+build.
 
 Valgrind makes the node fifty times slower, but not the clock, so timed work would count fifty times too much. The
-instructions of an idle node over the same time are subtracted.
+instructions of an idle node over the same time are therefore subtracted.
 """
 
 import argparse
@@ -46,24 +46,25 @@ ABOVE_AT_MOST = 1.06
 recorded. Four counts of one version varied from 0.98 to 1.04 for a replay, because batches have different sizes."""
 FIGURES = Path(__file__).with_name("instructions.json")
 SHORT = ("hit", "replay", "unauthorized", "reject")
-"""Three times as many of these are counted: a thousand take two to four seconds, of which a moment's work of the node
-itself, that comes once in a while, would be a tenth."""
+"""Three times as many of these are counted: a thousand take two to four seconds, and occasional work of the node itself
+would be a tenth of that.
+"""
 CONNECTIONS = 64
 COUNTS = 3
 NODES_AT_A_TIME = 2
-"""Counts are the same on a busy machine, and a core counts for one node only."""
+"""Counts do not depend on how busy the machine is, and each node needs a core."""
 ANSWERS_S = 300.0
 ANSWER_DRAIN_S = 60.0
 IDLE_S = 10.0
-"""An idle node's work comes by the second: over three of them, its rate scatters by a sixth."""
+"""An idle node's work recurs every second: over three seconds, its rate varies by a sixth."""
 
 Figures = Mapping[str, int]
-"""Instructions a request, by scenario."""
+"""Instructions per request, by scenario."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One scenario's count beside the committed figure."""
+    """One scenario's count and its committed figure."""
 
     scenario: str
     counted: int
@@ -71,7 +72,7 @@ class Compared:
 
     @property
     def ratio(self) -> float:
-        """The count over the figure."""
+        """The count divided by the figure."""
         return self.counted / self.committed
 
     @property
@@ -81,23 +82,23 @@ class Compared:
 
 
 def build_name() -> str:
-    """The interpreter, its compiler and the library of the store: figures of another build do not compare."""
+    """Return the interpreter, its compiler and the store's library: figures of other builds are not comparable."""
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return f"{python}, {interpreter_build()}, SQLite {sqlite3.sqlite_version}, {platform.machine()}"
 
 
 def read_figures(file: Path = FIGURES) -> dict[str, dict[str, int]]:
-    """The committed figures of each build."""
+    """Return the committed figures of each build."""
     return msgspec.json.decode(file.read_bytes(), type=dict[str, dict[str, int]])
 
 
 def compare(counted: Figures, committed: Figures) -> list[Compared]:
-    """Each scenario that both have."""
+    """Return each scenario that both have."""
     return [Compared(name, counted[name], committed[name]) for name in counted if name in committed]
 
 
 def idle_rate(target: ServerTarget, callgrind: Callgrind) -> float:
-    """Instructions a second of a node that nobody asks anything."""
+    """Return the instructions per second of an idle node."""
     began = time.perf_counter()
     callgrind.begin(target.pid)
     time.sleep(IDLE_S)
@@ -114,12 +115,12 @@ def count_once(
     first_key: int = 1,
     idle_per_s: float = 0.0,
 ) -> int:
-    """Instructions a request of a scenario, counted over `requests` once half as many have warmed it up.
+    """Return the instructions per request of a scenario, counted over `requests` after half as many warm-up requests.
 
-    `idle_per_s` are taken off: those of the node itself, a second.
+    `idle_per_s`, the instructions of the idle node per second, are subtracted.
 
     Raises:
-        ChildFailed: answers were not as expected, or did not come.
+        ChildFailed: responses were missing or not as expected.
     """
     wire = ClosedWire(spec_for(scenario, target), first_key=first_key)
     try:
@@ -142,15 +143,15 @@ def count_once(
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """How often each scenario is counted, over how many requests."""
+    """How often each scenario is counted, and over how many requests."""
 
     requests: int
     counts: int = COUNTS
     committed: Figures = field(default_factory=dict)
-    """With these the counts of a scenario end as soon as no further one can change on which side its median is."""
+    """With these, the counts of a scenario end as soon as another one cannot change the result of the check."""
 
     def is_settled(self, scenario: str, counted: Sequence[int]) -> bool:
-        """Whether the counts so far are enough."""
+        """Return whether the counts so far are conclusive."""
         if len(counted) == self.counts:
             return True
         if scenario not in self.committed:
@@ -168,12 +169,13 @@ async def count(
     starts: Sequence[str] = tuple(STARTS),
     batches: Mapping[str, int] = STEPS,
 ) -> None:
-    """Add to `figures` the instructions a request of each scenario takes, the median of its counts; a row; a start.
+    """Add to `figures` the instructions per request of each scenario, of rows, and of starts.
 
-    And the store's share of a miss, in so many batches of each kind.
+    A scenario's figure is the median of its counts. Also add the store thread's share of a miss, over this many batches
+    of each kind.
 
     Raises:
-        ChildFailed: a node did not run, or did not answer as expected.
+        ChildFailed: a node did not run, or did not respond as expected.
     """
     at_a_time = trio.CapacityLimiter(NODES_AT_A_TIME)
     works = [partial(_count_stage, rows, counting, at_a_time) for rows in staged(names)]
@@ -216,7 +218,7 @@ async def _count_stage(rows: Sequence[Scenario], counting: Counting, at_a_time: 
 def _count_rows(
     rows: Sequence[Scenario], target: ServerTarget, callgrind: Callgrind, counting: Counting
 ) -> dict[str, int]:
-    """The figures of the scenarios that one running node can be asked for."""
+    """Count the scenarios that one running node can serve."""
     idle_per_s, figures = idle_rate(target, callgrind), {}
     for row in rows:
         requests = counting.requests * (3 if row.name in SHORT else 1)
@@ -230,7 +232,7 @@ def _count_rows(
 
 
 def check(counted: Figures, committed: Figures | None) -> list[str]:
-    """A line for each hot path that takes more instructions than committed; nothing to compare with is told too."""
+    """Return a line for each hot path above its committed figure; print a note without committed figures."""
     if committed is None:
         print(f"no figures of this build, so nothing was compared; --record keeps these: {build_name()}")
         return []
@@ -243,19 +245,19 @@ def check(counted: Figures, committed: Figures | None) -> list[str]:
 
 
 def record(counted: Figures, file: Path = FIGURES) -> None:
-    """Keep the counts as the figures of this build; starts have marks that hold for all of them."""
+    """Store the counts as the figures of this build, without starts, whose marks apply to every build."""
     builds = read_figures(file) if file.exists() else {}
     builds[build_name()] = {name: figure for name, figure in counted.items() if name not in STARTS}
     file.write_bytes(msgspec.json.format(msgspec.json.encode(builds), indent=2) + b"\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Count and print. Exit 1: a hot path takes more than was committed, or nothing could be counted."""
+    """Count and print. Exit 1: a hot path exceeds its committed figure, or nothing could be counted."""
     parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=__doc__)
-    parser.add_argument("--requests", type=int, default=1_000, help="counted in each count (default 1,000)")
+    parser.add_argument("--requests", type=int, default=1_000, help="requests per count (default 1,000)")
     wanted = parser.add_mutually_exclusive_group()
     wanted.add_argument("--check", action="store_true", help="fail above the committed figures of this build")
-    wanted.add_argument("--record", action="store_true", help="keep the counts as the figures of this build")
+    wanted.add_argument("--record", action="store_true", help="store the counts as the figures of this build")
     given = parser.parse_args(arguments)
     if given.requests < 1:
         parser.error("--requests must be above 0")

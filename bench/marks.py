@@ -1,4 +1,4 @@
-"""Every mark that the gateway should keep, measured in one run: `sluice bench marks`."""
+"""Measures every mark of the gateway in one run: `sluice bench marks`."""
 
 from collections.abc import Sequence
 
@@ -16,13 +16,13 @@ from bench.suite import run_feed
 FEED = ("parked", "depth", "monitors", "deliveries")
 """The scenarios of the feed, of monitors and of deliveries that have marks."""
 WORKS = len(COSTED) + 4 + len(FEED)
-"""The number of times that a run reports what comes next."""
+"""The number of progress announcements of a run."""
 MANY = 512
 IDLE_S = 1.0
 
 
 async def measure_marks(seconds: float, results: Results, announce: Announce) -> None:
-    """Add to `results` the costs and all marks but the soak's, which has a scenario of its own.
+    """Add to `results` the costs and all marks except the marks of the soak, which has its own scenario.
 
     Raises:
         ChildFailed: a server or a load generator did not run.
@@ -50,7 +50,10 @@ async def _side_by_side(connections: int, seconds: float, *, names: Sequence[str
 
 
 async def _few_and_many(seconds: float) -> list[Cost]:
-    """Billed misses on one node, from few connections and from many, and once more in turn: a pace drifts."""
+    """Measure billed misses on one node with few and with many connections.
+
+    They alternate, because a machine's pace drifts.
+    """
     miss = SCENARIOS["miss"]
     async with open_stage(miss.stage) as target:
         return [
@@ -60,21 +63,21 @@ async def _few_and_many(seconds: float) -> list[Cost]:
 
 
 async def _idle_bytes() -> int:
-    """A node on its default settings that was asked nothing."""
+    """Return the memory of a node on default settings without requests."""
     async with open_stage(Stage(settings={})) as target:
         await trio.sleep(IDLE_S)
         return usage(target.pid).rss_bytes
 
 
 def added_latency(costs: Sequence[Cost]) -> Mark:
-    """Return the time that the gateway adds to a lone caller's call; the costs are those of `direct` and `miss`."""
+    """Return the latency that the gateway adds for a single caller, from the costs of `direct` and `miss`."""
     direct, miss = costs
     added_ms = None if direct.unexpected or miss.unexpected else miss.p50_ms - direct.p50_ms
     return Mark("added by a billed miss at 1 connection, p50", added_ms, 0.6, "ms")
 
 
 def lost_throughput(costs: Sequence[Cost]) -> Mark:
-    """By how much the requests a second fall from few connections to many, which take turns in `costs`."""
+    """Return the loss of throughput from few connections to many, which alternate in `costs`."""
     few, many = (sum(cost.per_second for cost in half) for half in (costs[0::2], costs[1::2]))
     lost = None if any(cost.unexpected for cost in costs) or not few else 100 * (1 - many / few)
     return Mark(f"throughput lost from 64 to {MANY} connections", lost, 10, "%")

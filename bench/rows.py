@@ -1,7 +1,7 @@
-"""The CPU that a row of a list takes, beyond a single record: `python -m bench.rows`.
+"""The CPU per row of a list, beyond a single record: `python -m bench.rows`.
 
-It is decoded, read, shaped and encoded, in this process. Beside it stands the plain stack, which parses and encodes
-the same body and makes nothing of it.
+A row is decoded, read, shaped and encoded in this process. For comparison, the plain stack parses and encodes the same
+body without any processing.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ LISTS: Final = {
     "gitlab/repo/issues": "",
     "lemmy/posts": "posts",
 }
-"""Lists of one call, and where their rows stand in its body."""
+"""Lists of one call, and the path of the rows in the body."""
 ROWS: Final = 100
 KNOWN_US: Final = 6.0
 NEW_US: Final = 10.0
 _BODIES: Final = 40
-"""Bodies with texts of their own: more of them than texts are remembered (`upstreams.model.computed`)."""
+"""Bodies with distinct texts: more than the number of texts that are cached (`upstreams.model.computed`)."""
 _ROUNDS: Final = 15
 _WORDS_MIN: Final = 20
 NOW_AT: Final = 1_735_689_600.0
@@ -46,7 +46,7 @@ NOW_AT: Final = 1_735_689_600.0
 
 @dataclass(frozen=True, slots=True)
 class RowCost:
-    """Microseconds a row: where its texts are known, where they are new, and of the plain stack."""
+    """Microseconds per row: with known texts, with new texts, and in the plain stack."""
 
     id: str
     known_us: float
@@ -56,7 +56,7 @@ class RowCost:
 
 @dataclass(frozen=True, slots=True)
 class RowBodies:
-    """The bodies of one list, and what a node does with each, from its arrival to the encoded answer."""
+    """The bodies of one list, and a node's processing of each, from its arrival to the encoded response."""
 
     page: Callable[[bytes], bytes]
     single: Callable[[bytes], bytes]
@@ -65,11 +65,11 @@ class RowBodies:
     alone: bytes
     """One row."""
     changed: Sequence[bytes]
-    """Bodies of a hundred rows, each with texts of its own."""
+    """Bodies of a hundred rows, each with distinct texts."""
 
 
 def prepared(id_: str, bodies: int) -> RowBodies:
-    """The bodies of a list, of which those with texts of their own are so many; everything is compiled."""
+    """Return the bodies of a list, `bodies` of them with distinct texts; everything is compiled."""
     slug, _, resource = id_.partition("/")
     platform = load_platform(slug)
     endpoint = next(one for one in platform.endpoints if one.resource == resource)
@@ -82,14 +82,14 @@ def prepared(id_: str, bodies: int) -> RowBodies:
         single(each)
         page(each)
     gc.collect()
-    gc.freeze()  # as a node does: what the start made is in no collection
+    gc.freeze()  # like a node: objects created at startup are in no collection
     return RowBodies(page, single, raw, alone, changed)
 
 
 def measure_rows(id_: str, *, bodies: int = _BODIES, rounds: int = _ROUNDS) -> RowCost:
-    """The cost of a row of this list, in the best of some rounds over so many bodies."""
+    """Return the cost per row of this list, the best of several rounds over this many bodies."""
     of = prepared(id_, bodies)
-    for each in of.changed:  # the texts of the last are not those of the first
+    for each in of.changed:  # the last texts differ from the first ones
         of.page(each)
     full = [of.full] * bodies
     works = ((of.single, [of.alone] * bodies), (of.page, full), (of.page, of.changed), (_plain, full))
@@ -99,12 +99,12 @@ def measure_rows(id_: str, *, bodies: int = _BODIES, rounds: int = _ROUNDS) -> R
 
 
 def _plain(body: bytes) -> bytes:
-    """Return a body parsed and encoded, as the plain stack does it."""
+    """Return a body parsed and encoded, like the plain stack does."""
     return orjson.dumps(orjson.loads(body))
 
 
 def row_marks(costs: Iterable[RowCost]) -> Iterator[Mark]:
-    """The marks of these costs."""
+    """Yield the marks for these costs."""
     for cost in costs:
         beside = f"plain stack {cost.plain_us:.1f}"
         yield Mark(f"a row of {cost.id}, texts known ({beside})", cost.known_us, KNOWN_US, "us")
@@ -112,7 +112,7 @@ def row_marks(costs: Iterable[RowCost]) -> Iterator[Mark]:
 
 
 def _sized(body: Any, at: str, rows: int) -> Any:
-    """The body with so many rows, each with an id of its own."""
+    """Return the body with this many rows, each with its own id."""
     found = body[at] if at else body
     sized = [found[nth % len(found)] for nth in range(rows)]
     return {**body, at: sized} if at else sized
@@ -129,7 +129,7 @@ def _with_new_texts(body: Any, mark: str) -> Any:
 
 
 def _reading(platform: Platform, endpoint: Endpoint, rows: int) -> Callable[[bytes], bytes]:
-    """All that a node does with a body, from its arrival to the encoded answer."""
+    """Return a node's whole processing of a body, from its arrival to the encoded response."""
     values: Mapping[str, Value] = {**example_values(endpoint), "limit": rows}
     path = f"/v1/{platform.slug}/{endpoint.resource}"
 
@@ -141,7 +141,7 @@ def _reading(platform: Platform, endpoint: Endpoint, rows: int) -> Callable[[byt
         try:
             more = steps.send(answer)
             assert isinstance(more, Call), "a list of one call"
-            assert more.optional, "a second one may fail"
+            assert more.optional, "a second call may fail"
             steps.send(Missing("not asked", "api"))
         except StopIteration as done:
             shaped = shape(endpoint.archetype, done.value, lambda _state: "cur_")
@@ -152,7 +152,7 @@ def _reading(platform: Platform, endpoint: Endpoint, rows: int) -> Callable[[byt
 
 
 def _best_us(works: Sequence[tuple[Callable[[bytes], bytes], Sequence[bytes]]], rounds: int) -> list[float]:
-    """Microseconds of one call of each work, in the best of some rounds over its bodies; the works take turns."""
+    """Return microseconds per call of each work, the best of several rounds over its bodies; the works alternate."""
     best = [float("inf")] * len(works)
     for _ in range(rounds):
         for nth, (work, bodies) in enumerate(works):
@@ -164,7 +164,7 @@ def _best_us(works: Sequence[tuple[Callable[[bytes], bytes], Sequence[bytes]]], 
 
 
 def main() -> None:
-    """Print a line a list."""
+    """Print one line per list."""
     print(f"{'microseconds a row of':24}{'texts known':>12}{'texts new':>12}{'plain stack':>12}")
     for id_ in LISTS:
         cost = measure_rows(id_)

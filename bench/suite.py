@@ -1,4 +1,4 @@
-"""Running scenarios in the open loop: each at some rates, each rate some times."""
+"""Runs scenarios in the open loop: each at several rates, each rate several times."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,11 +16,11 @@ from bench.scenarios import feed
 from bench.scenarios.feed import FeedOptions
 
 NAMES = (*(name for name in SCENARIOS if name not in PEERS), *feed.SCENARIOS)
-"""The names of all that can be run; those of the feed have no rates, so they are no rows of `SCENARIOS`."""
+"""The names of everything that can run. Feed scenarios have no rates, so they are not in `SCENARIOS`."""
 
 
 def names_here() -> tuple[str, ...]:
-    """Those whose servers are installed here."""
+    """Return the names whose servers are installed here."""
     return tuple(name for name in NAMES if name in feed.SCENARIOS or can_run(SCENARIOS[name].stage))
 
 
@@ -29,44 +29,44 @@ HELLO_S = 1.0
 KEYS_A_STEP = 10_000_000
 SOAK_S_MAX = 1_800.0
 SOAK_REQUESTS_MIN = 100_000
-"""The fewest requests that say anything about growth."""
+"""The fewest requests for a meaningful result about growth."""
 REFUSALS = (429, 503)
 
 Announce = Callable[[str], None]
-"""Told what is measured next; called `works_of` times in a whole run."""
+"""Called with the name of the next measurement; `works_of` calls in a whole run."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteOptions:
-    """The scenarios to run and how long.
+    """The scenarios to run, and for how long.
 
-    Rates are requests a second; without them each scenario has shares of its capacity.
+    Rates are requests per second; without them, each scenario uses shares of its capacity.
     """
 
     scenarios: tuple[str, ...] = NAMES
     rates: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: MappingProxyType({}))
     """Scenario -> label -> rate."""
     seconds: float | None = None
-    """Counted seconds of a step; None: 3, and for a soak as many as its requests take."""
+    """Counted seconds of a step; None for 3, or for a soak as long as its requests take."""
     repeats: int = 5
     settings: Mapping[str, Setting] = field(default_factory=lambda: MappingProxyType({}))
-    """Dotted keys of config.toml, instead of the scenario's own."""
+    """Dotted keys of config.toml that replace the scenario's own."""
     feed: FeedOptions = field(default_factory=FeedOptions)
 
 
 def works_of(options: SuiteOptions) -> int:
-    """Return the number of times that a run reports what comes next."""
+    """Return the number of progress announcements of a run."""
     return sum(1 if name in feed.SCENARIOS else _works_of(name, options) for name in options.scenarios)
 
 
 def _works_of(name: str, options: SuiteOptions) -> int:
-    """The bare server, the rates of the scenario as often as they repeat, and one more to find them."""
+    """Count the bare server, the rates of the scenario with their repeats, and one step to find the rates."""
     given = options.rates.get(name)
     return 1 + (0 if given else 1) + options.repeats * len(given or SCENARIOS[name].shares)
 
 
 async def run_suite(options: SuiteOptions, results: Results, announce: Announce) -> None:
-    """Add to `results` what every scenario shows.
+    """Add the figures of every scenario to `results`.
 
     Raises:
         ChildFailed: a server or a load generator did not run.
@@ -79,10 +79,10 @@ async def run_suite(options: SuiteOptions, results: Results, announce: Announce)
 
 
 async def run_feed(name: str, options: FeedOptions, results: Results, announce: Announce) -> None:
-    """Add to `results` what a scenario of the feed shows.
+    """Add the figures of a feed scenario to `results`.
 
     Raises:
-        ChildFailed: a server did not run, or a reader of the feed was answered otherwise than promised.
+        ChildFailed: a server did not run, or a reader of the feed got an unexpected response.
     """
     announce(name)
     found = await feed.SCENARIOS[name](options)
@@ -92,7 +92,7 @@ async def run_feed(name: str, options: FeedOptions, results: Results, announce: 
 
 
 def _with_settings(scenario: Scenario, settings: Mapping[str, Setting]) -> Scenario:
-    """The scenario on other settings, under which refusals are no surprise but a part of the answer."""
+    """Return the scenario with other settings, under which refusals are expected."""
     if not settings:
         return scenario
     stage = replace(scenario.stage, settings={**scenario.stage.settings, **settings})
@@ -108,11 +108,11 @@ async def _run_scenario(scenario: Scenario, options: SuiteOptions, results: Resu
     async with open_stage(scenario.stage) as target:
         rates = options.rates.get(scenario.name)
         if not rates:
-            announce(f"{named}: what the server can do")
+            announce(f"{named}: the server's capacity")
             rates = await find_rates(scenario, target)
         points = {label: Point(scenario.name, label, setting) for label in rates}
         results.points.extend(points.values())
-        # Rate by rate and not repeat by repeat, so that a slower minute of the machine falls on all rates alike.
+        # Rate by rate, not repeat by repeat, so that a slow minute of the machine affects all rates alike.
         plan = [(label, rate) for _ in range(options.repeats) for label, rate in rates.items()]
         for nth, (label, rate) in enumerate(plan, start=1):
             announce(f"{named}: {label} of it, {rate:.0f}/s" if "%" in label else f"{named}: {label}")
@@ -122,14 +122,14 @@ async def _run_scenario(scenario: Scenario, options: SuiteOptions, results: Resu
 
 
 def seconds_of(scenario: Scenario, options: SuiteOptions, rate: float) -> float:
-    """The counted seconds of a step."""
+    """Return the counted seconds of a step."""
     if options.seconds is not None or scenario.requests is None:
         return options.seconds or 3.0
     return min(scenario.requests / rate, SOAK_S_MAX)
 
 
 async def find_rates(scenario: Scenario, target: ServerTarget) -> dict[str, float]:
-    """The scenario's shares of what the server does in the closed loop."""
+    """Return the scenario's shares of the server's capacity in the closed loop."""
     load = ClosedLoad(spec_for(scenario, target), connections=scenario.busy, seconds=CAPACITY_S)
     measured = await drive(load)
     capacity = max(measured.requests / measured.seconds, 1.0)
@@ -137,14 +137,14 @@ async def find_rates(scenario: Scenario, target: ServerTarget) -> dict[str, floa
 
 
 async def measure_hello(seconds: float) -> float:
-    """CPU microseconds a request of the bare server: how fast the machine is right now; it warms up as long."""
+    """Return CPU microseconds per request of the bare server: the machine's current pace. Its warm-up is as long."""
     async with open_stage(Stage("hello")) as target:
         cost = await measure_cost(SCENARIOS["hello"], target, connections=64, seconds=seconds, warmup_s=seconds)
     return cost.cpu_us
 
 
 def soak_marks(scenario: Scenario, points: Sequence[Point]) -> list[Mark]:
-    """Return the growth of the node in a million requests; nothing for other scenarios and for short runs."""
+    """Return the mark on the node's growth per million requests; nothing for other scenarios and for short runs."""
     steps = [step for point in points for step in point.steps]
     if scenario.requests is None or sum(step.requests for step in steps) < SOAK_REQUESTS_MIN:
         return []
@@ -152,7 +152,7 @@ def soak_marks(scenario: Scenario, points: Sequence[Point]) -> list[Mark]:
 
 
 def growth_mb(steps: Sequence[Step]) -> float:
-    """Own MB (10**6) that a million requests added: the last tenth of the samples against the first tenth."""
+    """Return the own MB (10**6) added per million requests: the last tenth of the samples against the first tenth."""
     own = [held.own_bytes for step in steps for held in step.memory]
     tenth = max(len(own) // 10, 1)
     grown = median(own[-tenth:]) - median(own[:tenth])

@@ -1,4 +1,4 @@
-"""One scenario under several values of one setting: `sluice bench sweep limits.concurrent_requests=10,50,200`."""
+"""Runs one scenario with several values of one setting: `sluice bench sweep limits.concurrent_requests=10,50,200`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from bench.suite import Announce, SuiteOptions, find_rates, run_suite, works_of
 _SHARED: Mapping[str, Setting] = MappingProxyType(
     {"store.url": "postgresql://127.0.0.1/bench", "state.url": "redis://127.0.0.1"}
 )
-"""The kinds of stores under `shared`; their addresses are known when its servers run."""
+"""The kinds of stores of `shared`; their addresses are known once its servers run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,29 +26,29 @@ class Sweep:
 
 
 def read_sweep(text: str) -> Sweep:
-    """`limits.concurrent_requests=10,50` as a sweep.
+    """Return `limits.concurrent_requests=10,50` as a sweep.
 
     Raises:
-        WrongUse: it is none.
+        WrongUse: the text is not a sweep.
     """
     key, equals, values = text.partition("=")
     if not equals or not values.strip():
-        raise WrongUse(f"{text!r} is no setting with values, as in limits.concurrent_requests=10,50")
+        raise WrongUse(f"{text!r} is not a setting with values, such as limits.concurrent_requests=10,50")
     return Sweep(key.strip(), tuple(dict.fromkeys(read_settings(values))))
 
 
 def check_sweep(sweep: Sweep, scenario: Scenario) -> None:
-    """Refuse what a node would refuse, before anything is measured.
+    """Reject settings that a node would reject, before anything is measured.
 
     Raises:
-        WrongUse: the key or one of its values is not for the gateway's config.toml.
+        WrongUse: the key or one of its values is not valid in the gateway's config.toml.
     """
     shared = _SHARED if scenario.stage.server == "shared" else {}
     check_settings(sweep.key, sweep.values, {**scenario.stage.settings, **shared})
 
 
 def works_of_sweep(sweep: Sweep, options: SuiteOptions) -> int:
-    """Return the number of times that `run_sweep` reports what comes next."""
+    """Return the number of progress announcements of `run_sweep`."""
     finding = 0 if options.rates else 1
     (name,) = options.scenarios
     rates = {name: options.rates.get(name) or dict.fromkeys(map(str, SCENARIOS[name].shares), 1.0)}
@@ -56,15 +56,15 @@ def works_of_sweep(sweep: Sweep, options: SuiteOptions) -> int:
 
 
 async def run_sweep(sweep: Sweep, options: SuiteOptions, results: Results, announce: Announce) -> None:
-    """Add to `results` the scenario of `options` under each value, all at the same offered rates.
+    """Add to `results` the scenario of `options` with each value, all at the same offered rates.
 
     Raises:
-        ChildFailed: a server or a load generator did not run, or the gateway refuses the setting.
+        ChildFailed: a server or a load generator did not run, or the gateway rejects the setting.
     """
     (name,) = options.scenarios
     scenario = SCENARIOS[name]
     if name not in options.rates:
-        announce(f"{name}: what the server can do")
+        announce(f"{name}: the server's capacity")
         async with open_stage(scenario.stage) as target:
             options = replace(options, rates={name: await find_rates(scenario, target)})
     for value in sweep.values:

@@ -1,7 +1,7 @@
-"""The CPU that a miss takes of the store's thread: `python -m bench.writer`.
+"""The CPU of a miss on the store's thread: `python -m bench.writer`.
 
-It is on a real file, whose commits wait for the disk. A miss is taken in one batch and settled in the next, as a busy
-node has them; so each batch takes as many charges as it settles. The mark is of batches of twenty.
+It uses a real file, whose commits wait for the disk. A miss is taken in one batch and settled in the next, as on a busy
+node, so each batch takes as many charges as it settles. The mark applies to batches of twenty.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from storage.store import Store
 from storage.transactions import Job, run_batch
 
 WRITER_US: Final = 15.0
-"""CPU microseconds of the store's thread for each miss of batches of twenty, at most."""
+"""The most CPU microseconds of the store's thread per miss, in batches of twenty."""
 WARMUP: Final = 100
 """Batches after which all statements are prepared."""
 TURNS: Final = 5
 TURN_MISSES: Final = 10_000
 APART_S: Final = 0.02
-"""Between the requests of two batches, by their ids."""
+"""Seconds between the requests of two batches, by their ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ KINDS: Final[Mapping[str, BatchKind]] = {
 
 
 class WriterLoad:
-    """Batches of misses, run as the store's thread runs them; changed by itself alone."""
+    """Batches of misses, run like the store's thread runs them; only it changes itself."""
 
     def __init__(self, engine: SqliteEngine, charges: Charges, owners: Sequence[tuple[str, str]], misses: int) -> None:
-        """`owners` are accounts with a key of each, which take turns."""
+        """Take `owners`: accounts, each with a key, which take turns."""
         self._engine = engine
         self._charges = charges
         self._owners = owners
@@ -78,14 +78,14 @@ class WriterLoad:
         self._open: list[Charge] = []
 
     def prepare(self, batches: int) -> None:
-        """Make the calls of so many batches, as the loop does, whose share that is."""
+        """Prepare the calls of this many batches, which is the event loop's share of the work."""
         self._ready = [[*self._settlements(), *self._takings()] for _ in range(batches)]
         self._ready.reverse()
         gc.collect()
         gc.freeze()
 
     def step(self) -> None:
-        """Run one batch that was prepared."""
+        """Run one prepared batch."""
         jobs = self._ready.pop()
         for job, charge in zip(jobs, self._open, strict=False):
             job.request = charge
@@ -98,7 +98,7 @@ class WriterLoad:
         assert len(self._open) == self._misses
 
     def measure_us(self) -> float:
-        """CPU microseconds of this thread for each miss."""
+        """Return CPU microseconds of this thread per miss."""
         batches = TURN_MISSES // self._misses
         self.prepare(batches)
         began = time.thread_time()
@@ -120,13 +120,13 @@ class WriterLoad:
 
 @contextmanager
 def open_load(folder: Path, batches: BatchKind) -> Iterator[WriterLoad]:
-    """Batches on a new file in `folder`, warmed up."""
+    """Open batches on a new file in `folder`, after a warm-up."""
     file = folder / f"{batches.misses}-of-{batches.accounts}.db"
     owners = trio.run(_make_owners, f"sqlite:///{file}", batches.accounts)
     with own(file) as ownership, closing(connect(file)) as connection, closing(connect(file)) as watching:
         name_life(connection)
         engine = SqliteEngine(connection, FileWatch(file, ownership, watching, lambda _fault: None))
-        store = cast("Store", None)  # batches are run here, and nothing is asked of it
+        store = cast("Store", None)  # batches run here without the store
         charges = Charges(store, Balances(store), now=time.time, node="bench")
         load = WriterLoad(engine, charges, owners, batches.misses)
         load.prepare(WARMUP)
@@ -144,7 +144,7 @@ async def _make_owners(url: str, accounts: int) -> list[tuple[str, str]]:
 
 
 def main() -> None:
-    """Print a line a kind of batch: the best of its turns, which the kinds take one after another."""
+    """Print one line per kind of batch: the best of its turns, in which the kinds alternate."""
     with TemporaryDirectory(prefix="sluice-bench-writer-") as folder:
         for name, batches in KINDS.items():
             with open_load(Path(folder), batches) as load:

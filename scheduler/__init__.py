@@ -1,1 +1,1 @@
-"""Runs by itself: monitors on their cadence, their runs and their webhooks (floor 4)."""
+"""Scheduled and background work: monitors on their cadence, jobs, sessions, and webhooks (floor 4)."""

@@ -1,4 +1,4 @@
-"""Counts the runs and deliveries that wait in the store, for an operator: the same on every node that shares it."""
+"""Counts waiting runs and deliveries in the store, for operators: the same numbers on every node of the store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DELIVERIES = "SELECT COUNT(*), MIN(next_at) FROM deliveries WHERE status = 'queu
 
 
 class Backlog(NamedTuple):
-    """The numbers that wait, those not yet due included, and for how long the oldest due ones have been due."""
+    """The numbers of waiting runs and deliveries, including future ones, and how late the oldest overdue ones are."""
 
     runs: int = 0
     runs_late_s: float = 0.0
@@ -29,17 +29,17 @@ class Backlog(NamedTuple):
 
 
 class Watch:
-    """The backlog as it was a moment ago."""
+    """The last measured backlog."""
 
     def __init__(self, store: Store, *, now: Callable[[], float], instant: Instant) -> None:
-        """Slots are due by the node's clock, deliveries by `instant`."""
+        """Take `now`, the clock of slots, and `instant`, the clock of deliveries."""
         self._store = store
         self._now = now
         self._instant = instant
         self.seen = Backlog()
 
     async def keep_looking(self) -> None:
-        """Look now and then; while the store is away, what was seen last stays."""
+        """Measure at intervals; while the store is unavailable, keep the last result."""
         while True:
             with suppress(StorageError):
                 self.seen = await self._store.read(self._look)

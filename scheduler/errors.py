@@ -1,4 +1,4 @@
-"""The refusals of the scheduler, with the data a caller needs to send it right."""
+"""The errors of the scheduler, with the data that clients need to fix their requests."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 
 class SchedulerError(Exception):
-    """A refusal of the scheduler."""
+    """The base class of scheduler errors."""
 
 
 class MonitorInvalid(SchedulerError):
-    """A field of a monitor cannot be used as it was sent; nothing was stored or charged.
+    """A field of a monitor is invalid; nothing was stored or charged.
 
-    `param` is the field's place in the body (`track.metrics[0]`), `problem` completes the sentence that begins with it,
-    `next_step` is a sentence that says what to send, and `did_you_mean` the very value, where one is near;
+    `param` is the field's place in the body (`track.metrics[0]`), `problem` completes the sentence that starts with it,
+    and `next_step` is a sentence that says what to send. `did_you_mean` is a similar valid value, if there is one;
     `reason` is for programs (spec 7.3).
     """
 
@@ -39,18 +39,18 @@ class CadenceInvalid(MonitorInvalid):
 
 
 class TrackInvalid(MonitorInvalid):
-    """The numbers to keep cannot be found where `track` says."""
+    """`track` names numbers that do not exist."""
 
 
 class RulesInvalid(MonitorInvalid):
-    """An alert rule cannot be judged."""
+    """An alert rule cannot be evaluated."""
 
 
 class MonitorUnknown(SchedulerError):
-    """There is no such monitor."""
+    """The monitor does not exist."""
 
     def __init__(self, monitor_id: str) -> None:
-        super().__init__(f"there is no monitor {monitor_id}")
+        super().__init__(f"unknown monitor {monitor_id}")
         self.monitor_id = monitor_id
 
 
@@ -62,7 +62,7 @@ class RunUnknown(SchedulerError):
 
 
 class MonitorLimitReached(SchedulerError):
-    """The account has as many monitors as its plan allows; paused ones are not counted."""
+    """The account has the maximum number of active monitors of its plan."""
 
     def __init__(self, plan: str, limit: int, counted: str) -> None:
         super().__init__(f"the plan {plan} allows {limit} {counted}")
@@ -71,7 +71,7 @@ class MonitorLimitReached(SchedulerError):
 
 
 class RunTooSoon(SchedulerError):
-    """A run was asked for too soon after another one."""
+    """A run was requested too soon after another one."""
 
     def __init__(self, retry_after_s: int) -> None:
         super().__init__(f"this monitor ran a moment ago; it can be run again in {retry_after_s} s")
@@ -79,36 +79,36 @@ class RunTooSoon(SchedulerError):
 
 
 class MonitorPaused(SchedulerError):
-    """A paused monitor runs nothing."""
+    """A paused monitor cannot run."""
 
 
 class JobInvalid(MonitorInvalid):
-    """A field of a job cannot be used as it was sent; nothing was stored or charged."""
+    """A field of a job is invalid; nothing was stored or charged."""
 
 
 class JobUnknown(SchedulerError):
-    """There is no such job."""
+    """The job does not exist."""
 
     def __init__(self, job_id: str) -> None:
-        super().__init__(f"there is no job {job_id}")
+        super().__init__(f"unknown job {job_id}")
 
 
 class DiscoverRunUnknown(JobUnknown):
-    """There is no such discover run."""
+    """The discover run does not exist."""
 
     def __init__(self, run_id: str) -> None:
-        SchedulerError.__init__(self, f"there is no discover run {run_id}")
+        SchedulerError.__init__(self, f"unknown discover run {run_id}")
 
 
 class ScheduleUnknown(SchedulerError):
-    """There is no such schedule."""
+    """The schedule does not exist."""
 
     def __init__(self, schedule_id: str) -> None:
-        super().__init__(f"there is no schedule {schedule_id}")
+        super().__init__(f"unknown schedule {schedule_id}")
 
 
 class WorkRefused(SchedulerError):
-    """A refusal about a job or a session; `reason` is for programs, `more` stands beside it."""
+    """An error about a job or a session; `reason` is for programs, and `more` holds additional fields."""
 
     def __init__(self, message: str, reason: str, **more: object) -> None:
         super().__init__(message)
@@ -117,39 +117,39 @@ class WorkRefused(SchedulerError):
 
 
 class JobLimitReached(WorkRefused):
-    """The account has as many jobs that have not ended as it may."""
+    """The account has its maximum number of unfinished jobs."""
 
     def __init__(self, limit: int) -> None:
-        message = f"An account has at most {limit} jobs that have not ended; wait for one to end, or cancel one"
+        message = f"An account has at most {limit} unfinished jobs; wait for one to end, or cancel one"
         super().__init__(message, "job_limit_reached", limit=limit)
 
 
 class JobOver(WorkRefused):
-    """The job has ended, so nothing can be changed any more."""
+    """The job has ended and cannot be changed."""
 
     def __init__(self, job_id: str, status: str) -> None:
         super().__init__(f"The job {job_id} is {status}", "job_over", status=status)
 
 
 class CohortUnknown(SchedulerError):
-    """There is no such cohort, or its retention has passed."""
+    """The cohort does not exist, or its retention has passed."""
 
     def __init__(self, cohort_id: str) -> None:
-        super().__init__(f"there is no cohort {cohort_id}")
+        super().__init__(f"unknown cohort {cohort_id}")
 
 
 class CohortQueryUnknown(SchedulerError):
-    """There is no such query."""
+    """The query does not exist."""
 
     def __init__(self, query_id: str) -> None:
-        super().__init__(f"there is no cohort query {query_id}")
+        super().__init__(f"unknown cohort query {query_id}")
 
 
 class CohortRefused(SchedulerError):
-    """A refusal of a cohort; nothing was changed or charged.
+    """An error about a cohort; nothing was changed or charged.
 
-    `param` is the field's place in the body or the path, `next_step` a sentence that says what to do; `more` stands
-    beside them. `reason` is for programs; `did_you_mean` is the very value that was probably meant, where one is near.
+    `param` is the field's place in the body or the path, `next_step` is a sentence that says what to do, and `more`
+    holds additional fields. `reason` is for programs; `did_you_mean` is a similar valid value, if there is one.
     """
 
     def __init__(
@@ -171,56 +171,56 @@ class CohortRefused(SchedulerError):
 
 
 class CohortLimitReached(CohortRefused):
-    """The account has as many cohorts as it may."""
+    """The account has its maximum number of cohorts."""
 
     def __init__(self, limit: int) -> None:
-        how = "Delete a cohort that is not used any more."
+        how = "Delete an unused cohort."
         super().__init__(f"An account has at most {limit} cohorts", "cohort_limit_reached", "body", how)
 
 
 class CohortMembersLimitReached(CohortRefused):
-    """The cohort would have more members than it may; nobody was added."""
+    """The cohort would exceed its maximum number of members; none was added."""
 
     def __init__(self, members: int, limit: int) -> None:
         message = f"A cohort has at most {limit} members; with these it would have {members}"
-        super().__init__(message, "member_limit_reached", "members", "Send fewer, or make another cohort.")
+        super().__init__(message, "member_limit_reached", "members", "Send fewer, or create another cohort.")
 
 
 class CohortPlatformUnsupported(CohortRefused):
-    """A platform without a list of an account's posts; `near` is the one that was probably meant."""
+    """A platform without a list of an account's posts; `near` is a similar valid platform."""
 
     def __init__(self, param: str, near: str | None, known: Sequence[str]) -> None:
-        message, how = f"{param} is no platform that cohorts can be on", f"Send one of {', '.join(known)}."
+        message, how = f"{param} is not a platform that cohorts support", f"Send one of {', '.join(known)}."
         super().__init__(message, "platform_unsupported", param, how, did_you_mean=near)
 
 
 class CohortIdentityConflict(CohortRefused):
-    """An account that belongs to another external id already; nobody was added."""
+    """An account that already has another external id; no member was added."""
 
     def __init__(self, param: str) -> None:
-        message = f"{param} is an account that the cohort has under another external_id"
-        super().__init__(message, "identity_conflict", param, "Send the external_id that it has.")
+        message = f"{param} is already in the cohort with another external_id"
+        super().__init__(message, "identity_conflict", param, "Send the existing external_id.")
 
 
 class CohortQueryTooDear(CohortRefused):
-    """The query may cost more than its own `max_credits`; nothing was begun."""
+    """The query could cost more than its `max_credits`; it was not started."""
 
     def __init__(self, required: int, most: int) -> None:
-        message = f"max_credits is {most}, and this query may cost {required}"
+        message = f"max_credits is {most}, but this query may cost {required}"
         how = "Send a higher max_credits, or fewer pages, platforms or members."
         super().__init__(message, "above_max_credits", "max_credits", how, credits_required=required)
 
 
 class CohortQueryOver(CohortRefused):
-    """The query has ended, so it cannot be cancelled."""
+    """The query has ended and cannot be cancelled."""
 
     def __init__(self, status: str) -> None:
-        how = "Read its results, or begin another."
+        how = "Read its results, or start another query."
         super().__init__(f"The query is {status}", "query_over", "query_id", how, status=status)
 
 
 class CohortQueryNotReady(CohortRefused):
-    """The query has no results to read: it has not ended, was cancelled, or its retention has passed."""
+    """The query has no readable results: it is not finished, was cancelled, or its retention has passed."""
 
     def __init__(self, status: str) -> None:
         how = "Read its results once its status is succeeded."
@@ -228,7 +228,7 @@ class CohortQueryNotReady(CohortRefused):
 
 
 class CohortResultTooLarge(SchedulerError):
-    """One result is longer than a page may be. The next one stands at `(number, place)` among the shards."""
+    """One result is longer than a page. The next one is at `behind`, a shard's number and a place in it."""
 
     def __init__(self, size_bytes: int, limit_bytes: int, behind: tuple[int, int]) -> None:
         super().__init__(f"one result has {size_bytes} bytes; a page has at most {limit_bytes}")
@@ -236,29 +236,29 @@ class CohortResultTooLarge(SchedulerError):
 
 
 class SessionUnknown(SchedulerError):
-    """There is no such session."""
+    """The session does not exist."""
 
     def __init__(self, session_id: str) -> None:
-        super().__init__(f"there is no session {session_id}")
+        super().__init__(f"unknown session {session_id}")
 
 
 class SessionLimitReached(WorkRefused):
-    """The account has as many sessions that are not closed as it may."""
+    """The account has its maximum number of open sessions."""
 
     def __init__(self, limit: int) -> None:
-        message = f"An account has at most {limit} sessions that are not closed"
+        message = f"An account has at most {limit} open sessions"
         super().__init__(message, "session_limit_reached", limit=limit)
 
 
 class WebSessionOver(WorkRefused):
-    """The session is not open, so nothing can be done in it."""
+    """The session is not open, so no actions can run."""
 
     def __init__(self, session_id: str, status: str) -> None:
         super().__init__(f"The session {session_id} is {status}", "session_over", status=status)
 
 
 class SessionTimePassed(WorkRefused):
-    """The session has been open for longer than the time that it is to have."""
+    """The session has already been open longer than the requested time."""
 
     def __init__(self) -> None:
         message = "ttl_seconds must be more than the session has been open: DELETE closes it"

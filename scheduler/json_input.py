@@ -1,4 +1,4 @@
-"""Reads the objects of a monitor as a caller sent them: which fields they have, and what a misspelt one meant."""
+"""Reads objects in monitor requests: checks their fields, and suggests corrections for misspelled names."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from difflib import get_close_matches
 from scheduler.errors import MonitorInvalid
 
 _TEXT_MAX = 200
-"""Characters of a sent text that are compared or repeated: a longer one is no misspelling."""
+"""The most characters of a sent text that are compared or quoted; a longer text is not a misspelling."""
 
 
 def nearest(text: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The known word that a text probably meant."""
+    """Return the most similar known word, or None."""
     return next(iter(get_close_matches(text[:_TEXT_MAX], list(known), n=1, cutoff=cutoff)), None)
 
 
 def quoted(text: str) -> str:
-    """Return a sent text in quotes, shortened, as a message may hold it."""
+    """Return a sent text in quotes, shortened for messages."""
     return repr(text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}...")
 
 
@@ -28,10 +28,10 @@ def kind_of(value: object) -> str:
 
 
 def object_at(param: str, sent: object, fields: Sequence[str], *, refuse: type[MonitorInvalid]) -> Mapping[str, object]:
-    """An object that has none but these fields; the ones that are null count as not sent.
+    """Return an object that has only these fields; null fields count as missing.
 
     Raises:
-        `refuse`: it is no object, or has another field.
+        `refuse`: it is not an object, or has another field.
     """
     listed = ", ".join(fields)
     if not isinstance(sent, dict):
@@ -40,7 +40,7 @@ def object_at(param: str, sent: object, fields: Sequence[str], *, refuse: type[M
         if name not in fields:
             raise refuse(
                 f"{param}.{name[:_TEXT_MAX]}",
-                "is no field of it",
+                "is not a known field",
                 f"Its fields are {listed}.",
                 did_you_mean=nearest(name, fields),
             )

@@ -37,14 +37,14 @@ class LeasedKind(Generic[T]):
     name: str
     lease_of: Callable[[T], WorkLease]
     run: Callable[[T], Awaitable[object]]
-    """Do the work. It may raise `StorageError`: then the work waits until its lease has passed."""
+    """Do the work. It may raise `StorageError`: then the work waits until its lease has expired."""
     fail: Callable[[T], Awaitable[object]]
-    """End work whose `run` raised anything else."""
+    """End work whose `run` raised any other exception."""
     renew: Callable[[list[str]], Awaitable[object]]
     """Renew the leases of the work with these ids."""
     renew_every_s: float
     is_private: Callable[[T], bool] = lambda _: False
-    """Whether the text of its errors stays out of the log."""
+    """Whether the text of its errors is kept out of the log."""
     ended: Callable[[], None] = lambda: None
     """Called after each piece of work."""
 
@@ -71,15 +71,15 @@ class LeasedWorkers(Generic[T]):
     def choose(self, ready: Iterable[Ready], *, at_once: int, each_max: int) -> list[Ready]:
         """Return the work to lease next, round robin over accounts.
 
-        At most `at_once` pieces are in flight, and at most `each_max` of one account. Work that is in flight here is
-        never chosen again, whatever its lease says.
+        At most `at_once` pieces are in flight, and at most `each_max` of one account. Work in flight on this node is
+        never chosen again, even if its lease has expired.
         """
         busy = Counter(self._kind.lease_of(one).account_id for one in self._in_flight.values())
         others = (one for one in ready if one.run_id not in self._in_flight)
         return in_turn(others, busy, free=at_once - len(self._in_flight), each_max=each_max)
 
     def start(self, leased: Iterable[T]) -> None:
-        """Begin work that this node has leased."""
+        """Start work that this node has leased."""
         for work in leased:
             self._in_flight[self._kind.lease_of(work).id] = work
             self._nursery.start_soon(self._supervise, work)
@@ -96,7 +96,7 @@ class LeasedWorkers(Generic[T]):
                 self._log.event("warning", f"{self._kind.name}_leases_not_renewed", error=str(exc))
 
     async def _supervise(self, work: T) -> None:
-        """Run one piece of work; nothing that it raises goes further."""
+        """Run one piece of work; exceptions are logged, never raised."""
         lease = self._kind.lease_of(work)
         try:
             await self._run(work, lease)

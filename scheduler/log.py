@@ -1,15 +1,15 @@
-"""The log of a node, as the scheduler writes to it."""
+"""The logging interface of the scheduler."""
 
 from typing import Any, Protocol
 
 
 class OperatorLog(Protocol):
-    """The operator's log, as the scheduler writes to it."""
+    """The operator's log."""
 
     def event(self, level: str, event: str, **fields: Any) -> None:
-        """One line."""
+        """Log one line."""
         ...
 
     def failure(self, event: str, exc: BaseException, **fields: Any) -> None:
-        """An exception with its traceback."""
+        """Log an exception with its traceback."""
         ...

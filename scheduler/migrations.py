@@ -1,4 +1,4 @@
-"""The tables of monitors, their webhooks, runs, and the deliveries that runs cause; and those of jobs and cohorts."""
+"""The tables of monitors, their webhooks, runs and deliveries, and of jobs and cohorts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler.jobs.tables import (
 from scheduler.sessions.session_rows import SESSION_INDEXES, WEB_SESSIONS
 from storage.migrations import MigrationSet, Schema
 
-# `next_slot_at` is NULL while nothing is scheduled. `version` counts the owner's changes, not the runs.
+# `next_slot_at` is NULL without a next slot. `version` counts the owner's changes, not the runs.
 MONITORS = """
 CREATE TABLE monitors (
     id TEXT PRIMARY KEY,
@@ -45,7 +45,7 @@ CREATE TABLE monitors (
 )
 """
 
-# The secrets are sealed, and so is the URL of a row that has a `host` (0004). The previous secret signs too until
+# The secrets are sealed, and so is the URL of rows with a `host` (0004). The previous secret signs too until
 # `previous_until`.
 WEBHOOKS = """
 CREATE TABLE webhooks (
@@ -61,7 +61,7 @@ CREATE TABLE webhooks (
 )
 """
 
-# A slot is run at most once: by the one attempt that finds its own number and node here when it ends.
+# A slot is run at most once: only the attempt whose number and node are still stored here can end the run.
 RUNS = """
 CREATE TABLE runs (
     id TEXT PRIMARY KEY,
@@ -89,7 +89,7 @@ CREATE TABLE runs (
 )
 """
 
-# Compressed JSON. BYTEA is no type of SQLite's, which keeps bytes as they are in a column of any.
+# Compressed JSON. SQLite has no type BYTEA, but stores bytes unchanged in a column of any type.
 RUN_DATA = """
 CREATE TABLE run_data (
     run_id TEXT PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
@@ -122,7 +122,7 @@ CREATE TABLE deliveries (
 )
 """
 
-# `status` is that of the receiver's answer, NULL where there was none and `error` says why.
+# `status` is the receiver's response status, or NULL without a response; then `error` gives the reason.
 ATTEMPTS = """
 CREATE TABLE attempts (
     delivery_id TEXT NOT NULL REFERENCES deliveries (id) ON DELETE CASCADE,
@@ -150,12 +150,11 @@ INDEXES = (
 REDELIVERIES = (
     "ALTER TABLE deliveries ADD COLUMN redelivered_after BIGINT CHECK (redelivered_after >= 0)",
     "ALTER TABLE deliveries ADD COLUMN fail_reason TEXT",
-    # A host's and an account's first in line is found in one step, however many stand behind it.
+    # The first delivery of a host and account is found in one step, however many follow it.
     "CREATE INDEX deliveries_in_line ON deliveries (host, account_id, next_at, id) WHERE status = 'queued'",
 )
 
-# What retention removes is found in the order of time, in as many steps as there are rows to remove. `kept_at` is when
-# the run ended.
+# Retention finds rows in time order, in as many steps as there are rows to delete. `kept_at` is when the run ended.
 RETENTION = (
     "ALTER TABLE run_data ADD COLUMN kept_at DOUBLE PRECISION",
     "UPDATE run_data SET kept_at = (SELECT finished_at FROM runs WHERE runs.id = run_data.run_id)",
@@ -165,8 +164,8 @@ RETENTION = (
 )
 
 
-# `types` are as they were named, with commas between them. Of the account's events, those up to `pos` are in deliveries
-# or were not selected.
+# `types` holds the names as sent, separated by commas. The account's events up to `pos` are in deliveries or were not
+# selected.
 ACCOUNT_WEBHOOKS = """
 CREATE TABLE account_webhooks (
     id TEXT PRIMARY KEY,
@@ -179,7 +178,7 @@ CREATE TABLE account_webhooks (
 )
 """
 
-# Those of accounts have no monitor, and their deliveries no run.
+# Account webhooks have no monitor, and their deliveries have no run.
 OWNED_WEBHOOKS = (
     """
     CREATE TABLE owned_webhooks (
@@ -215,78 +214,78 @@ OWNED_WEBHOOKS = (
 
 
 def m0001_monitors(schema: Schema) -> None:
-    """Monitors and all that belongs to them, each table after the one that it refers to."""
+    """Create monitors and their dependent tables, each after the tables that it references."""
     for statement in (MONITORS, WEBHOOKS, RUNS, RUN_DATA, DELIVERIES, ATTEMPTS, *INDEXES):
         schema.execute(statement)
 
 
 def m0002_redeliveries(schema: Schema) -> None:
-    """Attempts after those that had been made are a redelivery's; why a delivery failed; lines of deliveries."""
+    """Add redelivery counts, failure reasons, and an index for lines of deliveries."""
     for statement in REDELIVERIES:
         schema.execute(statement)
 
 
 def m0003_retention(schema: Schema) -> None:
-    """By which order old results, deliveries and runs are found."""
+    """Add indexes that find old results, deliveries and runs."""
     for statement in RETENTION:
         schema.execute(statement)
 
 
 def m0004_sealed_urls(schema: Schema) -> None:
-    """The host in clear beside a URL that is sealed; NULL where it is not yet (`scheduler.webhooks.targets.urls`)."""
+    """Add the host in clear text for sealed URLs; NULL until the URL is sealed (`scheduler.webhooks.targets.urls`)."""
     schema.execute("ALTER TABLE webhooks ADD COLUMN host TEXT")
 
 
 def m0005_jobs(schema: Schema) -> None:
-    """Jobs and their steps."""
+    """Create jobs and their steps."""
     for statement in (JOBS, JOB_STEPS, *JOB_INDEXES):
         schema.execute(statement)
 
 
 def m0006_reservations(schema: Schema) -> None:
-    """The parts of a job's reservations that are closed: one that was paused may have several."""
+    """Add the closed parts of a job's reservations; a resumed job can have several reservations."""
     for column in ("closed_credits", "returned_credits"):
         schema.execute(f"ALTER TABLE jobs ADD COLUMN {column} BIGINT NOT NULL DEFAULT 0 CHECK ({column} >= 0)")
 
 
 def m0007_cohorts(schema: Schema) -> None:
-    """Cohorts, their keys, members, queries and results."""
+    """Create cohorts, their keys, members, queries and results."""
     for statement in (COHORTS, COHORT_KEYS, COHORT_MEMBERS, COHORT_QUERIES, COHORT_RESULTS, *COHORT_INDEXES):
         schema.execute(statement)
 
 
 def m0008_watches(schema: Schema) -> None:
-    """The web that a monitor watches, as JSON; the instant until which a check is kept, NULL for other runs."""
+    """Add web watches as JSON, and the instant until which a check is kept (NULL for other runs)."""
     schema.execute("ALTER TABLE monitors ADD COLUMN web TEXT")
     schema.execute("ALTER TABLE runs ADD COLUMN keep_until DOUBLE PRECISION")
     schema.execute("CREATE INDEX runs_expiring ON runs (keep_until, id) WHERE keep_until IS NOT NULL")
 
 
 def m0009_discover(schema: Schema) -> None:
-    """Discover runs and schedules."""
+    """Create discover runs and schedules."""
     for statement in DISCOVER:
         schema.execute(statement)
 
 
 def m0010_web_sessions(schema: Schema) -> None:
-    """Sessions of the web."""
+    """Create web sessions."""
     for statement in (WEB_SESSIONS, *SESSION_INDEXES):
         schema.execute(statement)
 
 
 def m0011_account_webhooks(schema: Schema) -> None:
-    """Webhooks of accounts, beside which the others lose what bound them to monitors: it copies every delivery."""
+    """Create account webhooks, and remove the references from webhooks to monitors. This copies every delivery."""
     for statement in (ACCOUNT_WEBHOOKS, *OWNED_WEBHOOKS):
         schema.execute(statement)
 
 
 def m0012_failure_credits(schema: Schema) -> None:
-    """Credits of failed runs, whose page was too costly: the check on `credits_used` allows them none."""
+    """Add the credits of failed runs whose page was too costly, since `credits_used` must be 0 for failed runs."""
     schema.execute("ALTER TABLE runs ADD COLUMN failure_credits BIGINT NOT NULL DEFAULT 0 CHECK (failure_credits >= 0)")
 
 
 def m0013_discover_rests(schema: Schema) -> None:
-    """The rows of a discover leg's last page that wait for its next turn."""
+    """Add the rows of a discover leg's last page that wait for its next turn."""
     schema.execute("ALTER TABLE discover_legs ADD COLUMN rest BYTEA")
 
 
@@ -308,4 +307,4 @@ MIGRATIONS = MigrationSet(
         m0013_discover_rests,
     ),
 )
-"""The migrations of the scheduler, which `open_store` runs after billing's."""
+"""The scheduler's migrations, which `open_store` runs after billing's."""

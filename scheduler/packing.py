@@ -1,8 +1,8 @@
-"""Compressed bodies in the store, and how many of them one page of an answer may decompress.
+"""Compressed bodies in the store, and the limits on decompressing them for one page of a response.
 
-A body of kilobytes may decompress to many megabytes. So a page is limited twice: a transaction reads rows up to
-`PAGE_BYTES` as they are stored, and `Unpacker` decompresses them one by one up to `PAGE_BYTES`. The first row always
-fits, however long it is, so that every page makes progress.
+A body of kilobytes may decompress to many megabytes. A page is therefore limited twice: a transaction reads rows up to
+`PAGE_BYTES` in stored form, and `Unpacker` decompresses them one by one up to `PAGE_BYTES`. The first row always fits,
+however long it is, so that every page makes progress.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from typing import Final
 
 PAGE_BYTES: Final = 4_000_000
-"""The most bytes of a page, stored or decompressed, unless its first row alone has more."""
+"""The maximum size of a page, stored or decompressed, unless its first row alone is larger."""
 PIECE_BYTES: Final = 500_000
-"""The same for one piece of an answer that is sent while it is made."""
+"""The same limit for one piece of a streamed response."""
 
 
 def packed(body: bytes) -> bytes:
@@ -28,7 +28,7 @@ def unpacked(body: bytes) -> bytes:
 
 
 def rows_within(sizes: Iterable[int], bytes_max: int = PAGE_BYTES) -> int:
-    """Return how many of the first rows have at most `bytes_max` together: at least one, if there is any."""
+    """Return how many of the first rows have at most `bytes_max` in total: at least one, if there is any."""
     count = total = 0
     for size in sizes:
         total += size
@@ -39,16 +39,16 @@ def rows_within(sizes: Iterable[int], bytes_max: int = PAGE_BYTES) -> int:
 
 
 class Unpacker:
-    """Decompresses the rows of one page, until they reach `bytes_max` together."""
+    """Decompresses the rows of one page, up to `bytes_max` in total."""
 
     def __init__(self, bytes_max: int = PAGE_BYTES) -> None:
         self._left = bytes_max
         self._is_empty = True
 
     def take(self, *bodies: bytes | None) -> list[bytes | None] | None:
-        """Return the bodies of the next row, decompressed; None if the page has no room for them.
+        """Return the decompressed bodies of the next row, or None if the page has no room for them.
 
-        Decompression stops as soon as the row is too long, so a refused row costs no more than the room that was left.
+        Decompression stops as soon as the row is too long, so a rejected row costs no more than the room that was left.
         """
         left, found = self._left, list[bytes | None]()
         for body in bodies:
@@ -62,9 +62,9 @@ class Unpacker:
 
 
 def _within(body: bytes, bytes_max: int) -> bytes | None:
-    """Return a body decompressed; None if it has more than `bytes_max` bytes."""
+    """Return a decompressed body, or None if it has more than `bytes_max` bytes."""
     stream = zlib.decompressobj()
-    whole = stream.decompress(body, bytes_max + 1)  # 0 would mean no bound
+    whole = stream.decompress(body, bytes_max + 1)  # 0 would mean no limit
     if len(whole) > bytes_max:
         return None
     if not stream.eof:

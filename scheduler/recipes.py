@@ -1,4 +1,4 @@
-"""The recipe of a monitor: an endpoint with its parameters, priced and called as the API does, never from the cache."""
+"""The recipe of a monitor: an endpoint with parameters, priced and called as in the API, but never from the cache."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class RecipeInvalid(MonitorInvalid):
-    """There is no such recipe, it cannot be called now, or its parameters are not those of its endpoint."""
+    """The recipe does not exist, cannot be called now, or has parameters that its endpoint does not accept."""
 
 
 class GatheringFailed(Exception):
-    """Nothing usable came; `legs` tell which source failed, and how. The text is for the monitor's owner.
+    """A call returned no usable data; `legs` shows the error of each source. The text is for the monitor's owner.
 
     `used_credits` is the price of a page that was too costly; all other failures are free.
     """
@@ -31,7 +31,7 @@ class GatheringFailed(Exception):
 
     @property
     def code(self) -> str:
-        """The `reason` of the refusal that caused it, else the code of the first leg that failed."""
+        """The `reason` of the error that caused it, else the code of the first failed leg."""
         if isinstance(self.__cause__, NotFound) and self.__cause__.reason:
             return self.__cause__.reason
         return next((str(leg["error"]) for leg in self.legs if leg.get("error")), "UPSTREAM_ERROR")
@@ -39,10 +39,10 @@ class GatheringFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """An endpoint with parameters that it takes; the credits are its own, without the one for scheduling.
+    """An endpoint with valid parameters; the credits are its own price, without the scheduling credit.
 
-    They differ where page after page is read: the least that it is begun with, and the most it may use. `is_walked`: so
-    is a list that its endpoint gives one page of at a time.
+    The two prices differ if several pages are read: the minimum to start a call, and the maximum that it can use.
+    `is_walked`: several pages are read for one list.
     """
 
     path: str
@@ -53,25 +53,24 @@ class Recipe:
     credits_most: int
     is_walked: bool = False
     never: frozenset[str] = frozenset()
-    """The fields of its records that are never filled (`Endpoint.unfilled`)."""
+    """The record fields that are never filled (`Endpoint.unfilled`)."""
     is_most_usual: bool = False
     """Whether a call usually costs the most."""
 
     @property
     def credits_expected(self) -> int:
-        """The credits that a call usually costs: for a list, those of full pages."""
+        """The credits that a call usually costs; for a list, the price of full pages."""
         return self.credits_most if self.is_most_usual else self.credits_least
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The result of a call, also as JSON, which sources gave it, and how much of all.
+    """The result of a call, also as JSON, with its sources and its coverage.
 
-    `data` is that of the envelope or, where it was wanted, the source's own body. `rows` are those of a list.
-    `warnings` say what is missing of it, and why.
-
-    `coverage` is the share of legs that came, `used_credits` what the call cost before that is looked at: what the legs
-    say they cost adds up to that share of it. `whole` is false where it ended before it had to, or a page of it failed.
+    `data` is the envelope's `data` or, if requested, the source's own body. `rows` is the number of rows of a list.
+    `warnings` describe missing parts and the reasons. `coverage` is the share of legs that returned data.
+    `used_credits` is the cost before coverage is applied: the costs of the legs add up to that share of it. `whole` is
+    False if the call ended early, or a page failed.
     """
 
     data: Any
@@ -83,16 +82,16 @@ class Gathered:
     warnings: Sequence[str] = ()
     rows: int | None = None
     next: State | None = None
-    """Where a list's next page begins; None on the last."""
+    """The start of a list's next page; None on the last page."""
 
 
 class Recipes(Protocol):
     """Reads and calls recipes."""
 
     def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
-        """A recipe as it was sent, such as `github/profile` with `{"handle": "octocat"}`.
+        """Return a recipe as it was sent, such as `github/profile` with `{"handle": "octocat"}`.
 
-        A list is asked for as many `rows`, as far as its endpoint goes, unless the parameters say how many.
+        A list requests this number of `rows`, within its endpoint's limits, unless the parameters set a number.
 
         Raises:
             RecipeInvalid: it cannot be used; nothing was called.
@@ -109,37 +108,37 @@ class Recipes(Protocol):
         as_sent: bool = False,
         cursor: State | None = None,
     ) -> Gathered:
-        """Call it, within the credits that are held for it, and within `timeout_s` from when its turn has come.
+        """Call a recipe within its reserved credits, and within `timeout_s` from the start of its turn.
 
-        With `as_sent` its result is its source's own body, but for a composite. With a `cursor` it is a later page of
-        a list. It waits for turns as the account does.
+        With `as_sent`, the result is the source's own body, except for a composite. With a `cursor`, it is a later page
+        of a list. The call waits in the account's queue for its turn.
 
         Raises:
-            GatheringFailed: nothing usable came.
+            GatheringFailed: the call returned no usable data.
         """
         ...
 
 
 class RecipePage(NamedTuple):
-    """One page of a list: its records, and the state of the next one; None: it is the last."""
+    """One page of a list: its records, and the state of the next page, or None on the last page."""
 
     records: Sequence[Record]
     next: State | None
 
 
 class RecipePages(Protocol):
-    """Reads lists page by page, also those that their endpoints walk."""
+    """Reads lists page by page, including those that their endpoints read as several pages."""
 
     def page_price(self, recipe: str) -> int:
-        """The credits that a page of a list costs, whoever it is of."""
+        """Return the price of a page of a list, which is the same for every account."""
         ...
 
     async def page(self, recipe: Recipe, state: State | None, *, timeout_s: float, account_id: str = "") -> RecipePage:
-        """One page of a recipe's list, the first one without a `state`, within `timeout_s` from when its turn has come.
+        """Return one page of a recipe's list, the first one without `state`.
 
-        It waits for turns as the account does.
+        The read waits in the account's queue for its turn, and then takes at most `timeout_s`.
 
         Raises:
-            GatheringFailed: it did not come.
+            GatheringFailed: the page could not be read.
         """
         ...

@@ -1,8 +1,8 @@
-"""Removing what monitors have left behind: whole results and deliveries first, runs with their numbers long after.
+"""Deletes old data of monitors: full results and deliveries first, runs with their numbers much later.
 
-As in the feed whole days go, a few rows a write and with pauses, so that neither readers nor the writer wait. What is
-removed was found by an index and nothing refers to it, so that any number of nodes may sweep at once, and a sweep that
-died is taken up by the next.
+As in the feed, whole days are deleted, a few rows per transaction and with pauses, so that neither readers nor the
+writer wait. Rows are found by an index and have no references to them, so that several nodes may sweep at the same
+time, and an interrupted sweep is completed by the next.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import trio
 from events.log.retention import PAUSE_S, cutoff
 from storage.store import Row, Store, Tx
 
-# Rows as (instant, id, whether it stays all the same), from after an instant and id on.
+# Rows as (instant, id, whether the row is kept anyway), starting after an instant and id.
 FIND_DELIVERIES = """
 SELECT created_at, id, 0 FROM deliveries
 WHERE status <> 'queued' AND created_at < ? AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?
@@ -46,9 +46,9 @@ WHERE keep_until IS NOT NULL AND keep_until < ? AND (keep_until, id) > (?, ?) OR
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """For how many whole days runs are kept with their numbers, and whole results and deliveries, which go first.
+    """How many whole days runs with their numbers are kept, and full results and deliveries, which are deleted first.
 
-    Checks of the web are kept for as long as their own watch says.
+    Web checks are kept as long as their own watch requires.
     """
 
     runs_days: int = 400
@@ -56,7 +56,7 @@ class Retention:
 
 
 class Swept(NamedTuple):
-    """The numbers of rows that were removed."""
+    """The numbers of deleted rows."""
 
     deliveries: int
     results: int
@@ -64,14 +64,14 @@ class Swept(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """The statements that find and drop the rows of one kind, and how many at once."""
+    """The statements that find and delete rows of one kind, and how many per transaction."""
 
     find: str
     drop: str
     at_once: int
 
 
-# Deliveries and results are large, and freeing their pages is what takes time.
+# Deliveries and results are large, and freeing their pages takes most of the time.
 DELIVERIES: Final = _Kind(FIND_DELIVERIES, DROP_DELIVERIES, 20)
 RESULTS: Final = _Kind(FIND_RESULTS, DROP_RESULTS, 50)
 RUNS: Final = _Kind(FIND_RUNS, DROP_RUNS, 100)
@@ -79,13 +79,12 @@ CHECKS: Final = _Kind(FIND_CHECKS, DROP_RUNS, 100)
 
 
 async def sweep(store: Store, now: float, retention: Retention, *, chunk: int = 500, pause_s: float = PAUSE_S) -> Swept:
-    """Remove what has ended longer ago than is kept, at most `chunk` rows a write.
+    """Delete data that is older than its retention, at most `chunk` rows per transaction.
 
-    Never a run that has not ended, is the one that the monitor's next run is compared with, or has a delivery; never a
-    delivery that is queued.
+    Unfinished runs, baselines of monitors, runs with a delivery, and queued deliveries are never deleted.
 
     Raises:
-        StorageError: the next sweep goes on.
+        StorageError: the next sweep continues.
     """
     runs_before = cutoff(now, retention.runs_days)
     before = max(runs_before, cutoff(now, retention.results_days))

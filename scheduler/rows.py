@@ -1,4 +1,4 @@
-"""Turns a record into the values of its row."""
+"""Converts records into row values."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from storage.store import Value
 
 
 def values_of(kind: type[Any]) -> Callable[[Any], tuple[Value, ...]]:
-    """A function from a record of this dataclass, of two fields or more, to their values in order.
+    """Return a function from a record of this dataclass, which has at least two fields, to its values in order.
 
-    Not `astuple`, which copies deeply, at twenty times the cost.
+    `astuple` is not used, because it copies deeply, at twenty times the cost.
     """
     return attrgetter(*(field.name for field in fields(kind)))

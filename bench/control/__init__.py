@@ -1,1 +1,1 @@
-"""Commands to a server under test, beside its load."""
+"""Commands to a server under test, separate from its load."""

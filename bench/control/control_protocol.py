@@ -1,7 +1,7 @@
-"""Commands to a server under test: make people, append events, plant monitors, queue deliveries. On its admin address.
+"""Commands to a server under test, sent to its admin address.
 
-`bench.control.feed_node` runs them with a real node, `bench.peers.parking` with a bare server; a client needs
-no other knowledge.
+They create accounts, append events, plant monitors and queue deliveries. `bench.control.feed_node` runs them with a
+real node, `bench.peers.parking` with a bare server; a client needs no other knowledge of the server.
 """
 
 import http.client
@@ -26,29 +26,29 @@ LEFT = "bench.left"
 TRUST = "bench.trust"
 ANSWER_S = 120.0
 IDLE_S = 2.0
-"""A node closes connections that were idle for longer than a few seconds."""
+"""A node closes connections that were idle for more than a few seconds."""
 PEOPLE_AT_ONCE = 20
-"""Few, so that what the server needs for making them is not taken for the memory of what comes after."""
+"""A small number, so that the memory needed to create them is not attributed to later work."""
 
 T = TypeVar("T")
 
 
 class ControlAddress(msgspec.Struct, frozen=True):
-    """The address at which a server takes the bench's commands, and the token that lets a caller in."""
+    """The address where a server accepts the bench's commands, and the token that authorizes them."""
 
     url: str
     token: str
 
 
 class People(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Make so many accounts with so many keys each; the answer is a list of `Person`."""
+    """Create `accounts` accounts with `keys_each` keys each; the response is a list of `Person`."""
 
     accounts: int
     keys_each: int
 
 
 class PersonKey(msgspec.Struct, frozen=True):
-    """A key, and the id by which events belong to it."""
+    """A key, and the id that its events have."""
 
     id: str
     key: str
@@ -62,9 +62,9 @@ class Person(msgspec.Struct, frozen=True):
 
 
 class Append(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Append `count` events to one account, or in one transaction one event to each that was made here.
+    """Append `count` events to one account, or in one transaction one event to each account created here.
 
-    With `key_id` only that key sees them. The answer is `Appended`.
+    With `key_id`, only that key sees them. The response is `Appended`.
     """
 
     account: str | None = None
@@ -73,7 +73,7 @@ class Append(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """The instant of the last commit, before anybody was told of it, in nanoseconds of CLOCK_MONOTONIC."""
+    """The instant of the last commit, before any client was notified, in nanoseconds of CLOCK_MONOTONIC."""
 
     committed_ns: int
 
@@ -85,7 +85,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Plant(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Store so many monitors of so many new accounts; the nth is first due in the second `stagger_s` * n after `slot`.
+    """Store monitors of new accounts; the nth has its first slot `stagger_s` * n seconds after `slot`.
 
     They deliver to `urls`, in turn.
     """
@@ -98,7 +98,7 @@ class Plant(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """The number of runs that wait or are under way; once there are none, how many ended, how many well, and when.
+    """The number of waiting and active runs; once there are none, how many ended, how many were ok, and when.
 
     `lags` is a histogram in nanoseconds.
     """
@@ -111,46 +111,46 @@ class Ran(msgspec.Struct, frozen=True):
 
 
 class Hook(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Make so many accounts, each with one monitor for each URL, which nothing runs and which delivers to it."""
+    """Create accounts with one monitor for each URL, which never runs and delivers to the URL."""
 
     urls: tuple[str, ...]
     accounts: int
 
 
 class Unhook(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Delete all monitors of `Hook` that deliver to a URL, with what waits for it."""
+    """Delete all monitors of `Hook` that deliver to a URL, with their queued deliveries."""
 
     url: str
 
 
 class PostWebhooks(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Queue so many deliveries, to these URLs in turn, in one transaction. The answer is `Posting`."""
+    """Queue deliveries to these URLs in turn, in one transaction. The response is `Posting`."""
 
     urls: tuple[str, ...]
     count: int
 
 
 class Posting(msgspec.Struct, frozen=True):
-    """The instant of the commit in Unix seconds, and what CPU the node's process had used by then."""
+    """The instant of the commit in Unix seconds, and the CPU time of the node's process up to then."""
 
     at: float
     cpu_s: float
 
 
 class Posted(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Tell which deliveries were queued from an instant on. The answer is `QueuedAt`."""
+    """List the deliveries that were queued from an instant on. The response is `QueuedAt`."""
 
     since: float
 
 
 class QueuedAt(msgspec.Struct, frozen=True):
-    """The instant at which each delivery was queued, in the transaction that did it."""
+    """The instant at which each delivery was queued, in its transaction."""
 
     at: dict[str, float]
 
 
 class Trust(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Trust receivers that the authority in this file vouches for; to be said before the first of them is posted to."""
+    """Trust receivers certified by the authority in this file; must be sent before the first delivery to them."""
 
     file: str
 
@@ -159,7 +159,7 @@ class ControlClient:
     """A connection for commands. One command at a time."""
 
     def __init__(self, place: ControlAddress) -> None:
-        """Nothing is connected yet."""
+        """Create a client without connecting it."""
         at = urlsplit(place.url)
         assert at.hostname is not None
         self._connection = http.client.HTTPConnection(at.hostname, at.port, timeout=ANSWER_S)
@@ -167,14 +167,14 @@ class ControlClient:
         self._used_at = time.monotonic()
 
     def send(self, name: str, arguments: msgspec.Struct | None = None) -> None:
-        """Send a command; `receive` has to follow."""
+        """Send a command; call `receive` next."""
         body = b"{}" if arguments is None else msgspec.json.encode(arguments)
         if time.monotonic() - self._used_at > IDLE_S:
-            self._connection.close()  # the next request opens it again
+            self._connection.close()  # the next request reconnects
         self._connection.request("POST", f"/admin/{name}", body, self._headers)
 
     def receive(self, kind: type[T]) -> T:
-        """Return the answer to the command that was sent."""
+        """Return the response to the command that was sent."""
         answer = self._connection.getresponse()
         body, self._used_at = answer.read(), time.monotonic()
         if answer.status != 200:
@@ -182,12 +182,12 @@ class ControlClient:
         return msgspec.json.decode(body, type=kind)
 
     def call(self, name: str, arguments: msgspec.Struct, kind: type[T]) -> T:
-        """Send a command and return its answer."""
+        """Send a command and return its response."""
         self.send(name, arguments)
         return self.receive(kind)
 
     def people(self, accounts: int, keys_each: int) -> Iterator[Person]:
-        """Make accounts with keys, and yield them."""
+        """Create accounts with keys, and yield them."""
         for first in range(0, accounts, PEOPLE_AT_ONCE):
             self.send(PEOPLE, People(min(PEOPLE_AT_ONCE, accounts - first), keys_each))
             yield from self.receive(list[Person])
@@ -198,7 +198,7 @@ class ControlClient:
         self.receive(Appended)
 
     def waiting(self) -> int:
-        """Return the number of polls that wait."""
+        """Return the number of waiting polls."""
         self.send(WAITING)
         return self.receive(Waiting).count
 
@@ -209,7 +209,7 @@ class ControlClient:
 
 @contextmanager
 def open_control(place: ControlAddress) -> Iterator[ControlClient]:
-    """Open a connection for commands until the block ends."""
+    """Open a connection for commands, until the block ends."""
     control = ControlClient(place)
     try:
         yield control

@@ -41,7 +41,7 @@ DELETE = "DELETE FROM monitors WHERE id = ?"
 
 
 class Hooked(NamedTuple):
-    """A monitor that nothing runs."""
+    """A monitor that never runs."""
 
     monitor_id: str
     account_id: str
@@ -49,10 +49,10 @@ class Hooked(NamedTuple):
 
 
 class DeliveryOperations:
-    """Makes monitors with webhooks and queues what they deliver, as the runs' own transactions do."""
+    """Creates monitors with webhooks, and queues deliveries for them as the transactions of runs do."""
 
     def __init__(self, node: Node) -> None:
-        """Nobody has a webhook yet."""
+        """Start without webhooks."""
         self._node = node
         self._store = node.stores.store
         self._numbers = count(1)
@@ -114,12 +114,12 @@ class DeliveryOperations:
         return msgspec.to_builtins(await self._store.read(_count))
 
     async def _trust(self, args: Trust) -> Any:
-        os.environ["SSL_CERT_FILE"] = args.file  # read as the first connection under TLS is made
+        os.environ["SSL_CERT_FILE"] = args.file  # read when the first TLS connection is made
         return {}
 
 
 def _ended_run(hooked: Hooked, number: int) -> Run:
-    """A run as it is when its delivery is queued; each has a slot of its own."""
+    """Return a run in the state in which its delivery is queued; each has its own slot."""
     id_, slot = f"run_post{number:028x}", float(number)
     return Run(id_, hooked.monitor_id, hooked.account_id, slot, "ok", slot, finished_at=slot)
 
@@ -134,5 +134,5 @@ def _read(tx: Tx, since: float) -> QueuedAt:
 
 def _count(tx: Tx) -> Waiting:
     found = tx.one(NOT_ENDED)
-    assert found is not None, "a count is always there"
+    assert found is not None, "COUNT returns one row"
     return Waiting(found[0])

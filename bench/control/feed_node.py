@@ -1,6 +1,6 @@
-"""A node as `sluice serve` runs it that also runs the bench's commands: `python -m bench.control.feed_node CONFIG`.
+"""A node as in `sluice serve`, with the bench's commands: `python -m bench.control.feed_node CONFIG`.
 
-The commands are operations of its admin address, added here; no node outside of the bench has them.
+The commands are operations of its admin address, added here; no node outside the bench has them.
 """
 
 import os
@@ -32,11 +32,11 @@ from storage.store import Tx
 
 CREDITS = 1_000_000
 A_WRITE = 2_000
-"""Events of one transaction where many are appended."""
+"""Events per transaction if many are appended."""
 
 
 def fact(account_id: str, key_id: str | None = None) -> Fact:
-    """An event of usual size: a discover run that has ended."""
+    """Return an event of typical size: the end of a discover run."""
     legs = DiscoverLegs(planned=12, done=11, empty=1, failed=0, skipped=0, pending=0)
     data = DiscoverRun(
         run_id="run_0190f3a2c4d87e5fb6a1d2e3f4a5b6c7",
@@ -59,10 +59,13 @@ def fact(account_id: str, key_id: str | None = None) -> Fact:
 
 
 class BenchOperations:
-    """The commands over one node. Accounts that were made here are remembered, to append to all of them at once."""
+    """The commands on one node.
+
+    Accounts created here are remembered, so that events can be appended to all of them at once.
+    """
 
     def __init__(self, node: Node) -> None:
-        """Nobody is made yet."""
+        """Start without accounts."""
         self._node = node
         self._accounts: list[str] = []
         for name, operation in (
@@ -95,18 +98,18 @@ class BenchOperations:
         return _announce(committed_ns)
 
     async def _write(self, facts: Sequence[Fact]) -> int:
-        """Append; the instant of the commit."""
+        """Append events, and return the instant of the commit."""
         committed: list[int] = []
         await self._node.stores.store.write(partial(self._in, facts=facts, note=committed.append))
         return committed[-1]
 
     def _in(self, tx: Tx, *, facts: Sequence[Fact], note: Callable[[int], None]) -> None:
-        tx.on_commit(lambda: note(time.monotonic_ns()))  # before the feed's own, which wakes who waits
+        tx.on_commit(lambda: note(time.monotonic_ns()))  # before the feed's own callback, which wakes waiting polls
         self._node.stores.feed.append(tx, facts)
 
     async def _waiting(self, _args: Nothing) -> Any:
         count = len(self._node.feed.hub)
-        # Whoever is counted may still be about to read; pages are read in the order they were asked for.
+        # A counted poll may still be about to read; pages are read in the order of their requests.
         for account_id in self._accounts[:1]:
             await self._node.feed.readers.pages.read(PageQuery(account_id, "", 0, 1, Filters()))
         return msgspec.to_builtins(Waiting(count))
@@ -117,7 +120,7 @@ def _announce(committed_ns: int) -> Any:
 
 
 async def serve(start: Start) -> None:
-    """Serve until SIGTERM or SIGINT, as `gateway.node.serve.serve` does."""
+    """Serve until SIGTERM or SIGINT, like `gateway.node.serve.serve`."""
     async with open_served_node(start) as (node, line):
         BenchOperations(node)
         MonitorOperations(node)
@@ -133,7 +136,7 @@ def main(path: str) -> None:
     """Run the node of a config."""
     config = read_config(path)
     read_again = partial(load_config, path, os.environ, known_platforms())
-    secrets = load_secret({}, config.store.data_dir)  # its own, whatever the operator has set: its token is sent
+    secrets = load_secret({}, config.store.data_dir)  # its own secret, not the operator's, because its token is sent
     with open_log(config.log.level, access=config.log.access) as log:
         run(partial(serve, Start(config, read_again, secrets, os.environ, log)))
 

@@ -24,16 +24,16 @@ DAY_S = 86_400.0
 CREDITS = 1_000_000
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSBiZW5jaA=="
 A_WRITE = 2_000
-"""Monitors of one transaction."""
+"""Monitors per transaction."""
 OPEN = "SELECT COUNT(*) FROM runs WHERE status IN ('pending', 'running')"
 ENDED = "SELECT status, started_at - start_at, finished_at FROM runs WHERE finished_at IS NOT NULL"
 
 
 class MonitorOperations:
-    """Plants monitors as rows, past the plan's limits, and tells how their runs went."""
+    """Plants monitors as rows, beyond the plan's limits, and reports how their runs went."""
 
     def __init__(self, node: Node) -> None:
-        """Nothing is planted yet."""
+        """Start without monitors."""
         self._node = node
         self._planted = 0
         node.operations.add(PLANT, Operation(Plant, self._plant))
@@ -66,14 +66,14 @@ class MonitorOperations:
 
 
 def _slot(args: Plant, nth: int) -> float:
-    """Slots are whole seconds."""
+    """Return a slot, which is a whole second."""
     return float(floor(args.slot + args.stagger_s * nth))
 
 
 def _read(tx: Tx) -> Ran:
-    """While some are under way only how many."""
+    """Return the results of the runs; while some are active, only their number."""
     waiting = tx.one(OPEN)
-    assert waiting is not None, "a count is always there"
+    assert waiting is not None, "COUNT returns one row"
     if waiting[0]:
         return Ran(waiting[0], 0, 0, 0.0, {})
     lags, ended_at, statuses = Histogram(), 0.0, list[str]()
@@ -85,12 +85,12 @@ def _read(tx: Tx) -> Ran:
 
 
 def add_hook(tx: Tx, cipher: Cipher, monitor_id: str, url: str) -> None:
-    """Let a monitor deliver to `url`."""
+    """Make a monitor deliver to `url`."""
     hook_rows.add_webhook(tx, new_webhook(cipher, monitor_id, url, SECRET))
 
 
 def bench_monitor(monitor_id: str, account_id: str, *, next_slot_at: float | None) -> Monitor:
-    """One that is due each day, for the first time then; None: it is never due."""
+    """Return a daily monitor with its first slot at `next_slot_at`, or one that never runs if None."""
     made_at = (next_slot_at or DAY_S) - DAY_S
     return Monitor(
         id=monitor_id,

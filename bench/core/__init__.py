@@ -1,1 +1,1 @@
-"""Scenarios, settings, results, processes and errors: what every part of the bench stands on."""
+"""Scenarios, settings, results, processes and errors: the base of every part of the bench."""

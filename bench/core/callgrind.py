@@ -1,4 +1,4 @@
-"""Counts the instructions of a process that runs under valgrind's callgrind."""
+"""Counts the instructions of a process that runs under Valgrind's callgrind."""
 
 import re
 import subprocess
@@ -11,19 +11,19 @@ _TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
 
 
 def total_of(profile: str) -> int:
-    """The instructions that a callgrind profile sums up.
+    """Return the total instructions of a callgrind profile.
 
     Raises:
-        ChildFailed: it holds no sum.
+        ChildFailed: the profile has no total.
     """
     found = _TOTAL.search(profile)
     if found is None:
-        raise ChildFailed("callgrind wrote a profile without a sum")
+        raise ChildFailed("callgrind wrote a profile without a total")
     return int(found[1])
 
 
 class Callgrind:
-    """Valgrind's callgrind around one process, which writes its profiles to `folder`."""
+    """Valgrind's callgrind for one process, which writes its profiles to `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -31,19 +31,19 @@ class Callgrind:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The words before the command that is to be counted; counting begins switched off."""
+        """Return the words to put before the counted command; counting starts switched off."""
         return (
             *("env", "PYTHONHASHSEED=0", "valgrind", "--tool=callgrind", "--instr-atstart=no"),
             *(f"--callgrind-out-file={self._folder}/profile", f"--vgdb-prefix={self._folder}/vgdb"),
         )
 
     def begin(self, pid: int) -> None:
-        """Count from here, at zero."""
+        """Start counting at zero."""
         self._send_command(pid, "instrumentation", "on")
         self._send_command(pid, "zero")
 
     def end(self, pid: int) -> int:
-        """The instructions counted since `begin`, all threads together."""
+        """Return the instructions counted since `begin`, over all threads."""
         self._send_command(pid, "dump")
         self._taken += 1
         return total_of((self._folder / f"profile.{self._taken}").read_text())

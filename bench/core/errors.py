@@ -1,25 +1,25 @@
-"""Everything that the bench refuses or fails with; the text is what the operator reads."""
+"""All errors of the bench; their text is shown to the operator."""
 
 
 class BenchError(Exception):
-    """The base."""
+    """The base class of the bench's errors."""
 
     exit_code = 1
 
 
 class ChildFailed(BenchError):
-    """A command of the bench did not start or did not succeed; the text holds the end of what it wrote."""
+    """A command of the bench did not start or did not succeed; the text holds the end of its output."""
 
 
 class ResultsUnreadable(BenchError):
-    """A file holds no results of this format; the text says which and why."""
+    """A file holds no results of this format; the text names the file and the reason."""
 
 
 class NotAsExpected(BenchError):
-    """The run was stopped, or some answers were not as their scenario says."""
+    """The run was stopped, or some responses did not match their scenario."""
 
 
 class WrongUse(BenchError):
-    """There is no such scenario, setting or combination of options."""
+    """The scenario, setting or combination of options does not exist."""
 
     exit_code = 2

@@ -1,4 +1,4 @@
-"""Describes the machine, interpreter, libraries and commit of this program that figures were measured on."""
+"""Describes the machine, interpreter, libraries and commit that figures were measured with."""
 
 import os
 import platform
@@ -31,26 +31,26 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The machine and the programs of a run. Fields with a default are missing in older files."""
+    """The machine and the software of a run. Fields with a default are missing in older files."""
 
     cpu: str
     cpus: int
-    """Those that this process may use."""
+    """The CPUs that this process can use."""
     memory_bytes: int
     system: str
-    """With the kernel's version."""
+    """With the kernel version."""
     python: str
     libraries: dict[str, str]
     load_average: float
     """The load average of the minute before the run."""
     build: str = ""
-    """The interpreter's compiler, and the optimisations that were asked for by name."""
+    """The interpreter's compiler, and the optimisations that were explicitly enabled."""
     cpu_quota: float | None = None
-    """CPUs' worth of time that a control group allows, where it allows less than all."""
+    """The CPUs that a control group allows, if fewer than all."""
     store_on: str = ""
-    """The file system under the stores of a run, which lie in the temporary folder."""
+    """The file system of the stores of a run, which are in the temporary folder."""
     commit: str = ""
-    """The commit of this program, with `and changes` when files differ from it."""
+    """The commit of this program, with `and changes` if files differ from it."""
 
 
 def this_machine() -> Machine:
@@ -74,7 +74,7 @@ def this_machine() -> Machine:
 
 
 def described(machine: Machine) -> str:
-    """The machine in one line, for whoever reads the tables."""
+    """Return the machine in one line, for readers of the tables."""
     quota = "" if machine.cpu_quota is None else f" (no more than {machine.cpu_quota:g} of them at a time)"
     libraries = [
         f"{name} {machine.libraries[name]}" for name in ("trio", "httptools", "sqlite") if name in machine.libraries
@@ -109,14 +109,14 @@ def _version(name: str) -> str:
 
 
 def interpreter_build() -> str:
-    """Return the interpreter's compiler, and the optimisations that were asked for by name."""
+    """Return the interpreter's compiler, and the optimisations that were explicitly enabled."""
     configured = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
     asked = [option for option in ("--enable-optimizations", "--with-lto") if option in configured]
-    return ", ".join([platform.python_compiler(), *asked])  # distributions may do the same unasked
+    return ", ".join([platform.python_compiler(), *asked])  # distributions may enable them without these options
 
 
 def cpu_quota(file: Path) -> float | None:
-    """CPUs' worth of time in a control group's `cpu.max`; None without a bound."""
+    """Return the CPUs that a control group's `cpu.max` allows, or None without a limit."""
     try:
         allowed, _, period = file.read_text().partition(" ")
         return None if allowed == "max" else int(allowed) / int(period)
@@ -125,7 +125,7 @@ def cpu_quota(file: Path) -> float | None:
 
 
 def _file_system(folder: Path) -> str:
-    """The kind of the file system that a folder is on, as the nearest mount above it has it."""
+    """Return the kind of a folder's file system, from the nearest mount above it."""
     mounts = dict(_mounts())
     return next((mounts[str(each)] for each in (folder, *folder.parents) if str(each) in mounts), "")
 
@@ -137,7 +137,7 @@ def _mounts() -> Iterator[tuple[str, str]]:
 
 
 def commit_of(folder: Path) -> str:
-    """The commit that a folder's files are of; empty where no git or no repository is."""
+    """Return the commit that a folder's files belong to, or an empty string without git or a repository."""
     program = shutil.which("git")
     if program is None or not (folder / ".git").exists():
         return ""

@@ -1,4 +1,4 @@
-"""Child processes of the bench: started, read from /proc while they run, and always stopped by their own id."""
+"""Child processes of the bench: started, measured from /proc while they run, and always stopped by their own id."""
 
 import os
 import resource
@@ -19,7 +19,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable
 
 START_S = 120.0
-"""A server under a profiler, on a busy machine, takes many times as long to start as any other."""
+"""A server under a profiler on a busy machine takes many times longer to start."""
 STOP_S = 10.0
 READY_LINE_BYTES_MAX = 65_536
 LOG_TAIL_BYTES = 2_000
@@ -31,7 +31,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 class Usage:
     """CPU seconds (user and system) and resident bytes of a process and its living children.
 
-    `own_bytes` are the resident ones without files that are mapped: a store's pages lie in the system's cache anyway.
+    `own_bytes` are resident bytes without mapped files, because a store's pages are in the system's cache anyway.
     """
 
     cpu_s: float
@@ -48,13 +48,13 @@ class Child:
 
 
 def raise_open_files() -> None:
-    """Let this process open as many sockets as the system allows it to; the usual limit is a thousand or so."""
+    """Raise the limit of open sockets of this process to the system's maximum; the default is about a thousand."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def usage(pid: int) -> Usage:
-    """The usage of `pid` and its living descendants, so that a server with workers is counted whole."""
+    """Return the usage of `pid` and its living descendants, so that a server's workers are included."""
     parts = [_own_usage(each) for each in _family(pid)]
     return Usage(
         cpu_s=sum(part.cpu_s for part in parts),
@@ -66,7 +66,7 @@ def usage(pid: int) -> Usage:
 def _family(pid: int) -> Iterator[int]:
     yield pid
     for thread in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(FileNotFoundError, ProcessLookupError):  # an idle worker thread may end while it is looked at
+        with suppress(FileNotFoundError, ProcessLookupError):  # an idle worker thread may end during the read
             for child in (thread / "children").read_text().split():
                 yield from _family(int(child))
 
@@ -74,7 +74,7 @@ def _family(pid: int) -> Iterator[int]:
 def _own_usage(pid: int) -> Usage:
     _, resident, mapped, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
     return Usage(
-        # What clock_getcpuclockid gives: to the nanosecond, where /proc counts ticks of 10 ms.
+        # The clock of clock_getcpuclockid: exact to the nanosecond, while /proc counts ticks of 10 ms.
         cpu_s=time.clock_gettime((~pid << 3) | 2),
         rss_bytes=resident * _PAGE_BYTES,
         own_bytes=(resident - mapped) * _PAGE_BYTES,
@@ -82,14 +82,14 @@ def _own_usage(pid: int) -> Usage:
 
 
 def machine_ticks() -> tuple[int, int]:
-    """(idle, all) ticks of all CPUs since the system started; what stands between two looks is the machine's load."""
+    """Return (idle, all) ticks of all CPUs since the system started; the load is the difference between two calls."""
     with Path("/proc/stat").open() as file:
         ticks = [int(count) for count in file.readline().split()[1:9]]
     return ticks[3] + ticks[4], sum(ticks)
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process that this one has started is over, waited for or not."""
+    """Return whether a process started here has ended, waited for or not."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] in (b"Z", b"X")
     except (FileNotFoundError, ProcessLookupError):
@@ -100,15 +100,15 @@ def has_ended(pid: int) -> bool:
 async def open_server(
     command: Sequence[str], *, log: Path, environ: Mapping[str, str] = MappingProxyType({})
 ) -> AsyncIterator[Child]:
-    """Run `command` until the block ends; entered once it has printed its first line. Its stderr goes to `log`.
+    """Run `command` until the block ends, which begins once it has printed its first line. Its stderr goes to `log`.
 
     `environ` is added to this process's own environment.
 
     Raises:
-        ChildFailed: it ended, or stayed silent for `START_S`, before that line; or the block failed since it ended.
+        ChildFailed: it ended, or was silent for `START_S`, before that line; or the block failed because it ended.
     """
     with log.open("wb") as errors:
-        # A session of its own: Ctrl-C reaches the bench alone, which then stops what it started, in order.
+        # A separate session: Ctrl-C reaches only the bench, which then stops its children in order.
         process = await trio.lowlevel.open_process(
             list(command),
             stdout=subprocess.PIPE,
@@ -144,7 +144,7 @@ async def _ready_line(process: trio.Process, *, log: Path) -> bytes:
 
 
 async def _first_line(stdout: trio.abc.ReceiveStream) -> bytes:
-    # The ready line is the only one a server prints, so nothing that is read here belongs to anyone else.
+    # A server prints only the ready line, so nothing else is read here.
     line = received = bytes(await stdout.receive_some())
     while received and not line.endswith(b"\n") and len(line) < READY_LINE_BYTES_MAX:
         received = bytes(await stdout.receive_some())
@@ -158,7 +158,7 @@ async def run_command(
     """Return the stdout of `command`; `environ` is added to this process's own environment.
 
     Raises:
-        ChildFailed: it ended with an exit code other than 0.
+        ChildFailed: its exit code was not 0.
     """
     done = await trio.run_process(
         list(command),
@@ -180,7 +180,7 @@ def _shown(command: object) -> str:
 
 
 def end_of(log: Path) -> str:
-    """The last words of a process."""
+    """Return the end of a process's log."""
     return _tail(log.read_bytes())
 
 

@@ -20,39 +20,39 @@ class MemorySample(NamedTuple):
     at_s: float
     rss_bytes: int
     own_bytes: int
-    """Without files that are mapped."""
+    """Without mapped files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One open loop at one rate. Latencies are of served requests, from the instant each was meant to be sent."""
+    """One open loop at one rate. Latencies are of served requests, measured from their scheduled instants."""
 
     rate: float
-    """Requests a second that were offered."""
+    """Offered requests per second."""
     served_per_s: float
     refused_per_s: float
     cpu_us: float
-    """CPU microseconds of the server's process for each answer; 0 when there was none."""
+    """CPU microseconds of the server's process per response; 0 without any response."""
     cpu_share: float
-    """CPU seconds of the server's process in a second."""
+    """CPU seconds of the server's process per second."""
     machine_share: float
-    """The share of the machine's CPU time in use, 0 to 1: at 1 the figures are the machine's, not the server's."""
+    """The share of the machine's CPU time in use, 0 to 1: at 1, the figures describe the machine, not the server."""
     p50_ms: float
     p90_ms: float
     p99_ms: float
     p999_ms: float
     max_ms: float
     lag_p99_ms: float
-    """The generator's own lateness: from a request's instant to when the generator knew that it was due."""
+    """The generator's own lateness: from a request's scheduled instant to when the generator noticed it."""
     requests: int
     unanswered: int
     connections: int
     unexpected: dict[str, int]
     memory: tuple[MemorySample, ...]
     seconds: float = 0.0
-    """Seconds that were counted; 0 in older files."""
+    """Counted seconds; 0 in older files."""
     refused_p99_ms: float = 0.0
-    """The percentile of the refusals, 0 where there were none."""
+    """The percentile of the refusals, 0 if there were none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,8 @@ class Point:
 
     scenario: str
     label: str
-    """The key by which `compare` matches: a share of the server's capacity (`50 %`), or the rate when it was given."""
+    """The key by which `compare` matches points: a share of the server's capacity (`50 %`), or a rate that was given.
+    """
     setting: str = ""
     """The setting that a sweep varies, such as `limits.concurrent_requests=10`."""
     steps: list[Step] = field(default_factory=list)
@@ -69,43 +70,43 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a scenario in the closed loop: a connection sends its next request once its answer is there."""
+    """The cost of a scenario in the closed loop, in which a connection sends its next request after the response."""
 
     scenario: str
     connections: int
     requests: int
     per_second: float
     cpu_us: float
-    """CPU microseconds of the server's process for each request."""
+    """CPU microseconds of the server's process per request."""
     p50_ms: float
     p99_ms: float
     rss_bytes: int
     client_us: float
     unexpected: dict[str, int]
-    """Answers that were not as the scenario says; with one of them the figures do not count."""
+    """Responses that did not match the scenario; with any of them, the figures are not valid."""
     wrk_per_second: float | None = None
     wrk_cpu_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One figure that the gateway should keep."""
+    """One figure with a limit that the gateway should keep."""
 
     name: str
     value: float | None
-    """None when it could not be measured."""
+    """None if it could not be measured."""
     limit: float
     unit: str
 
     @property
     def met(self) -> bool:
-        """Whether the figure is there and not above its limit."""
+        """Whether the figure was measured and is within its limit."""
         return self.value is not None and self.value <= self.limit
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure that has no mark to keep."""
+    """One figure without a limit."""
 
     name: str
     value: float | None
@@ -114,14 +115,14 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """One run of the suite. Its lists grow while it runs; only the run itself adds to them."""
+    """One run of the suite. Its lists grow during the run; only the run itself adds to them."""
 
     machine: Machine
     made_at: str
     format: int = FORMAT
     complete: bool = False
     hello_us: list[float] = field(default_factory=list)
-    """CPU microseconds a request of the bare Trio + httptools server, measured along the way: the machine's pace."""
+    """CPU microseconds per request of the bare Trio + httptools server, measured during the run: the machine's pace."""
     costs: list[Cost] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
@@ -129,12 +130,12 @@ class Results:
 
 
 def new_results() -> Results:
-    """Results without figures, of this machine and now."""
+    """Return empty results of this machine at the current time."""
     return Results(machine=this_machine(), made_at=datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 def save(results: Results, file: Path) -> None:
-    """Write the document; its folder is made when it is missing."""
+    """Write the document, and create its folder if needed."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
 
@@ -143,7 +144,7 @@ def load(file: Path) -> Results:
     """Read a document.
 
     Raises:
-        ResultsUnreadable: it is not there, or not of this format.
+        ResultsUnreadable: the file is missing, or not of this format.
     """
     try:
         results = msgspec.json.decode(file.read_bytes(), type=Results)

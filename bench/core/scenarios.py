@@ -1,4 +1,4 @@
-"""The scenarios: one row for each thing that is measured."""
+"""The scenarios, one row each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,15 +9,16 @@ from bench.core.settings import Setting
 TRANSPARENT: Mapping[str, Setting] = MappingProxyType(
     {"limits.requests_per_minute": 2_000_000, "limits.concurrent_requests": 10_000, "server.shed": False}
 )
-"""Limits that refuse nobody, so that what is measured is the work and not the refusal. The window of one key then
-holds 16 MB (8 bytes a request), which counts into the resident memory."""
+"""Limits that refuse no request, so that the work is measured and not the refusals. The window of one key then holds 16
+MB (8 bytes per request), which is part of the resident memory.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The server that a scenario needs, its settings, and how the sandbox upstream behaves.
+    """The server that a scenario needs, its settings, and the behaviour of the sandbox upstream.
 
-    `settings` are dotted keys of config.toml; they count for the servers `gateway` and `shared` only.
+    `settings` are dotted keys of config.toml; they apply only to the servers `gateway` and `shared`.
     """
 
     server: str = "gateway"
@@ -28,29 +29,29 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One kind of request against one server, and what its answers must look like."""
+    """One kind of request to one server, and the responses that it must get."""
 
     name: str
     path: str
-    """The request target; `{n}` in it becomes the request's key."""
+    """The request target; `{n}` is replaced with the request's key."""
     stage: Stage = Stage()
     keys: str = "one"
     headers: tuple[tuple[str, str], ...] = ()
     with_key: bool = True
     statuses: tuple[int, ...] = (200,)
-    """Answers that count as served."""
+    """Statuses that count as served."""
     tolerated: tuple[int, ...] = ()
-    """Answers that may come too: refusals, counted apart and left out of the latencies."""
+    """Other allowed statuses: refusals, which are counted separately and excluded from latencies."""
     head: str = ""
-    """Text in lower case that the head of every served answer but the first must hold."""
+    """Lower-case text that the head of every served response except the first must contain."""
     busy: int = 64
-    """Connections of the closed loop that finds what the server can do."""
+    """Connections of the closed loop that measures the server's capacity."""
     connections: int = 1_000
-    """Most connections of the open loop; one more request waits, and its wait is counted."""
+    """The most connections of the open loop; further requests wait, and their wait is counted."""
     shares: tuple[float, ...] = (0.2, 0.5, 0.8, 1.0)
-    """Offered rates as shares of what the closed loop found."""
+    """Offered rates as shares of the closed loop's capacity."""
     requests: int | None = None
-    """Counts so many requests, where set, instead of some seconds."""
+    """If set, count this many requests instead of a number of seconds."""
 
 
 _PROFILE = "/v1/github/profile?handle=user{n}"
@@ -82,4 +83,4 @@ _ALL = (
 )
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType({row.name: row for row in _ALL})
 PEERS = ("hello", "nginx", "plain", "direct")
-"""Servers to compare with; they are measured beside the gateway, never for themselves."""
+"""Servers to compare with; they are measured only together with the gateway."""

@@ -1,4 +1,4 @@
-"""The gateway's config.toml as the bench writes it: dotted keys in, TOML out."""
+"""The gateway's config.toml as the bench writes it, from dotted keys."""
 
 import json
 import re
@@ -18,12 +18,12 @@ BASE: Mapping[str, Setting] = MappingProxyType({"server.port": 0, "admin.port": 
 RESERVED = frozenset(
     {"server.host", "server.port", "admin.host", "admin.port", "store.url", "state.url", "upstreams.egress"}
 )
-"""The settings that the bench decides itself: fresh stores, and loopback for all that is listened on or called."""
+"""The settings that the bench sets itself: fresh stores, and loopback for all addresses."""
 _DOTTED = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
 
 
 def toml(settings: Mapping[str, Setting]) -> str:
-    """Dotted keys as tables of TOML."""
+    """Return dotted keys as tables of TOML."""
     tables: dict[str, list[str]] = {}
     for key, value in settings.items():
         table, _, name = key.rpartition(".")
@@ -33,7 +33,7 @@ def toml(settings: Mapping[str, Setting]) -> str:
 
 def _written(value: Setting) -> str:
     if isinstance(value, str):
-        # Of what JSON leaves as it is, only DEL has to be escaped in TOML.
+        # Of the characters that JSON leaves unescaped, TOML requires an escape only for DEL.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, tuple):
         return f"[{', '.join(map(_written, value))}]"
@@ -41,18 +41,18 @@ def _written(value: Setting) -> str:
 
 
 def spelled(value: Setting) -> str:
-    """A value as it is shown: as in config.toml, text without its quotes."""
+    """Return a value for display: as in config.toml, text without its quotes."""
     return value if isinstance(value, str) else _written(value)
 
 
 def read_settings(text: str) -> tuple[Setting, ...]:
-    """Values as typed on a command line, with commas between them: TOML's, such as `[5, 300], [1]`, or bare words.
+    """Return comma-separated values from a command line: TOML values, such as `[5, 300], [1]`, or bare words.
 
     Raises:
-        WrongUse: one of them is missing, or nothing that a setting can be.
+        WrongUse: a value is missing, or not a possible setting.
     """
     try:
-        # Alone in its document, so that no text can be more than values.
+        # In its own document, so that the text cannot contain anything but values.
         document = tomllib.loads(f"values = [{text}]")
     except (tomllib.TOMLDecodeError, RecursionError):
         document = {}
@@ -69,7 +69,7 @@ def _setting(value: object) -> Setting:
         return tuple(map(_setting, value))
     if isinstance(value, str | int | float | bool):
         return value
-    raise WrongUse(f"{value} is no value of a setting")
+    raise WrongUse(f"{value} is not a valid setting")
 
 
 def _read_word(text: str) -> Setting:
@@ -84,15 +84,15 @@ def _read_word(text: str) -> Setting:
 
 
 def check_settings(key: str, values: Sequence[Setting], others: Mapping[str, Setting]) -> None:
-    """Let the gateway's own reader judge each value of a key beside the settings that stay.
+    """Validate each value of a key with the gateway's own reader, together with the other settings.
 
     Raises:
-        WrongUse: there is no such key, it is not the operator's here, or a value does not suit it.
+        WrongUse: the key does not exist, is set by the bench, or does not accept a value.
     """
     if not _DOTTED.fullmatch(key):
-        raise WrongUse(f"{key!r} is no setting of config.toml; they look like limits.concurrent_requests")
+        raise WrongUse(f"{key!r} is not a setting of config.toml; an example is limits.concurrent_requests")
     if key in RESERVED:
-        raise WrongUse(f"{key} cannot be varied: the bench sets it itself, so that all stays fresh and on this machine")
+        raise WrongUse(f"{key} cannot be varied: the bench sets it to keep everything fresh and on this machine")
     known = {platform.slug for platform in load_platforms()}
     with TemporaryDirectory(prefix="sluice-bench-") as folder:
         file = Path(folder) / "config.toml"

@@ -1,4 +1,4 @@
-"""Work that runs side by side, and work that Ctrl-C ends."""
+"""Concurrent work, and work that Ctrl-C ends."""
 
 import signal
 from collections.abc import Awaitable, Callable, Iterator
@@ -16,7 +16,7 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def run_side_by_side(*works: Work[T]) -> list[T]:
-    """The results of all, in order; when one fails the others are cancelled and its error is raised as it is."""
+    """Return the results of all in order. If one fails, the others are cancelled and its error is raised unwrapped."""
     results: dict[int, T] = {}
 
     async def keep(place: int, work: Work[T]) -> None:
@@ -40,7 +40,10 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 async def run_until_stopped(work: Work[None]) -> bool:
-    """Run `work`; Ctrl-C, SIGTERM and a closed terminal cancel it, so that it cleans up. Whether it came to its end."""
+    """Run `work`, and return whether it finished.
+
+    Ctrl-C, SIGTERM and a closed terminal cancel it, so that it can clean up.
+    """
     with trio.CancelScope() as scope, _cancelled_by_signals(scope):
         await work()
     return not scope.cancelled_caught
@@ -53,7 +56,7 @@ def _cancelled_by_signals(scope: trio.CancelScope) -> Iterator[None]:
     def cancel(_number: int, _frame: FrameType | None) -> None:
         token.run_sync_soon(scope.cancel)
 
-    # Under nohup a closed terminal is to be ignored, and stays so.
+    # Under nohup, a closed terminal must stay ignored.
     caught = [
         number for number in _STOPPING if number is signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN
     ]

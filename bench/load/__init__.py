@@ -1,1 +1,1 @@
-"""Load generators, in the closed and the open loop."""
+"""Load generators for the closed and the open loop."""

@@ -1,7 +1,7 @@
 """The closed loop: `python -m bench.load.closed_load`, a `ClosedLoad` as JSON on stdin, a `Measured` as JSON on stdout.
 
-A process of its own, so that the server's CPU is the server's alone. It finds what a request costs and how many a
-second the server can do; how long callers wait at a given rate is the open loop's to say (`bench.load.open_load`).
+It is a separate process, so that the server's CPU is measured alone. It measures the cost of a request and the server's
+capacity; the open loop (`bench.load.open_load`) measures latencies at a given rate.
 """
 
 import math
@@ -21,7 +21,7 @@ DRAIN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ClosedLoad:
-    """The request of a closed loop, its connections, and how long it runs."""
+    """The request of a closed loop, its connections, and its duration."""
 
     spec: RequestSpec
     connections: int = 64
@@ -29,13 +29,13 @@ class ClosedLoad:
     seconds: float = 5.0
     requests_max: int = 1_000_000
     pid: int | None = None
-    """The server's process, read as the counting begins and ends."""
+    """The server's process, whose CPU is read at the start and the end of counting."""
     first_key: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The figures from the warm-up's end to the last answer in time; valid only if `unexpected` is empty."""
+    """The figures from the end of the warm-up to the last response in time; valid only if `unexpected` is empty."""
 
     requests: int
     seconds: float
@@ -48,7 +48,7 @@ class Measured:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The smallest of `ordered` that at least `share` of them do not exceed; 0 when there are none."""
+    """Return the smallest of `ordered` that at least `share` of them do not exceed, or 0 if there are none."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
@@ -89,7 +89,7 @@ def _server_usage(pid: int | None) -> Usage:
 
 
 def main() -> None:
-    """Run the `ClosedLoad` on stdin and print what was `Measured`."""
+    """Run the `ClosedLoad` on stdin and print the `Measured`."""
     load = msgspec.json.decode(sys.stdin.buffer.read(), type=ClosedLoad)
     sys.stdout.buffer.write(msgspec.json.encode(measure(load)) + b"\n")
 

@@ -1,4 +1,4 @@
-"""Driving a running server: the load's processes, and what the server's process used meanwhile."""
+"""Drives a running server: starts the load's processes, and measures the server's process in the meantime."""
 
 import math
 import time
@@ -21,20 +21,20 @@ from bench.load.request_spec import RequestSpec
 from bench.peers.servers import ServerTarget
 
 RUN_S = 60.0
-"""The most that a load may take beyond its counted seconds: start, warm-up, drain."""
+"""The most seconds that a load may take beyond its counted time: start, warm-up and drain."""
 LEAD_S = 1.0
-"""From starting the processes to the first request, so that all of them are there."""
+"""Seconds from starting the processes to the first request, so that all of them are ready."""
 SAMPLE_S = 0.5
 PER_PROCESS = 12_000
-"""Requests a second that one process of the open loop is trusted with; it can do two or three times as many."""
+"""Requests per second for one process of the open loop; it is capable of two or three times as many."""
 PROCESSES_MAX = 8
 REQUESTS_MAX = 5_000_000
-"""The most requests of one step; a step that would have more is shortened."""
+"""The most requests of one step; a longer step is shortened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tempo:
-    """The rate of an open loop in requests a second, and its seconds before and in the counting."""
+    """The rate of an open loop in requests per second, and its seconds before and during counting."""
 
     rate: float
     seconds: float
@@ -43,7 +43,7 @@ class Tempo:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The CPU that the server's process used in the counted time, and samples of its memory along the way."""
+    """The CPU of the server's process in the counted time, and samples of its memory."""
 
     cpu_s: float
     machine_share: float
@@ -64,7 +64,7 @@ def spec_for(scenario: Scenario, target: ServerTarget) -> RequestSpec:
 
 
 async def drive(load: ClosedLoad) -> Measured:
-    """Run a closed loop in a process of its own.
+    """Run a closed loop in a separate process.
 
     Raises:
         ChildFailed: the load generator failed or did not end in time.
@@ -74,7 +74,7 @@ async def drive(load: ClosedLoad) -> Measured:
 
 
 async def drive_open(scenario: Scenario, target: ServerTarget, pace: Tempo, *, first_key: int = 1) -> Step:
-    """Run an open loop, in as many processes as its rate needs, beside a watch on the server's process.
+    """Run an open loop in as many processes as its rate needs, while watching the server's process.
 
     Raises:
         ChildFailed: a load generator failed or did not end in time.
@@ -89,12 +89,12 @@ async def drive_open(scenario: Scenario, target: ServerTarget, pace: Tempo, *, f
 
 
 def bounded(pace: Tempo) -> Tempo:
-    """The pace with as many of its seconds as `REQUESTS_MAX` allow."""
+    """Return the pace with its seconds limited by `REQUESTS_MAX`."""
     return replace(pace, seconds=min(pace.seconds, REQUESTS_MAX / pace.rate))
 
 
 def split_load(spec: RequestSpec, pace: Tempo, *, connections: int, first_key: int) -> list[OpenLoad]:
-    """The parts of a load: each process sends every nth request, so that together they keep one even rate."""
+    """Return the parts of a load: each process sends every nth request, so that together they keep one even rate."""
     parts = min(math.ceil(pace.rate / PER_PROCESS), PROCESSES_MAX)
     interval_ns = round(1e9 / pace.rate)
     count = max(round(pace.rate * (pace.warmup_s + pace.seconds)), 1)
@@ -115,7 +115,7 @@ def split_load(spec: RequestSpec, pace: Tempo, *, connections: int, first_key: i
 
 
 async def run_open_load(load: OpenLoad) -> OpenLoadCounts:
-    """Run a part of an open loop in a process of its own.
+    """Run a part of an open loop in a separate process.
 
     Raises:
         ChildFailed: it failed or did not end in time.
@@ -128,13 +128,13 @@ async def run_open_load(load: OpenLoad) -> OpenLoadCounts:
 
 
 async def generate(module: str, load: bytes, limit_s: float) -> bytes:
-    """Run a module of the bench in a process of its own on the given load; return its output.
+    """Run a module of the bench in a separate process on the given load; return its output.
 
     Raises:
         ChildFailed: it failed or did not end in time.
     """
     try:
-        # What it keeps in files goes with this folder, also when it is stopped in the middle.
+        # Its files are deleted with this folder, even if it is stopped early.
         with TemporaryDirectory(prefix="sluice-bench-") as folder, trio.fail_after(limit_s):
             return await run_command((PYTHON, "-m", module), stdin=load, environ={"TMPDIR": folder})
     except trio.TooSlowError as exc:
@@ -142,10 +142,10 @@ async def generate(module: str, load: bytes, limit_s: float) -> bytes:
 
 
 async def watch(pid: int, begin_s: float, end_s: float) -> Watched:
-    """Read the server's own CPU as the counting begins and ends, and its memory in between.
+    """Read the server's own CPU at the start and the end of counting, and its memory in between.
 
     Raises:
-        ChildFailed: the server is no more.
+        ChildFailed: the server has ended.
     """
     await trio.sleep(max(begin_s - time.monotonic(), 0))
     began, (idle, ticks) = _usage(pid), machine_ticks()
@@ -167,7 +167,7 @@ def _usage(pid: int) -> Usage:
 
 
 def step_of(pace: Tempo, watched: Watched, counts: list[OpenLoadCounts]) -> Step:
-    """The figures of one step from what each process heard."""
+    """Return the figures of one step from the counts of each process."""
     latencies, lags, refusals = Histogram(), Histogram(), Histogram()
     for each in counts:
         refusals.merge(Histogram(each.refusals))

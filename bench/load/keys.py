@@ -1,4 +1,4 @@
-"""Chooses the handle of each request: always the same, always a new one, or a mix as real callers make it."""
+"""Chooses the handle of each request: always the same, always a new one, or a realistic mix."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
@@ -6,7 +6,7 @@ from random import Random
 from types import MappingProxyType
 
 NEW_FROM = 1_000_000
-"""Numbers below it are the well-known handles of the mix; a new one never meets them."""
+"""Numbers below it are the well-known handles of the mix; new handles are never below it."""
 KNOWN = 1_000
 HIT_SHARE = 0.8
 
@@ -14,12 +14,12 @@ Keys = Iterator[int]
 
 
 def new_keys(first: int, step: int) -> Keys:
-    """Numbers that nobody asked for before: `first`, then every `step`th, above `NEW_FROM`."""
+    """Yield numbers that were never requested before: `first`, then every `step`th, above `NEW_FROM`."""
     return itertools.count(NEW_FROM + first, step)
 
 
 def mixed_keys(first: int, step: int) -> Keys:
-    """8 of 10 by Zipf's law (exponent 1) among `KNOWN` numbers, which a cache soon knows; the others new."""
+    """Yield 8 of 10 numbers by Zipf's law (exponent 1) among `KNOWN` ones, soon cached; the rest are new."""
     rng = Random(first)
     weights = list(itertools.accumulate(1 / rank for rank in range(1, KNOWN + 1)))
     known = range(KNOWN)
@@ -32,4 +32,4 @@ def mixed_keys(first: int, step: int) -> Keys:
 KEYS: Mapping[str, Callable[[int, int], Keys]] = MappingProxyType(
     {"one": lambda *_: itertools.repeat(0), "new": new_keys, "mixed": mixed_keys}
 )
-"""Name -> the keys, from their first number and step; `one` is the same number for ever."""
+"""Name -> the keys, from their first number and step; `one` always returns the same number."""

@@ -1,4 +1,4 @@
-"""The keep-alive connections of one open loop: bare sockets behind one epoll, which costs less than a task for each."""
+"""The keep-alive connections of one open loop: plain sockets on one epoll, which costs less than a task for each."""
 
 import errno
 import os
@@ -17,15 +17,15 @@ NOTHING = -1
 
 
 class LineBroke(Exception):
-    """A request got no whole answer; the text says why."""
+    """A request got no complete response; the text gives the reason."""
 
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """A connection, or the place for one: it is connected when something is asked and it is not."""
+    """A connection, or a place for one: it connects when a request is sent."""
 
     ticket: int = NOTHING
-    """The request under way."""
+    """The request in progress."""
     sock: socket.socket | None = None
     unsent: bytes = b""
     """A request that waits for its connection."""
@@ -33,23 +33,23 @@ class Line:
 
 
 class Lines:
-    """Sends requests on lines, and puts together what comes back; a line has one request at a time."""
+    """Sends requests on lines and reads their responses; a line has one request at a time."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        """Nothing is connected yet."""
+        """Start without connections."""
         self._address = address
         self._epoll = select.epoll()
         self._by_fd: dict[int, Line] = {}
 
     def fileno(self) -> int:
-        """Readable while some line can go on."""
+        """Return a descriptor that is readable while a line can continue."""
         return self._epoll.fileno()
 
     def send(self, line: Line, ticket: int, request: bytes) -> None:
-        """Send a request on a line that has none.
+        """Send a request on a line without one.
 
         Raises:
-            LineBroke: refused, or closed.
+            LineBroke: the connection was refused or closed.
         """
         line.ticket, line.received = ticket, b""
         try:
@@ -61,15 +61,15 @@ class Lines:
             raise self._broken(line, exc) from exc
 
     def ready(self) -> Iterator[Line]:
-        """The lines that can go on."""
+        """Yield the lines that can continue."""
         for fd, _ in self._epoll.poll(0, READY_AT_ONCE):
             yield self._by_fd[fd]
 
     def go_on(self, line: Line) -> bytes | None:
-        """Take what has come on a line: the head of its answer, in lower case, once that is whole.
+        """Read from a line; return the response's head in lower case once the response is complete.
 
         Raises:
-            LineBroke: refused, closed under the request, or the answer cannot be framed.
+            LineBroke: refused, closed during the request, or the response cannot be framed.
         """
         try:
             head = self._take(line)
@@ -122,11 +122,11 @@ class Lines:
     def _close(self, line: Line) -> None:
         assert line.sock is not None
         self._by_fd.pop(line.sock.fileno(), None)
-        line.sock.close()  # and the epoll forgets it
+        line.sock.close()  # this also removes it from the epoll
         line.sock, line.unsent = None, b""
 
     def __enter__(self) -> Self:
-        """The lines themselves; leaving closes them all."""
+        """Return the lines; leaving the block closes them all."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:

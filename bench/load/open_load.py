@@ -1,7 +1,7 @@
 """The open loop: `python -m bench.load.open_load`, an `OpenLoad` as JSON on stdin, `OpenLoadCounts` as JSON on stdout.
 
-Requests are sent at a fixed rate whatever the server does, and a latency begins at the instant its request was meant
-to be sent: a server that stalls makes all the callers of that time wait, and all of them are counted.
+Requests are sent at a fixed rate whatever the server does, and a latency starts at the request's scheduled instant: if
+a server stalls, all callers of that time wait, and all of them are counted.
 """
 
 import ctypes
@@ -38,42 +38,42 @@ class OpenLoad:
     interval_ns: int
     count: int
     counted_from_ns: int = 0
-    """Requests meant to be sent before it are the warm-up: sent, but in no figure."""
+    """Requests scheduled before it are the warm-up: sent, but in no figure."""
     connections: int = 1_000
     drain_s: float = 5.0
-    """The wait for answers after the last request."""
+    """Seconds to wait for responses after the last request."""
     first_key: int = 1
     key_step: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class OpenLoadCounts:
-    """The counts of one process, of the requests after the warm-up; latencies are of the served ones."""
+    """The counts of one process for the requests after the warm-up; latencies are of served ones."""
 
     meant: int
-    """Requests that were meant to be sent in the counted time."""
+    """Requests scheduled in the counted time."""
     latencies: dict[int, int]
-    """A histogram's buckets; requests that got no answer stand in it with the time they waited in vain."""
+    """A histogram's buckets; requests without a response are included with the time they waited."""
     lags: dict[int, int]
-    """The generator's own lateness: of each request, from its instant to when the generator knew it was due."""
+    """The generator's own lateness: from each request's scheduled instant to when the generator noticed it."""
     served_in_time: int
-    """Served before the last request was meant to be sent: the throughput, where latencies also have the drain."""
+    """Served before the last request's scheduled instant: the throughput, while latencies include the drain."""
     answered_in_time: int
-    """The same of every answer, refusals included."""
+    """The same for every response, refusals included."""
     refused: dict[str, int]
     unexpected: dict[str, int]
     unanswered: int
     connections: int
     client_cpu_s: float
     refusals: dict[int, int] = field(default_factory=dict)
-    """A histogram of how long those waited that were not served."""
+    """A histogram of the waits of requests that were not served."""
 
 
 class OpenLoop:
-    """One run. Its requests are numbered tickets; a ticket that is due takes a free line, or waits for one."""
+    """One run. Its requests are numbered tickets; a scheduled ticket takes a free line, or waits for one."""
 
     def __init__(self, load: OpenLoad) -> None:
-        """Nothing is connected yet."""
+        """Start without connections."""
         self._load = load
         self._end_ns = load.first_ns + load.count * load.interval_ns
         self._first_counted = max(0, -((load.first_ns - load.counted_from_ns) // load.interval_ns))
@@ -90,7 +90,7 @@ class OpenLoop:
         self._served_in_time = self._answered_in_time = 0
 
     async def run(self) -> OpenLoadCounts:
-        """Send everything and await the answers, `drain_s` after the last request at the longest."""
+        """Send everything and wait for responses, at most `drain_s` after the last request."""
         cpu_s = time.process_time()
         with self._lines:
             async with trio.open_nursery() as listening:
@@ -102,7 +102,7 @@ class OpenLoop:
         return self._counts(time.process_time() - cpu_s)
 
     async def _pace(self) -> None:
-        """Let the tickets become due, each at its instant."""
+        """Release the tickets, each at its scheduled instant."""
         load = self._load
         with Ticker(first_ns=load.first_ns, interval_ns=load.interval_ns) as ticker:
             while self._due < load.count:
@@ -121,7 +121,7 @@ class OpenLoop:
             self._send_due()
 
     def _send_due(self) -> None:
-        """Send the tickets that are due on lines that are free; with none free another one is opened."""
+        """Send released tickets on free lines, and open another line if none is free."""
         while self._sent < self._due:
             if self._free:
                 line = self._free.pop()
@@ -194,15 +194,15 @@ class OpenLoop:
 
 
 def main() -> None:
-    """Run the `OpenLoad` on stdin and print what was `OpenLoadCounts`."""
+    """Run the `OpenLoad` on stdin and print the `OpenLoadCounts`."""
     raise_open_files()
     load = msgspec.json.decode(sys.stdin.buffer.read(), type=OpenLoad)
-    gc.disable()  # a pause of the generator would look like one of the server; what it keeps is bounded by the count
+    gc.disable()  # a pause of the generator would look like one of the server; the number of requests bounds its memory
     sys.stdout.buffer.write(msgspec.json.encode(trio.run(OpenLoop(load).run)) + b"\n")
 
 
 class _Spec(ctypes.Structure):
-    """`struct itimerspec`: the interval, then the first instant, each as seconds and nanoseconds."""
+    """`struct itimerspec`: the interval, then the first instant, each in seconds and nanoseconds."""
 
     _fields_ = tuple((name, ctypes.c_long) for name in ("interval_s", "interval_ns", "first_s", "first_ns"))
 
@@ -210,12 +210,12 @@ class _Spec(ctypes.Structure):
 class Ticker:
     """Counts the instants `first_ns`, `first_ns + interval_ns`, ... of CLOCK_MONOTONIC. One task waits on it.
 
-    The kernel's timer counts instants also while nobody looks, so that none is lost. Trio's own sleep wakes up to a
+    The kernel's timer counts instants even while no task waits, so none is lost. Trio's own sleep wakes up to a
     millisecond late, because epoll counts milliseconds; this timer does not (Linux only).
     """
 
     def __init__(self, *, first_ns: int, interval_ns: int) -> None:
-        """The timer runs from here on; a first instant in the past is due at once, with all that followed it."""
+        """Start the timer; a first instant in the past is counted immediately, with all later ones up to now."""
         libc = ctypes.CDLL(None, use_errno=True)
         self._fd = libc.timerfd_create(_CLOCK_MONOTONIC, _NONBLOCK_CLOEXEC)
         spec = _Spec(*divmod(interval_ns, _SECOND_NS), *divmod(first_ns, _SECOND_NS))
@@ -223,7 +223,7 @@ class Ticker:
             raise OSError(ctypes.get_errno(), "the kernel gives no timer")
 
     async def wait_due(self) -> int:
-        """Wait for the next instant; how many have come since the last call, at least 1."""
+        """Wait for the next instant, and return the number of instants since the last call, at least 1."""
         while True:
             await trio.lowlevel.wait_readable(self._fd)
             try:
@@ -232,11 +232,11 @@ class Ticker:
                 continue
 
     def __enter__(self) -> Self:
-        """The ticker itself; leaving ends the timer."""
+        """Return the ticker; leaving the block stops the timer."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        """End the timer."""
+        """Stop the timer."""
         os.close(self._fd)
 
 

@@ -1,4 +1,4 @@
-"""The requests of a load and the answers that count as good; the same for the closed and the open loop."""
+"""The requests of a load and the expected responses, for both the closed and the open loop."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -7,35 +7,35 @@ from urllib.parse import urlsplit
 
 
 class Unframed(Exception):
-    """An answer carries no Content-Length, so its end cannot be told."""
+    """A response has no Content-Length, so its end is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSpec:
-    """A kind of request, and what every answer to it must look like."""
+    """A kind of request, and the responses that it must get."""
 
     url: str
     path: str
-    """The request target; `{n}` in it becomes the request's key."""
+    """The request target; `{n}` is replaced with the request's key."""
     keys: str = "one"
     """A name of `bench.load.keys.KEYS`."""
     headers: tuple[tuple[str, str], ...] = ()
     statuses: tuple[int, ...] = (200,)
-    """Answers that count as served."""
+    """Statuses that count as served."""
     tolerated: tuple[int, ...] = ()
-    """Answers that may come too, such as refusals under overload."""
+    """Other allowed statuses, such as refusals under overload."""
     head: str = ""
-    """Text in lower case that the head of every served answer but the first must hold, such as `x-cache: hit`."""
+    """Lower-case text that the head of every served response except the first must contain, such as `x-cache: hit`."""
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port."""
+        """Return host and port."""
         at = urlsplit(self.url)
         assert at.hostname is not None
         return at.hostname, at.port or 80
 
     def requests(self, keys: Iterable[int]) -> Iterator[bytes]:
-        """The bytes of one request after the other, each with its key."""
+        """Yield the bytes of one request after the other, each with its key."""
         before, _, after = self.path.partition("{n}")
         lines = "".join(f"{name}: {value}\r\n" for name, value in (("host", urlsplit(self.url).netloc), *self.headers))
         start, end = f"GET {before}".encode(), f"{after} HTTP/1.1\r\n{lines}\r\n".encode()
@@ -45,20 +45,20 @@ class RequestSpec:
 
 
 class Tally:
-    """Counts answers by what they are. Only the loop that owns it may call it."""
+    """Counts responses by kind. Only the loop that owns it may call it."""
 
     def __init__(self, spec: RequestSpec) -> None:
-        """Nothing is counted yet."""
+        """Start at zero."""
         self._served = {str(status).encode() for status in spec.statuses}
         self._tolerated = {str(status).encode() for status in spec.tolerated}
         self._head = spec.head.encode()
         self.refused: Counter[str] = Counter()
         """The tolerated answers, by status."""
         self.unexpected: Counter[str] = Counter()
-        """Everything that makes a run invalid, by what it is."""
+        """Everything that makes a run invalid, by kind."""
 
     def note(self, head: bytes, *, first: bool = False) -> bool:
-        """Count the answer with this head, in lower case; whether it was served."""
+        """Count the response with this head, in lower case, and return whether it was served."""
         status = head[9:12]
         if status not in self._served:
             kind = self.refused if status in self._tolerated else self.unexpected
@@ -71,10 +71,12 @@ class Tally:
 
 
 def whole_head(received: bytes) -> bytes | None:
-    """The head of the answer in `received`, in lower case and with its line ends; None while the answer is not whole.
+    """Return the lower-case head of the response in `received`; None until the response is complete.
+
+    The head includes its line ends.
 
     Raises:
-        Unframed: the head names no Content-Length.
+        Unframed: the head has no Content-Length.
     """
     end = received.find(b"\r\n\r\n")
     if end < 0:
@@ -88,5 +90,5 @@ def whole_head(received: bytes) -> bytes | None:
 
 
 def closes(head: bytes) -> bool:
-    """Whether the server says that it closes the connection after this answer."""
+    """Return whether the server closes the connection after this response."""
     return b"\r\nconnection: close\r\n" in head

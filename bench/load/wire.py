@@ -1,6 +1,6 @@
-"""Keep-alive connections in a closed loop: ask, check the answer, ask again.
+"""Keep-alive connections in a closed loop: send a request, check the response, repeat.
 
-One plain epoll loop: a task for each connection would cost as much as the fastest server it measures.
+It is one plain epoll loop: a task for each connection would cost as much as the fastest server that it measures.
 """
 
 import os
@@ -20,7 +20,7 @@ class ClosedWire:
     """The connections of one run. Only the loop that owns it may call it."""
 
     def __init__(self, spec: RequestSpec, *, first_key: int = 1) -> None:
-        """Nothing is connected yet."""
+        """Start without connections."""
         self._ask_of = spec
         self._requests = spec.requests(KEYS[spec.keys](first_key, 1))
         self._epoll = select.epoll()
@@ -32,7 +32,7 @@ class ClosedWire:
         self.tally = Tally(spec)
 
     def prime(self) -> None:
-        """Ask once, alone: what the later requests may find (a cached answer, a first lease) is there after it."""
+        """Send one request alone, so that later requests find its effects (a cached response, a first lease)."""
         with socket.create_connection(self._ask_of.address, timeout=ANSWER_S) as sock:
             sock.sendall(next(self._requests))
             received = b""
@@ -45,18 +45,18 @@ class ClosedWire:
             self.tally.note(head, first=True)
 
     def open(self, connections: int) -> None:
-        """Open so many connections and send the first request on each."""
+        """Open this many connections and send the first request on each."""
         for _ in range(connections):
             self._connect()
 
     def close(self) -> None:
-        """Close every connection, answered or not."""
+        """Close every connection, with or without a response."""
         for each in self._sockets.values():
             each.close()
         self._epoll.close()
 
     def run(self, *, until: float, answers_max: int | None = None) -> None:
-        """Ask and read until the clock shows `until` or `answers_max` latencies are known."""
+        """Send and read until the clock reaches `until` or `answers_max` latencies are known."""
         while time.perf_counter() < until:
             ready = self._epoll.poll(0)
             if not ready:
@@ -67,7 +67,7 @@ class ClosedWire:
                     return
 
     def drain(self, *, until: float) -> None:
-        """Read the answers still due, asking nothing more, so that the next run finds an idle server."""
+        """Read the outstanding responses without sending more, so that the next run finds an idle server."""
         self._under_way = False
         while self._sent_at and time.perf_counter() < until:
             for number, _ in self._epoll.poll(POLL_S):
@@ -112,7 +112,7 @@ class ClosedWire:
             self._ask(number)
 
     def _closed(self, number: int) -> None:
-        # A connection may close once its answer is there; closed under a request, the answer is lost.
+        # A connection may close after its response; if it closes during a request, the response is lost.
         if self._sent_at.pop(number, None) is not None:
             self.tally.unexpected["closed"] += 1
         self._reconnect(number)

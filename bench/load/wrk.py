@@ -1,4 +1,4 @@
-"""wrk beside the bench's own generator, where it is installed: an independent count of the same server's work."""
+"""wrk in addition to the bench's own generator, if installed: an independent count of the same server's work."""
 
 import shutil
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from bench.core.process import run_command, usage
 from bench.load.request_spec import RequestSpec
 
 NEW_FROM = 900_000_000
-"""wrk's keys begin here, so that they are new to a server that the bench's own generator has asked before."""
+"""wrk's keys start here, so that they are new to a server that the bench's own generator has used before."""
 SCRIPT = """\
 local n = {first}
 request = function()
@@ -26,7 +26,7 @@ end
 
 @dataclass(frozen=True, slots=True)
 class WrkFigures:
-    """The counts that wrk printed, and the CPU that the server's process used meanwhile."""
+    """The counts that wrk printed, and the CPU of the server's process in the meantime."""
 
     requests: int
     seconds: float
@@ -42,7 +42,7 @@ class Summary:
 
 
 async def drive_wrk(spec: RequestSpec, *, pid: int, connections: int, seconds: float) -> WrkFigures | None:
-    """Drive a server with wrk, one thread, whole seconds; None where wrk is not installed, or keys are a mix.
+    """Drive a server with wrk: one thread, whole seconds. Return None if wrk is not installed, or keys are mixed.
 
     Raises:
         ChildFailed: wrk did not run.
@@ -61,7 +61,7 @@ async def drive_wrk(spec: RequestSpec, *, pid: int, connections: int, seconds: f
 
 
 def script_for(spec: RequestSpec) -> str:
-    """The Lua script that asks what `spec` asks."""
+    """Return the Lua script that sends the requests of `spec`."""
     headers = ", ".join(f"[{_lua(name)}] = {_lua(value)}" for name, value in spec.headers)
     first, step = (0, 0) if spec.keys == "one" else (NEW_FROM, 1)
     return SCRIPT.format(first=first, step=step, path=_lua(spec.path), headers=headers)

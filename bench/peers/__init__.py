@@ -1,1 +1,1 @@
-"""The servers under test, and those to compare with."""
+"""The servers under test, and peers to compare with."""

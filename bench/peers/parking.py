@@ -1,7 +1,7 @@
-"""Parked polls on a bare server: an app of the bench's own on the native HTTP server, `python -m bench.peers.parking`.
+"""Parked polls on a bare server: an app of the bench on the native HTTP server, `python -m bench.peers.parking`.
 
-It runs the commands that `bench.control.feed_node` runs, but has neither keys nor limits, store or filters: a poll
-holds what the server holds for it, one event and no more. So it shows the floor under any feed on this server.
+It runs the commands that `bench.control.feed_node` runs, but has no keys, limits, store or filters: a poll holds one
+event and the server's own state, nothing more. It is therefore the lower bound for any feed on this server.
 """
 
 import gc
@@ -27,10 +27,10 @@ NOTHING = EVENT.replace(b"{}", b"").replace(b'"page_size":1', b'"page_size":0')
 
 
 class Parking:
-    """The ASGI app. A key is its account's name and a number, so nobody has to be remembered."""
+    """The ASGI app. A key is its account's name and a number, so accounts need not be stored."""
 
     def __init__(self) -> None:
-        """Nobody waits."""
+        """Start without waiting polls."""
         self._names = itertools.count(1)
         self._waiting: dict[str, dict[trio.Event, None]] = {}
         """By key."""
@@ -47,7 +47,7 @@ class Parking:
         await _answer(send, NOTHING if self._draining else EVENT)
 
     def drain(self) -> None:
-        """Wake everybody: the server stops."""
+        """Wake all polls, because the server stops."""
         self._draining = True
         self._wake("")
 
@@ -101,7 +101,7 @@ async def _answer(send: Send, body: bytes) -> None:
 
 
 async def serve() -> None:
-    """Serve until SIGTERM or SIGINT; who waits then is answered."""
+    """Serve until SIGTERM or SIGINT, and then respond to waiting polls."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=BACKLOG)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:

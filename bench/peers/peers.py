@@ -1,7 +1,7 @@
-"""Servers to compare with: a bare Trio + httptools hello, the plain stack that forwards with httpx, and nginx.
+"""Servers to compare with: a bare Trio + httptools server, the plain stack that forwards with httpx, and nginx.
 
-`python -m bench.peers.peers hello`, `... plain UPSTREAM_URL` and `... nginx UPSTREAM_URL KEY FOLDER` print one
-`listening` line each.
+`python -m bench.peers.peers hello`, `... plain UPSTREAM_URL` and `... nginx UPSTREAM_URL KEY FOLDER` each print one
+`listening` line.
 """
 
 import os
@@ -60,19 +60,19 @@ http {{
 
 
 class Requests:
-    """Counts the requests a parser has seen the end of; the connection that owns it takes them."""
+    """Counts the complete requests that a parser has read; the owning connection takes them."""
 
     def __init__(self) -> None:
-        """Nothing seen yet."""
+        """Start at zero."""
         self.ended = 0
 
     def on_message_complete(self) -> None:
-        """Called by the parser at the end of each request."""
+        """Count a request; called by the parser at its end."""
         self.ended += 1
 
 
 async def serve_hello(listener: socket.socket) -> None:
-    """Answer every request on `listener` with one fixed body: the floor under any Python server on Trio."""
+    """Respond to every request on `listener` with one fixed body: the lower bound for any Python server on Trio."""
     listener.settimeout(0)
     async with trio.open_nursery() as nursery:
         while True:
@@ -103,7 +103,7 @@ async def _received(connection: socket.socket) -> bytes:
 
 async def serve_plain(listener: socket.socket, upstream_url: str) -> None:
     """Forward every GET on `listener` to `upstream_url` with the usual parts: hypercorn, quart-trio, httpx."""
-    # The pool keeps every connection: httpx's default of 20 would make the peer look worse than its layers are.
+    # The pool keeps every connection: httpx's default of 20 would make the peer look slower than its layers are.
     pool = httpx.Limits(max_connections=UPSTREAM_CONNECTIONS, max_keepalive_connections=UPSTREAM_CONNECTIONS)
     async with httpx.AsyncClient(base_url=upstream_url, limits=pool) as client:
         config = Config()
@@ -113,7 +113,7 @@ async def serve_plain(listener: socket.socket, upstream_url: str) -> None:
 
 
 def plain_app(client: httpx.AsyncClient) -> QuartTrio:
-    """The app of the plain stack: one route, no key, no limits, no billing."""
+    """Return the app of the plain stack: one route, without keys, limits or billing."""
     app = QuartTrio(__name__)
 
     @app.get("/<path:path>")
@@ -125,7 +125,7 @@ def plain_app(client: httpx.AsyncClient) -> QuartTrio:
 
 
 def main() -> None:
-    """Serve the peer that the command line names, on a free port of loopback."""
+    """Serve the peer named on the command line, on a free port of loopback."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
     line = {"event": "listening", "url": f"http://127.0.0.1:{listener.getsockname()[1]}"}
     sys.stdout.buffer.write(msgspec.json.encode(line) + b"\n")
@@ -142,7 +142,7 @@ def main() -> None:
 
 
 def become_nginx(listener: socket.socket, *, upstream_url: str, key: str, folder: Path) -> NoReturn:
-    """Turn this process into an nginx that serves `listener`, which it takes over as in an upgrade of its own."""
+    """Replace this process with an nginx that serves `listener`, inherited as in an nginx upgrade."""
     program = shutil.which("nginx")
     assert program is not None
     config = folder / "nginx.conf"

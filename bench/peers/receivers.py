@@ -1,4 +1,4 @@
-"""Receivers of webhooks on loopback, each on an address of its own: in the clear, under TLS, and one that is silent."""
+"""Receivers of webhooks on loopback, each on its own address: plain HTTP, TLS, and one that never responds."""
 
 import ssl
 import time
@@ -12,7 +12,7 @@ import trio
 import trustme
 
 HOSTS = 16
-"""Addresses of one kind; a node has 8 attempts under way at each."""
+"""Addresses of one kind; a node makes 8 concurrent attempts at each."""
 HOLE = "127.0.0.200"
 RECEIVE_BYTES = 65_536
 _ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n%b\r\nok"
@@ -24,20 +24,20 @@ _LENGTH = b"\r\nContent-Length: "
 
 @dataclass(slots=True)
 class Receivers:
-    """The deliveries that have come. Only the receivers change it; a wait makes a new `arrival` first."""
+    """The deliveries that have arrived. Only the receivers change it; a wait creates a new `arrival` first."""
 
     arrived: dict[str, float] = field(default_factory=dict)
-    """The id of each delivery, and when its first byte came."""
+    """The id of each delivery, and when its first byte arrived."""
     arrival: trio.Event = field(default_factory=trio.Event)
 
     async def wait_for(self, count: int) -> None:
-        """Wait until so many different ones have come."""
+        """Wait until this many different deliveries have arrived."""
         while len(self.arrived) < count:
             self.arrival = trio.Event()
             await self.arrival.wait()
 
     async def answer(self, stream: trio.abc.Stream, answer: bytes) -> None:
-        """Answer what comes on one connection, until it ends or is closed."""
+        """Respond to requests on one connection until it ends or is closed."""
         received = b""
         at = 0.0
         try:
@@ -62,18 +62,18 @@ class Urls:
     """The addresses of the receivers."""
 
     plain: tuple[str, ...]
-    """In the clear, each connection kept."""
+    """Plain HTTP, with connections kept open."""
     kept: tuple[str, ...]
-    """Under TLS, each connection kept."""
+    """TLS, with connections kept open."""
     closed: tuple[str, ...]
-    """Under TLS, each connection closed after its answer."""
+    """TLS, with each connection closed after its response."""
     hole: str
-    """Takes connections and all that is sent on them, and never answers."""
+    """Accepts connections and data, and never responds."""
 
 
 @asynccontextmanager
 async def open_receivers(authority: Path) -> AsyncIterator[tuple[Receivers, Urls]]:
-    """Receivers until the block ends; the certificate of who vouches for them is written to `authority`."""
+    """Run receivers until the block ends; the certificate of their authority is written to `authority`."""
     vouching, receivers = trustme.CA(), Receivers()
     vouching.cert_pem.write_to_path(authority)
     hosts = [f"127.0.0.{number}" for number in range(1, HOSTS + 1)]
@@ -102,7 +102,7 @@ Handler = Callable[[trio.SocketStream], Awaitable[None]]
 
 
 async def _listen(nursery: trio.Nursery, handler: Handler, scheme: str, host: str) -> str:
-    """Serve on a free port of `host`; the URL."""
+    """Serve on a free port of `host`, and return the URL."""
     listeners = await trio.open_tcp_listeners(0, host=host)
     nursery.start_soon(trio.serve_listeners, handler, listeners)
     return f"{scheme}://{host}:{listeners[0].socket.getsockname()[1]}/hook"

@@ -1,4 +1,4 @@
-"""Starts the servers of the bench: the sandbox that plays the upstreams, the gateway, the peers."""
+"""Starts the servers of the bench: the sandbox that replaces the upstreams, the gateway, and the peers."""
 
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -24,14 +24,14 @@ SLUICE = (PYTHON, "-c", "from gateway.cli import main; main()")
 PEER = (PYTHON, "-m", "bench.peers.peers")
 CREDITS = 1_000_000_000
 ALONE = ("hello", "parking")
-"""The servers that call no upstream."""
+"""The servers that do not call an upstream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bed:
-    """The ground of a server: a folder for its files, the address of the sandbox, and the stage of the scenario.
+    """The environment of a server: a folder for its files, the address of the sandbox, and the scenario's stage.
 
-    `under` are the words of a program that runs the gateway, such as a profiler.
+    `under` is the command prefix of a program that runs the gateway, such as a profiler.
     """
 
     folder: Path
@@ -42,44 +42,44 @@ class Bed:
 
 @dataclass(frozen=True, slots=True)
 class ServerTarget:
-    """A running server: its address, its process, and the headers that let a request in."""
+    """A running server: its address, its process, and the headers that authorize requests."""
 
     url: str
     pid: int
     key_headers: tuple[tuple[str, str], ...] = ()
     control: ControlAddress = field(default_factory=lambda: ControlAddress("", ""))
-    """The address at which a server of the feed takes the bench's commands; see `bench.control.control_protocol`."""
+    """The address where a server of the feed accepts the bench's commands; see `bench.control.control_protocol`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """The line every server prints when it is ready."""
+    """The line that every server prints when it is ready."""
 
     url: str
     admin_url: str = ""
 
 
 class CreateAccount(msgspec.Struct, frozen=True):
-    """Make an account with so many credits. The answer is `NewAccount`."""
+    """Create an account with credits. The response is `NewAccount`."""
 
     name: str
     credits: int
 
 
 class NewAccount(msgspec.Struct, frozen=True):
-    """The part that is used of a new account."""
+    """The fields used from a new account."""
 
     id: str
 
 
 class CreateKey(msgspec.Struct, frozen=True):
-    """Issue a key of an account. The answer is `IssuedKey`."""
+    """Issue a key of an account. The response is `IssuedKey`."""
 
     account: str
 
 
 class IssuedKey(msgspec.Struct, frozen=True):
-    """The part that is used of a new key."""
+    """The fields used from a new key."""
 
     key: str
 
@@ -89,9 +89,9 @@ OpenServer = Callable[[Bed], AbstractAsyncContextManager[ServerTarget]]
 
 @asynccontextmanager
 async def open_stage(stage: Stage, *, under: tuple[str, ...] = ()) -> AsyncIterator[ServerTarget]:
-    """The server of a stage, with the sandbox behind it if it calls one, in a folder that is gone afterwards.
+    """Run the server of a stage, with the sandbox if it calls one, in a folder that is deleted afterwards.
 
-    `under` are the words of a program that runs the gateway, such as a profiler.
+    `under` is the command prefix of a program that runs the gateway, such as a profiler.
 
     Raises:
         ChildFailed: one of them did not start.
@@ -111,7 +111,7 @@ async def open_stage(stage: Stage, *, under: tuple[str, ...] = ()) -> AsyncItera
 
 
 def can_run(stage: Stage) -> bool:
-    """Whether the stage's server is installed here."""
+    """Return whether the stage's server is installed here."""
     if stage.server == "shared":
         return not missing_servers()
     return stage.server != "nginx" or shutil.which("nginx") is not None
@@ -121,31 +121,31 @@ def can_run(stage: Stage) -> bool:
 async def open_listening(
     *command: str, log: Path, environ: Mapping[str, str] = MappingProxyType({})
 ) -> AsyncIterator[ServerTarget]:
-    """A server that says where it listens with its first line."""
+    """Run a server that prints its address on its first line."""
     async with open_server(command, log=log, environ=environ) as child:
         listening = msgspec.json.decode(child.ready_line, type=Listening)
         yield ServerTarget(url=listening.url, pid=child.pid, control=ControlAddress(listening.admin_url, ""))
 
 
 def open_sandbox(bed: Bed) -> AbstractAsyncContextManager[ServerTarget]:
-    """The built-in upstream sandbox, behaving as the stage says."""
+    """Run the built-in upstream sandbox with the behaviour of the stage."""
     latency, failing = ("--latency-ms", str(bed.stage.latency_ms)), ("--failure-rate", str(bed.stage.failure_rate))
     return open_listening(*SLUICE, "sandbox", "--port", "0", *latency, *failing, log=bed.folder / "sandbox.log")
 
 
 def open_hello(bed: Bed) -> AbstractAsyncContextManager[ServerTarget]:
-    """The bare Trio + httptools peer."""
+    """Run the bare Trio + httptools peer."""
     return open_listening(*PEER, "hello", log=bed.folder / "hello.log")
 
 
 def open_plain(bed: Bed) -> AbstractAsyncContextManager[ServerTarget]:
-    """The plain stack, forwarding to the sandbox."""
+    """Run the plain stack, forwarding to the sandbox."""
     return open_listening(*PEER, "plain", bed.upstream_url, log=bed.folder / "plain.log")
 
 
 @asynccontextmanager
 async def open_nginx(bed: Bed) -> AsyncIterator[ServerTarget]:
-    """nginx as a reverse proxy with key check and limits, forwarding to the sandbox."""
+    """Run nginx as a reverse proxy with a key check and limits, forwarding to the sandbox."""
     key = "sl_nginx"
     peer = (*PEER, "nginx", bed.upstream_url, key, str(bed.folder))
     async with open_listening(*peer, log=bed.folder / "nginx.log") as target:
@@ -153,18 +153,18 @@ async def open_nginx(bed: Bed) -> AsyncIterator[ServerTarget]:
 
 
 def open_parking(bed: Bed) -> AbstractAsyncContextManager[ServerTarget]:
-    """The bench's own long-poll app on the native server: the floor under the feed."""
+    """Run the bench's own long-poll app on the native server: the lower bound for the feed."""
     return open_listening(PYTHON, "-m", "bench.peers.parking", log=bed.folder / "parking.log")
 
 
 def open_gateway(bed: Bed) -> AbstractAsyncContextManager[ServerTarget]:
-    """The gateway on a fresh store of its own, with one account and its key."""
+    """Run the gateway on a fresh store, with one account and its key."""
     return _open_gateway(bed, {"store.url": f"sqlite:///{bed.folder}/sluice.db"})
 
 
 @asynccontextmanager
 async def open_feed(bed: Bed) -> AsyncIterator[ServerTarget]:
-    """The gateway on a fresh store, which also runs the commands of the bench."""
+    """Run the gateway on a fresh store, with the bench's commands."""
     config = _write_config(bed, {"store.url": f"sqlite:///{bed.folder}/sluice.db"})
     node = (PYTHON, "-m", "bench.control.feed_node", config)
     async with open_listening(*node, log=bed.folder / "feed.log") as target:
@@ -174,7 +174,7 @@ async def open_feed(bed: Bed) -> AsyncIterator[ServerTarget]:
 
 @asynccontextmanager
 async def open_shared(bed: Bed) -> AsyncIterator[ServerTarget]:
-    """The gateway as one of many nodes: on PostgreSQL and Redis, both fresh and on this machine."""
+    """Run the gateway as one of many nodes: on PostgreSQL and Redis, both fresh and on this machine."""
     if missing := missing_servers():
         raise ChildFailed(f"not installed: {', '.join(missing)}")
     async with (

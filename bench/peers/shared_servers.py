@@ -1,4 +1,4 @@
-"""A PostgreSQL and a Redis of the bench's own, for a node that shares both: fresh, on loopback, gone at the end."""
+"""A PostgreSQL and a Redis for a node of the bench: fresh, on loopback, and removed at the end."""
 
 import os
 import pwd
@@ -27,7 +27,7 @@ def missing_servers() -> list[str]:
 
 @asynccontextmanager
 async def open_redis(folder: Path) -> AsyncIterator[str]:
-    """A Redis that keeps nothing on disk; gives the address for `state.url`.
+    """Run a Redis without persistence, and yield the address for `state.url`.
 
     Raises:
         ChildFailed: it did not start.
@@ -40,10 +40,11 @@ async def open_redis(folder: Path) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def open_postgres(place: Path | None = None, settings: Sequence[str] = ()) -> AsyncIterator[str]:
-    """A PostgreSQL on its default settings but for those given; it syncs every commit. Gives what `store.url` takes.
+    """Run a PostgreSQL on its default settings plus the given ones; it syncs every commit.
 
-    Its files are in a folder of `place`, else of the system's for temporary files, which goes with it. The server
-    refuses to run as root, for whom it runs as a user without rights, in a folder that is this user's.
+    Yield the value for `store.url`. Its files are in a folder of `place`, or of the system's temporary folder, and are
+    deleted with it. The server refuses to run as root; in that case it runs as an unprivileged user that owns the
+    folder.
 
     Raises:
         ChildFailed: it did not start.
@@ -69,7 +70,7 @@ async def open_postgres(place: Path | None = None, settings: Sequence[str] = ())
 
 @asynccontextmanager
 async def _open(command: Sequence[str], port: int, *, log: Path, user: int | None = None) -> AsyncIterator[None]:
-    """Run a server until the block ends; entered once it listens."""
+    """Run a server until the block ends, which begins once it listens."""
     with log.open("wb") as out:
         process = await trio.lowlevel.open_process(
             list(command), stdout=out, stderr=out, user=user, group=user, cwd=log.parent, start_new_session=True
@@ -83,7 +84,7 @@ async def _open(command: Sequence[str], port: int, *, log: Path, user: int | Non
         yield
     finally:
         with trio.move_on_after(STOP_S, shield=True):
-            process.send_signal(2)  # PostgreSQL ends its connections for it, and Redis just ends
+            process.send_signal(2)  # SIGINT makes PostgreSQL end its connections, and Redis exit
             await process.wait()
         with trio.move_on_after(STOP_S, shield=True):
             process.kill()
@@ -91,7 +92,7 @@ async def _open(command: Sequence[str], port: int, *, log: Path, user: int | Non
 
 
 async def _wait_ready(look: Sequence[str]) -> None:
-    """Wait until a server that listens answers too. Raises ChildFailed."""
+    """Wait until a listening server also responds. Raises ChildFailed."""
     with trio.move_on_after(START_S):
         while (await trio.run_process(look, check=False)).returncode:  # noqa: ASYNC110 - as above
             await trio.sleep(LOOK_EVERY_S)
@@ -109,14 +110,14 @@ async def _listens(port: int) -> bool:
 
 
 def postgres_folder() -> Path | None:
-    """The programs of the newest server: Debian has each version in a folder of its own."""
+    """Return the folder of the newest server's programs; Debian has one folder per version."""
     versions = sorted(_DEBIAN.glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
     found = versions[-1] if versions else shutil.which("postgres")
     return None if found is None else Path(found).resolve().parent
 
 
 def unprivileged() -> int | None:
-    """A user id for a server that refuses to run as root; None: one's own."""
+    """Return a user id for a server that refuses to run as root, or None to use the current user."""
     if os.geteuid():
         return None
     names = {entry.pw_name: entry.pw_uid for entry in pwd.getpwall()}

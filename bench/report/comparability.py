@@ -1,4 +1,4 @@
-"""Warns a reader of all that makes two results hard to compare."""
+"""Warns about anything that makes two results hard to compare."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -8,14 +8,14 @@ from bench.core.results import Point, Results
 from bench.report.compare import SMALLEST, difference
 
 RATE_SHARE = 0.02
-"""Offered rates that differ by more are said to: latencies are then of different loads."""
+"""Offered rates that differ by more are reported, because latencies are then of different loads."""
 BUSY_LOAD = 0.5
-"""Processes that ran, in the minute before, for each CPU: from here on something else was at work."""
+"""The load average per CPU, in the minute before the run, from which on other work is assumed."""
 _HARDWARE = ("cpu", "cpus", "cpu_quota", "memory_bytes", "store_on")
 
 
 def comparability_notes(before: Results, after: Results) -> list[str]:
-    """One line each."""
+    """Return one line per note."""
     return [
         *_of_machines(before.machine, after.machine),
         *_of_runs(before, after),
@@ -28,7 +28,7 @@ def _of_machines(before: Machine, after: Machine) -> Iterator[str]:
     differing = [
         field.name
         for field in fields(Machine)
-        # What an older file does not tell is no difference.
+        # A value missing in an older file is not a difference.
         if field.name not in ("libraries", "load_average", "commit")
         and (old := getattr(before, field.name)) != (new := getattr(after, field.name))
         and None not in (old, new)
@@ -49,11 +49,11 @@ def _of_runs(before: Results, after: Results) -> Iterator[str]:
         if not results.complete:
             yield f"{letter} was stopped before its end"
         if results.machine.load_average > BUSY_LOAD * results.machine.cpus:
-            yield f"something else was at work before {letter}: a load average of {results.machine.load_average:.1f}"
+            yield f"other work was running before {letter}: a load average of {results.machine.load_average:.1f}"
         if invalid := _scenarios(results, lambda point: any(step.unexpected for step in point.steps)):
-            yield f"not every answer was as it should in {letter}: {invalid}"
+            yield f"not every response was as expected in {letter}: {invalid}"
         if unanswered := _scenarios(results, lambda point: any(step.unanswered for step in point.steps)):
-            yield f"some requests got no answer in {letter}: {unanswered}"
+            yield f"some requests got no response in {letter}: {unanswered}"
 
 
 def _scenarios(results: Results, which: Callable[[Point], bool]) -> str:
@@ -64,7 +64,7 @@ def _of_the_pace(before: list[float], after: list[float]) -> Iterator[str]:
     if before and after:
         change, noise = difference(before, after)
         if abs(change) > (SMALLEST if noise is None else noise):
-            yield f"the bare server changed by {change:+.1%} too: part of this is the machine, not the gateway"
+            yield f"the bare server changed by {change:+.1%} too: the machine explains part of the difference"
 
 
 def _of_points(before: Results, after: Results) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _of_points(before: Results, after: Results) -> Iterator[str]:
         yield f"the offered rates differ in {named}: run B with --like A.json to compare latencies"
     unlike = {old.scenario for old, new in pairs if old.steps[0].seconds != new.steps[0].seconds}
     if unlike and all(point.steps[0].seconds for pair in pairs for point in pair):
-        yield f"the steps are not as long in both in {', '.join(sorted(unlike))}: run B with the --seconds of A"
+        yield f"the steps have different lengths in {', '.join(sorted(unlike))}: run B with the --seconds of A"
 
 
 def _name(point: Point) -> tuple[str, str, str]:

@@ -1,7 +1,7 @@
 """Finds the changes between two results, and separates them from noise.
 
-Noise is estimated from the repeats of both: a change counts when Welch's t test on the logarithms, which compares
-ratios, would find it by chance less than once in a thousand comparisons, and when it is above a smallest share.
+Noise is estimated from the repeats of both: a change counts if Welch's t test on the logarithms, which compares ratios,
+would find it by chance less than once in a thousand comparisons, and if it exceeds a minimum share.
 """
 
 import math
@@ -13,13 +13,13 @@ from types import MappingProxyType
 from bench.core.results import Point, Results, Step
 
 SMALLEST = 0.02
-"""Differences below it are not called a change, however sure they are."""
+"""Smaller differences are not reported as changes, however certain they are."""
 SAME_WITHIN = 0.05
-"""Where a change must exceed more to count, one that is worth knowing may hide: nobody can tell."""
+"""If a change must exceed more than this to count, the noise may hide an important change."""
 FLOOR_SHARE = 0.01
-"""The share of the largest value that a figure counts as when it is below, so that 0 has a logarithm."""
+"""Smaller figures count as this share of the largest value, so that 0 has a logarithm."""
 VERDICTS = ("better", "worse", "same", "unknown")
-# Student's t, two-sided, one in a thousand: degrees of freedom -> the bound; between two rows the lower one counts.
+# Student's t, two-sided, one in a thousand: degrees of freedom -> the limit; between two rows the lower one applies.
 _T_BOUNDS = (
     (1, 636.6),
     (2, 31.60),
@@ -48,12 +48,13 @@ LOWER_IS_BETTER: Mapping[str, Figure] = MappingProxyType(
         "own MB": lambda step: max(held.own_bytes for held in step.memory) / 1e6,
     }
 )
-# Of the offered ones: a run that found less to be possible was offered less, and serves less without being worse.
+# Relative to the offered requests: a run with a lower measured capacity is offered less, and serves less without being
+# worse.
 HIGHER_IS_BETTER: Mapping[str, Figure] = MappingProxyType(
     {"served %": lambda step: 100 * step.served_per_s / step.rate}
 )
 EDGE = 3
-"""Requests that the edges of the counted time take or give by chance; of few requests that is a large share."""
+"""Requests that the edges of the counted time add or remove by chance; that is a large share of few requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,9 @@ class Change:
     after: float
     change: float
     noise: float | None
-    """The share that a change must exceed to count; None when there are too few repeats to tell."""
+    """The share that a change must exceed to count, or None with too few repeats."""
     verdict: str
-    """One of `VERDICTS`; `unknown` for want of repeats, or where these scatter too much to tell."""
+    """One of `VERDICTS`; `unknown` with too few or too noisy repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class Comparison:
 
 
 def compare(before: Results, after: Results) -> list[Change]:
-    """Every figure of the points that both results have, in the order of `before`."""
+    """Return every figure of the points that both results have, in the order of `before`."""
     later = {_name(point): point for point in after.points}
     return [
         change
@@ -102,7 +103,7 @@ def _changes(before: Point, after: Point) -> Iterator[Change]:
     for figures, better_when in ((LOWER_IS_BETTER, -1), (HIGHER_IS_BETTER, 1)):
         for name, figure in figures.items():
             old, new = ([figure(step) for step in point.steps] for point in (before, after))
-            # Nothing served is the worst there is, where a latency or CPU of 0 says that there was nothing to measure.
+            # Nothing served is the worst result, while a latency or CPU of 0 means that there was nothing to measure.
             if min(*old, *new) > 0 or (better_when > 0 and max(*old, *new) > 0):
                 yield _change((before.scenario, label, name), old, new, better_when=better_when, edge=edge)
 
@@ -122,8 +123,8 @@ def _change(
 def compare_single(before: Results, after: Results) -> list[Change]:
     """Return the changes of figures that both results measured once, without a verdict.
 
-    These are costs, marks, figures and, by the rates that are shares of it, the capacity that the closed loop found.
-    Without repeats no change can be judged.
+    These are costs, marks, figures and, for rates that are shares of it, the capacity that the closed loop found.
+    Without repeats, no change can be judged.
     """
     old, new = dict(_single(before)), dict(_single(after))
     return [
@@ -156,7 +157,7 @@ def _centre(values: Sequence[float]) -> float:
 
 
 def difference(before: Sequence[float], after: Sequence[float]) -> tuple[float, float | None]:
-    """(the change of the geometric mean as a share, the share it must exceed to count); values are above 0."""
+    """Return (the change of the geometric mean as a share, the share it must exceed to count); values are above 0."""
     old, new = ([math.log(value) for value in values] for values in (before, after))
     change = math.exp(fmean(new) - fmean(old)) - 1
     if min(len(old), len(new)) < 2:
@@ -167,7 +168,7 @@ def difference(before: Sequence[float], after: Sequence[float]) -> tuple[float, 
 
 
 def _t_bound(parts: Sequence[float], freedoms: Sequence[int]) -> float:
-    """Student's bound for Welch's degrees of freedom."""
+    """Return Student's limit for Welch's degrees of freedom."""
     spread = sum(part**2 / freedom for part, freedom in zip(parts, freedoms, strict=True))
     freedom = sum(parts) ** 2 / spread if spread else min(freedoms)
     return [bound for known, bound in _T_BOUNDS if known <= max(freedom, 1)][-1]
@@ -176,7 +177,7 @@ def _t_bound(parts: Sequence[float], freedoms: Sequence[int]) -> float:
 def _verdict(change: float, noise: float | None, better_when: int) -> str:
     if noise is None:
         return "unknown"
-    # A fall by as much as a rise: on the scale of ratios -9.1 % is what +10 % is.
+    # A fall as large as a rise: on the scale of ratios, -9.1 % equals +10 %.
     if abs(math.log1p(change)) <= math.log1p(noise):
         return "same" if noise <= SAME_WITHIN else "unknown"
     return "better" if change * better_when > 0 else "worse"

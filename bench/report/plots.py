@@ -1,4 +1,4 @@
-"""The figures of a result as pictures, each as SVG and PNG."""
+"""Draws the figures of a result as pictures, each as SVG and PNG."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ DPI = 130
 
 
 def draw(results: Results, folder: Path, name: str) -> list[Path]:
-    """Draw what the results hold into `folder`; the files written."""
+    """Draw the results into `folder`, and return the files written."""
     points = [point for point in results.points if point.steps]
     if not points:
         return []
@@ -38,14 +38,14 @@ def draw(results: Results, folder: Path, name: str) -> list[Path]:
 
 
 def draw_sweep(results: Results, folder: Path, name: str) -> list[Path]:
-    """Draw how the settings of a sweep differ; the files written."""
+    """Draw how the settings of a sweep differ, and return the files written."""
     return save(_sweep([point for point in results.points if point.steps]), folder / f"{name}-sweep")
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write a figure as SVG and PNG."""
     files = [Path(f"{stem}.{kind}") for kind in ("svg", "png")]
-    # Words in an SVG stay words, so that they can be searched; a salt makes the same figures the same file.
+    # Text in an SVG stays text, so that it can be searched; a salt makes the output reproducible.
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "sluice"}):
         for file in files:
             figure.savefig(file, dpi=DPI, metadata={"Date": None} if file.suffix == ".svg" else None)
@@ -58,7 +58,7 @@ def _latency(points: Sequence[Point]) -> Figure:
     columns = min(len(scenarios), COLUMNS)
     figure = Figure(figsize=(1.2 + 4.2 * columns, 1.2 + 2.9 * rows), layout="constrained")
     figure.suptitle(
-        "Latency of the served against the offered rate\nlines: medians of the repeats, bands: ranges of p50 and p99",
+        "Latency of served requests against the offered rate\nlines: medians of the repeats, bands: p50 and p99 ranges",
         fontsize="medium",
     )
     grid = figure.subplots(rows, columns, squeeze=False)
@@ -83,19 +83,19 @@ def _percentiles(axes: Axes, points: Sequence[Point]) -> None:
 
 
 def _band(axes: Axes, rates: Sequence[float], band: tuple[list[float], list[float]], colour: str) -> None:
-    if len(rates) == 1:  # an area without a width could not be seen
+    if len(rates) == 1:  # an area of zero width would be invisible
         axes.vlines(rates, *band, color=colour, alpha=0.35, linewidth=5)
     else:
         axes.fill_between(rates, *band, color=colour, alpha=0.18, linewidth=0)
 
 
 def _visible(figure: Callable[[Step], float]) -> Callable[[Step], float]:
-    """The figure, but a gap for 0: nothing was served, and a logarithmic axis has none."""
+    """Return the figure, but a gap for 0: nothing was served, and a logarithmic axis has no 0."""
     return lambda step: figure(step) or math.nan
 
 
 def _spread(points: Sequence[Point], figure: Callable[[Step], float]) -> tuple[list[float], list[float], list[float]]:
-    """The lowest, the middle and the highest of each point's repeats."""
+    """Return the lowest, the median and the highest of each point's repeats."""
     found = [[value for step in point.steps if not math.isnan(value := figure(step))] for point in points]
     values = [each or [math.nan] for each in found]
     return [min(each) for each in values], [median(each) for each in values], [max(each) for each in values]
@@ -105,7 +105,7 @@ def _cpu(points: Sequence[Point], hello_us: Sequence[float]) -> Figure:
     scenarios = list(dict.fromkeys(point.scenario for point in points))
     figure = Figure(figsize=(9.5, 1.6 + 0.5 * len(scenarios)), layout="constrained")
     axes = figure.subplots()
-    axes.set_title("CPU of the server's process for each answer: one dot a repeat, dark at high rates")
+    axes.set_title("CPU of the server's process per response: one dot per repeat, dark at high rates")
     for place, scenario in enumerate(scenarios):
         rows = [point for point in points if point.scenario == scenario]
         highest = max(_rate(point) for point in rows)
@@ -120,15 +120,15 @@ def _cpu(points: Sequence[Point], hello_us: Sequence[float]) -> Figure:
     axes.set_ylim(len(scenarios) - 0.5, -0.5)
     axes.set_xscale("log")
     if not any(map(math.isfinite, axes.dataLim.intervalx)):
-        axes.set_xlim(1, 1_000)  # as `_log_ms`
+        axes.set_xlim(1, 1_000)  # like `_log_ms`
     _plain_numbers(axes.xaxis)
-    axes.set_xlabel("CPU microseconds for each answer (beside the name: the lowest median of a rate)")
+    axes.set_xlabel("CPU microseconds per response (after the name: the lowest median of a rate)")
     axes.grid(which="both", axis="x", alpha=0.25)
     return figure
 
 
 def _named(points: Sequence[Point], scenario: str) -> str:
-    """A scenario with the lowest CPU of its rates, where there were answers."""
+    """Return a scenario with the lowest CPU of its rates, if it has responses."""
     steps = [[step.cpu_us for step in point.steps if step.cpu_us] for point in points if point.scenario == scenario]
     lowest = min((median(costs) for costs in steps if costs), default=None)
     return f"{scenario}  {'no answers' if lowest is None else f'{lowest:.0f} us'}"
@@ -137,7 +137,7 @@ def _named(points: Sequence[Point], scenario: str) -> str:
 def _memory(points: Sequence[Point]) -> Figure:
     figure = Figure(figsize=(9.5, 5), layout="constrained")
     axes = figure.subplots()
-    axes.set_title("Memory of the server's process over time (dotted: with the mapped pages of its store)")
+    axes.set_title("Memory of the server's process over time (dotted: including the mapped pages of its store)")
     for nth, scenario in enumerate(dict.fromkeys(point.scenario for point in points)):
         held = _held(points, scenario)
         seconds = [each.at_s - held[0].at_s for each in held]
@@ -154,14 +154,14 @@ def _memory(points: Sequence[Point]) -> Figure:
 
 
 def _held(points: Sequence[Point], scenario: str) -> list[MemorySample]:
-    """Return the memory samples of a scenario's server, in the order of time."""
+    """Return the memory samples of a scenario's server in time order."""
     steps = (step for point in points if point.scenario == scenario for step in point.steps)
     return sorted(held for step in steps for held in step.memory)
 
 
 def _flood(flood: Sequence[Point], quiet: Sequence[Point]) -> Figure:
     figure = Figure(figsize=(9.5, 4.2), layout="constrained")
-    figure.suptitle("A flood beside a quiet key")
+    figure.suptitle("A flood and a quiet key")
     answered, waited = figure.subplots(1, 2)
     labels = [point.label for point in flood]
     served = [median(step.served_per_s for step in point.steps) for point in flood]
@@ -180,7 +180,7 @@ def _flood(flood: Sequence[Point], quiet: Sequence[Point]) -> Figure:
     waited.set_ylim(bottom=0)
     waited.set_ylabel("p99, ms")
     for axes in (answered, waited):
-        axes.set_xlabel("offered, of what the node can do")
+        axes.set_xlabel("offered rate relative to the node's capacity")
         axes.grid(axis="y", alpha=0.25)
         axes.legend(fontsize="small")
     return figure
@@ -189,12 +189,12 @@ def _flood(flood: Sequence[Point], quiet: Sequence[Point]) -> Figure:
 def _sweep(points: Sequence[Point]) -> Figure:
     settings = list(dict.fromkeys(point.setting for point in points))
     figure = Figure(figsize=(13, 4.6 + 0.25 * (len(settings) // COLUMNS)), layout="constrained")
-    figure.suptitle(f"{points[0].scenario}: a line for each setting (median of the repeats, band: their range)")
+    figure.suptitle(f"{points[0].scenario}: one line per setting (median of the repeats, band: their range)")
     panels = figure.subplots(1, 3)
     whats: tuple[tuple[str, Callable[[Step], float]], ...] = (
         ("served, requests/s", lambda step: step.served_per_s),
-        ("p99 of the served, ms", _visible(lambda step: step.p99_ms)),
-        ("CPU us for each answer", lambda step: step.cpu_us),
+        ("p99 of served requests, ms", _visible(lambda step: step.p99_ms)),
+        ("CPU us per response", lambda step: step.cpu_us),
     )
     for axes, (what, value) in zip(panels, whats, strict=True):
         for nth, setting in enumerate(settings):
@@ -232,7 +232,7 @@ def _log_ms(axes: Axes, label: str) -> None:
 
 
 def _plain_numbers(axis: Axis) -> None:
-    """1, 2, 5, 10, ... written as such and not as powers of ten."""
+    """Label ticks as 1, 2, 5, 10, ... instead of powers of ten."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())

@@ -1,4 +1,4 @@
-"""The figures as tables on the terminal."""
+"""Prints the figures as tables in the terminal."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
@@ -14,16 +14,16 @@ from bench.core.results import Cost, Figure, Mark, Point, Results, Step
 from bench.report.compare import Change
 
 WIDTH_OF_A_PIPE = 160
-"""Columns of the output when it is no terminal."""
+"""The columns of output that is not a terminal."""
 WIDE = 150
-"""Columns from which on a table shows everything; a narrower one leaves out what the JSON has too."""
+"""The width from which on a table shows every column; a narrower one omits columns that are in the JSON."""
 LAG_SHARE = 0.2
-"""The share of p99 that the generator's own lateness may reach before a point says so."""
+"""The share of p99 that the generator's own lateness may reach before a point reports it."""
 FULL = 0.97
-"""A machine this busy has nothing left for the server."""
+"""At this share the machine is full and has no capacity left for the server."""
 REQUESTS_FOR_P99, REQUESTS_FOR_P999 = 100, 1_000
 BUSY_SERVER = 0.9
-"""A server of one process that takes so much of a CPU is itself the limit."""
+"""A single-process server at this share of a CPU is itself the limit."""
 
 
 COST_COLUMNS = (
@@ -50,16 +50,16 @@ LEFT_OUT = frozenset(
     {"requests", "x plain", "RSS MB", "client us", "wrk req/s", "wrk us/req"}
     | {"refused/s", "CPU %", "p90 ms", "p99 from to", "p99.9 ms", "remark"}
 )
-"""By a narrow table; its remarks stand below it."""
+"""Omitted in a narrow table; its remarks are below it."""
 WORDS = frozenset({"scenario", "mark", "measure", "unit", "figure", "verdict", "remark"})
 LONG = frozenset({"mark", "measure", "figure", "remark", "setting"})
-"""Columns whose text may take several lines."""
+"""Columns whose text may wrap."""
 LONG_AT_LEAST, LONG_AT_MOST = 10, 30
-"""Their widths, as no word is broken but one that is longer."""
+"""Their widths; only longer words are broken."""
 
 
 def show_results(results: Results, *, as_json: bool) -> None:
-    """Print everything that was measured, as tables or as the one document that is also written."""
+    """Print everything that was measured, as tables or as the document that is also written."""
     if as_json:
         print(msgspec.json.encode(results).decode())
         return
@@ -72,11 +72,11 @@ def show_results(results: Results, *, as_json: bool) -> None:
     )
     for line in (*([] if wide else _remarks(results)), *_not_installed(results.costs)):
         print(line)
-    print(f"on {described(results.machine)}; bench/README.md says how to read the figures")
+    print(f"on {described(results.machine)}; bench/README.md explains the figures")
 
 
 def _remarks(results: Results) -> Iterator[str]:
-    """Yield the remarks that a narrow table has no room for."""
+    """Yield the remarks that do not fit into a narrow table."""
     for cost in results.costs:
         if said := invalid(cost.unexpected):
             yield f"{cost.scenario}: {said}"
@@ -88,13 +88,13 @@ def _remarks(results: Results) -> Iterator[str]:
 def _not_installed(costs: Sequence[Cost]) -> Iterator[str]:
     """Yield the reasons for empty columns."""
     if costs and all(cost.wrk_per_second is None for cost in costs):
-        yield "wrk is not installed, so nothing stands in its columns"
+        yield "wrk is not installed, so its columns are empty"
     if costs and all(cost.scenario != "nginx" for cost in costs):
-        yield "nginx is not installed, so nothing stands beside it"
+        yield "nginx is not installed, so its columns are empty"
 
 
 def show(*tables: Table) -> None:
-    """Print tables, those with rows."""
+    """Print the tables that have rows."""
     console = Console(width=width())
     for table in tables:
         if table.row_count:
@@ -102,7 +102,7 @@ def show(*tables: Table) -> None:
 
 
 def width() -> int:
-    """Return the number of columns that the output has."""
+    """Return the width of the output in columns."""
     console = Console()
     return console.width if console.is_terminal else WIDTH_OF_A_PIPE
 
@@ -118,13 +118,13 @@ def _table(
         justify: JustifyMethod = "left" if name in WORDS else "right"
         table.add_column(name, justify=justify, no_wrap=name not in LONG, overflow="fold", min_width=least)
     for row in rows:
-        # As Text, since a setting such as ["a"] would be taken for markup.
+        # As Text, since a setting such as ["a"] would be read as markup.
         table.add_row(*(cell if isinstance(cell := row[at], Text) else Text(cell) for at in kept))
     return table
 
 
 def _longest_word(cells: Iterable[str | Text]) -> int:
-    """The width that a column takes at least, so that its words stay whole."""
+    """Return the minimum width of a column that keeps its words whole."""
     longest = max((len(word) for cell in cells for word in str(cell).split()), default=0)
     return min(max(longest, LONG_AT_LEAST), LONG_AT_MOST)
 
@@ -132,7 +132,7 @@ def _longest_word(cells: Iterable[str | Text]) -> int:
 def cost_table(costs: Sequence[Cost], *, wide: bool = True) -> Table:
     """Return the table of a request's cost in the closed loop.
 
-    Ratios are CPU per request over that of a peer of the same run.
+    Ratios are CPU per request relative to a peer of the same run.
     """
     peers_us = {cost.scenario: cost.cpu_us for cost in costs if not cost.unexpected and cost.cpu_us}
     rows = [_cost_row(cost, peers_us) for cost in costs]
@@ -158,7 +158,7 @@ def _cost_row(cost: Cost, peers_us: Mapping[str, float]) -> list[str]:
 
 
 def marks_table(marks: Sequence[Mark]) -> Table:
-    """Each mark beside its figure."""
+    """Return the table of marks and their figures."""
     rows = [(mark.name, number(mark.value), f"{mark.limit:g}", mark.unit, _verdict(mark)) for mark in marks]
     return _table("Marks", ("mark", "measured", "at most", "unit", "verdict"), rows)
 
@@ -170,13 +170,13 @@ def _verdict(mark: Mark) -> Text:
 
 
 def figures_table(figures: Sequence[Figure]) -> Table:
-    """Return the table of the figures that stand beside the marks."""
+    """Return the table of the figures without marks."""
     rows = [(figure.name, number(figure.value), figure.unit) for figure in figures]
     return _table("Figures", ("measure", "measured", "unit"), rows)
 
 
 def points_table(points: Sequence[Point], *, wide: bool = True) -> Table:
-    """Every rate of every scenario: the medians of its repeats, and how far p99 ranged."""
+    """Return every rate of every scenario: the medians of its repeats, and the range of p99."""
     shown = [point for point in points if point.steps]
     rows = [[each.scenario, each.setting, each.label, *_figures(each.steps), remark(each)] for each in shown]
     without = frozenset() if any(each.setting for each in shown) else frozenset({"setting"})
@@ -184,7 +184,7 @@ def points_table(points: Sequence[Point], *, wide: bool = True) -> Table:
 
 
 def _figures(steps: Sequence[Step]) -> list[str]:
-    # Where nothing was served there is no latency.
+    # Nothing was served, so no latency exists.
     served = [step for step in steps if step.max_ms]
     p99s, cpus_us = [step.p99_ms for step in served], [step.cpu_us for step in steps if step.cpu_us]
     return [
@@ -208,7 +208,7 @@ def _median(values: Iterable[float]) -> str:
 
 
 def remark(point: Point) -> str:
-    """Say why a point does not count, or what to know of it: lost requests, a late generator, a full machine."""
+    """Return why a point is not valid, or remarks on it: lost requests, a late generator, a full machine."""
     steps = point.steps
     notes = sorted({note for step in steps if (note := invalid(step.unexpected))})
     if unanswered := sum(step.unanswered for step in steps):
@@ -217,10 +217,10 @@ def remark(point: Point) -> str:
         notes.append("machine full")
     if median(step.lag_p99_ms for step in steps) > LAG_SHARE * median(step.p99_ms for step in steps):
         notes.append(f"generator late {median(step.lag_p99_ms for step in steps):.1f} ms")
-    # Of fewer than 100 a hundredth is less than one: such a percentile is the longest of all, and chance.
+    # A hundredth of fewer than 100 is less than one: such a percentile is just the maximum, and random.
     requests = max(step.requests for step in steps)
     if not requests:
-        notes.append("no request in so short a time")
+        notes.append("no request in such a short time")
     elif requests < REQUESTS_FOR_P999:
         notes.append(f"p99{'' if requests < REQUESTS_FOR_P99 else '.9'} of {requests}")
     return "; ".join(notes)
@@ -235,20 +235,20 @@ def changes_table(changes: Sequence[Change], *, everything: bool) -> Table:
 
 def _change_row(change: Change) -> list[str | Text]:
     colour = {"better": "green", "worse": "red"}.get(change.verdict, "default")
-    # On the scale of ratios, on which a fall to 1/1.1 is as much as a rise to 1.1.
+    # On the scale of ratios, where a fall to 1/1.1 equals a rise to 1.1.
     noise = "-" if change.noise is None else f"{1 / (1 + change.noise) - 1:+.1%} {change.noise:+.1%}"
     figures = [number(change.before), number(change.after), f"{change.change:+.1%}", noise]
     return [change.scenario, change.label, change.figure, *figures, Text(change.verdict, colour)]
 
 
 def invalid(unexpected: dict[str, int]) -> str:
-    """Say why figures do not count; empty when they do."""
+    """Return why figures are not valid, or an empty string if they are."""
     counts = ", ".join(f"{count} x {what}" for what, count in sorted(unexpected.items()))
     return f"invalid: {counts}" if counts else ""
 
 
 def number(value: float | None) -> str:
-    """A figure with three digits that count; a dash for none."""
+    """Return a figure with three significant digits, or a dash for None."""
     if value is None:
         return "-"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""A run of the bench at the terminal: its progress, Ctrl-C, the tables, and the files it leaves."""
+"""Runs the bench in a terminal: progress, Ctrl-C, tables, and result files."""
 
 import itertools
 import sys
@@ -26,32 +26,32 @@ REFRESHES_PER_S = 2
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The place of a run's files, and whether results are printed as JSON."""
+    """Where a run's files go, and whether results are printed as JSON."""
 
     folder: Path | None = None
-    """None: `bench/results`."""
+    """None for `bench/results`."""
     name: str | None = None
-    """None: the time."""
+    """None for the time."""
     as_json: bool = False
 
 
 def measure_and_show(measure: Measure, *, works: int, files: Files, is_sweep: bool = False) -> bool:
-    """Measure behind a progress bar, print the tables and write the files; whether it came to its end, all valid.
+    """Measure with a progress bar, print the tables and write the files. Return whether it finished with valid figures.
 
-    Ctrl-C and a failure end the measuring early; what is known by then is shown and written all the same.
+    Ctrl-C and failures end the measurement early; results so far are still shown and written.
 
     Raises:
-        WrongUse: nothing can be written where the files belong.
+        WrongUse: the files cannot be written.
         ChildFailed: a server or a load generator did not run.
     """
     folder, name = place_of(files)
-    # Loads a library of a second, so not for what is refused; and before the measuring, in case it is not installed.
+    # The import takes a second, so it comes after argument errors, but before measuring, in case it is not installed.
     from bench.report.plots import draw, draw_sweep  # noqa: PLC0415
 
     results = new_results()
     ended, failure = _measured(measure, results, works)
     results = replace(results, complete=ended)
-    # The file comes first: whatever happens to the terminal or to a picture, the figures are kept.
+    # The file comes first, so that the figures are kept whatever happens to the terminal or to a picture.
     written = _write(results, folder, name, draw_sweep if is_sweep else draw)
     if written:
         show_results(results, as_json=files.as_json)
@@ -64,26 +64,26 @@ def measure_and_show(measure: Measure, *, works: int, files: Files, is_sweep: bo
 
 
 def place_of(files: Files) -> tuple[Path, str]:
-    """The folder, which is made when it is missing, and the name of a run's files.
+    """Return the folder, created if missing, and the name of a run's files.
 
     Raises:
-        WrongUse: there is no such place, or nothing can be written there.
+        WrongUse: the folder is not valid or not writable.
     """
     folder = files.folder or FOLDER
     name = datetime.now(UTC).strftime("%Y%m%d-%H%M%S") if files.name is None else files.name
     if not name or Path(name).name != name:
-        raise WrongUse(f"--name {name!r} is no file's name; a folder is named with --out")
+        raise WrongUse(f"--name {name!r} is not a file name; use --out for a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
             pass
     except OSError as exc:
-        raise WrongUse(f"nothing can be written in {folder} (--out): {exc.strerror}") from exc
+        raise WrongUse(f"cannot write to {folder} (--out): {exc.strerror}") from exc
     return folder, name
 
 
 def _measured(measure: Measure, results: Results, works: int) -> tuple[bool, BenchError | OSError | None]:
-    """Whether it came to its end, and what went wrong, which includes a terminal that is gone."""
+    """Return whether it finished, and the error if any, including a closed terminal."""
     try:
         return trio.run(run_until_stopped, partial(_behind_a_bar, measure, results, works)), None
     except (BenchError, OSError) as exc:
@@ -116,12 +116,12 @@ def _write(results: Results, folder: Path, name: str, draw_it: Draw) -> list[Pat
 
 
 def say(*lines: str) -> None:
-    """Print lines beside the tables, on stderr."""
+    """Print lines on stderr, apart from the tables."""
     for line in lines:
         sys.stderr.write(f"{line}\n")
 
 
 def is_valid(results: Results) -> bool:
-    """Whether every answer was as its scenario says."""
+    """Return whether every response matched its scenario."""
     surprises = [step.unexpected for point in results.points for step in point.steps]
     return not any(surprises) and not any(cost.unexpected for cost in results.costs)

@@ -1,1 +1,1 @@
-"""Scenarios that measure once: the feed, monitors, deliveries and overload."""
+"""Scenarios without rates: the feed, monitors, deliveries and overload."""

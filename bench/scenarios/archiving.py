@@ -1,9 +1,9 @@
-"""Measures misses of a node while the ledger is archived, and while it is not: `python -m bench.scenarios.archiving`.
+"""Measures misses of a node with and without a running ledger archive: `python -m bench.scenarios.archiving`.
 
-It reads an `Archiving` from stdin, where nothing stands for its defaults, and writes `ArchivingFigures`, as JSON; exit
-1 where the slowest hundredth took too long. The store, on SQLite, is filled with old rows
-first. Then a node serves misses at a steady rate, by turns with and without the archive being written. The upstream
-answers at once, so that a latency is nearly all the node's.
+It reads an `Archiving` from stdin, or uses its defaults if stdin is empty, and writes `ArchivingFigures`, as JSON. Exit
+1 if the slowest hundredth took too long. The SQLite store is filled with old rows first. Then a node serves misses at a
+steady rate, alternately with and without the archive being written. The upstream responds immediately, so that
+latencies are almost entirely the node's.
 """
 
 import sys
@@ -38,12 +38,12 @@ DETAIL_DAYS = 30
 CONNECTIONS = 100
 KEYS_A_TURN = 1_000_000
 P99_TIMES_MAX = 1.5
-"""How many times as long the slowest hundredth may take with the archive."""
+"""How many times longer the slowest hundredth may take with the archive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archiving:
-    """The folder of the store, its old rows, the misses a second, and how long and how often each turn lasts."""
+    """The folder of the store, its old rows, the misses per second, and the duration and number of turns."""
 
     folder: str = "/var/tmp"
     rows: int = 10_000_000
@@ -54,7 +54,7 @@ class Archiving:
 
 
 class ArchivedRows(msgspec.Struct, frozen=True):
-    """The answer of the operation that archives, as far as it is used."""
+    """The used part of the archive operation's response."""
 
     rows: int
     is_done: bool
@@ -62,7 +62,7 @@ class ArchivedRows(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class TurnFigures:
-    """The misses of a turn: their latencies in milliseconds, and what else the machine was doing."""
+    """The misses of a turn: their latencies in milliseconds, and other activity of the machine."""
 
     p50_ms: float
     p99_ms: float
@@ -71,12 +71,12 @@ class TurnFigures:
     lag_p99_ms: float
     machine_share: float
     rows: int
-    """Rows that left the store meanwhile."""
+    """Rows moved out of the store in this turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivingFigures:
-    """The turns with the archive and those without, and how many times as long the slowest hundredth took with it."""
+    """The turns with and without the archive, and how many times longer the slowest hundredth took with it."""
 
     without: list[TurnFigures]
     archiving: list[TurnFigures]
@@ -88,14 +88,14 @@ class ArchivingFigures:
 
 
 class Archives:
-    """Has a node archive for as long as a turn lasts; changed by `keep_archiving` alone."""
+    """Makes a node archive for the length of a turn; only `keep_archiving` changes it."""
 
     def __init__(self, target: ServerTarget) -> None:
         self._target = target
         self.rows = 0
 
     async def keep_archiving(self, until_s: float) -> None:
-        """Ask for more until an instant of the monotonic clock; what was begun then ends."""
+        """Start archiving repeatedly until an instant of the monotonic clock; the last one is left to finish."""
         while time.monotonic() < until_s:
             done = await trio.to_thread.run_sync(self._archive)
             self.rows += done.rows
@@ -108,7 +108,7 @@ class Archives:
 
 
 async def measure(wanted: Archiving) -> ArchivingFigures:
-    """Fill a store and measure its node by turns."""
+    """Fill a store and measure its node in turns."""
     with TemporaryDirectory(prefix="sluice-bench-archiving-", dir=wanted.folder) as name:
         folder = Path(name)
         settings = {**TRANSPARENT, "ledger.archive": f"{folder}/archive", "ledger.detail_days": DETAIL_DAYS}
@@ -118,11 +118,11 @@ async def measure(wanted: Archiving) -> ArchivingFigures:
         bed = Bed(folder, stage=Stage("feed", settings))
         async with open_sandbox(bed) as sandbox, open_feed(replace(bed, upstream_url=sandbox.url)) as target:
             turns = [await _turn(target, wanted, number, folder / "archive") for number in range(2 * wanted.turns + 1)]
-    return figures_of(turns[1::2], turns[2::2])  # the first one warms up
+    return figures_of(turns[1::2], turns[2::2])  # the first turn is a warm-up
 
 
 async def _turn(target: ServerTarget, wanted: Archiving, number: int, folder: Path) -> TurnFigures:
-    """One turn; those with an even number, but for the first, are with the archive. In the others its lock is held."""
+    """Run one turn. Even turns, except the first, run with the archive; in the others its lock is held."""
     is_archiving = number > 0 and number % 2 == 0
     with open_control(target.control) as control:
         (person,) = control.people(1, 1)
@@ -150,7 +150,7 @@ def _figures(step: Step, rows: int) -> TurnFigures:
 
 
 def figures_of(without: Sequence[TurnFigures], archiving: Sequence[TurnFigures]) -> ArchivingFigures:
-    """Each turn against the one before it, since a machine's pace changes; the median of that."""
+    """Compare each turn with the previous one, since a machine's pace drifts, and return the median."""
     pairs = list(zip(without, archiving, strict=True))
     p99_times = median(one.p99_ms / before.p99_ms for before, one in pairs)
     return ArchivingFigures(

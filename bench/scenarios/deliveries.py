@@ -1,8 +1,7 @@
-"""The cost of deliveries and how soon they begin: `python -m bench.scenarios.deliveries`.
+"""The cost of deliveries and how soon they start: `python -m bench.scenarios.deliveries`.
 
-It reads a `Mail` on stdin and prints what was `DeliveryFigures`.
-
-The receivers are in this process, so that what they see needs no way back to it.
+It reads a `Mail` from stdin and prints the `DeliveryFigures`. The receivers run in this process, so that their
+observations need no transfer.
 """
 
 import math
@@ -54,33 +53,33 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """The amounts to deliver, by the server with this `pid`, which takes the bench's commands at `control`."""
+    """The amounts to deliver by the server with this `pid`, which accepts the bench's commands at `control`."""
 
     control: ControlAddress
     pid: int
     count: int = 5_000
-    """Deliveries that are queued at once, for each kind of receiver."""
+    """Deliveries queued together, for each kind of receiver."""
     runs: int = 2_500
-    """Runs of monitors whose deliveries are looked at."""
+    """Runs of monitors whose deliveries are measured."""
     runs_per_s: float = 167.0
-    """As many as 10,000 in a minute."""
+    """Equals 10,000 per minute."""
     held: int = 10_000
-    """Deliveries that wait for a host which never answers."""
+    """Deliveries waiting for a host that never responds."""
     per_s: float = 200.0
-    """Deliveries to other hosts, beside it and without it."""
+    """Deliveries to other hosts, with and without that host."""
     seconds: float = 3.0
-    """The seconds of each turn without and with the host that never answers."""
+    """The seconds of each turn, with and without the host that never responds."""
     turns: int = 8
-    """Without and with it, so often: a pace drifts."""
+    """Pairs of turns with and without that host, since a machine's pace drifts."""
     warm_up: int = 512
-    """Deliveries that open the connections, before any is counted."""
+    """Deliveries that open the connections before any is counted."""
     lead_s: float = 3.0
     patience_s: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPace:
-    """The speed at which a full queue is delivered, and the CPU of the node's process for it."""
+    """The speed of delivering a full queue, and the CPU of the node's process."""
 
     per_s: float
     cpu_us: float
@@ -88,7 +87,7 @@ class DeliveryPace:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryTurn:
-    """Deliveries that came one after the other: to their first byte, as a histogram, and the CPU of each."""
+    """Deliveries made one after the other: a histogram of the times to their first byte, and the CPU of each."""
 
     lags: dict[int, int]
     cpu_us: float
@@ -98,7 +97,7 @@ class DeliveryTurn:
 class DeliveryFigures:
     """The figures of all receivers.
 
-    A lag lasts from the transaction that queues a delivery, with its commit, to the first byte.
+    A lag lasts from the transaction that queues a delivery, including its commit, to the first byte.
     """
 
     plain: DeliveryPace
@@ -112,7 +111,7 @@ class DeliveryFigures:
 
 
 class NotAsPosted(Exception):
-    """Deliveries did not come as they should, so what they took says nothing."""
+    """Deliveries did not arrive as expected, so the figures are not valid."""
 
 
 @dataclass(slots=True)
@@ -125,7 +124,7 @@ class DeliveryRun:
     urls: Urls
 
     async def call(self, name: str, arguments: msgspec.Struct, kind: type[T]) -> T:
-        """Send a command while the receivers go on; return its answer."""
+        """Send a command while the receivers run; return its response."""
         return await trio.to_thread.run_sync(partial(self.control.call, name, arguments, kind))
 
     async def pace(self, urls: tuple[str, ...]) -> DeliveryPace:
@@ -143,7 +142,7 @@ class DeliveryRun:
         return DeliveryPace(count / (last_at - posting.at), (usage(self.mail.pid).cpu_s - posting.cpu_s) * 1e6 / count)
 
     async def settle(self) -> Histogram:
-        """Run monitors as fast as a full minute has them, and take the lag of what they deliver."""
+        """Run monitors at the rate of a full minute, and measure the lag of their deliveries."""
         mail, wanted, began_at = self.mail, len(self.receivers.arrived) + self.mail.runs, time.time()
         slot = math.ceil(began_at + mail.lead_s)
         planted = Plant(mail.runs, math.ceil(mail.runs / EACH), slot, 1 / mail.runs_per_s, self.urls.plain)
@@ -154,7 +153,7 @@ class DeliveryRun:
         return await self._lags(began_at)
 
     async def trickle(self) -> DeliveryTurn:
-        """Queue one delivery after the other, and take their lags and the CPU of each."""
+        """Queue one delivery after the other, and measure their lags and the CPU of each."""
         mail, arrived = self.mail, len(self.receivers.arrived)
         count = round(mail.per_s * mail.seconds)
         began_at, began = time.time(), trio.current_time()
@@ -167,7 +166,7 @@ class DeliveryRun:
         return DeliveryTurn(dict((await self._lags(began_at)).counts), cpu_us)
 
     async def turn(self) -> tuple[DeliveryTurn, DeliveryTurn]:
-        """Once without a black hole, and once with one."""
+        """Measure once without and once with an unresponsive host."""
         alone = await self.trickle()
         await self.call(HOOK, Hook((self.urls.hole,), ACCOUNTS), dict[str, Any])
         await self.call(POST, PostWebhooks((self.urls.hole,), self.mail.held), Posting)
@@ -180,18 +179,18 @@ class DeliveryRun:
         with trio.move_on_after(self.mail.patience_s + beyond_s):
             await self.receivers.wait_for(wanted)
             return
-        raise NotAsPosted(f"{wanted - len(self.receivers.arrived)} deliveries have not come")
+        raise NotAsPosted(f"{wanted - len(self.receivers.arrived)} deliveries have not arrived")
 
     async def _ended(self) -> None:
-        """Wait until the node has written the end of all that was queued."""
+        """Wait until the node has recorded the end of every queued delivery."""
         with trio.move_on_after(ENDED_S):
             while (await self.call(LEFT, Nothing(), Waiting)).count:  # noqa: ASYNC110 - another process tells of nothing
                 await trio.sleep(LOOK_S)
             return
-        raise NotAsPosted("the ends of deliveries were not written")
+        raise NotAsPosted("the ends of deliveries were not recorded")
 
     async def _lags(self, since: float) -> Histogram:
-        """Return the lags of the deliveries that were queued since and have come."""
+        """Return the lags of the deliveries that were queued since an instant and have arrived."""
         queued = await self.call(POSTED, Posted(since), QueuedAt)
         lags, arrived = Histogram(), self.receivers.arrived
         for id_, at in queued.at.items():
@@ -201,7 +200,7 @@ class DeliveryRun:
 
 
 async def measure(mail: Mail) -> DeliveryFigures:
-    """Deliver full queues, what runs bring, and single ones beside a host that never answers."""
+    """Deliver full queues, deliveries of runs, and single ones next to a host that never responds."""
     with TemporaryDirectory(prefix="sluice-bench-") as folder, open_control(mail.control) as control:
         authority = Path(folder) / "authority.pem"
         async with open_receivers(authority) as (receivers, urls):

@@ -1,4 +1,4 @@
-"""Measures a page of a long log, at the store: `python -m bench.scenarios.depth`, `Depth` in, `DepthFigures` out."""
+"""Measures reading pages of a long log: `python -m bench.scenarios.depth`, `Depth` in, `DepthFigures` out."""
 
 import sys
 import time
@@ -29,7 +29,7 @@ ACCOUNT, KEY = "acc_bench", "key_bench"
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """The length of the log, and the number of reads at places chosen by chance."""
+    """The length of the log, and the number of reads at random positions."""
 
     events: int = 1_000_000
     reads: int = 2_000
@@ -37,18 +37,18 @@ class Depth:
 
 @dataclass(frozen=True, slots=True)
 class DepthFigures:
-    """The times of reads as histograms: each a read of the store with its way to another thread and back."""
+    """The times of reads as histograms; each includes the way to the store's thread and back."""
 
     events: int
     page: dict[int, int]
     """A page of 100."""
     unchanged: dict[int, int]
-    """Finding out that a client has the last page already, without reading it."""
+    """Detecting that a client already has the last page, without reading it."""
     fill_s: float
 
 
 async def measure(depth: Depth) -> DepthFigures:
-    """Fill a store of its own and read it."""
+    """Fill a new store and read it."""
     with TemporaryDirectory(prefix="sluice-bench-depth-") as folder:
         async with open_store(f"sqlite:///{folder}/sluice.db", MIGRATIONS) as store:
             began_s = time.monotonic()
@@ -85,7 +85,7 @@ async def _read(store: Store, start: int) -> None:
 
 
 async def _unchanged(store: Store, events: int) -> Callable[[], Awaitable[None]]:
-    """The decision about the tag of the log's last page."""
+    """Return a function that checks the tag of the log's last page."""
     query = FeedQuery("oldest", None, "oldest", None, LIMIT_DEFAULT, 0, {})
     start = max(events - LIMIT_DEFAULT // 2, 0)
     page = await store.read(partial(read_page, query=PageQuery(ACCOUNT, KEY, start, LIMIT_DEFAULT, Filters())))

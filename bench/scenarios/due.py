@@ -1,4 +1,4 @@
-"""The cost of many monitors that are due at once: `python -m bench.scenarios.due`, `DueLoad` in, `DueFigures` out."""
+"""The cost of many monitors that share a slot: `python -m bench.scenarios.due`, `DueLoad` in, `DueFigures` out."""
 
 import math
 import sys
@@ -11,7 +11,7 @@ from bench.control.control_protocol import PLANT, RAN, ControlAddress, ControlCl
 from bench.core.process import usage
 
 EACH = 500
-"""Monitors of an account: as many as the largest plan may have active."""
+"""Monitors of an account: the largest plan's maximum of active ones."""
 AT_ONCE = 20_000
 HALF_A_DAY_S = 43_200.0
 LOOK_S = 1.0
@@ -19,14 +19,14 @@ LOOK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class DueLoad:
-    """The monitors that share a slot, on the server with this `pid`, and those that are stored beside them."""
+    """The monitors that share a slot, on the server with this `pid`, and the other stored ones."""
 
     control: ControlAddress
     pid: int
     count: int = 10_000
     stored: int = 100_000
     lead_s: float = 15.0
-    """From planting those that are due to their slot."""
+    """Seconds from planting the monitors to their slot."""
     patience_s: float = 300.0
 
 
@@ -44,18 +44,18 @@ class DueFigures:
 
 
 class NotAsDue(Exception):
-    """Runs did not come as the slot promised, so what they took says nothing."""
+    """Runs did not happen as planned, so the figures are not valid."""
 
 
 def measure(due: DueLoad) -> DueFigures:
-    """Plant all, wait for the slot, and for the end of its last run."""
+    """Plant all monitors, and wait for the slot and for the end of its last run."""
     with open_control(due.control) as control:
         for first in range(0, due.stored, AT_ONCE):
             _plant(control, min(AT_ONCE, due.stored - first), time.time() + HALF_A_DAY_S, stagger_s=0.01)
         slot = float(math.ceil(time.time() + due.lead_s))
         _plant(control, due.count, slot, stagger_s=0.0)
         if time.time() > slot:
-            raise NotAsDue("the slot came before its monitors were made")
+            raise NotAsDue("the slot came before its monitors were created")
         time.sleep(max(0.0, slot - time.time()))
         cpu_s = usage(due.pid).cpu_s
         ran = _until_all_ended(control, slot, due)

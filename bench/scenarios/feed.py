@@ -1,4 +1,4 @@
-"""The scenarios of feed, monitors, deliveries and overload: no rates; each measures once, for marks and figures."""
+"""The scenarios of feed, monitors, deliveries and overload: each measures once, for marks and figures."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from gateway.server.descriptors import connections_possible
 
 MARKED_COUNT = 10_000
 SPARE = 100
-"""Connections beside those of polls."""
+"""Connections reserved for purposes other than polls."""
 PARKED_S = 600.0
 READS_S = 300.0
 DEPTH_S_AN_EVENT = 0.001
@@ -54,27 +54,28 @@ FLOOR = Stage("parking")
 
 @dataclass(frozen=True, slots=True)
 class FeedOptions:
-    """The amounts of each measurement of the feed."""
+    """The sizes of each measurement of the feed."""
 
     counts: tuple[int, ...] = (1_000, MARKED_COUNT, GOAL)
-    """Parked polls; as many as descriptors allow instead of more."""
+    """Parked polls; reduced to the number that the descriptors allow."""
     events: int = 1_000_000
-    """The log of `depth`."""
+    """The length of the log of `depth`."""
     seconds: float | None = None
-    """The seconds of acknowledging; None: 5."""
+    """The seconds of acknowledging (default 5)."""
     charges: int = 1_000_000
     """The misses of `growth`."""
     due: int = 10_000
     """Monitors that share a slot."""
     stored: int = 100_000
-    """Monitors beside them."""
+    """Other stored monitors."""
     deliveries: int = 10_000
-    """Deliveries that wait for a host which does not answer; half as many are queued for each kind of receiver, and a
-    quarter as many runs bring one."""
+    """Deliveries waiting for a host that does not respond; half as many are queued for each kind of receiver, and a
+    quarter as many runs cause one.
+    """
 
 
 async def parked(options: FeedOptions) -> Found:
-    """Parked polls on a real node, by their number, beside a server without a feed."""
+    """Measure parked polls on a real node, by their number, and on a server without a feed."""
     most, found = polls_possible(), Found([], [])
     for count in sorted({min(count, most) for count in options.counts}):
         seen = await measure_parked(count)
@@ -89,17 +90,17 @@ async def parked(options: FeedOptions) -> Found:
 
 
 async def reads(options: FeedOptions) -> Found:
-    """One reader that catches up, and consumers that read and acknowledge."""
+    """Measure one reader that catches up, and consumers that read and acknowledge."""
     return reads_found(await measure_reads(seconds=options.seconds or 5.0))
 
 
 async def depth(options: FeedOptions) -> Found:
-    """The store's pages in a long log."""
+    """Measure the store's pages in a long log."""
     return depth_found(await measure_depth(options.events))
 
 
 async def growth(options: FeedOptions) -> Found:
-    """The bytes that settled misses leave in the store, on both engines."""
+    """Measure the bytes that settled misses leave in the store, on both engines."""
     found = Found([], [])
     with TemporaryDirectory(prefix="sluice-bench-growth-") as folder:
         seen = await measure_growth(GrowthSetting(f"sqlite:///{folder}/sluice.db", options.charges))
@@ -113,19 +114,19 @@ async def growth(options: FeedOptions) -> Found:
 
 
 async def monitors(options: FeedOptions) -> Found:
-    """Monitors that are due at once on a real node."""
+    """Measure monitors that share a slot on a real node."""
     return monitors_found(await measure_monitors(options.due, stored=options.stored))
 
 
 async def deliveries(options: FeedOptions) -> Found:
-    """Deliveries of a real node to receivers of several kinds, and beside one that does not answer."""
+    """Measure deliveries of a real node to several kinds of receivers, with and without an unresponsive one."""
     count, seconds = options.deliveries, options.seconds or 3.0
     wanted = partial(Mail, count=count // 2, runs=count // 4, held=count, seconds=seconds)
     return deliveries_found(await measure_deliveries(wanted))
 
 
 async def flood(options: FeedOptions) -> Found:
-    """Far more requests than a node can do, beside a key that asks for little."""
+    """Measure a node that gets far more requests than its capacity, and a key that sends few."""
     return await measure_flood(options.seconds or 10.0)
 
 
@@ -143,17 +144,17 @@ SCENARIOS: Mapping[str, Callable[[FeedOptions], Awaitable[Found]]] = MappingProx
 
 
 def polls_possible() -> int:
-    """Return the polls that this machine's descriptors allow, in whole accounts, and no more than the goal."""
+    """Return the number of polls that this machine's descriptors allow, in whole accounts, up to the goal."""
     return (connections_possible(GOAL + SPARE) - SPARE) // POLLS_EACH * POLLS_EACH
 
 
 async def measure_parked(
     count: int, stage: Stage = FEED, *, to_a_key: int = 1_000, to_an_account: int = 200, idle_s: float = 5.0
 ) -> Parked:
-    """Park so many polls, wake them in several ways, and stop the server under them.
+    """Park this many polls, wake them in several ways, and stop the server while they wait.
 
     Raises:
-        ChildFailed: a server did not start, or polls were answered otherwise than the feed promises.
+        ChildFailed: a server did not start, or polls got unexpected responses.
     """
     async with open_stage(stage) as target:
         polls = PollLoad(
@@ -161,7 +162,7 @@ async def measure_parked(
             target.control,
             target.pid,
             count,
-            # Few polls are few keys, whose windows bound how often they can poll in a minute.
+            # Few polls use few keys, whose windows limit how often they can poll per minute.
             to_a_key=min(to_a_key, count),
             to_an_account=min(to_an_account, count // POLLS_A_KEY),
             idle_s=idle_s,
@@ -172,10 +173,10 @@ async def measure_parked(
 
 
 async def measure_reads(*, events: int = 200_000, consumers: int = 16, seconds: float = 5.0) -> ReadFigures:
-    """Catch up with so many events, then acknowledge pages of them as so many consumers.
+    """Catch up with this many events, then acknowledge pages of them with several consumers.
 
     Raises:
-        ChildFailed: as `measure_parked`.
+        ChildFailed: as in `measure_parked`.
     """
     async with open_stage(Stage("feed", {**TRANSPARENT, **_NODE})) as target:
         wanted = Reads(target.url, target.control, target.pid, events, consumers, seconds)
@@ -186,10 +187,10 @@ async def measure_reads(*, events: int = 200_000, consumers: int = 16, seconds: 
 
 
 async def measure_depth(events: int, *, reads: int = 2_000) -> DepthFigures:
-    """Read pages at the store of a log of so many events.
+    """Read pages of a log of this many events from the store.
 
     Raises:
-        ChildFailed: the process that does it failed.
+        ChildFailed: the measuring process failed.
     """
     wanted = msgspec.json.encode(Depth(events, reads))
     return msgspec.json.decode(
@@ -198,10 +199,10 @@ async def measure_depth(events: int, *, reads: int = 2_000) -> DepthFigures:
 
 
 async def measure_growth(wanted: GrowthSetting) -> GrowthFigures:
-    """Settle so many misses at a store.
+    """Settle misses in a store.
 
     Raises:
-        ChildFailed: as `measure_depth`.
+        ChildFailed: as in `measure_depth`.
     """
     limit_s = READS_S + wanted.charges * GROWTH_S_A_CHARGE
     seen = await generate("bench.scenarios.growth", msgspec.json.encode(wanted), limit_s)
@@ -209,7 +210,7 @@ async def measure_growth(wanted: GrowthSetting) -> GrowthFigures:
 
 
 async def measure_monitors(count: int, *, stored: int, lead_s: float = 15.0) -> DueFigures:
-    """Let so many monitors be due at once, with so many others stored.
+    """Run `count` monitors with the same slot, with `stored` others in the store.
 
     Raises:
         ChildFailed: a server did not start, or a run was not ok.
@@ -220,10 +221,10 @@ async def measure_monitors(count: int, *, stored: int, lead_s: float = 15.0) -> 
 
 
 async def measure_deliveries(mail: Callable[[ControlAddress, int], Mail]) -> DeliveryFigures:
-    """Deliver as much as the mail that is made for the node.
+    """Make the deliveries of the mail that is created for the node.
 
     Raises:
-        ChildFailed: a server did not start, or deliveries did not come.
+        ChildFailed: a server did not start, or deliveries did not arrive.
     """
     async with open_stage(SENDING) as target:
         wanted = mail(target.control, target.pid)

@@ -1,4 +1,4 @@
-"""Turns the figures of feed, monitors and deliveries into marks that a node should keep and figures beside them."""
+"""Turns the figures of feed, monitors and deliveries into marks that a node should keep, and further figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,25 +15,25 @@ from bench.scenarios.parked import Parked
 from gateway.feed.queries import LIMIT_DEFAULT
 
 GOAL = 50_000
-"""Polls that a node has to hold; where descriptors do not allow them, what they take is worked out."""
+"""Polls that a node must hold; if descriptors do not allow them, their cost is extrapolated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The marks, figures and points of one scenario. The function that made it may add to its lists."""
+    """The marks, figures and points of one scenario. The function that created it may add to its lists."""
 
     marks: list[Mark]
     figures: list[Figure]
     points: list[Point] = field(default_factory=list)
 
     def add(self, other: "Found") -> None:
-        """Add what another has found."""
+        """Add the contents of another one."""
         self.marks.extend(other.marks)
         self.figures.extend(other.figures)
 
 
 def parked_marks(seen: Parked) -> list[Mark]:
-    """The marks on parked polls. A drain that did not answer all of them with 200 has no figure."""
+    """Return the marks on parked polls. A drain with any response other than 200 has no figure."""
     polls, one = f"{seen.count} parked polls", Histogram(seen.to_a_key)
     return [
         Mark(f"{polls}, resident", seen.bytes_each / 1024, 15, "KiB each"),
@@ -46,7 +46,7 @@ def parked_marks(seen: Parked) -> list[Mark]:
 
 
 def parked_figures(name: str, seen: Parked) -> list[Figure]:
-    """Everything that was seen of parked polls."""
+    """Return all figures of parked polls."""
     key, account = Histogram(seen.to_a_key), Histogram(seen.to_an_account)
     return [
         Figure(f"{name}, resident", seen.bytes_each / 1024, "KiB each"),
@@ -65,7 +65,7 @@ def parked_figures(name: str, seen: Parked) -> list[Figure]:
 
 
 def extrapolated(seen: Parked) -> list[Figure]:
-    """Return the cost of the polls aimed at, in proportion to those that were measured."""
+    """Return the cost of the goal's polls, in proportion to the measured ones."""
     times, name = GOAL / seen.count, f"{GOAL} polls by arithmetic from {seen.count}"
     idle = _percent(seen.idle_cpu_share)
     return [
@@ -77,7 +77,7 @@ def extrapolated(seen: Parked) -> list[Figure]:
 
 
 def reads_found(seen: ReadFigures) -> Found:
-    """Return the cost of reading and acknowledging; there is no mark on it."""
+    """Return the cost of reading and acknowledging; it has no mark."""
     caught_up = f"catching up on {seen.events} events, {CATCH_UP_LIMIT} a page"
     acked = f"reading and acknowledging, {ACK_LIMIT} a page"
     return Found(
@@ -109,7 +109,7 @@ def depth_found(seen: DepthFigures) -> Found:
 
 
 def growth_found(engine: str, seen: GrowthFigures, *, bytes_most: int) -> Found:
-    """Return what a settled miss left in the store, and what it took of the writer."""
+    """Return the bytes that a settled miss left in the store, and the writer's CPU for it."""
     name = f"{seen.charges} settled misses on {engine}"
     return Found(
         [
@@ -139,7 +139,7 @@ def monitors_found(seen: DueFigures) -> Found:
 
 
 def deliveries_found(seen: DeliveryFigures) -> Found:
-    """Return the lateness of deliveries, the delay that a silent host adds to the others', and the cost."""
+    """Return the lateness of deliveries, the delay that an unresponsive host adds to others, and the cost."""
     settled, begun = Histogram(seen.settled), f"settlement to first byte, {seen.runs} runs"
     hole = f"a black hole with {seen.held} queued"
     before, after = _median_ms(seen.alone, 0.99), _median_ms(seen.beside, 0.99)
@@ -167,7 +167,10 @@ def deliveries_found(seen: DeliveryFigures) -> Found:
 
 
 def _median_ms(turns: Sequence[DeliveryTurn], share: float) -> float:
-    """The percentile of each turn, and of these the median: what else the machine did falls on some turns alone."""
+    """Return the median over turns of each turn's percentile.
+
+    Other activity of the machine affects only some turns.
+    """
     return median(Histogram(turn.lags).percentile_ms(share) for turn in turns)
 
 

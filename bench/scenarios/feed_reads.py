@@ -22,7 +22,7 @@ ACK_LIMIT = 100
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """The reads to make on the server at `url`, which takes the bench's commands at `control`."""
+    """The reads to make on the server at `url`, which accepts the bench's commands at `control`."""
 
     url: str
     control: ControlAddress
@@ -30,12 +30,12 @@ class Reads:
     events: int = 200_000
     consumers: int = 16
     seconds: float = 5.0
-    """The length of acknowledging."""
+    """The seconds of acknowledging."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadFigures:
-    """The speed and the cost of reads. CPU is that of the server's process."""
+    """The speed and the cost of reads. CPU is of the server's process."""
 
     events: int
     events_per_s: float
@@ -47,7 +47,7 @@ class ReadFigures:
 
 
 class ReaderLine:
-    """One connection with one request under way. Its answers must be 200."""
+    """One connection with one request in progress. Every response must be 200."""
 
     def __init__(self, url: str, key: str) -> None:
         """Connect."""
@@ -57,7 +57,7 @@ class ReaderLine:
         self._received = b""
 
     def get(self, target: bytes) -> None:
-        """Ask."""
+        """Send a GET request."""
         self.sock.sendall(b"GET %b%b\r\n" % (target, self._head))
 
     def post(self, target: bytes, body: bytes) -> None:
@@ -66,16 +66,16 @@ class ReaderLine:
         self.sock.sendall(b"POST %b%b%b\r\n%b" % (target, self._head, about, body))
 
     def answer(self) -> bytes:
-        """The whole answer, waiting for it."""
+        """Wait for the complete response, and return it."""
         while (whole := self.receive()) is None:
             pass
         return whole
 
     def receive(self) -> bytes | None:
-        """The whole answer once it is there; reads what has come."""
+        """Read from the connection, and return the response once it is complete."""
         data = self.sock.recv(RECEIVE_BYTES)
         if not data:
-            raise NotAsPolled("a read was answered with a closed connection")
+            raise NotAsPolled("the connection was closed instead of a response to a read")
         self._received += data
         head = whole_head(self._received)
         if head is None:
@@ -87,10 +87,10 @@ class ReaderLine:
 
 
 class ReadingConsumer:
-    """Reads a page and acknowledges it, again and again, until nothing is left."""
+    """Reads and acknowledges pages until no events are left."""
 
     def __init__(self, line: ReaderLine, name: str) -> None:
-        """Its first read is sent."""
+        """Send the first read."""
         self.line = line
         self.acks = 0
         self.has_ended = False
@@ -100,7 +100,7 @@ class ReadingConsumer:
         line.get(self._read_target)
 
     def go_on(self) -> None:
-        """Take what has come; an answer is followed by the next request."""
+        """Read from the connection; send the next request after a response."""
         answer = self.line.receive()
         if answer is None:
             return
@@ -121,7 +121,7 @@ class ReadingConsumer:
 
 
 def measure(reads: Reads) -> ReadFigures:
-    """Fill a log, read it from its beginning, then acknowledge it as many consumers at once."""
+    """Fill a log, read it from its start, then acknowledge it with many concurrent consumers."""
     with open_control(reads.control) as control:
         account, key = _fill(control, reads.events)
     cpu_s, began_s = usage(reads.pid).cpu_s, time.monotonic()
@@ -147,7 +147,7 @@ def _fill(control: ControlClient, events: int) -> tuple[str, str]:
 
 
 def catch_up(url: str, key: str) -> int:
-    """Read from the oldest event to the end, page by page; how many there were."""
+    """Read from the oldest event to the end, page by page, and return the number of events."""
     line, cursor, has_more, events = ReaderLine(url, key), b"oldest", True, 0
     with line.sock:
         while has_more:
@@ -161,7 +161,7 @@ def catch_up(url: str, key: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class AckFigures:
-    """Acknowledgements that were answered, and what they took."""
+    """Acknowledgements with a response, and their cost."""
 
     acks: int
     seconds: float
@@ -169,9 +169,9 @@ class AckFigures:
 
 
 def acknowledge(reads: Reads, key: str) -> AckFigures:
-    """All consumers side by side, until the time is up or nothing is left.
+    """Run all consumers concurrently, until the time is up or no events are left.
 
-    The first page of each is left out: what lies behind it is counted once in a consumer's life.
+    The first page of each is excluded, because its extra work happens only once in a consumer's life.
     """
     epoll, consumers = select.epoll(), dict[int, ReadingConsumer]()
     for nth in range(reads.consumers):

@@ -1,4 +1,4 @@
-"""Fills a store with settled misses of many accounts, as the product would have entered them."""
+"""Fills a store with settled misses of many accounts, as the product would have recorded them."""
 
 import sqlite3
 import time
@@ -32,14 +32,14 @@ DAY_MS: Final = 24 * HOUR_MS
 WEEK_MS: Final = 7 * DAY_MS
 MADE_AT_ONCE: Final = 1_000
 SQLITE_ROWS: Final = 1_000_000
-"""Rows of a statement; on PostgreSQL one may take three seconds."""
+"""Rows per statement; on PostgreSQL a statement may take three seconds."""
 POSTGRES_ROWS: Final = 20_000
 CACHE_KIB: Final = 262_144
 POSTGRES_SETTINGS: Final = ("shared_buffers=2GB", "max_wal_size=8GB")
-"""Room for the pages of some ten million rows, and few checkpoints, as whoever has so many gives it."""
+"""Memory for the pages of some ten million rows, and few checkpoints, as an operator would configure it."""
 MONTH_DAYS: Final = 30
 PIECES: Final = 100
-"""The most hours that usage has rows in, one for each account, wherever the misses lie."""
+"""The most hours for which usage has rows, one per account, whatever time the misses cover."""
 
 ADD_ENDPOINT: Final = "INSERT INTO endpoints (platform, path) VALUES ('github', '/v1/github/bench') RETURNING id"
 _COLUMNS: Final = "id, kind, account, endpoint, taken, taken_at, closed_after, balance_after, balance_closed, place"
@@ -50,7 +50,7 @@ SELECT number, number / :accounts AS turn, number % :accounts + 1 AS account,
     :began_ms + number * :span_ms / :rows AS ms FROM counted
 """
 PAIRS: Final = "CREATE TEMP TABLE pairs (number INTEGER PRIMARY KEY, bytes BLOB NOT NULL)"
-# The bytes of an id are put together from pairs: this SQLite turns no number into bytes.
+# The bytes of an id are built from pairs, because this SQLite cannot convert numbers to bytes.
 FILL_SQLITE: Final = f"""
 WITH RECURSIVE counted (number) AS (SELECT :first UNION ALL SELECT number + 1 FROM counted WHERE number + 1 < :end),
 missed AS ({_MISSED})
@@ -66,7 +66,7 @@ INSERT INTO journal ({_COLUMNS})
 SELECT substring(int8send(ms) FROM 3) || int4send(0) || substring(int4send(0) FROM 3) || int4send(number::int),
     {_VALUES} FROM missed
 """
-# Of the numbers from one to the other, those whose rows are the account's.
+# The numbers in a range whose rows belong to the account.
 FILL_USAGE: Final = """
 INSERT INTO usage (account, hour, endpoint, key, calls, credits, refunds, failures)
 SELECT number, :hour, :endpoint, 0, calls, calls, 0, 0 FROM (
@@ -79,7 +79,7 @@ MOVE_ACCOUNTS: Final = "UPDATE accounts SET balance = balance - :each, place = p
 
 @dataclass(frozen=True, slots=True)
 class Misses:
-    """So many settled misses of each of so many accounts, spread over a time."""
+    """Settled misses, the same number for each account, spread over a time."""
 
     each: int
     accounts: int
@@ -88,27 +88,27 @@ class Misses:
 
     @property
     def used_ms(self) -> int:
-        """The begin of the time in which usage counts them: it lies behind, even where the months are those to come."""
+        """The start of the time in which usage counts them: always in the past, even for future months."""
         return min(self.began_ms, int(time.time()) * 1000 - self.span_ms - WEEK_MS)
 
     @property
     def rows(self) -> int:
-        """All of them."""
+        """The number of all rows."""
         return self.each * self.accounts
 
     @property
     def words(self) -> dict[str, int]:
-        """All of this, for statements."""
+        """All values, as parameters of statements."""
         of_time = {"began_ms": self.began_ms, "span_ms": self.span_ms}
         return {"each": self.each, "accounts": self.accounts, "rows": self.rows, **of_time}
 
     def steps(self, rows: int) -> Iterator[dict[str, int]]:
-        """Their numbers in steps."""
+        """Yield ranges of their numbers."""
         for first in range(0, self.rows, rows):
             yield {"first": first, "end": min(first + rows, self.rows)}
 
     def hours(self) -> Iterator[dict[str, int]]:
-        """The hours that usage counts them in: each that they begin in, or some of very many."""
+        """Yield the hours in which usage counts them: every hour with misses, or a selection of very many."""
         pieces = max(1, min(PIECES, self.span_ms // HOUR_MS))
         for piece in range(pieces):
             first, end = (self.rows * number // pieces for number in (piece, piece + 1))
@@ -117,9 +117,9 @@ class Misses:
 
 @asynccontextmanager
 async def open_databases(engine: str, folder: Path) -> AsyncIterator[Callable[[str], str]]:
-    """Gives the address of a new database by its name, in `folder` for as long as the block runs.
+    """Yield a function from a name to the address of a new database, in `folder` until the block ends.
 
-    On PostgreSQL everybody must be able to enter the folder, since root may not run the server.
+    On PostgreSQL, every user must be able to enter the folder, because root cannot run the server.
     """
     if engine == SQLITE:
         with TemporaryDirectory(prefix="sluice-bench-volume-", dir=folder) as own:
@@ -137,7 +137,7 @@ def _new_schema(url: str, name: str) -> str:
 
 
 async def make_store(url: str, misses: Misses) -> float:
-    """Make a store with the misses; gives the seconds that filling it took. On PostgreSQL their months are made too."""
+    """Create a store with the misses, and return the seconds to fill it; on PostgreSQL, also their months."""
     async with open_store(url, MIGRATIONS) as store:
         made = Accounts(store, Balances(store), now=time.time, make_id=id_maker(time.time, Random(1)))
         for first in range(0, misses.accounts, MADE_AT_ONCE):
@@ -154,19 +154,19 @@ async def make_store(url: str, misses: Misses) -> float:
 
 
 def this_month_ms() -> int:
-    """The begin of this month, from which on a new store has months."""
+    """Return the start of this month, from which on a new store has months."""
     return month_of(time.time()) * DAY_MS
 
 
 def fill_sqlite(file: Path, misses: Misses) -> None:
-    """Enter the misses of accounts whose last row so far is their welcome, and move the accounts on."""
+    """Insert the misses of accounts whose last row so far is their welcome, and update the accounts."""
     with closing(sqlite3.connect(file, isolation_level=None)) as database:
         for pragma in (f"cache_size = -{CACHE_KIB}", "synchronous = OFF"):
             database.execute(f"PRAGMA {pragma}")
         database.execute(PAIRS)
         database.executemany("INSERT INTO pairs VALUES (?, ?)", ((n, n.to_bytes(2, "big")) for n in range(1 << 16)))
         (endpoint,) = database.execute(ADD_ENDPOINT).fetchone()
-        # Entries of an index come one after another if it is made last: row by row they take three times as long.
+        # An index that is created last gets its entries in order: row by row, it takes three times as long.
         ((index,),) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'journal_of_account'").fetchall()
         database.execute("DROP INDEX journal_of_account")
         known = {**misses.words, "endpoint": endpoint}
@@ -179,7 +179,7 @@ def fill_sqlite(file: Path, misses: Misses) -> None:
 
 
 async def _fill_postgres(store: Store, misses: Misses) -> None:
-    """As `fill_sqlite`, beside whoever else writes."""
+    """Like `fill_sqlite`, with concurrent writers."""
     ((endpoint,),) = await store.write(lambda tx: tx.all(ADD_ENDPOINT))
     known = {**misses.words, "endpoint": endpoint}
     for sql, steps in ((FILL_POSTGRES, misses.steps(POSTGRES_ROWS)), (FILL_USAGE, misses.hours())):
@@ -189,7 +189,7 @@ async def _fill_postgres(store: Store, misses: Misses) -> None:
 
 
 def _run(sql: str, words: dict[str, int], tx: Tx) -> None:
-    """Run a statement with its named parameters written out, as constants of PostgreSQL."""
+    """Run a statement with its named parameters inserted as PostgreSQL constants."""
     for word in sorted(words, key=len, reverse=True):
         sql = sql.replace(f":{word}", f"{words[word]}::bigint")
     tx.run(sql)

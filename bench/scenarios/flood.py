@@ -1,4 +1,4 @@
-"""Overload: far more requests than a node can do, in the open loop, beside a key that specs for little."""
+"""Overload: far more requests than a node can serve, in the open loop, together with a key that sends few."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from bench.scenarios.feed_marks import Found
 
 FLOOD, QUIET, AFTER = "flood", "quiet key", "after the flood"
 TIMES = (1.0, 2.5, 5.0)
-"""The offered rates, as multiples of what the node can do; the first is for comparison."""
+"""The offered rates, as multiples of the node's capacity; the first is for comparison."""
 LEAST_SERVED = {2.5: 0.60, 5.0: 0.25}
 CONNECTIONS = 4_000
 QUIET_PER_S = 20.0
@@ -28,13 +28,14 @@ QUIET_CONNECTIONS = 100
 AFTER_S = 3.0
 AFTER_SHARE = 0.5
 RECOVERY_S = 1.0
-"""From the flood's last request to the first that must be served as ever."""
+"""Seconds from the flood's last request to the first that must be served as usual."""
 CAPACITY_S = 3.0
 DRIFT_MAX = 0.2
-"""A flood says something only on a machine that stays as fast: by so much, as a share, what the node can do may differ
-before and after it, and what was offered from what the rate says."""
+"""A flood is valid only if the machine's pace is stable: this is the maximum difference, as a share, between the
+capacity before and after it, and between the offered and the nominal rate.
+"""
 REPEATS_MAX = 2
-"""Floods of one run that are made once more since they say nothing; so that a run has an end."""
+"""The most floods per run that are repeated because they are not valid, so that a run ends."""
 KEYS_APART = 10_000_000
 STAGE = Stage("feed", {**TRANSPARENT, "server.shed": True, "log.level": "warning"})
 PROFILE = "/v1/github/profile?handle=user{n}"
@@ -42,49 +43,49 @@ PROFILE = "/v1/github/profile?handle=user{n}"
 
 @dataclass(frozen=True, slots=True)
 class Flooded:
-    """The measurements at one rate: the flood's requests, the quiet key's beside it, and those of a moment later."""
+    """The measurements at one rate: the requests of the flood, of the quiet key during it, and of the time after it."""
 
     times: float
     flood: Step
     quiet: Step
     after: Step
     capacities: tuple[float, float]
-    """Requests a second that the node could do just before and just after."""
+    """The node's capacity in requests per second just before and just after."""
 
     @property
     def label(self) -> str:
-        """The rate, as it is shown."""
+        """The rate, for display."""
         return f"{self.times:.0%}"
 
     @property
     def capacity(self) -> float:
-        """Requests a second that the node could do meanwhile."""
+        """The node's average capacity in requests per second."""
         return sum(self.capacities) / 2
 
     @property
     def true_times(self) -> float:
-        """The rate that was offered, as a multiple of that."""
+        """The offered rate as a multiple of that capacity."""
         return self.flood.rate / self.capacity
 
     @property
     def drift(self) -> float:
-        """How far the machine's pace makes it another flood than its rate says, as a share."""
+        """How far the machine's pace changed the flood from its nominal rate, as a share."""
         before, after = self.capacities
         return max(abs(before - after) / self.capacity, abs(self.true_times / self.times - 1))
 
     @property
     def is_comparable(self) -> bool:
-        """Whether the machine was fast alike, so that the marks can be judged."""
+        """Whether the machine's pace was stable enough to judge the marks."""
         return self.drift <= DRIFT_MAX
 
 
 async def measure_flood(
     seconds: float, *, times: Sequence[float] = TIMES, stage: Stage = STAGE, capacity_s: float = CAPACITY_S
 ) -> Found:
-    """Flood a node with multiples of what it can do, which a closed loop finds before each flood and behind it.
+    """Flood a node with multiples of its capacity, which a closed loop measures before and after each flood.
 
-    What is offered goes by the median of all that was found so far. A flood in which the machine did not stay as fast
-    is repeated, a few times in all.
+    The offered rate is based on the median of all capacities so far. A flood with an unstable machine pace is repeated,
+    a few times in total.
 
     Raises:
         ChildFailed: a server or a load generator did not run.
@@ -108,7 +109,7 @@ async def measure_flood(
 
 
 async def _capacity(spec: RequestSpec, first_key: int, seconds: float) -> float:
-    """Requests a second that the node can do at this moment."""
+    """Return the node's current capacity in requests per second."""
     measured = await drive(ClosedLoad(spec, seconds=seconds, first_key=first_key))
     return max(measured.requests / measured.seconds, 1.0)
 
@@ -126,7 +127,7 @@ def _ask(target: ServerTarget, key: str) -> RequestSpec:
 async def _flood(
     target: ServerTarget, specs: tuple[RequestSpec, ...], pace: Tempo, *, times: float, first_key: int
 ) -> tuple[Step, Step, Step]:
-    """The steps of the flood, of the quiet key and of a moment later."""
+    """Return the steps of the flood, of the quiet key and of the time after it."""
     flood = split_load(specs[0], pace, connections=CONNECTIONS, first_key=first_key)
     begin_ns, end_ns = flood[0].first_ns, flood[0].first_ns + round((pace.warmup_s + pace.seconds) * 1e9)
     quiet = _steady(specs[1], begin_ns, Tempo(QUIET_PER_S, pace.seconds, pace.warmup_s), first_key + KEYS_APART // 2)
@@ -146,7 +147,7 @@ async def _flood(
 
 
 def _steady(spec: RequestSpec, first_ns: int, pace: Tempo, first_key: int) -> OpenLoad:
-    """A load of one process."""
+    """Return a load for one process."""
     return OpenLoad(
         spec,
         first_ns=first_ns,
@@ -159,9 +160,9 @@ def _steady(spec: RequestSpec, first_ns: int, pace: Tempo, first_key: int) -> Op
 
 
 def flood_found(seen: Sequence[Flooded]) -> Found:
-    """The marks of the measurements; a rate that is no overload gives figures instead.
+    """Return the marks of the measurements; a rate that is not an overload has figures instead.
 
-    Where the machine did not stay as fast, the marks have no figure: they could not be measured.
+    If the machine's pace was not stable, the marks have no figure.
     """
     found = Found([], [])
     for each in seen:
@@ -209,5 +210,5 @@ def _not_served(step: Step) -> float:
 
 
 def _or_none(value: float) -> float | None:
-    """Return None for 0: where nothing was served there is no latency."""
+    """Return None for 0: if nothing was served, there is no latency."""
     return value or None

@@ -1,9 +1,7 @@
-"""Measures what settled misses leave in a store: `python -m bench.scenarios.growth`.
+"""Measures the bytes that settled misses leave in a store: `python -m bench.scenarios.growth`.
 
-It reads a `GrowthSetting` from stdin and writes `GrowthFigures`, as JSON.
-
-Charges are taken and settled by the product's own batches, over many accounts, as the writer of a busy node has them;
-then the ledger is verified.
+It reads a `GrowthSetting` from stdin and writes `GrowthFigures`, as JSON. Charges are taken and settled by the
+product's own batches, over many accounts, like in the writer of a busy node; then the ledger is verified.
 """
 
 import itertools
@@ -53,21 +51,21 @@ class GrowthSetting:
 
 @dataclass(frozen=True, slots=True)
 class GrowthFigures:
-    """The bytes that a settled miss left, and the time that it took; the log is that of SQLite."""
+    """The bytes and the time of a settled miss; the log is SQLite's."""
 
     charges: int
     bytes_each: float
     log_bytes: int
     writer_us: float
-    """CPU of the writer's thread, commits included: taking and settling, in batches."""
+    """CPU of the writer's thread, including commits, for taking and settling in batches."""
     verified_per_s: float
 
 
 class Load:
-    """Batches of takings, each settled in the next batch; runs on the writer's thread."""
+    """Batches of charges, each settled in the next batch; runs on the writer's thread."""
 
     def __init__(self, charges: Charges, owners: list[tuple[str, str]]) -> None:
-        """`owners` are accounts with a key of each."""
+        """Take `owners`: accounts, each with a key."""
         self._charges = charges
         self._owners = owners
         self._rng = Random(1)
@@ -75,7 +73,7 @@ class Load:
         self._open: list[Charge] = []
 
     def step(self, tx: Tx, count: int) -> float:
-        """Settle what the last step took, and take so many charges; gives the thread's CPU seconds so far."""
+        """Settle the charges of the last step, take `count` new ones, and return the thread's CPU seconds so far."""
         requests: list[Request] = [*self._open, *itertools.islice(self._requests(), count)]
         outcomes = self._charges.judge(tx, requests)[len(self._open) :]
         self._open = [one for one in outcomes if isinstance(one, Charge)]
@@ -90,7 +88,7 @@ class Load:
 
 
 async def measure(growth: GrowthSetting) -> GrowthFigures:
-    """Fill a store of its own and verify it."""
+    """Fill a new store and verify it."""
     async with open_store(growth.url, MIGRATIONS) as store:
         load = await load_of(store, growth.accounts)
         before, log_bytes, began_s = await _bytes(store, growth.url), 0, 0.0
@@ -108,13 +106,13 @@ async def measure(growth: GrowthSetting) -> GrowthFigures:
 
 
 async def load_of(store: Store, accounts: int) -> Load:
-    """A load on so many new accounts, each with a key."""
+    """Return a load on new accounts, each with a key."""
     made = Accounts(store, Balances(store), now=time.time, make_id=id_maker(time.time, Random(0)))
     return await load_on(store, [(await made.create("Bench", credits=CREDITS)).id for _ in range(accounts)])
 
 
 async def load_on(store: Store, account_ids: Sequence[str]) -> Load:
-    """A load on accounts, each of which gets a key."""
+    """Return a load on existing accounts, each of which gets a key."""
     keys = Keys(store, Cipher(b"k" * 32), now=time.time, make_id=id_maker(time.time, Random(2)))
     owners = [(account_id, (await keys.create(account_id)).id) for account_id in account_ids]
     return Load(Charges(store, Balances(store), now=time.time, node="bench"), owners)
@@ -126,7 +124,7 @@ async def _bytes(store: Store, url: str) -> int:
 
 
 def size_of_log(url: str) -> int:
-    """The bytes of SQLite's log; 0 where there is none."""
+    """Return the bytes of SQLite's log, or 0 without one."""
     with suppress(OSError):
         return Path(url.removeprefix("sqlite:///") + "-wal").stat().st_size
     return 0

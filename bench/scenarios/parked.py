@@ -1,7 +1,8 @@
-"""The cost of parked polls, and how events reach them: `python -m bench.scenarios.parked`, `PollLoad` in, `Parked` out.
+"""The cost of parked polls, and the delay of events to them.
 
-A poll lasts 25 s and is then sent again, which is work for the server. What is said of polls that are parked is
-therefore measured while all of them are fresh: those that are not are woken before.
+Run `python -m bench.scenarios.parked`, `PollLoad` in, `Parked` out. A poll lasts 25 s and is then sent again, which
+costs the server work. Figures about parked polls are therefore measured while all of them are fresh; older ones are
+woken first.
 """
 
 import math
@@ -25,7 +26,7 @@ POLLS_A_KEY = 5
 POLLS_EACH = KEYS_EACH * POLLS_A_KEY
 ANSWER_S = 60.0
 TOGETHER = 500
-"""Polls that are sent before the server has to have parked them, so that none waits in its backlog."""
+"""Polls that are sent before waiting until the server has parked them, so that none waits in its backlog."""
 SETTLE_S = 0.3
 LOOK_S = 0.002
 FRESH_S = 0.9 * WAIT_S - 2
@@ -36,41 +37,41 @@ SPREAD = 7_919
 
 @dataclass(frozen=True, slots=True)
 class PollLoad:
-    """The polls to park on the server at `url`, which takes the bench's commands at `control`."""
+    """The polls to park on the server at `url`, which accepts the bench's commands at `control`."""
 
     url: str
     control: ControlAddress
     pid: int
     count: int = 10_000
     to_a_key: int = 1_000
-    """Events that are published alone to the polls of one key."""
+    """Events published only to the polls of one key."""
     to_an_account: int = 200
-    """And to those of one account."""
+    """Events published to the polls of one account."""
     idle_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """The memory, CPU and times of parked polls. CPU is that of the server's process."""
+    """The memory, CPU and times of parked polls. CPU is of the server's process."""
 
     count: int
     bytes_each: float
     park_cpu_us: float
-    """For each poll: its connection, its request, its read."""
+    """Per poll: its connection, its request, its read."""
     all_woken_s: float
-    """From the order to append one event to every account, to the last answer."""
+    """From the command to append one event to every account to the last response."""
     wake_cpu_us: float
     idle_cpu_share: float | None
-    """None when polls ended and were renewed in that time."""
+    """None if polls ended and were renewed in that time."""
     to_a_key: dict[int, int]
-    """From the commit to each answer, as a histogram."""
+    """From the commit to each response, as a histogram."""
     to_an_account: dict[int, int]
     drained_s: float
-    """From SIGTERM to the last answer."""
+    """From SIGTERM to the last response."""
     ended_s: float
     """From SIGTERM to the end of the server's process."""
     lost: int
-    """Polls that were answered otherwise than with 200 as the server stopped."""
+    """Polls that got a response other than 200 when the server stopped."""
 
 
 @dataclass(slots=True)
@@ -84,7 +85,7 @@ class ParkedRun:
     fresh_until: float = 0.0
 
     def make_people(self) -> None:
-        """As many accounts as the polls need; and one poll is answered, so that what a first one needs is there."""
+        """Create enough accounts for the polls, and complete one poll, so that its one-time costs are paid."""
         self.people += self.control.people(math.ceil(self.polls.count / POLLS_EACH), KEYS_EACH)
         first = self.people[0]
         warm = PollClients(self.polls.url)
@@ -122,7 +123,10 @@ class ParkedRun:
                 raise TimeoutError(f"{self.control.waiting()} of {len(self.clients.polls)} polls were parked")
 
     def wake_all(self) -> tuple[float, float]:
-        """One event for each account: seconds until every poll has it, and CPU seconds. All are parked afterwards."""
+        """Append one event for each account.
+
+        Return the seconds until every poll has it, and CPU seconds; then park all again.
+        """
         began_s, cpu_s = time.monotonic(), usage(self.polls.pid).cpu_s
         self.control.send(APPEND, Append())
         answers = _collect(self.clients, len(self.clients.polls))
@@ -138,7 +142,7 @@ class ParkedRun:
         return took_s, used_s
 
     def idle(self, seconds: float) -> float | None:
-        """CPU seconds in a second while nothing happens."""
+        """Return CPU seconds per second while nothing happens."""
         renewed, cpu_s, began_s = self.clients.renewed, usage(self.polls.pid).cpu_s, time.monotonic()
         while (left_s := began_s + seconds - time.monotonic()) > 0:
             self.clients.read(left_s)
@@ -146,7 +150,10 @@ class ParkedRun:
         return used if self.clients.renewed == renewed else None
 
     def publish(self, count: int, *, to_a_key: bool) -> Histogram:
-        """So many events, one after the other, each for one account or one of its keys: from commit to each answer."""
+        """Append events one after the other, each for one account or one of its keys.
+
+        Return the times from commit to response.
+        """
         took = Histogram()
         for nth in range(count):
             if time.monotonic() > self.fresh_until:
@@ -166,7 +173,10 @@ class ParkedRun:
         return took
 
     def drain(self) -> tuple[float, float, int]:
-        """Stop the server: seconds until all polls are answered, seconds until it has ended, polls not answered 200."""
+        """Stop the server.
+
+        Return the seconds until all polls have a response, the seconds until it ended, and polls without 200.
+        """
         ended, left, lost = select.poll(), len(self.clients.polls), 0
         pidfd = os.pidfd_open(self.polls.pid)
         ended.register(pidfd, select.POLLIN)
@@ -185,7 +195,7 @@ class ParkedRun:
 
 
 def _collect(clients: PollClients, count: int) -> list[PollAnswer]:
-    """Wait until so many polls have their one event."""
+    """Wait until this many polls have their one event."""
     answers: list[PollAnswer] = []
     until = time.monotonic() + ANSWER_S
     while len(answers) < count:
@@ -198,7 +208,7 @@ def _collect(clients: PollClients, count: int) -> list[PollAnswer]:
 
 
 def measure(polls: PollLoad) -> Parked:
-    """Park all, wake all, leave them alone, publish to some, and stop the server."""
+    """Park all polls, wake all, leave them idle, publish to some, and stop the server."""
     with open_control(polls.control) as control:
         run = ParkedRun(polls, control, PollClients(polls.url))
         try:

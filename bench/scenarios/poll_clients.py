@@ -1,4 +1,4 @@
-"""Connections that each hold a poll of the feed open: one plain epoll loop, so that it keeps up."""
+"""Connections that each hold a poll of the feed open, in one plain epoll loop so that it keeps up."""
 
 import select
 import socket
@@ -11,56 +11,56 @@ WAIT_S = 25
 CONNECT_S = 30.0
 RECEIVE_BYTES = 16_384
 FROM_AN_ADDRESS = 20_000
-"""Connections from one address of loopback: each has no more ports than some 28,000."""
+"""Connections from one loopback address, since an address has only some 28,000 ports."""
 _CURSOR = b'"next_cursor":"'
 _SIZE = b'"page_size":'
 
 
 class NotAsPolled(Exception):
-    """A poll was answered otherwise than the feed promises."""
+    """A poll got an unexpected response."""
 
 
 @dataclass(slots=True, eq=False)
 class Poll:
-    """One client. Only its flock changes it."""
+    """One client. Only its `PollClients` changes it."""
 
     sock: socket.socket
     account: str
     key_id: str
     head: bytes
-    """The rest of a request behind its cursor."""
+    """The rest of a request after its cursor."""
     cursor: bytes = b"now"
     received: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class PollAnswer:
-    """The answer to a poll; `status` is 0 for a connection that was closed instead."""
+    """The response to a poll; `status` is 0 if the connection was closed instead."""
 
     poll: Poll
     status: int
     events: int
     at_ns: int
-    """The instant at which it was there, by CLOCK_MONOTONIC."""
+    """The instant of its arrival, by CLOCK_MONOTONIC."""
     is_early: bool = False
-    """The server did not hold it, and says when to come again."""
+    """The server did not hold the poll, and named a time to retry."""
 
 
 @dataclass(slots=True)
 class PollClients:
-    """The polls. A poll whose time is up polls again at once; one that got events waits for `send`."""
+    """The polls. A poll that timed out polls again immediately; one that got events waits for `send`."""
 
     url: str
     polls: list[Poll] = field(default_factory=list)
     renewed: int = 0
-    """Polls whose time was up."""
+    """Polls that timed out."""
     _by_number: dict[int, Poll] = field(default_factory=dict)
     _epoll: select.epoll = field(default_factory=select.epoll)
 
     def join(self, account: str, key_id: str, key: str) -> None:
-        """One more client, which polls from now on."""
+        """Add a client, which starts to poll."""
         spec = RequestSpec(self.url, "/v1/events")
-        # Explicit addresses of loopback only where one has not enough ports.
+        # Explicit loopback addresses are used only if one has too few ports.
         source = (
             (f"127.0.0.{1 + len(self.polls) // FROM_AN_ADDRESS}", 0) if len(self.polls) >= FROM_AN_ADDRESS else None
         )
@@ -76,14 +76,14 @@ class PollClients:
         self.send(poll)
 
     def send(self, poll: Poll) -> None:
-        """Poll from where the last answer ended."""
+        """Poll from the end of the last response."""
         poll.sock.send(b"GET /v1/events?cursor=%b%b" % (poll.cursor, poll.head))
 
     def read(self, timeout_s: float) -> list[PollAnswer]:
-        """The events that have come, waiting for the first bytes so long.
+        """Return the responses with events, waiting up to `timeout_s` for the first bytes.
 
         Raises:
-            NotAsPolled: an answer was none of the feed's, or came empty before its time.
+            NotAsPolled: a response was unexpected, or was empty too early.
         """
         arrived = []
         for answer in self.answers(timeout_s):
@@ -92,14 +92,14 @@ class PollClients:
             if answer.events:
                 arrived.append(answer)
             elif answer.is_early:
-                raise NotAsPolled("a poll was answered empty, before its time")
+                raise NotAsPolled("a poll got an empty response too early")
             else:
                 self.renewed += 1
                 self.send(answer.poll)
         return arrived
 
     def answers(self, timeout_s: float) -> list[PollAnswer]:
-        """All that has come."""
+        """Return all responses that have arrived."""
         found = []
         for number, _ in self._epoll.poll(timeout_s):
             answer = self._read(self._by_number[number])
@@ -134,6 +134,6 @@ class PollClients:
 
 
 def after(body: bytes, mark: bytes, end: bytes) -> bytes:
-    """Return the text between the last `mark` of an answer and the `end` that follows."""
+    """Return the text between the last `mark` of a response and the following `end`."""
     at = body.rindex(mark) + len(mark)
     return body[at : body.index(end, at)]

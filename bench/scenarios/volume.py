@@ -1,9 +1,9 @@
-"""Measures a ledger of many rows beside one of few: `python -m bench.scenarios.volume`, on either engine.
+"""Compares a ledger of many rows with one of few: `python -m bench.scenarios.volume`, on either engine.
 
 It reads a `Volume` from stdin and writes `VolumeFigures`, as JSON. Rows are generated: settled misses of many accounts,
-as the product would have entered them, which the proof at the end holds against accounts and usage. The two stores are
-measured by turns, so that a slow minute of the machine falls on both. On PostgreSQL the rows are spread over twelve
-months from this one on, each in a partition of its own; and the CPU of its processes is added to that of this one.
+as the product would have recorded them; the proof at the end checks them against accounts and usage. The two stores are
+measured alternately, so that a slow minute of the machine affects both. On PostgreSQL the rows are spread over twelve
+months from the current one, each in its own partition, and the CPU of its processes is added to the CPU of this one.
 """
 
 import resource
@@ -44,7 +44,7 @@ BATCH = 64
 READS = 200
 PAGE = 50
 LOADED = 1_000
-"""The accounts that are charged while it is measured."""
+"""The accounts charged during the measurement."""
 BEGAN_MS = 1_700_000_000_000
 ROWS_AN_HOUR = 1_000_000
 TRAFFIC_PAUSE_S = 0.05
@@ -64,7 +64,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class StoreFigures:
-    """The CPU of one store's threads and processes, in microseconds each: of some turns the median."""
+    """The CPU of one store's threads and processes, in microseconds each: the median of several turns."""
 
     charge_and_close_us: float
     lone_charge_and_close_us: float
@@ -75,7 +75,7 @@ class StoreFigures:
 
 @dataclass(frozen=True, slots=True)
 class VolumeFigures:
-    """A store of two pages an account, and one of so many rows with its proof, which goes on beside traffic."""
+    """A store of two pages per account, and one with all rows and its proof, which runs during traffic."""
 
     rows: int
     small: StoreFigures
@@ -83,14 +83,14 @@ class VolumeFigures:
     filled_per_s: float
     bytes_each: float
     verified_per_s: float
-    """Rows a second of the proof's own CPU."""
+    """Rows per second of the proof's own CPU."""
     verify_s: float
     verify_grew_bytes: int
-    """The rise of the process's peak of resident memory meanwhile."""
+    """The increase of the process's peak resident memory during the proof."""
     beside: int
-    """The charges that were taken and settled meanwhile."""
+    """The charges taken and settled during the proof."""
     log_bytes: int
-    """The largest size of SQLite's log meanwhile."""
+    """The largest size of SQLite's log during the proof."""
 
 
 class StoreServer:
@@ -100,7 +100,7 @@ class StoreServer:
         self._store = store
 
     async def cpu_s(self) -> float:
-        """The CPU of those that serve this store and live, in seconds."""
+        """Return the CPU seconds of the live processes that serve this store."""
         if self._store.partitions is None:
             return 0.0
         pids = [row[0] for row in await self._store.read(lambda tx: tx.all(SERVING))]
@@ -108,10 +108,10 @@ class StoreServer:
 
 
 class Ground:
-    """One open store, its accounts, and the load that is put on some of them."""
+    """One open store, its accounts, and the load on some of them."""
 
     def __init__(self, store: Store, owners: list[str], load: Load, each: int) -> None:
-        """Each of the owners has `each` rows."""
+        """Take `owners` that have `each` rows each."""
         self.store = store
         self.load = load
         self.server = StoreServer(store)
@@ -127,13 +127,13 @@ class Ground:
         return StoreFigures(many, lone, await self._per_read(self._ledger.report), page, old_page)
 
     async def settle(self) -> None:
-        """Settle what is open."""
+        """Settle the open charges."""
         await self.store.write(partial(self.load.step, count=0))
 
     async def _cpu(self, count: int) -> float:
-        """Microseconds for each batch of so many charges and the settlements of the one before.
+        """Return microseconds per batch of `count` charges and the settlements of the previous batch.
 
-        Its first batches are not counted: they open what the others find open.
+        The first batches are not counted: they open charges for the others to settle.
         """
         step = partial(self.load.step, count=count)
         for _ in range(1 + BATCHES // 10):
@@ -146,11 +146,11 @@ class Ground:
         return cpu_s / BATCHES * 1e6
 
     async def _page(self, before: int | None) -> float:
-        """A page of transactions, begun before a place."""
+        """Read a page of transactions, starting before a position."""
         return await self._per_read(partial(self._ledger.transactions, limit=PAGE, before=before))
 
     async def _per_read(self, read: Callable[[str], Awaitable[object]]) -> float:
-        """Microseconds of the whole process for a read of an account, over many accounts."""
+        """Return microseconds of the whole process per read of an account, over many accounts."""
         began = time.process_time() + await self.server.cpu_s()
         for number in range(READS):
             await read(self._owners[number * 37 % len(self._owners)])
@@ -159,7 +159,7 @@ class Ground:
 
 @dataclass(slots=True)
 class TimedProof:
-    """The proof of a ledger, in threads of the store's; changed by itself alone."""
+    """The proof of a ledger, in the store's threads; only it changes itself."""
 
     is_done: bool = False
     took_s: float = 0.0
@@ -167,7 +167,7 @@ class TimedProof:
     grew_bytes: int = 0
 
     async def run(self, ground: Ground) -> None:
-        """Prove it."""
+        """Verify the ledger."""
         _forget_peak()
         before, began = _peak_bytes(), time.perf_counter()
         assert await prove(partial(self._read, ground.store)) == []
@@ -175,7 +175,7 @@ class TimedProof:
         self.is_done = True
 
     async def _read(self, store: Store, fn: Callable[[Tx], T]) -> T:
-        """As the store's; the CPU of the thread, and of the process that serves it, counts."""
+        """Like the store's read; also count the CPU of the thread and of the process that serves it."""
 
         def counted(tx: Tx) -> T:
             began, serving = time.thread_time(), _serving_s(tx)
@@ -187,7 +187,7 @@ class TimedProof:
 
 
 async def measure(volume: Volume) -> VolumeFigures:
-    """Fill a small store and one of all the rows, and measure both."""
+    """Fill a small store and one with all rows, and measure both."""
     each = volume.rows // volume.accounts
     few = min(2 * PAGE, each)
     began_ms, span_ms = BEGAN_MS, HOUR_MS * volume.rows // ROWS_AN_HOUR
@@ -216,7 +216,7 @@ async def measure(volume: Volume) -> VolumeFigures:
 
 
 async def _prove_beside_traffic(ground: Ground, url: str) -> tuple[TimedProof, int, int]:
-    """The proof, the charges taken and settled meanwhile, and how large the log became."""
+    """Return the proof, the charges taken and settled during it, and the largest size of the log."""
     proof, beside, log_bytes = TimedProof(), 0, 0
     async with trio.open_nursery() as nursery:
         nursery.start_soon(proof.run, ground)
@@ -242,17 +242,17 @@ def _median(turns: Sequence[StoreFigures]) -> StoreFigures:
 
 
 def _forget_peak() -> None:
-    """Let the peak of this process's resident memory begin anew."""
+    """Reset the peak of this process's resident memory."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 def _peak_bytes() -> int:
-    """The most memory that this process has had resident."""
+    """Return the peak of this process's resident memory."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _serving_s(tx: Tx) -> float:
-    """CPU of the server's process behind this transaction; 0 of SQLite, which has none."""
+    """Return the CPU of the server process of this transaction; 0 for SQLite, which has none."""
     if isinstance(tx, SqliteTx):
         return 0.0
     ((pid,),) = tx.all("SELECT pg_backend_pid()")
@@ -260,7 +260,7 @@ def _serving_s(tx: Tx) -> float:
 
 
 def _cpu_s(pid: int) -> float:
-    """CPU of a process so far, in seconds; what clock ticks count would be too coarse."""
+    """Return the CPU seconds of a process so far; clock ticks would be too coarse."""
     return float(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 

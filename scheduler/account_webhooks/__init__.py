@@ -1,1 +1,1 @@
-"""Webhooks of the account: batches of its feed's events, by the deliveries that Monitors have too (decisions 22)."""
+"""Account webhooks: batches of feed events, sent by the same deliveries as Monitor webhooks (decisions 22)."""

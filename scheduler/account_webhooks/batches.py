@@ -1,7 +1,7 @@
-"""EventBatches of a feed's events, queued in the transaction that moves a webhook's position (decisions 22).
+"""Batches of feed events, queued in the transaction that advances a webhook's position (decisions 22).
 
-Whoever queues for a webhook has its row locked until the commit: of any number of nodes one at a time does, and each
-event that it selects is in one batch, in the order of the feed. A process that dies in between has done nothing.
+A node that queues for a webhook locks its row until the commit, so only one node queues for it at a time. Each selected
+event is therefore in exactly one batch, in feed order. If the process dies before the commit, nothing has changed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from scheduler.webhooks.targets.urls import host_of
 from storage.store import Tx
 
 BATCH_MAX: Final = 100
-"""Events of a delivery."""
+"""The maximum number of events in a delivery."""
 BATCH_PREFIX: Final = "whb_"
 TEST_TYPE: Final = "webhook.test"
 
 SealCursor = Callable[[str, Position], str]
-"""Returns the feed's cursor of an account for the place right after an event."""
+"""Returns the feed cursor of an account for the position right after an event."""
 
 
 class Fed(NamedTuple):
@@ -42,7 +42,7 @@ class Fed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventBatches:
-    """Makes batches; all of it runs in a transaction of its caller's."""
+    """Makes batches; every method runs in the caller's transaction."""
 
     outbox: Outbox
     seal: SealCursor
@@ -50,9 +50,9 @@ class EventBatches:
     now: Callable[[], float]
 
     def feed(self, tx: Tx, webhook_id: str) -> Fed:
-        """Queue the next events that a webhook selects, as many as a batch holds, and move its position behind them.
+        """Queue the next events that a webhook selects, up to one full batch, and move its position past them.
 
-        What retention has removed from the feed meanwhile is passed over.
+        Events that retention has already removed from the feed are skipped.
         """
         webhook = rows.read(tx, webhook_id, locked=True)
         target = hook_rows.read_webhooks(tx, [webhook_id], locked=True).get(webhook_id)
@@ -70,7 +70,10 @@ class EventBatches:
         return Fed(len(page.items), page.has_more and (room > 1 or not page.items))
 
     def test(self, tx: Tx, webhook: rows.AccountWebhook, host: str) -> str:
-        """Queue a batch with one event that is in no feed, with the cursor of its end; its delivery's id."""
+        """Queue a batch with one test event, which is in no feed, with the cursor of the feed's end.
+
+        Return the delivery's id.
+        """
         event = {
             "id": self.make_id("evt_"),
             "type": TEST_TYPE,
@@ -84,7 +87,7 @@ class EventBatches:
         return self._queue(tx, webhook, host, [orjson.dumps(event)], is_test=True)
 
     def _event(self, account_id: str, item: Item) -> bytes:
-        """An event as the feed shows it, with the cursor behind it (spec 2.8)."""
+        """Return an event as the feed shows it, with the cursor after it (spec 2.8)."""
         cursor = self.seal(account_id, Position(item.pos, item.at))
         return b'%b,"cursor":"%b"}' % (item.body[:-1], cursor.encode())
 
@@ -102,7 +105,7 @@ class EventBatches:
 
 
 def batch_id(delivery_id: str) -> str:
-    """The id of the batch that a delivery carries, which has the delivery's own digits."""
+    """Return the id of a delivery's batch: the delivery's digits with the batch prefix."""
     return BATCH_PREFIX + delivery_id.removeprefix(ID_PREFIX)
 
 

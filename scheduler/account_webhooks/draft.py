@@ -1,4 +1,4 @@
-"""The fields of an account's webhook as they are sent, judged before anything is stored (decisions 22)."""
+"""The fields of an account webhook as the client sends them, validated before anything is stored (decisions 22)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ DESCRIPTION_MAX: Final = 200
 TYPES_MAX: Final = 64
 _URL_HOW: Final = "Send the https address of a public host, such as https://example.com/hook."
 _TYPES_HOW: Final = 'Send types or families of the feed\'s events, such as ["monitor.*", "credits.low"], or ["*"].'
-_SECRET_HOW: Final = f"Send text of {SECRET_LEAST} to {SECRET_MAX} characters, or leave it out to be given one."
+_SECRET_HOW: Final = f"Send text of {SECRET_LEAST} to {SECRET_MAX} characters, or omit it to have one generated."
 
 URL: Final = Meta(
-    description="The https address of a public host that events are delivered to.",
+    description="HTTPS address of a public host that receives the events.",
     examples=["https://example.com/hook"],
     extra_json_schema={"type": "string", "format": "uri", "maxLength": 2048},
 )
 TYPES: Final = Meta(
-    description="Types of events, families such as `monitor.*`, or `*` for all.",
+    description="Event types, families such as `monitor.*`, or `*` for all.",
     examples=[["monitor.*", "credits.low"]],
     extra_json_schema={
         "type": "array",
@@ -39,12 +39,12 @@ TYPES: Final = Meta(
     },
 )
 DESCRIPTION: Final = Meta(
-    description="What it is for, on one line.",
+    description="The purpose of the webhook, on one line.",
     examples=["Alerts for the on-call channel"],
     extra_json_schema={"type": ["string", "null"], "maxLength": DESCRIPTION_MAX},
 )
 SECRET: Final = Meta(
-    description="A signing secret of one's own; one is made where it is left out.",
+    description="Your own signing secret; generated if omitted.",
     extra_json_schema={"type": ["string", "null"], "minLength": SECRET_LEAST, "maxLength": SECRET_MAX},
 )
 
@@ -59,7 +59,7 @@ class WebhookBody(msgspec.Struct, frozen=True):
 
 
 class WebhookPatch(msgspec.Struct, frozen=True):
-    """The fields of a webhook that are to change; a URL that is saved again resumes one that was paused."""
+    """The fields of a webhook to change; saving the URL again resumes a paused webhook."""
 
     url: Annotated[Any, URL] = UNSET
     types: Annotated[Any, TYPES] = UNSET
@@ -68,7 +68,7 @@ class WebhookPatch(msgspec.Struct, frozen=True):
 
 
 class WebhookDraft(NamedTuple):
-    """A webhook that can be made. `types` has commas between its names; without a `secret` one is made."""
+    """A valid new webhook. `types` separates its names with commas; if `secret` is None, one is generated."""
 
     url: str
     types: str
@@ -77,7 +77,7 @@ class WebhookDraft(NamedTuple):
 
 
 class WebhookChange(NamedTuple):
-    """The values of a change; UNSET stays as it is."""
+    """The values of a change; fields that are UNSET keep their value."""
 
     url: str | UnsetType
     types: str | UnsetType
@@ -86,10 +86,10 @@ class WebhookChange(NamedTuple):
 
 
 def read_draft(sent: WebhookBody, *, allow_insecure: bool) -> WebhookDraft:
-    """A new webhook.
+    """Return a new webhook.
 
     Raises:
-        WebhookInvalid: the first field that is wrong, and what to send instead.
+        WebhookInvalid: names the first invalid field and what to send instead.
     """
     return WebhookDraft(
         read_url(sent.url, allow_insecure=allow_insecure),
@@ -100,10 +100,10 @@ def read_draft(sent: WebhookBody, *, allow_insecure: bool) -> WebhookDraft:
 
 
 def read_change(sent: WebhookPatch, *, allow_insecure: bool) -> WebhookChange:
-    """A change of a webhook.
+    """Return a change of a webhook.
 
     Raises:
-        WebhookInvalid: the first field that is wrong; or none was sent.
+        WebhookInvalid: names the first invalid field, or says that no field was sent.
     """
     change = WebhookChange(
         UNSET if sent.url is UNSET else read_url(sent.url, allow_insecure=allow_insecure),
@@ -117,7 +117,7 @@ def read_change(sent: WebhookPatch, *, allow_insecure: bool) -> WebhookChange:
 
 
 def read_url(sent: object, *, allow_insecure: bool) -> str:
-    """Return the URL: a public host, as far as its text shows. Raises WebhookInvalid."""
+    """Return the URL if its text can name a public host. Raises WebhookInvalid."""
     url = _text("url", sent, _URL_HOW)
     try:
         check_url(url, allow_insecure=allow_insecure)
@@ -127,7 +127,7 @@ def read_url(sent: object, *, allow_insecure: bool) -> str:
 
 
 def uncallable(refused: TargetRefused) -> MonitorInvalid:
-    """Return the guard's refusal of a URL as one of the field."""
+    """Return the guard's refusal of a URL as an error of the `url` field."""
     return WebhookInvalid("url", f"cannot be called: {refused}", _URL_HOW)
 
 
@@ -149,17 +149,17 @@ def _type(param: str, sent: object) -> str:
     try:
         select(name)
     except UnknownType as exc:
-        problem = f"is no type of event: {name[:100]!r}"
+        problem = f"is not an event type: {name[:100]!r}"
         raise WebhookInvalid(param, problem, _TYPES_HOW, did_you_mean=exc.nearest) from exc
     return name
 
 
 def read_description(sent: object) -> str:
-    """Return the description, empty where none was sent. Raises WebhookInvalid."""
+    """Return the description, empty if none was sent. Raises WebhookInvalid."""
     if sent is None:
         return ""
     if not isinstance(sent, str):
-        raise WebhookInvalid("description", f"must be text, not {kind_of(sent)}", "Send one line, or leave it out.")
+        raise WebhookInvalid("description", f"must be text, not {kind_of(sent)}", "Send one line, or omit it.")
     if len(sent) > DESCRIPTION_MAX or not sent.isprintable():
         problem = f"must have at most {DESCRIPTION_MAX} characters, all of them printable"
         raise WebhookInvalid("description", problem, "Send a shorter text on one line.")
@@ -167,7 +167,7 @@ def read_description(sent: object) -> str:
 
 
 def read_secret(sent: object) -> str | None:
-    """Return the owner's own signing secret, if there is one. Raises WebhookInvalid."""
+    """Return the owner's own signing secret, or None if none was sent. Raises WebhookInvalid."""
     return None if sent is None else _secret(sent)
 
 

@@ -1,4 +1,4 @@
-"""The task that keeps a node's share of the accounts' webhooks fed, where there are any (decisions 22)."""
+"""The task that queues batches for account webhooks, if there are any (decisions 22)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from storage.store import Store, Tx
 from storage.supervision import Keep, unsupervised
 
 GATHER_S: Final = 0.25
-"""For how long events gather, so that those of one moment come in one batch."""
+"""Seconds that events gather, so that events of the same moment share a batch."""
 LOOK_S: Final = 5.0
-"""How long events of another node may wait whose message was lost, and those of a webhook that it has made."""
+"""The longest delay if another node's message was lost, or if another node created the webhook."""
 BLOCKED_LOOK_S: Final = 1.0
-"""The pause where a webhook has as many batches queued as it may."""
+"""The pause while a webhook has its maximum of queued batches."""
 DUE_AT_ONCE: Final = 500
 
 _Look = tuple[frozenset[str], Sequence[tuple[str, int]]]
 
 
 class Feeder:
-    """Queues batches for all webhooks whose accounts have new events, on any number of nodes at once."""
+    """Queues batches for all webhooks whose accounts have new events; safe to run on several nodes at once."""
 
     def __init__(self, store: Store, batches: EventBatches, *, log: OperatorLog, stopping: Callable[[], bool]) -> None:
         self._store = store
@@ -40,16 +40,16 @@ class Feeder:
         self._woken = trio.Event()
 
     def follow(self, moves: Sequence[Moved]) -> None:
-        """Take note of what was appended: it matters only where its account has webhooks."""
+        """Wake the task if any of the appended events belongs to an account with webhooks."""
         if self._accounts and any(moved.account_id in self._accounts for moved in moves):
             self._woken.set()
 
     def wake(self) -> None:
-        """Look at once: a webhook was made, changed or resumed."""
+        """Check for events now, because a webhook was created, changed or resumed."""
         self._woken.set()
 
     async def keep_feeding(self) -> None:
-        """Until cancelled, or the node stops: queue what is there, then wait for more."""
+        """Queue available events and wait for more, until cancelled or until the node stops."""
         while not self._stopping():
             self._woken, pause_s = trio.Event(), LOOK_S
             try:
@@ -61,7 +61,7 @@ class Feeder:
                 await trio.sleep(GATHER_S)
 
     async def _turn(self) -> float:
-        """Queue what every webhook has room for; for how long nothing more is to be expected."""
+        """Queue as much as each webhook has room for, and return the seconds until the next check."""
         after, pause_s = "", LOOK_S
         while True:
             self._accounts, due = await self._store.read(partial(_look, after=after))
@@ -86,7 +86,7 @@ def _look(tx: Tx, after: str) -> _Look:
 
 @asynccontextmanager
 async def open_feeder(feeder: Feeder, *, keep: Keep = unsupervised) -> AsyncIterator[Feeder]:
-    """A feeder that works while the block runs."""
+    """Run a feeder for as long as the block runs."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keep, "account_webhooks", feeder.keep_feeding)
         yield feeder

@@ -1,7 +1,7 @@
-"""The SQL of an account's webhooks: each function runs in a transaction of its caller's.
+"""The SQL of account webhooks; each function runs in the caller's transaction.
 
-The URL, the secrets and the count of failures stand in `webhooks`, by the same id, as those of Monitors do. Who locks
-both locks the rows of this module first.
+The URL, the secrets and the failure count are in `webhooks` under the same id, as for Monitors. Code that locks both
+rows must lock the row of this module first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from scheduler.webhooks.targets import hook_rows
 from storage.store import Tx
 
 QUEUED_MAX: Final = 8
-"""EventBatches of a webhook that wait or are under way; more events stay in the feed, and come in fuller batches."""
+"""The most batches of a webhook that are queued or in progress. More events stay in the feed and arrive in fuller
+batches.
+"""
 DROPPED_AT_ONCE: Final = 25
 COLUMNS: Final = "id, account_id, description, types, pos, created_at, updated_at"
 ADD = f"INSERT INTO account_webhooks ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 - made of constants
@@ -49,9 +51,9 @@ DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE monitor_id =
 
 @dataclass(frozen=True, slots=True)
 class AccountWebhook:
-    """A webhook's row. `types` are the names that were sent, with commas between them.
+    """A webhook's row. `types` holds the names as they were sent, separated by commas.
 
-    Of the account's events, those up to the position `pos` are in deliveries or were not selected.
+    All events of the account up to the position `pos` are in deliveries or were not selected.
     """
 
     id: str
@@ -64,12 +66,12 @@ class AccountWebhook:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The types and families that it takes."""
+        """The event types and families that the webhook selects."""
         return kinds.named_in(self.types)
 
     @property
     def filters(self) -> Filters:
-        """The events that it takes: what a family stands for grows with the program."""
+        """The events that the webhook selects. Families are expanded here because later versions add types to them."""
         return ALL if kinds.ALL in self.names else Filters(types=kinds.expand(self.names))
 
 
@@ -77,18 +79,21 @@ _values = values_of(AccountWebhook)
 
 
 def add(tx: Tx, webhook: AccountWebhook) -> None:
-    """Keep a new webhook."""
+    """Store a new webhook."""
     tx.run(ADD, _values(webhook))
 
 
 def read(tx: Tx, webhook_id: str, *, locked: bool = False) -> AccountWebhook | None:
-    """The webhook of this id; `locked` until the end of the transaction, so that one node at a time queues for it."""
+    """Return the webhook with this id.
+
+    If `locked`, lock it until the end of the transaction, so that one node at a time queues for it.
+    """
     row = tx.one(f"{READ} {{lock}}" if locked else READ, (webhook_id,))
     return None if row is None else AccountWebhook(*row)
 
 
 def owned(tx: Tx, account_id: str, webhook_id: str, *, locked: bool = False) -> AccountWebhook:
-    """The account's webhook.
+    """Return the account's webhook.
 
     Raises:
         AccountWebhookUnknown: the account has no such webhook.
@@ -100,30 +105,30 @@ def owned(tx: Tx, account_id: str, webhook_id: str, *, locked: bool = False) -> 
 
 
 def check_owner(tx: Tx, account_id: str, webhook_id: str, *, locked: bool = False) -> None:
-    """Refuse a webhook that is not the account's. Raises AccountWebhookUnknown."""
+    """Check that the webhook belongs to the account. Raises AccountWebhookUnknown."""
     owned(tx, account_id, webhook_id, locked=locked)
 
 
 def count(tx: Tx, account_id: str) -> int:
-    """How many webhooks the account has."""
+    """The number of webhooks of the account."""
     row = tx.one(COUNT, (account_id,))
-    assert row is not None, "a count always comes"
+    assert row is not None, "COUNT returns one row"
     return int(row[0])
 
 
 def page(tx: Tx, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[AccountWebhook]:
-    """Some of the account's webhooks, newest first."""
+    """Return a page of the account's webhooks, newest first."""
     found = tx.all(NEWEST, (account_id, limit)) if before is None else tx.all(NEXT, (account_id, *before, limit))
     return [AccountWebhook(*row) for row in found]
 
 
 def save(tx: Tx, webhook: AccountWebhook) -> None:
-    """Write what its owner may change."""
+    """Save the fields that the owner may change."""
     tx.run(SAVE, (webhook.description, webhook.types, webhook.updated_at, webhook.id))
 
 
 def move(tx: Tx, webhook_id: str, pos: int) -> None:
-    """Note that the events up to this position are dealt with."""
+    """Record that the events up to this position are processed."""
     tx.run(MOVE, (pos, webhook_id))
 
 
@@ -133,30 +138,30 @@ def accounts(tx: Tx) -> frozenset[str]:
 
 
 def due(tx: Tx, after: str, limit: int) -> Sequence[tuple[str, int]]:
-    """Active webhooks whose account has events that were not looked at, by id, and how many batches each has queued."""
+    """Return active webhooks with unprocessed events, by id, with the number of batches that each has queued."""
     return [(id_, queued) for id_, queued in tx.all(DUE, (after, limit))]
 
 
 def count_queued(tx: Tx, webhook_id: str) -> int:
-    """How many of its batches wait or are under way."""
+    """The number of the webhook's batches that are queued or in progress."""
     row = tx.one(COUNT_QUEUED, (webhook_id,))
-    assert row is not None, "a count always comes"
+    assert row is not None, "COUNT returns one row"
     return int(row[0])
 
 
 def remove(tx: Tx, webhook_id: str) -> None:
-    """Forget a webhook; its deliveries end at their next attempt, and are dropped by `drop_deliveries`."""
+    """Delete a webhook. Its deliveries end at their next attempt; `drop_deliveries` deletes them."""
     tx.run(REMOVE, (webhook_id,))
     hook_rows.forget_webhook(tx, webhook_id)
 
 
 def drop_deliveries(tx: Tx, webhook_id: str) -> int:
-    """Remove some of the deliveries of a webhook that was removed; how many."""
+    """Delete some deliveries of a deleted webhook, and return their number."""
     return tx.run(DROP_DELIVERIES, (webhook_id, DROPPED_AT_ONCE))
 
 
 def forget_webhooks_of(tx: Tx, account_id: str) -> int:
-    """Remove some of what the account's webhooks have left, the webhooks last; 0: nothing is left."""
+    """Delete some rows of the account's webhooks, the webhooks last; return 0 once none are left."""
     for webhook in page(tx, account_id, before=None, limit=1):
         if not (dropped := drop_deliveries(tx, webhook.id)):
             remove(tx, webhook.id)

@@ -1,4 +1,4 @@
-"""An account's webhooks as its owner has them: made, listed, changed, tested, and forgotten (decisions 22)."""
+"""The operations on an account's webhooks: create, list, change, test and delete (decisions 22)."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from upstreams.guard.resolver import Resolve
 from upstreams.model.errors import TargetRefused
 
 WEBHOOKS_MAX: Final = 10
-"""Webhooks of an account."""
+"""The most webhooks of an account."""
 RESUME: Final = "PATCH /v1/webhooks/{} with its url"
 
 
 @dataclass(frozen=True, slots=True)
 class AccountWebhookSetting:
-    """The parts that an account's webhooks stand on; `wake` tells who queues their batches to look."""
+    """The dependencies of account webhooks; `wake` makes the feeder check for events."""
 
     store: Store
     cipher: Cipher
@@ -56,42 +56,42 @@ class AccountWebhookSetting:
 
 
 class AccountWebhookState(NamedTuple):
-    """A webhook and its target as they stand."""
+    """A webhook and its target in their current state."""
 
     webhook: AccountWebhook
     target: Webhook
 
 
 class SavedWebhook(NamedTuple):
-    """A webhook that was made, and its secret: told this once."""
+    """A new webhook and its secret, which is shown only this once."""
 
     view: AccountWebhookState
     secret: str
 
 
 class AccountWebhooks:
-    """Every method takes the account: what belongs to another one is unknown."""
+    """Account webhooks. Every method takes the account; webhooks of other accounts are unknown to it."""
 
     def __init__(self, setting: AccountWebhookSetting) -> None:
         self._setting = setting
         self._store = setting.store
 
     def draft(self, sent: WebhookBody) -> WebhookDraft:
-        """A new webhook, judged; nothing is stored.
+        """Validate a new webhook without storing it.
 
         Raises:
-            WebhookInvalid: the first field that is wrong.
+            WebhookInvalid: names the first invalid field.
         """
         return read_draft(sent, allow_insecure=self._setting.allow_insecure)
 
     async def create(self, draft: WebhookDraft, account_id: str, *, write: Write | None = None) -> SavedWebhook:
-        """Make it; it takes the events that are appended from now on.
+        """Create a webhook; it receives the events that are appended from now on.
 
-        `write` stands for the store's, to record there what came of it.
+        `write` replaces the store's own write, so that the caller can record the result in the same transaction.
 
         Raises:
-            WebhookLimitReached: nothing was made.
-            WebhookInvalid: its URL leads to an address that is not public.
+            WebhookLimitReached: nothing was created.
+            WebhookInvalid: the URL leads to an address that is not public.
         """
         setting = self._setting
         await self._check_target(draft.url)
@@ -99,7 +99,7 @@ class AccountWebhooks:
         target = new_webhook(setting.cipher, id_, draft.url, secret)
 
         def add(tx: Tx) -> SavedWebhook:
-            read_account(tx, account_id)  # locks it: the count is exact on any number of nodes
+            read_account(tx, account_id)  # locks the account, so that the count is exact on any number of nodes
             if rows.count(tx, account_id) >= WEBHOOKS_MAX:
                 raise WebhookLimitReached(WEBHOOKS_MAX)
             pos = read_head(tx, account_id).last_pos
@@ -112,7 +112,7 @@ class AccountWebhooks:
         return await (write or self._store.write)(add)
 
     async def list(self, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[AccountWebhookState]:
-        """A page of them, newest first."""
+        """Return a page of the account's webhooks, newest first."""
 
         def read(tx: Tx) -> list[AccountWebhookState]:
             found = rows.page(tx, account_id, before=before, limit=limit)
@@ -122,7 +122,7 @@ class AccountWebhooks:
         return await self._store.read(read)
 
     async def get(self, account_id: str, webhook_id: str) -> AccountWebhookState:
-        """One of them.
+        """Return one webhook.
 
         Raises:
             AccountWebhookUnknown: the account has no such webhook.
@@ -130,9 +130,10 @@ class AccountWebhooks:
         return await self._store.read(lambda tx: _view(tx, rows.owned(tx, account_id, webhook_id)))
 
     async def change(self, account_id: str, webhook_id: str, sent: WebhookPatch) -> AccountWebhookState:
-        """Change what was sent. Saving the URL, the same one too, resumes a webhook that was paused.
+        """Change the fields that were sent. Saving the URL, even the same one, resumes a paused webhook.
 
-        It goes on where it was in the feed. A new secret signs at once, beside the one before for a day.
+        The webhook continues from its position in the feed. A new secret signs from now on; for one day, deliveries are
+        signed with the previous secret too.
 
         Raises:
             WebhookInvalid, AccountWebhookUnknown: nothing was changed.
@@ -144,7 +145,7 @@ class AccountWebhooks:
         return await self._store.write(save)
 
     async def delete(self, account_id: str, webhook_id: str) -> None:
-        """Deliver nothing more, then remove its deliveries, a few a write.
+        """Stop all deliveries, then delete them, a few per transaction.
 
         Raises:
             AccountWebhookUnknown: the account has no such webhook.
@@ -159,7 +160,7 @@ class AccountWebhooks:
             pass
 
     async def test(self, account_id: str, webhook_id: str, *, write: Write | None = None) -> str:
-        """Queue a batch with one event of the type `webhook.test`; its delivery's id.
+        """Queue a batch with one `webhook.test` event, and return the delivery's id.
 
         Raises:
             AccountWebhookUnknown, WebhookInvalid: nothing was queued.
@@ -170,16 +171,16 @@ class AccountWebhooks:
             target = hook_rows.read_webhooks(tx, [webhook_id], locked=True)[webhook_id]
             if target.status == "paused":
                 how = f"Resume it first: {RESUME.format(webhook_id)}."
-                raise WebhookInvalid("webhook_id", "is that of a webhook that is paused", how, reason="webhook_paused")
+                raise WebhookInvalid("webhook_id", "names a paused webhook", how, reason="webhook_paused")
             if rows.count_queued(tx, webhook_id) >= rows.QUEUED_MAX:
-                problem, how = f"has {rows.QUEUED_MAX} deliveries that wait", "Wait for them to end."
+                problem, how = f"has {rows.QUEUED_MAX} queued deliveries", "Wait until some have ended."
                 raise WebhookInvalid("webhook_id", problem, how, reason="deliveries_limit_reached")
             return self._setting.batches.test(tx, webhook, host_of(target))
 
         return await (write or self._store.write)(test)
 
     def to_json(self, view: AccountWebhookState) -> dict[str, Any]:
-        """Return a webhook as JSON has it; its URL is null where another master secret has sealed it."""
+        """Return a webhook as JSON. Its URL is null if it was sealed with another master secret."""
         webhook, target = view
         return {
             "id": webhook.id,
@@ -205,7 +206,7 @@ class AccountWebhooks:
         )
         rows.save(tx, webhook)
         if change.url is not UNSET:
-            # The same URL stays sealed as it was: what is under way there still tells of this webhook.
+            # An unchanged URL keeps its sealed form, so that deliveries in progress still update this webhook.
             is_same = opened(setting.cipher, target).url == change.url
             url = target.url if is_same else seal_url(setting.cipher, webhook_id, change.url)
             hook_rows.save_url(tx, webhook_id, url, host_in(change.url))

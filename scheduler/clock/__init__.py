@@ -1,1 +1,1 @@
-"""Decides when something is due: cadences, cron and catching up, by one clock for all nodes of a store."""
+"""When work is scheduled: cadences, cron and catching up, with one clock for all nodes of a store."""

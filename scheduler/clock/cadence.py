@@ -1,7 +1,7 @@
-"""Computes a monitor's slots: hourly, daily, weekly, or by a cron expression in a timezone (spec 2.6, decisions 12).
+"""A monitor's slots: hourly, daily, weekly, or by a cron expression in a timezone (spec 2.6, decisions 12).
 
-Slots are whole Unix seconds. They follow from the cadence and the monitor's creation alone, never from the moment of
-the question, so that every node finds the same ones.
+Slots are whole Unix seconds. They depend only on the cadence and the monitor's creation time, never on the current
+time, so every node computes the same ones.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ _APART_S: Final = 300
 _WITHIN_DAYS: Final = 366
 _EXPRESSION_MAX: Final = 120
 _SIGNS = re.compile(r"[0-9*,/#LW \t-]+")
-"""The characters of five fields of numbers; L, W and # stand for the last or the nth day of a month."""
+"""The characters of five numeric fields; L, W and # select the last or the nth day of a month."""
 _CRON_PARAM = "cadence.cron"
 _EXAMPLE = 'Send five fields such as {"cron": "30 6 * * 1-5", "timezone": "Europe/Berlin"}.'
 
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """A monitor's cadence; `cron` and `timezone` as they were sent, the zone None where it is UTC by default.
+    """A monitor's cadence.
 
-    `minutes` are between the slots of a watch of the web, from its creation on.
+    `cron` and `timezone` are kept as they were sent; `timezone` is None if it was omitted (UTC). `minutes` is the
+    distance between the slots of a web watch, starting at its creation.
     """
 
     every: Literal["hourly", "daily", "weekly", "cron", "minutes"]
@@ -50,7 +51,7 @@ class Cadence:
 
     @property
     def text(self) -> str:
-        """The cadence in a word or line."""
+        """The cadence as a word or a line."""
         if self.every == "minutes":
             return f"every {self.minutes} minutes"
         if self.every != "cron":
@@ -67,12 +68,12 @@ class Cadence:
 
 
 def read_cadence(sent: object, at: float) -> Cadence:
-    """Return the cadence in a caller's JSON, judged at the instant `at`: a cron has to fire within 366 days of it.
+    """Return the cadence in a client's JSON, validated at the instant `at`: a cron must fire within 366 days of it.
 
     Raises:
         CadenceInvalid: it cannot be read, never fires in that time, or fires twice in less than five minutes.
     """
-    if isinstance(sent, Cadence):  # a watch of the web has read it
+    if isinstance(sent, Cadence):  # a web watch has already read it
         return sent
     cadence = _sent_cadence(sent)
     if cadence.every == "cron":
@@ -81,7 +82,7 @@ def read_cadence(sent: object, at: float) -> Cadence:
 
 
 def stored_cadence(kept: object) -> Cadence:
-    """The cadence that `to_json` wrote; what was accepted once is not judged again.
+    """Return the cadence that `to_json` wrote, without validating it again.
 
     Raises:
         CadenceInvalid: it cannot be read.
@@ -111,15 +112,15 @@ def _sent_cadence(kept: object) -> Cadence:
 
 @lru_cache(maxsize=4_096)
 def cadence_of(text: str) -> Cadence:
-    """As `stored_cadence`, of what a monitor's row holds; remembered, since thousands of monitors share few."""
+    """Like `stored_cadence`, for the text in a monitor's row; cached, because thousands of monitors share a few."""
     return stored_cadence(orjson.loads(text))
 
 
 def next_slot(cadence: Cadence, after: float, created_at: float) -> float:
-    """The first slot after `after` and after the monitor's creation.
+    """Return the first slot after both `after` and the monitor's creation.
 
     Raises:
-        CadenceInvalid: it is a cron that has no slot left, which one that was ever accepted never is.
+        CadenceInvalid: a cron has no slot left, which cannot happen for an accepted one.
     """
     after = max(after, created_at)
     if cadence.every != "cron":
@@ -132,7 +133,7 @@ def next_slot(cadence: Cadence, after: float, created_at: float) -> float:
 
 
 def slots_between(cadence: Cadence, after: float, upto: float, *, created_at: float, limit: int) -> list[float]:
-    """The slots after `after` and up to `upto`, in their order; when they are more than `limit`, the newest ones."""
+    """Return the slots after `after` and up to `upto`, in order; the newest ones if there are more than `limit`."""
     after = max(after, created_at)
     if upto <= after or limit <= 0:
         return []
@@ -144,7 +145,7 @@ def slots_between(cadence: Cadence, after: float, upto: float, *, created_at: fl
 
 
 def runs_a_month(cadence: Cadence, at: float) -> int:
-    """The runs that a month's estimate counts: a cron's slots in the 30 days after `at`, else the specified number."""
+    """The runs per month used in estimates: a cron's slots in the 30 days after `at`, else the specified number."""
     if cadence.every == "minutes":
         return 30 * 24 * 60 // cadence.minutes
     if cadence.every != "cron":
@@ -153,7 +154,7 @@ def runs_a_month(cadence: Cadence, at: float) -> int:
 
 
 def _grid(cadence: Cadence, created_at: float) -> tuple[int, int]:
-    """Return the instant that slots are counted from, and their distance."""
+    """Return the first instant of the grid, and the distance between its slots."""
     start = 0 if cadence.every == "hourly" else floor(created_at)
     return start, 60 * cadence.minutes if cadence.every == "minutes" else _PERIODS_S[cadence.every]
 
@@ -176,13 +177,13 @@ def _zone_name(sent: object) -> str | None:
     if sent is None or (isinstance(sent, str) and sent in _zones()):
         return sent
     meant = _zone_names().nearest(sent) if isinstance(sent, str) else None
-    problem = f"must name a zone of the IANA database, not {quoted(sent) if isinstance(sent, str) else kind_of(sent)}"
+    problem = f"must be a zone of the IANA database, not {quoted(sent) if isinstance(sent, str) else kind_of(sent)}"
     raise CadenceInvalid("cadence.timezone", problem, "Send a name such as Europe/Berlin.", did_you_mean=meant)
 
 
 @lru_cache(maxsize=1)
 def _zones() -> frozenset[str]:
-    """The zones of the tzdata package: the same on every node, whatever its system has."""
+    """The zones of the tzdata package, which are the same on every node, unlike the system's."""
     return frozenset(files("tzdata").joinpath("zones").read_text().split())
 
 
@@ -197,11 +198,11 @@ def _cron(cadence: Cadence) -> Cron:
 
 @lru_cache(maxsize=4_096)
 def _read(expression: str, zone: str) -> Cron:
-    """Remembered, since thousands of monitors share few expressions."""
+    """Return the parsed cron; cached, because thousands of monitors share few expressions."""
     try:
         return read_cron(expression, ZoneInfo(zone))
     except CronSimError as exc:
-        raise CadenceInvalid(_CRON_PARAM, f"is no cron expression: {str(exc).lower()}", _EXAMPLE) from exc
+        raise CadenceInvalid(_CRON_PARAM, f"is not a cron expression: {str(exc).lower()}", _EXAMPLE) from exc
 
 
 def _check_pace(cron: Cron, at: float) -> None:
@@ -211,5 +212,5 @@ def _check_pace(cron: Cron, at: float) -> None:
     crowded_at = cron.crowded_at(at, apart_s=_APART_S, days=_WITHIN_DAYS)
     if crowded_at is not None:
         crowded = datetime.fromtimestamp(crowded_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        problem = f"fires less than {_APART_S // 60} minutes after it fired before, as at {crowded}"
+        problem = f"fires twice within {_APART_S // 60} minutes, for example at {crowded}"
         raise CadenceInvalid(_CRON_PARAM, problem, "Send one such as */5 * * * * or slower.")

@@ -1,4 +1,4 @@
-"""Finds a monitor's due slots, and spreads the runs of many monitors that share a slot: pure rules."""
+"""Pure functions that find a monitor's open slots, and spread the runs of many monitors that share a slot."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from zlib import crc32
 from scheduler.clock.cadence import Cadence, next_slot, slots_between
 
 RECORDED_MAX: Final = 100
-"""Missed slots that get a record each; one more record stands for all that are older."""
+"""The most missed slots with their own record; one more record represents all older ones."""
 CROWD_LEAST: Final = 200
-"""Monitors that share a slot and still start at once."""
+"""If fewer monitors share a slot, all start at once."""
 STARTS_A_SECOND: Final = 50
 SPREAD_MAX_S: Final = 60.0
 MISSED: Final = "missed"
 
 
 class Missed(NamedTuple):
-    """A slot that passed while nobody was there to run it, and the reason that its record gives."""
+    """A slot that passed without a run, and the reason in its record."""
 
     slot: float
     reason: str
 
 
 class DueSlots(NamedTuple):
-    """The slots that a monitor owes: the newest, which is run, older ones that were missed, and when the next comes."""
+    """The slots of a monitor up to now: the newest, which is run, older ones that were missed, and the next one."""
 
     newest: float | None
     missed: list[Missed]
@@ -34,7 +34,7 @@ class DueSlots(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """A run that may start."""
+    """A run that can start."""
 
     start_at: float
     account_id: str
@@ -42,7 +42,7 @@ class Ready(NamedTuple):
 
 
 def due_slots(cadence: Cadence, first: float, now: float, *, created_at: float) -> DueSlots:
-    """The slots from `first`, the one that was expected, up to `now` (decisions 12).
+    """Return the slots from `first`, the expected one, up to `now` (decisions 12).
 
     Raises:
         CadenceInvalid: the cadence has no slot left.
@@ -55,16 +55,17 @@ def due_slots(cadence: Cadence, first: float, now: float, *, created_at: float) 
 
 
 def start_of(slot: float, monitor_id: str, crowd: int) -> float:
-    """Return when the run of a slot starts that `crowd` monitors share: at once, or at its place in a spread."""
+    """Return when a run starts if `crowd` monitors share its slot: at the slot, or at its place in the spread."""
     if crowd < CROWD_LEAST:
         return slot
     return slot + crc32(monitor_id.encode()) / 2**32 * min(SPREAD_MAX_S, crowd / STARTS_A_SECOND)
 
 
 def in_turn(ready: Iterable[Ready], busy: Mapping[str, int], *, free: int, each_max: int) -> list[Ready]:
-    """At most `free` runs, round robin over their accounts; `busy` is what runs already, at most `each_max` an account.
+    """Return at most `free` runs, round robin over accounts.
 
-    An account's own runs keep their order; whoever has fewest under way is first.
+    `busy` counts the runs in progress, at most `each_max` per account. Runs of the same account keep their order;
+    accounts with the fewest runs in progress go first.
     """
     turns, taking = [], Counter(busy)
     for one in sorted(ready):

@@ -1,9 +1,9 @@
-"""Cron expressions in a timezone: which instants they name, whatever the zone's clocks do (decisions 12).
+"""Cron expressions in a timezone: the instants that they name, with every change of the zone's clock (decisions 12).
 
-cronsim reads the expression and says which dates match; a date's instants are arithmetic on its local clock, whose
-offset changes at most once in a day. An expression that names hours runs at those local times: one that the clocks
-skip runs once, right after the gap, and one that they repeat runs the first time only. An expression of every hour has
-no hour to miss: it runs whenever the minute comes, in a repeated hour too.
+cronsim parses the expression and decides which dates match. The instants of a date are computed from its local clock;
+its offset changes at most once a day. An expression that names hours runs at those local times: a time that the clock
+skips runs once, right after the gap, and a repeated time runs only the first time. An expression that runs every hour
+has no hour to miss: it runs at each of its minutes, also in a repeated hour.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from cronsim import CronSim
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAY_S = 86_400
 _FAR_DAYS = 41 * 366
-"""Longer than any pause between instants: the 29th of February meets a given weekday every 40 years at least."""
+"""Longer than any pause between instants: 29 February falls on a given weekday at least every 40 years."""
 
 
 class _Clock(NamedTuple):
-    """A zone's clock on one date: its midnight as local seconds, the offsets at both ends, and when they change."""
+    """A zone's clock on one date: midnight in local seconds, the offsets at both ends, and when the offset changes."""
 
     midnight: int
     before: int
@@ -40,7 +40,7 @@ class _Clock(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cron:
-    """An expression that was read; `seconds` are its times of the day, counted from midnight."""
+    """A parsed expression; `seconds` holds its times of day, counted from midnight."""
 
     seconds: tuple[int, ...]
     every_hour: bool
@@ -48,7 +48,7 @@ class Cron:
     _dates: CronSim
 
     def first_after(self, after: float, *, within_days: int = _FAR_DAYS) -> int | None:
-        """The first instant after `after`; None when there is none on so many days."""
+        """Return the first instant after `after`, or None if there is none within `within_days`."""
         first = _date_of(after, self.zone)
         for ordinal in range(first, first + within_days):
             slots = self._on(ordinal)
@@ -57,7 +57,7 @@ class Cron:
         return None
 
     def newest(self, after: float, upto: float, limit: int) -> list[int]:
-        """The newest `limit` of the instants after `after` and up to `upto`, in their order."""
+        """Return the newest `limit` instants after `after` and up to `upto`, in order."""
         newest_first: list[int] = []
         for ordinal in range(_date_of(upto, self.zone), _date_of(after, self.zone) - 1, -1):
             slots = self._on(ordinal)
@@ -74,11 +74,14 @@ class Cron:
         return at_ends + sum(self._size_of(ordinal) for ordinal in range(first + 1, last))
 
     def crowded_at(self, after: float, *, apart_s: int, days: int) -> int | None:
-        """An instant that follows another in less than `apart_s`, on that many days; None when there is none."""
+        """Return an instant that follows another by less than `apart_s` within `days`, or None."""
         return next((later for before, later in self._neighbours(after, days) if later - before < apart_s), None)
 
     def _neighbours(self, after: float, days: int) -> Iterator[tuple[int, int]]:
-        """The instants that follow one another, as pairs; of days on which no clock changes only one's own pairs."""
+        """Yield pairs of consecutive instants.
+
+        Days without a clock change share the same pairs, so only the first one lists them.
+        """
         first, last, is_listed = _date_of(after, self.zone), None, False
         for ordinal in range(first, first + days):
             slots = self._on(ordinal)
@@ -93,7 +96,7 @@ class Cron:
             last = slots[-1]
 
     def _size_of(self, ordinal: int) -> int:
-        """Return the number of instants of a local date, without a list of them where the clock does not change."""
+        """Return the number of instants of a local date, without listing them if the clock does not change."""
         if _clock(self.zone, ordinal).changes:
             return len(self._on(ordinal))
         return len(self.seconds) if self._has(ordinal) else 0
@@ -103,7 +106,7 @@ class Cron:
         return day.month in self._dates.months and bool(self._dates.match_day(day))
 
     def _on(self, ordinal: int) -> list[int]:
-        """The instants of one local date, rising."""
+        """Return the instants of one local date in ascending order."""
         if not self._has(ordinal):
             return []
         clock = _clock(self.zone, ordinal)
@@ -114,10 +117,10 @@ class Cron:
 
 
 def read_cron(expression: str, zone: ZoneInfo) -> Cron:
-    """Read five fields.
+    """Parse five fields.
 
     Raises:
-        cronsim.CronSimError: they are no cron expression, or no date can match.
+        cronsim.CronSimError: they are not a cron expression, or no date can match.
     """
     read = CronSim(expression, datetime(2000, 1, 1))  # noqa: DTZ001 - any instant: its dates are asked for one by one
     minutes, hours = sorted(read.minutes), sorted(read.hours)
@@ -126,7 +129,7 @@ def read_cron(expression: str, zone: ZoneInfo) -> Cron:
 
 
 def _on_the_wall(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
-    """Local times as a day's clock shows them: skipped ones at the end of the gap, repeated ones the first time."""
+    """Return local times as a wall clock shows them: skipped times at the end of the gap, repeated times only once."""
     change = clock.changes_at + clock.before
     instants = (
         local - clock.before if local < change else max(local - clock.after, clock.changes_at)
@@ -136,7 +139,7 @@ def _on_the_wall(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
 
 
 def _running(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
-    """Local times as often as they come: skipped ones not at all, repeated ones twice."""
+    """Return local times as often as they occur: skipped times never, repeated times twice."""
     local = [clock.midnight + second for second in seconds]
     stopped, resumed = clock.changes_at + clock.before, clock.changes_at + clock.after
     return [at - clock.before for at in local if at < stopped] + [at - clock.after for at in local if at >= resumed]
@@ -144,7 +147,7 @@ def _running(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
 
 @lru_cache(maxsize=4_096)
 def _clock(zone: ZoneInfo, ordinal: int) -> _Clock:
-    """Remembered, since the monitors of a zone ask for the same few dates."""
+    """Return the clock of a date; cached, because the monitors of a zone use the same few dates."""
     midnight = (ordinal - _EPOCH) * _DAY_S
     before, after = _offset_at_midnight(zone, ordinal), _offset_at_midnight(zone, ordinal + 1)
     if before == after:

@@ -1,4 +1,4 @@
-"""By which clock something is due, and a lease passes: one for all nodes of a store."""
+"""The clock that decides when work is ready and when a lease expires: one clock for all nodes of a store."""
 
 from __future__ import annotations
 
@@ -8,33 +8,36 @@ from typing import Protocol, TypeAlias
 from storage.store import Tx
 
 Instant: TypeAlias = Callable[[Tx], float]
-"""The instant as Unix seconds, asked for in a transaction."""
+"""Returns the current time in Unix seconds, in a transaction."""
 
 
 class SlotSource(Protocol):
-    """Slots that the clock opens beside those of monitors, each function in a transaction of its own."""
+    """Slots that the clock opens in addition to monitor slots; each function runs in its own transaction."""
 
     def due_at(self, tx: Tx) -> float | None:
-        """When the next of its slots is due."""
+        """Return the time of its next slot."""
         ...
 
     def open_due(self, tx: Tx) -> None:
-        """Open some that are due; once they are, they are not due any more."""
+        """Open some of the slots that are overdue; opened slots are not returned again."""
         ...
 
     def bring_back(self, tx: Tx, instant: Instant) -> int:
-        """Bring back to the next one what a clock that stood ahead has made due too far off; how many that were."""
+        """Reset slots that a fast clock has put too far in the future, and return their number.
+
+        Each is reset to the next slot of its cadence.
+        """
         ...
 
 
 def instant_of(now: Callable[[], float], *, is_alone: bool) -> Instant:
-    """The node's own clock where it has the store to itself, else the database's."""
+    """Use the node's own clock if it is the only node of the store, else the database's clock."""
 
     def instant(tx: Tx) -> float:
         if is_alone:
             return now()
         row = tx.one("SELECT {now}")
-        assert row is not None, "a clock always tells"
+        assert row is not None, "the clock query returns one row"
         return float(row[0])
 
     return instant

@@ -1,1 +1,1 @@
-"""Durable work in the background: planned steps, a lease, a budget, progress, cancellation (decisions 17)."""
+"""Durable background jobs: planned steps, a lease, a budget, progress and cancellation (decisions 17)."""

@@ -1,4 +1,4 @@
-"""Waits for sources that ask to hold back: work that nobody waits for is better late than left out."""
+"""Waits for sources that ask for a pause: in the background, late work is better than missing work."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from upstreams.model.errors import UpstreamError, UpstreamThrottled
 T = TypeVar("T")
 Refusals = tuple[type[LimitError] | type[UpstreamError], ...]
 HELD_BACK: Final[Refusals] = (Throttled, UpstreamThrottled)
-"""The source, or its pace, asks to come later."""
+"""The source or its rate limit asks for a later retry."""
 TRIES: Final = 3
 WAIT_S: Final = 5.0
-"""The time that a read waits where the source does not say how long."""
+"""The wait if the source does not specify one."""
 WAIT_MAX_S: Final = 60.0
-"""The longest wait: whoever asks for more is asked no further."""
+"""The longest wait; a source that asks for more is not retried."""
 
 
 async def patiently(read: Callable[[], Awaitable[T]], on: Refusals = HELD_BACK) -> T:
-    """The result of a read; of a later try, where it was refused as in `on`.
+    """Return the result of a read, retried later if it fails with an error in `on`.
 
     Raises:
-        GatheringFailed: nothing came.
+        GatheringFailed: all attempts failed.
     """
     for _ in range(TRIES - 1):
         try:

@@ -1,4 +1,4 @@
-"""The SQL of jobs and their steps, each function in a transaction of its caller's."""
+"""The SQL of jobs and their steps; each function runs in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from scheduler.webhooks.targets import hook_rows
 from storage.store import Tx
 
 LEASE_S: Final = 8.0
-"""A job of a node that died goes on within this time and a look."""
+"""The job of a dead node continues after this time plus one polling interval."""
 
 DROPPED_AT_ONCE: Final = 50
-"""Steps that one transaction removes: freeing their pages is what takes time."""
+"""Steps deleted per transaction; freeing their pages takes most of the time."""
 
 NAMES_AT_ONCE: Final = 100
 FINDINGS_AT_ONCE: Final = 50
 FINDINGS_BYTES: Final = 250_000
-"""Names of steps, and findings as they are stored, that a plan reads at a time."""
+"""Step names, and findings in stored form, that planning reads at a time."""
 
 COLUMNS: Final = """
 id, kind, account_id, key_id, request_id, spec, status, stopped_because, held_credits, used_credits, waves, planned,
@@ -124,35 +124,35 @@ DROP_JOB = "DELETE FROM jobs WHERE id = ?"
 
 
 def add_job(tx: Tx, job: JobRecord, names: Sequence[str]) -> None:
-    """Keep a new job with its first wave."""
+    """Store a new job with its first wave."""
     tx.run_many(ADD, [_values(job)])
     add_steps(tx, job.id, first=1, wave=1, names=names)
 
 
 def add_steps(tx: Tx, job_id: str, *, first: int, wave: int, names: Sequence[str]) -> None:
-    """Plan steps with these names, numbered from `first` on; those that an attempt before has planned stay."""
+    """Plan steps with these names, numbered from `first`; steps that an earlier attempt planned are kept."""
     tx.run_many(ADD_STEPS, [(job_id, number, wave, name) for number, name in enumerate(names, first)])
 
 
 def unsettled_of(tx: Tx, job_ids: Sequence[str]) -> set[str]:
-    """Return those of these jobs that have neither ended nor are paused."""
+    """Return the jobs among these that have not ended and are not paused."""
     return {row[0] for row in tx.all_in(UNSETTLED, job_ids)}
 
 
 def add_step(tx: Tx, job: JobRecord, step: JobStep) -> None:
-    """Plan one more step of a wave that is planned whole; the job is locked, and `step.number` is its next one."""
+    """Add one step to a fully planned wave. The job must be locked, and `step.number` must be its next number."""
     add_steps(tx, job.id, first=step.number, wave=step.wave, names=[step.name])
     tx.run(COUNT_PLANNED, (job.id,))
 
 
 def read_job(tx: Tx, job_id: str, *, locked: bool = False) -> JobRecord | None:
-    """The job of this id."""
+    """Return the job with this id."""
     row = tx.one(LOCKED if locked else READ, (job_id,))
     return None if row is None else JobRecord(*row)
 
 
 def owned(tx: Tx, account_id: str, job_id: str, kinds: Sequence[str], *, locked: bool = False) -> JobRecord:
-    """The job of an account, of one of these kinds.
+    """Return an account's job of one of these kinds.
 
     Raises:
         JobUnknown: the account has no such job.
@@ -166,7 +166,7 @@ def owned(tx: Tx, account_id: str, job_id: str, kinds: Sequence[str], *, locked:
 def jobs_page(
     tx: Tx, account_id: str, kinds: Sequence[str], *, before: tuple[float, str] | None, limit: int
 ) -> list[JobRecord]:
-    """At most `limit` jobs of these kinds that were made before the one which `before` names, newest first."""
+    """Return at most `limit` jobs of these kinds that are older than `before`, newest first."""
     at, id_ = before or (9e15, "")
     rows = tx.all(_of_kinds(LIST, kinds), (account_id, *kinds, at, at, id_, limit))
     return [JobRecord(*row) for row in rows]
@@ -177,22 +177,22 @@ def _of_kinds(sql: str, kinds: Sequence[str]) -> str:
 
 
 def live_jobs(tx: Tx, account_id: str) -> int:
-    """How many jobs of an account have not ended."""
+    """The number of an account's jobs that have not ended."""
     row = tx.one(LIVE, (account_id,))
-    assert row is not None, "a count is a row"
+    assert row is not None, "COUNT returns one row"
     return int(row[0])
 
 
 def live_job(tx: Tx, account_id: str) -> str | None:
-    """A job of an account that has not ended."""
+    """Return a job of an account that has not ended."""
     row = tx.one(LIVE_OF_ACCOUNT, (account_id,))
     return None if row is None else str(row[0])
 
 
 def ready_jobs(tx: Tx, node: str, *, kinds: Sequence[str], leases_at: float, limit: int) -> list[Ready]:
-    """Return the jobs of these `kinds` that may be begun or taken over here; an account's run on one node at a time.
+    """Return jobs of these `kinds` that this node can start or take over.
 
-    Kinds that only a newer node knows are left to it, as in a rolling upgrade.
+    All jobs of an account run on one node at a time. Other kinds are left to newer nodes during a rolling upgrade.
     """
     elsewhere = {row[0] for row in tx.all(ELSEWHERE, (leases_at, node))}
     found = [
@@ -203,7 +203,7 @@ def ready_jobs(tx: Tx, node: str, *, kinds: Sequence[str], leases_at: float, lim
 
 
 def lease_jobs(tx: Tx, ready: Sequence[Ready], node: str, *, now: float, leases_at: float) -> list[JobRecord]:
-    """Begin an attempt of each job that is still to be had."""
+    """Start an attempt of each job that is still available."""
     tx.lock([f"jobs of {account_id}" for account_id in sorted({one.account_id for one in ready})])
     elsewhere = {row[0] for row in tx.all(ELSEWHERE, (leases_at, node))}
     free = []
@@ -217,67 +217,67 @@ def lease_jobs(tx: Tx, ready: Sequence[Ready], node: str, *, now: float, leases_
 
 
 def renew_leases(tx: Tx, job_ids: Sequence[str], node: str, *, leases_at: float) -> int:
-    """Keep what `node` has for another while; how many jobs are still its own."""
+    """Extend the leases of `node`, and return how many jobs it still has."""
     return tx.run_in(RENEW, job_ids, (leases_at + LEASE_S, node))
 
 
 def orphan_jobs(tx: Tx, leases_at: float) -> int:
-    """Let every lease pass, on a store that one process owns and has just opened; how many there were."""
+    """Expire all leases in a store that one process owns and has just opened, and return their number."""
     return tx.run(ORPHANED, (leases_at - 1.0,))
 
 
 def holds(tx: Tx, job: JobRecord) -> bool:
-    """The fence: whether this very attempt still has the job, which is then locked."""
+    """Return whether this attempt still holds the job, and lock the job. This is the fence against stale attempts."""
     return tx.one(HELD, (job.id, job.attempt, job.node)) is not None
 
 
 def give_back(tx: Tx, job: JobRecord) -> bool:
-    """Leave a job that was begun to whoever comes next; False: it was not this attempt's any more."""
+    """Return a started job to the queue. Return False if this attempt no longer held it."""
     return tx.run(GIVE_BACK, (job.id, job.attempt, job.node)) == 1
 
 
 def move(tx: Tx, job_id: str, status: JobStatus, because: str | None, *, finished_at: float | None = None) -> None:
-    """Set the state of a job that is locked; whoever had it has it no more."""
+    """Set the status of a locked job, which ends its lease."""
     tx.run(MOVE, (status, because, finished_at, job_id))
 
 
 def close_reservation(tx: Tx, job_id: str) -> None:
-    """Count what a job has used as paid, and the rest of what it held as given back."""
+    """Mark a job's used credits as paid, and the rest of its reservation as returned."""
     tx.run(CLOSE, (job_id,))
 
 
 def reserve_more(tx: Tx, job_id: str, *, request_id: str, key_id: str | None, held_credits: int) -> None:
-    """Give a job, which is locked, a further reservation; the one before is closed."""
+    """Give a locked job another reservation; the previous one is closed."""
     tx.run(RESERVE_MORE, (request_id, key_id, held_credits, job_id))
 
 
 def queue(tx: Tx, job_id: str) -> None:
-    """Let a paused job, which is locked, go on."""
+    """Resume a paused job that is locked."""
     move(tx, job_id, "queued", None)
 
 
 def is_reserved(tx: Tx, job: JobRecord) -> bool:
-    """Whether the credits of a job are held still."""
+    """Return whether the credits of a job are still reserved."""
     return tx.one(IS_RESERVED, (identify(job.request_id)[1],)) is not None
 
 
 def planned_steps(tx: Tx, job: JobRecord, limit: int, *, after: int = 0) -> list[JobStep]:
-    """The next steps to make after number `after`, of waves that are planned whole."""
+    """Return the next planned steps after number `after`, from fully planned waves."""
     return [JobStep(*row) for row in tx.all(PLANNED, (job.id, job.waves, after, limit))]
 
 
 class PlanPart(NamedTuple):
-    """A part of what a job's next wave is planned from, each with the number of its step, in order."""
+    """A part of the input for planning a job's next wave; each entry has its step's number, in order."""
 
     names: list[tuple[int, str]]
-    """The names of steps, of waves that are planned whole."""
+    """The names of steps in fully planned waves."""
     findings: list[tuple[int, bytes]]
-    """The findings of steps of the last wave, as they are stored."""
+    """The findings of steps in the last wave, in stored form."""
     is_last: bool
 
 
 def plan_part(tx: Tx, job: JobRecord, *, named: int, found: int) -> PlanPart:
-    """Return the next part, after the names up to the step `named` and the findings of steps up to `found`.
+    """Return the next part, after the names up to step `named` and the findings up to step `found`.
 
     All names come before the first findings.
     """
@@ -293,12 +293,12 @@ def plan_part(tx: Tx, job: JobRecord, *, named: int, found: int) -> PlanPart:
 
 
 def set_wave(tx: Tx, job: JobRecord, *, planned: int) -> None:
-    """Let the next wave begin, which is planned whole."""
+    """Start the next wave, which is fully planned."""
     tx.run(SET_WAVE, (job.waves + 1, planned, job.id))
 
 
 def end_step(tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float) -> bool:
-    """Keep how a step ended and count it; its result is packed already. False: it had ended before."""
+    """Store how a step ended and count it; its result is already packed. Return False if it had ended before."""
     found = packed(orjson.dumps(outcome.found)) if outcome.found else None
     own = outcome.credits_used if outcome.status == "done" else 0  # the table allows no more; the job adds up all
     values = (outcome.status, own, outcome.error, outcome.result, found, at, job.id, step.number)
@@ -310,7 +310,7 @@ def end_step(tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: flo
 
 
 def free_step(tx: Tx, job: JobRecord, step: JobStep, credits_used: int) -> None:
-    """Take back the price of a step that `end_step` has counted in this transaction."""
+    """Cancel the price of a step that `end_step` counted in this transaction."""
     tx.run(FREE_STEP, (job.id, step.number))
     tx.run(UNCOUNT_CREDITS, (credits_used, job.id))
 
@@ -318,9 +318,10 @@ def free_step(tx: Tx, job: JobRecord, step: JobStep, credits_used: int) -> None:
 def ended_steps(
     tx: Tx, job_id: str, statuses: Sequence[StepStatus], *, after: int, limit: int, bytes_max: int
 ) -> tuple[list[EndedStep], bool]:
-    """Return at most `limit` steps after number `after` with one of these statuses, in order, and if there are more.
+    """Return at most `limit` ended steps with one of these statuses, in order, and whether there are more.
 
-    Their results are as they are stored, and have at most `bytes_max` bytes together, unless the first one has more.
+    The steps come after number `after`. Results are in stored form, at most `bytes_max` bytes in total, unless the
+    first one alone is larger.
     """
     marks = ", ".join("?" * len(statuses))
     sizes = tx.all(STEP_SIZES.replace("{statuses}", marks), (job_id, after, *statuses, limit + 1))
@@ -332,9 +333,9 @@ def ended_steps(
 
 
 def drop_old(tx: Tx, before: float, limit: int, kinds: Sequence[str]) -> int:
-    """Remove some steps of the oldest job of these kinds that ended before an instant, or what is left of it.
+    """Delete some steps of the oldest job of these kinds that ended before an instant, and finally the job.
 
-    0: there is none.
+    Return 0 if there is none.
     """
     row = tx.one(_of_kinds(OLD, kinds), (before, *kinds))
     if row is None:
@@ -344,12 +345,12 @@ def drop_old(tx: Tx, before: float, limit: int, kinds: Sequence[str]) -> int:
 
 
 def expire_paused(tx: Tx, kind: str, before: float, now: float) -> int:
-    """End jobs of a kind that were begun before an instant and are paused, with nothing held; how many."""
+    """End paused jobs of a kind that started before an instant and have no reservation, and return their number."""
     return tx.run(EXPIRE, (now, kind, before))
 
 
 def drop_some(tx: Tx, job_id: str, limit: int) -> bool:
-    """Remove some steps of a job, or of its rows, and with the last ones the job; True: it is gone."""
+    """Delete some steps or rows of a job, and the job itself with the last of them. Return True once it is deleted."""
     if any(tx.run(sql, (job_id, job_id, limit)) == limit for sql in (DROP_STEPS, DROP_ROWS)):
         return False
     hook_rows.forget_delivery(tx, job_id)
@@ -358,7 +359,7 @@ def drop_some(tx: Tx, job_id: str, limit: int) -> bool:
 
 
 def forget_jobs_of(tx: Tx, account_id: str) -> int:
-    """Remove some of what a deleted account's jobs that have ended have left; 0 when nothing is left."""
+    """Delete some rows of a deleted account's ended jobs; return 0 when none are left."""
     row = tx.one(OF_ACCOUNT, (account_id,))
     if row is None:
         return 0

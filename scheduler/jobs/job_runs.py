@@ -1,8 +1,8 @@
-"""One attempt of one job: its steps are made side by side, wave by wave, until none is left (decisions 17).
+"""One attempt of one job: its steps run concurrently, wave by wave, until none is left (decisions 17).
 
-A step is made outside of any transaction and kept in one that first looks whether the job is still this attempt's. So a
-step that is kept is never made again, one that was cut short is made again, and each is charged once: the price of the
-steps is added up in the job, and its reservation is closed with that sum in the transaction that ends it.
+A step runs outside of any transaction. Its result is stored in a transaction that first checks whether this attempt
+still holds the job. A stored step therefore never runs again, an interrupted step does, and each step is charged once:
+the job adds up the prices of its steps, and the transaction that ends the job closes its reservation with the sum.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from storage.store import Store, Tx
 STEPS_AT_ONCE: Final = 200
 """Steps that are read at a time."""
 PLANNED_AT_ONCE: Final = 500
-"""Steps that one transaction plans."""
+"""Steps planned per transaction."""
 SETTLE_S: Final = 5.0
 _LONG_BYTES: Final = 64 * 1024
-"""A longer result is compressed in a thread."""
+"""Longer results are compressed in a thread."""
 NEVER_RESERVED: Final = "not_reserved"
 UNEXPECTED: Final = "internal_error"
 DELETED: Final = "account_deleted"
@@ -41,20 +41,20 @@ DELETED: Final = "account_deleted"
 
 @dataclass(slots=True)
 class _Round:
-    """The steps that an attempt makes after one look. Changed by their makers only."""
+    """The steps that an attempt runs after one read of the job. Only its workers change it."""
 
     job_credits: int
-    """The credits that the job had left at the look."""
+    """The credits that the job had left at that read."""
     price_of: Callable[[JobStep], int]
     steps: deque[JobStep]
     begun: int = 0
     begun_credits: int = 0
 
     def next(self) -> JobStep | None:
-        """Begin the next step that may be begun: those under way cost their most, until the next look.
+        """Start the next affordable step. Steps in progress count with their maximum price until the next read.
 
-        Steps that the job cannot pay for are passed over. One that only waits for those under way is not: the steps
-        after it would spend the credits that it needs.
+        Steps that the job can never afford are skipped. A step that only has to wait for steps in progress is not
+        skipped: later steps would spend the credits that it needs.
         """
         while self.steps:
             price = self.price_of(self.steps[0])
@@ -69,7 +69,7 @@ class _Round:
 
 
 class JobRuns:
-    """Runs what was leased."""
+    """Runs leased jobs."""
 
     def __init__(
         self, store: Store, charges: Charges, kinds: Mapping[str, JobKind], turns: Turns, *, now: Callable[[], float]
@@ -82,10 +82,10 @@ class JobRuns:
         self._thread = FairThread()
 
     async def run(self, job: JobRecord) -> None:
-        """Bring one attempt to its end: the job's, or that of this node. Cancelled, it is left to whoever comes next.
+        """Run one attempt until the job ends or this node has to stop. If cancelled, return the job to the queue.
 
         Raises:
-            StorageError: the job is taken up again when its lease has passed.
+            StorageError: the job is retried after its lease expires.
         """
         try:
             await self._run(job)
@@ -96,20 +96,20 @@ class JobRuns:
             raise
 
     def is_private(self, job: JobRecord) -> bool:
-        """Whether errors of a job are logged without their text; those of an unknown kind are."""
+        """Return whether a job's errors are logged without their text, as they are for unknown kinds."""
         kind = self._kinds.get(job.kind)
         return kind is None or kind.is_private
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of jobs that this node can run."""
+        """The job kinds that this node can run."""
         return tuple(self._kinds)
 
     async def fail(self, job: JobRecord) -> None:
-        """End an attempt that met an error which nobody foresaw; what its steps have brought stays, and is paid for.
+        """End an attempt that met an unexpected error. Results of finished steps are kept and charged.
 
         Raises:
-            StorageError: nothing ended.
+            StorageError: the job was not ended.
         """
         await self._end(job, Stop("failed", UNEXPECTED))
 
@@ -129,7 +129,7 @@ class JobRuns:
                 if begun is None:
                     return
                 after = 0 if begun else steps[-1].number
-            elif after:  # the credits that are left pay for none of its steps
+            elif after:  # the remaining credits are too few for any step
                 await self._end(job, has_credits=False)
                 return
             elif (planned := await self._plan(kind, job)) is None:
@@ -141,9 +141,9 @@ class JobRuns:
                 job = planned
 
     async def _make_all(self, kind: JobKind, job: JobRecord, steps: list[JobStep]) -> int | None:
-        """Make these steps, as far as credits are left, and return how many were begun.
+        """Run these steps, as far as the credits allow, and return how many were started.
 
-        None: the job is not this attempt's any more; steps under way are cancelled.
+        Return None if this attempt has lost the job; steps in progress are then cancelled.
         """
         failures, is_ours = list[StorageError](), True
         turn = _Round(job.left_credits, partial(kind.price_of, job), deque(steps))
@@ -186,7 +186,10 @@ class JobRuns:
         return is_ours
 
     async def _plan(self, kind: JobKind, job: JobRecord) -> JobRecord | None:
-        """Plan the next wave, some steps a transaction; the job as it was where there is none, None: it is not ours."""
+        """Plan the next wave, some steps per transaction.
+
+        Return the unchanged job after the last wave, None if the job is lost.
+        """
 
         def look(tx: Tx) -> tuple[JobRecord, job_rows.PlanPart] | None:
             now = job_rows.read_job(tx, job.id)
@@ -209,7 +212,7 @@ class JobRuns:
         return replace(found, waves=found.waves + 1, planned=planned)
 
     async def _fill(self, wave: Wave, job: JobRecord, part: job_rows.PlanPart) -> list[str]:
-        """Return the names of the next wave of a job, which are found in one part of its steps after the other."""
+        """Return the names of a job's next wave, planned from its steps part by part."""
         named = found = 0
         while True:
             for _, name in part.names:
@@ -224,7 +227,7 @@ class JobRuns:
             part = await self._store.read(partial(job_rows.plan_part, job=job, named=named, found=found))
 
     def _add(self, tx: Tx, *, job: JobRecord, first: int, names: list[str], planned: int | None) -> bool:
-        """Add steps; `planned` is how many there are with the last of them, which lets the wave begin."""
+        """Add steps; `planned` is the total with the last of them, which starts the wave."""
         if not job_rows.holds(tx, job):
             return False
         job_rows.add_steps(tx, job.id, first=first, wave=job.waves + 1, names=names)
@@ -235,10 +238,10 @@ class JobRuns:
     async def _end(
         self, job: JobRecord, stop: Stop | None = None, *, has_credits: bool = True, unless_reserved: bool = False
     ) -> bool:
-        """End it, without a `stop` as its kind says; False: it goes on, since it has a reservation by now."""
+        """End the job, using its kind's verdict if `stop` is None. Return False if it was reserved in the meantime."""
 
         def end(tx: Tx) -> bool:
-            tx.all_in(READ_ACCOUNTS, [job.account_id])  # accounts are locked before what is theirs
+            tx.all_in(READ_ACCOUNTS, [job.account_id])  # lock the account before its rows
             if job_rows.holds(tx, job):
                 now, kind = self._now(), self._kinds[job.kind]
                 found = job_rows.read_job(tx, job.id)
@@ -253,7 +256,7 @@ class JobRuns:
 
 
 class _Look(NamedTuple):
-    """A look at a job: as it is, and its next steps."""
+    """The current state of a job, and its next steps."""
 
     job: JobRecord
     steps: list[JobStep]
@@ -268,7 +271,7 @@ def _look(tx: Tx, job: JobRecord, after: int) -> _Look | None:
 
 
 def settle(tx: Tx, charges: Charges, job_id: str, now: float, stop: Stop) -> JobRecord:
-    """End or pause a job that is locked: its steps are paid for, and the rest of what was reserved goes back."""
+    """End or pause a locked job: charge its steps, and return the rest of its reservation."""
     job = job_rows.read_job(tx, job_id, locked=True)
     assert job is not None, "its row is locked"
     if job_rows.is_reserved(tx, job):
@@ -282,7 +285,7 @@ def settle(tx: Tx, charges: Charges, job_id: str, now: float, stop: Stop) -> Job
 
 
 def cancel_jobs_of(tx: Tx, account_id: str, *, charges: Charges, now: Callable[[], float]) -> int:
-    """Cancel a job of a deleted account that has not ended; 0 when there is none left."""
+    """Cancel a job of a deleted account that has not ended; return 0 when none is left."""
     tx.all_in(READ_ACCOUNTS, [account_id])
     job_id = job_rows.live_job(tx, account_id)
     if job_id is None:

@@ -1,4 +1,4 @@
-"""Jobs and their steps as they are stored (decisions 17)."""
+"""Jobs and their steps in stored form (decisions 17)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ StepStatus = Literal["planned", "done", "empty", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """One job. Its steps come in waves: the next one is planned when the one before has ended."""
+    """One job. Its steps run in waves: a wave is planned when the previous one has ended."""
 
     id: str
     kind: str
@@ -26,17 +26,17 @@ class JobRecord:
     request_id: str
     """The request under which its credits are reserved."""
     spec: str
-    """Its request as JSON, for its kind."""
+    """Its request as JSON, which its kind reads."""
     status: JobStatus
     stopped_because: str | None
     held_credits: int
-    """The credits of all its reservations: a job that was paused, and gave its rest back, has one more."""
+    """The credits of all its reservations. A resumed job whose reservation was returned has several."""
     used_credits: int
-    """The price of the steps that are done."""
+    """The price of the finished steps."""
     waves: int
-    """How many waves are planned; steps of a later one are not complete."""
+    """The number of fully planned waves; steps of later waves may be incomplete."""
     planned: int
-    """How many steps are planned in all."""
+    """The number of all planned steps."""
     done: int
     empty: int
     failed: int
@@ -47,28 +47,28 @@ class JobRecord:
     started_at: float | None
     finished_at: float | None
     closed_credits: int = 0
-    """The credits that its closed reservations have paid for."""
+    """The credits charged by its closed reservations."""
     returned_credits: int = 0
-    """The credits that its closed reservations gave back."""
+    """The credits returned by its closed reservations."""
 
     @property
     def left_credits(self) -> int:
-        """The credits that its reservation has left."""
+        """The credits left in its current reservation."""
         return self.held_credits - self.returned_credits - self.used_credits
 
     @property
     def pending(self) -> int:
-        """How many steps are planned and not made."""
+        """The number of planned steps that have not ended."""
         return self.planned - self.done - self.empty - self.failed
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more happens to it."""
+        """Whether the job has ended for good."""
         return self.status in ENDED
 
 
 class JobStep(NamedTuple):
-    """A step that is planned. Its name is unique in its job."""
+    """A planned step. Its name is unique in its job."""
 
     number: int
     wave: int
@@ -76,7 +76,7 @@ class JobStep(NamedTuple):
 
 
 class EndedStep(NamedTuple):
-    """A step that has ended, with its result as compressed JSON."""
+    """A finished step, with its result as compressed JSON."""
 
     number: int
     wave: int
@@ -90,7 +90,7 @@ class EndedStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a step ended. Only one that is `done` has a result. The others are free, unless a page was too costly."""
+    """How a step ended. Only a `done` step has a result. Other steps are free, unless a page exceeded its price."""
 
     status: StepStatus
     result: bytes | None = None
@@ -99,26 +99,26 @@ class Outcome:
     found: tuple[str, ...] = ()
     """The names that it found for the next wave, in order."""
     brought: Any = None
-    """Values for `JobKind.keep`."""
+    """Values passed to `JobKind.keep`."""
 
 
 class Stop(NamedTuple):
-    """How a job ends, or is paused, and why."""
+    """How a job ends or pauses, and the reason."""
 
     status: JobStatus
     because: str | None
 
 
 class Wave(ABC):
-    """The next wave of a job while it is planned, in pieces that hold up nobody.
+    """The next wave of a job while it is planned, in small pieces so that other tasks can run.
 
-    It is told of all steps that the job has, and then of what those of the last wave found, in order. What it makes of
-    that is the same after a crash as before it.
+    It receives the names of all existing steps, and then the findings of the last wave, in order. Its plan must be
+    deterministic, so that it is the same after a crash.
     """
 
     def __init__(self) -> None:
         self.names: list[str] = []
-        """The names of the steps that come next, each once."""
+        """The names of the next steps, each once."""
 
     @property
     def is_full(self) -> bool:
@@ -127,59 +127,62 @@ class Wave(ABC):
 
     @abstractmethod
     def note(self, name: str) -> None:
-        """Note a step that the job has."""
+        """Record an existing step of the job."""
 
     @abstractmethod
     async def add(self, found: Sequence[bytes]) -> None:
-        """Add what some steps found, as it is stored: compressed lists of names, as JSON."""
+        """Add the findings of some steps in stored form: compressed JSON lists of names."""
 
 
 class JobKind(ABC):
-    """A kind of work. What it decides is the same after a crash as before it.
+    """A kind of work. Its decisions must be deterministic, so that they are the same after a crash.
 
-    What it keeps beside its steps, it keeps in the transactions of `keep` and `ended`, which come once for each step
-    and for each end.
+    Data other than steps is stored in the transactions of `keep` and `ended`, which are called once for each step and
+    once for each end or pause.
     """
 
     at_once: ClassVar[int]
-    """Steps of one job that are made side by side, at most."""
+    """The most concurrent steps of one job."""
     is_private: ClassVar[bool] = False
-    """Whether an error that nobody foresaw is logged without its text, which may hold what a job is about."""
+    """Whether unexpected errors are logged without their text, which could contain private data of the job."""
 
     @abstractmethod
     async def perform(self, job: JobRecord, step: JobStep) -> Outcome:
-        """Make a step; never raises for what its source does."""
+        """Run a step. Errors of its source become part of the outcome and are never raised."""
 
     def next_wave(self, job: JobRecord) -> Wave | None:  # noqa: ARG002 - for kinds that have several
-        """Begin to plan the wave after the last one; None if there is none."""
+        """Return the wave after the last one, ready to be planned, or None if the job has no more waves."""
         return None
 
     def price_of(self, job: JobRecord, step: JobStep) -> int:  # noqa: ARG002 - for kinds that look at it
-        """The most that a step costs: it is begun only while so much is left. 0: the reservation covers all steps."""
+        """Return the maximum price of a step, which starts only while that many credits are left.
+
+        0: the reservation covers all steps.
+        """
         return 0
 
     def keep(  # noqa: B027 - few kinds keep more than their steps
         self, tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float
     ) -> None:
-        """Keep what a step brought beside its result, with its end."""
+        """Store a step's data other than its result, in the transaction that ends the step."""
 
     def verdict(self, tx: Tx, job: JobRecord, *, has_credits: bool) -> Stop:  # noqa: ARG002 - for kinds that look
-        """How a job stops whose steps have all ended, or whose credits cover no further one."""
+        """Return how a job stops once all its steps have ended, or once its credits cover no further step."""
         return Stop(verdict_of(job), None) if has_credits else Stop("paused", "max_credits")
 
     def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: B027 - as above
-        """Keep what belongs to the end or the pause of a job, which is settled."""
+        """Store data about the end or the pause of a settled job."""
 
 
 def verdict_of(job: JobRecord) -> JobStatus:
-    """How a job ends whose steps have all ended: a part that nobody has is no failure."""
+    """Return how a job ends once all its steps have ended. Steps without a result do not count as failures."""
     if not job.failed:
         return "completed"
     return "partial" if job.done or job.empty else "failed"
 
 
 def progress_of(job: JobRecord) -> dict[str, Any]:
-    """The numbers of its steps; all others add up to `planned`."""
+    """Return the counts of its steps; the other counts add up to `planned`."""
     return {
         "planned": job.planned,
         "done": job.done,
@@ -191,7 +194,7 @@ def progress_of(job: JobRecord) -> dict[str, Any]:
 
 
 def facts_of(job: JobRecord) -> dict[str, Any]:
-    """A job as its owner sees it, without links."""
+    """Return a job as its owner sees it, without links."""
     return {
         "job_id": job.id,
         "kind": job.kind,

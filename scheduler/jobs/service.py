@@ -1,4 +1,4 @@
-"""Jobs as their owners have them: begun, listed, paused, resumed, cancelled, and their results read (decisions 17)."""
+"""The operations on jobs: start, list, pause, resume, cancel and read results (decisions 17)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from scheduler.webhooks.records import JOB_PREFIX
 from storage.store import Store, Tx, Write
 
 LIVE_MAX: Final = 100
-"""Jobs of an account that have not ended, paused ones too."""
+"""The most unfinished jobs of an account, including paused ones."""
 OWNER: Final = "owner"
 
 
 @dataclass(frozen=True, slots=True)
 class JobDraft:
-    """A job that can be begun: its kind, its request as JSON, the names of its first steps, and its ceiling."""
+    """A job that can be started: its kind, its request as JSON, the names of its first steps, and its maximum cost."""
 
     kind: str
     spec: str
@@ -34,27 +34,27 @@ class JobDraft:
     platform: str
     path: str
     credits_least: int | None = None
-    """Where the account has less than the ceiling, as much as it has is held, but never less than this."""
+    """The smallest reservation to accept if the balance is below the maximum cost; by default the full maximum cost."""
     prefix: str = JOB_PREFIX
-    """That of its id."""
+    """The prefix of the job's id."""
     also: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None
-    """Keeps what belongs to a new job, in its transaction."""
+    """Stores the kind's own data of a new job, in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobOwner:
-    """The key that begins a job, and the request by which it does."""
+    """The key that starts a job, and the request that does so."""
 
     account_id: str
     key_id: str | None
-    """None: no key has started it, so that it meets no key's budget."""
+    """None if no key started it; then no key budget applies."""
     request_id: str
     in_background: bool = False
-    """As of `ChargeRequest`."""
+    """As in `ChargeRequest`."""
 
 
 class JobService:
-    """Every method takes the account: what belongs to another one is unknown."""
+    """Jobs. Every method takes the account; jobs of other accounts are unknown to it."""
 
     def __init__(
         self,
@@ -67,9 +67,9 @@ class JobService:
         kinds: Sequence[str],
         ended: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None,
     ) -> None:
-        """`wake` tells the workers that a job may be ready; jobs of other `kinds` are unknown here.
+        """Take `wake`, which makes the workers check for new jobs, and `kinds`; jobs of other kinds are unknown here.
 
-        `ended` keeps what belongs to the end of a job whose owner ends it, in that transaction.
+        `ended` stores data about the end of a job that its owner cancels, in the same transaction.
         """
         self._kinds = kinds
         self._store = store
@@ -80,21 +80,21 @@ class JobService:
         self._ended = ended
 
     async def begin(self, draft: JobDraft, owner: JobOwner, *, write: Write | None = None) -> JobRecord:
-        """Reserve the ceiling of a job and queue it, in one transaction.
+        """Reserve the maximum cost of a job and queue it, in one transaction.
 
-        `write` stands for the store's, to record there what came of it.
+        `write` replaces the store's own write, so that the caller can record the result in the same transaction.
 
         Raises:
-            JobLimitReached: nothing was begun.
-            InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was begun or charged.
+            JobLimitReached: nothing was started.
+            InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was started or charged.
         """
         job = await (write or self._store.write)(partial(self.add, draft=draft, owner=owner))
         self._wake()
         return job
 
     def add(self, tx: Tx, *, draft: JobDraft, owner: JobOwner) -> JobRecord:
-        """As `begin`, in a transaction of the caller's, where nothing has changed if it raises."""
-        tx.all_in(READ_ACCOUNTS, [owner.account_id])  # locked before its jobs are counted
+        """Like `begin`, in the caller's transaction; if it raises, nothing was changed."""
+        tx.all_in(READ_ACCOUNTS, [owner.account_id])  # lock the account before counting its jobs
         if job_rows.live_jobs(tx, owner.account_id) >= LIVE_MAX:
             raise JobLimitReached(LIVE_MAX)
         wanted = ChargeRequest(
@@ -136,7 +136,7 @@ class JobService:
         return job
 
     async def get(self, account_id: str, job_id: str) -> JobRecord:
-        """One of them.
+        """Return one job.
 
         Raises:
             JobUnknown: the account has no such job.
@@ -147,13 +147,13 @@ class JobService:
         return job_rows.owned(tx, account_id, job_id, self._kinds, locked=locked)
 
     async def page(self, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[JobRecord]:
-        """A page, newest first."""
+        """Return a page of jobs, newest first."""
         return await self._store.read(
             partial(job_rows.jobs_page, account_id=account_id, kinds=self._kinds, before=before, limit=limit)
         )
 
     async def set_status(self, account_id: str, job_id: str, status: Literal["paused", "running"]) -> JobRecord:
-        """Pause a job, or let it go on; steps that are under way when it is paused are made again.
+        """Pause or resume a job. Steps in progress at the pause run again later.
 
         Raises:
             JobUnknown, JobOver: nothing was changed.
@@ -163,9 +163,9 @@ class JobService:
         return job
 
     async def cancel(self, account_id: str, job_id: str) -> JobRecord:
-        """End a job: what its steps have brought stays and is paid for, and the rest goes back.
+        """Cancel a job. Results of finished steps are kept and charged, and the rest of the reservation is returned.
 
-        One that was cancelled before is as it was.
+        Cancelling a cancelled job changes nothing.
 
         Raises:
             JobUnknown, JobOver: nothing was changed.
@@ -192,9 +192,9 @@ class JobService:
         limit: int,
         bytes_max: int = PAGE_BYTES,
     ) -> tuple[list[EndedStep], bool]:
-        """Return steps after number `after` with one of these statuses, and if there are more.
+        """Return steps after number `after` with one of these statuses, and whether there are more.
 
-        Their results are as they are stored, at most `bytes_max` bytes unless the first one alone has more.
+        Results are in stored form, at most `bytes_max` bytes unless the first one alone is larger.
 
         Raises:
             JobUnknown: the account has no such job.
@@ -217,10 +217,10 @@ class JobService:
 
 
 def refuse_over(job: JobRecord) -> None:
-    """Refuse to change a job that has ended.
+    """Check that a job has not ended.
 
     Raises:
-        JobOver: it has.
+        JobOver: the job has ended.
     """
     if job.is_over:
         raise JobOver(job.id, job.status)

@@ -1,9 +1,9 @@
-"""The tables of jobs and of cohorts, as migrations made them; never changed once landed."""
+"""The tables of jobs and cohorts, as migrations create them; never changed after release."""
 
 from __future__ import annotations
 
-# The credits of a job are one charge, under `request_id`, until it ends; those of its steps are parts of it. Steps of a
-# wave above `waves` are not all planned yet.
+# The credits of a job are one charge, under `request_id`, until it ends; its steps use parts of it. Waves above `waves`
+# are not fully planned yet.
 JOBS = """
 CREATE TABLE jobs (
     id TEXT PRIMARY KEY,
@@ -34,7 +34,7 @@ CREATE TABLE jobs (
 )
 """
 
-# Compressed JSON in `result` and `found`.
+# `result` and `found` are compressed JSON.
 JOB_STEPS = """
 CREATE TABLE job_steps (
     job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
@@ -62,8 +62,8 @@ JOB_INDEXES = (
     "CREATE INDEX job_steps_planned ON job_steps (job_id, number) WHERE status = 'planned'",
 )
 
-# A cohort that was destroyed stays, without anything that could be opened, until nothing of its key is left in the
-# files. `name` is sealed.
+# The row of a destroyed cohort, with no readable data left, is kept until its key has been scrubbed from the files.
+# `name` is sealed.
 COHORTS = """
 CREATE TABLE cohorts (
     id TEXT PRIMARY KEY,
@@ -79,7 +79,7 @@ CREATE TABLE cohorts (
 )
 """
 
-# All kept keys have one length, so that one is written over in its place (`scheduler.jobs.cohorts.sealing`).
+# All stored keys have the same length, so that a key can be overwritten in place (`scheduler.jobs.cohorts.sealing`).
 COHORT_KEYS = """
 CREATE TABLE cohort_keys (
     cohort_id TEXT PRIMARY KEY REFERENCES cohorts (id),
@@ -87,7 +87,7 @@ CREATE TABLE cohort_keys (
 )
 """
 
-# `identity` and `external` are digests by the cohort's key, so they differ from cohort to cohort.
+# `identity` and `external` are digests keyed with the cohort's key, so they differ between cohorts.
 COHORT_MEMBERS = """
 CREATE TABLE cohort_members (
     cohort_id TEXT NOT NULL REFERENCES cohorts (id),
@@ -101,7 +101,7 @@ CREATE TABLE cohort_members (
 )
 """
 
-# A query is a job; here is what the job's row does not say.
+# The fields of a query that are not in its job.
 COHORT_QUERIES = """
 CREATE TABLE cohort_queries (
     id TEXT PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,

@@ -1,4 +1,4 @@
-"""The job workers of a node: they find the jobs that are ready, lease them and run them (decisions 17)."""
+"""The job workers of a node: they find open jobs, lease them and run them (decisions 17)."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from storage.supervision import Keep
 LOOK_S: Final = 1.0
 RENEW_S: Final = 2.0
 READY_MAX: Final = 1_000
-"""Jobs among which the next ones are chosen."""
+"""The most candidates read before choosing the next jobs."""
 IN_FLIGHT_MAX: Final = 200
 EACH_MAX: Final = 20
-"""Jobs of one account that a node has under way; their steps share its few turns."""
+"""The most jobs of one account in progress on a node; their steps share the account's turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetting:
-    """The parts of the workers. `is_alone`: no other process runs what is in the store.
+    """The dependencies of the workers. `is_alone`: no other process runs the jobs of this store.
 
-    `stopping` returns True once no more jobs are begun.
+    `stopping` returns True once no more jobs may start.
     """
 
     store: Store
@@ -60,7 +60,7 @@ class Workers:
         self._leases_at = instant_of(setting.now, is_alone=setting.is_alone)
         self._stopping = setting.stopping
         self.refusal: Callable[[], str | None] = lambda: None
-        """Why no job may begin, if so, as where the store is away; whoever knows that may set another."""
+        """Returns why no job may start, or None; set by the node, for example while the store is unavailable."""
         self._woken = trio.Event()
         kind = LeasedKind(
             name="job",
@@ -76,15 +76,15 @@ class Workers:
         self.keep_renewing = self._leased.keep_renewing
 
     def wake(self) -> None:
-        """A job may be ready."""
+        """Check for open jobs now."""
         self._woken.set()
 
     def in_flight(self) -> int:
-        """Return the number of jobs under way."""
+        """Return the number of jobs in progress."""
         return len(self._leased)
 
     async def keep_working(self) -> None:
-        """Lease and begin what is ready, until the node stops."""
+        """Lease and start open jobs until the node stops."""
         while not self._stopping():
             self._woken = trio.Event()
             if self.refusal() is None:
@@ -93,7 +93,7 @@ class Workers:
                 await self._woken.wait()
 
     async def adopt(self) -> None:
-        """Take over all that an earlier process has left, on a store that one process owns."""
+        """Take over all jobs of an earlier process, in a store that one process owns."""
         if self._is_alone:
             await self._store.write(lambda tx: job_rows.orphan_jobs(tx, self._leases_at(tx)))
 
@@ -122,10 +122,10 @@ def _lease_of(job: JobRecord) -> WorkLease:
 
 @asynccontextmanager
 async def open_workers(setting: WorkerSetting, *, works: bool = True) -> AsyncIterator[Workers]:
-    """Workers that work while the block runs; what is under way at its end is left to the next node.
+    """Run workers for as long as the block runs. Jobs still in progress at its end are left to the next node.
 
     Raises:
-        StorageError: the store is away.
+        StorageError: the store is unavailable.
     """
     async with trio.open_nursery() as nursery:
         workers = Workers(setting, nursery)

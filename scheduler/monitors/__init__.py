@@ -1,1 +1,1 @@
-"""Monitors: when they run, which numbers they keep, and which changes they tell of (spec 2.6, 2.7, 4.5)."""
+"""Monitors: when they run, which numbers they store, and which changes they report (spec 2.6, 2.7, 4.5)."""

@@ -1,4 +1,4 @@
-"""The changes that owners make to monitors, each a function of one transaction (spec 2.6, 3; decisions 12)."""
+"""The changes that owners make to monitors; each function runs in one transaction (spec 2.6, 3; decisions 12)."""
 
 from __future__ import annotations
 
@@ -26,20 +26,19 @@ from storage.store import Store, Tx
 from upstreams.guard.resolver import Resolve
 
 ACTIVE_MAX: Final = MappingProxyType({"free": 3, "starter": 10, "growth": 25, "pro": 100, "enterprise": 500})
-"""Active monitors of an account by its plan (spec 8)."""
+"""The most active monitors of an account, by plan (spec 8)."""
 ALL_MAX: Final = 5_000
-"""Monitors of an account, paused ones too."""
+"""The most monitors of an account, including paused ones."""
 RUN_APART_S: Final = 60.0
 PREVIOUS_S: Final = 24 * 3600.0
-"""For how long the secret before a rotation still signs."""
+"""Seconds during which the previous secret still signs after a rotation."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorSetting:
-    """The parts that monitors stand on.
+    """The dependencies of monitors.
 
-    `resolve` looks up a webhook's host while it is registered; `wake` tells the clock that something may be due earlier
-    than it knows.
+    `resolve` looks up a webhook's host at registration; `wake` makes the clock check for earlier slots.
     """
 
     store: Store
@@ -54,21 +53,21 @@ class MonitorSetting:
 
 
 class View(NamedTuple):
-    """A monitor and its webhook as they stand."""
+    """The current state of a monitor and its webhook."""
 
     monitor: Monitor
     webhook: Webhook | None
 
 
 class Saved(NamedTuple):
-    """A monitor that was made or changed, and the secret of a webhook that it was given: told this once."""
+    """A monitor that was created or changed, and the secret of its new webhook, which is shown only this once."""
 
     view: View
     secret: str | None
 
 
 def add(tx: Tx, setting: MonitorSetting, monitor: Monitor, webhook: Webhook | None, *, run_now: bool) -> View:
-    """Add a monitor within its account's plan, and open its first slot where it is to be run at once.
+    """Add a monitor within its account's plan, and open its first slot if `run_now`.
 
     Raises:
         MonitorLimitReached: nothing was added.
@@ -87,7 +86,7 @@ def add(tx: Tx, setting: MonitorSetting, monitor: Monitor, webhook: Webhook | No
 def change(
     tx: Tx, setting: MonitorSetting, account_id: str, monitor_id: str, *, patch: Patch, secret: str
 ) -> tuple[View, bool]:
-    """Change a monitor; `secret` signs for a first webhook. True: it was given that secret.
+    """Change a monitor; `secret` signs for a first webhook. Return True if the webhook is new and uses that secret.
 
     Raises:
         MonitorInvalid, MonitorUnknown, MonitorLimitReached: nothing was changed.
@@ -109,14 +108,14 @@ def change(
 
 
 def _rotate(tx: Tx, cipher: Cipher, monitor_id: str, secret: str, *, previous_until: float) -> None:
-    """Sign with another secret; the one before signs too until then.
+    """Set another signing secret; the previous one signs too until `previous_until`.
 
     Raises:
-        MonitorInvalid: there is no webhook to sign for.
+        MonitorInvalid: the monitor has no webhook.
     """
     sealed = cipher.seal(secret, bound_to=sealed_for(monitor_id))
     if not hook_rows.rotate(tx, monitor_id, sealed, previous_until=previous_until):
-        raise MonitorInvalid("webhook_secret", "signs nothing without webhook_url", "Send webhook_url too.")
+        raise MonitorInvalid("webhook_secret", "needs webhook_url", "Send webhook_url too.")
 
 
 def _save_url(
@@ -128,7 +127,7 @@ def _save_url(
     secret: str,
     before: Webhook | None,
 ) -> bool:
-    """Whether the monitor had no webhook before and has one now."""
+    """Save the URL, and return whether this created the monitor's webhook."""
     if isinstance(url, UnsetType):
         return False
     if url is None:
@@ -138,14 +137,14 @@ def _save_url(
     if before is None:
         hook_rows.add_webhook(tx, new_webhook(cipher, monitor_id, url, secret))
         return True
-    # The same URL stays sealed as it was: what is under way there still tells of this webhook.
+    # An unchanged URL keeps its sealed form, so that deliveries in progress still update this webhook.
     is_same = before.host is not None and opened(cipher, before).url == url
     hook_rows.save_url(tx, monitor_id, before.url if is_same else seal_url(cipher, monitor_id, url), host_in(url))
     return False
 
 
 def open_slot(tx: Tx, setting: MonitorSetting, account_id: str, monitor_id: str) -> Run:
-    """Open a slot of this second.
+    """Open a slot for the current second.
 
     Raises:
         MonitorUnknown, MonitorPaused, RunTooSoon: nothing was opened.
@@ -161,14 +160,14 @@ def open_slot(tx: Tx, setting: MonitorSetting, account_id: str, monitor_id: str)
 
 
 def view_of(tx: Tx, monitor: Monitor) -> View:
-    """A monitor with its webhook."""
+    """Return a monitor with its webhook."""
     return View(monitor, hook_rows.read_webhooks(tx, [monitor.id]).get(monitor.id))
 
 
 def _check_plan(tx: Tx, account: Account) -> None:
-    """Refuse one more active monitor than the plan allows.
+    """Check that the plan allows one more active monitor.
 
-    The account was locked before anything was read that this decides about, so the count is exact on any number of
+    The caller locked the account before it read anything that this check uses, so the count is exact on any number of
     nodes.
     """
     if lists.active_monitors(tx, account.id) >= ACTIVE_MAX[account.plan]:

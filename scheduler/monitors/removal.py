@@ -1,4 +1,4 @@
-"""Removing a Monitor with all that belongs to it: for its owner, and where its account is deleted."""
+"""Deletes a monitor with its data, for its owner or together with its account."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DROPPED_AT_ONCE: Final = 25
 
 
 async def forget_monitor(store: Store, account_id: str, monitor_id: str) -> None:
-    """Unschedule a monitor, then remove it with all that belongs to it, a few runs a write.
+    """Pause a monitor, then delete it with its data, a few runs per transaction.
 
     Raises:
         MonitorUnknown: the account has no such monitor.
@@ -27,6 +27,6 @@ async def forget_monitor(store: Store, account_id: str, monitor_id: str) -> None
 
 
 def _unschedule(tx: Tx, account_id: str, monitor_id: str) -> None:
-    """Let it run no more. Raises MonitorUnknown."""
+    """Pause it for good. Raises MonitorUnknown."""
     lists.save_monitor(tx, replace(owned(tx, account_id, monitor_id, locked=True), status="paused", next_slot_at=None))
     lists.drop_pending(tx, monitor_id)

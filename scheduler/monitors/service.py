@@ -1,4 +1,4 @@
-"""Monitors as their owner has them: made, listed, changed, run now, and forgotten (spec 2.6, 3, 4.5)."""
+"""The owner's operations on monitors: create, list, change, run now, and delete (spec 2.6, 3, 4.5)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from upstreams.model.errors import TargetRefused
 
 
 class MonitorService:
-    """Every method takes the account: what belongs to another one is unknown."""
+    """Monitors. Every method takes the account; monitors of other accounts are unknown to it."""
 
     def __init__(self, setting: MonitorSetting) -> None:
         self._setting = setting
@@ -41,28 +41,28 @@ class MonitorService:
         self._now = setting.now
 
     def draft(self, sent: CreateBody) -> Draft:
-        """A new monitor, judged; nothing is stored.
+        """Validate a new monitor without storing it.
 
         Raises:
-            MonitorInvalid: the first field that is wrong.
+            MonitorInvalid: names the first invalid field.
         """
         setting = self._setting
         return read_draft(sent, setting.recipes, now=self._now(), allow_insecure=setting.allow_insecure)
 
     def web_draft(self, sent: WebBody) -> Draft:
-        """A new watch of the web, judged; nothing is stored.
+        """Validate a new web watch without storing it.
 
         Raises:
-            MonitorInvalid: the first field that is wrong.
+            MonitorInvalid: names the first invalid field.
         """
         setting = self._setting
         return read_web_draft(sent, setting.recipes, now=self._now(), allow_insecure=setting.allow_insecure)
 
     async def preview(self, draft: Draft, account_id: str) -> dict[str, Any]:
-        """Return the monitor that a draft would make.
+        """Return the monitor that a draft would create.
 
         Raises:
-            MonitorInvalid: nothing would be, since its webhook leads to an address that is not public.
+            MonitorInvalid: the webhook leads to an address that is not public.
         """
         await self._check_target(draft.webhook_url)
         monitor = draft.monitor("", account_id, None, self._now())
@@ -71,15 +71,14 @@ class MonitorService:
         return with_cost_warning(self._json(monitor, hook))
 
     async def create(self, draft: Draft, account_id: str, key_id: str | None, *, write: Write | None = None) -> Saved:
-        """Make it, within the account's plan, and run it at once where that is asked for; its events are the key's.
+        """Create a monitor within the account's plan, and start its first run if requested.
 
-        Without a key it is the owner who makes it, and every key of the account sees its events.
-
-        `write` stands for the store's, to record there what came of it.
+        Its events belong to the key. Without a key, the owner creates it, and every key of the account sees its events.
+        `write` replaces the store's own write, so that the caller can record the result in the same transaction.
 
         Raises:
-            MonitorLimitReached: nothing was made.
-            MonitorInvalid: its webhook leads to an address that is not public.
+            MonitorLimitReached: nothing was created.
+            MonitorInvalid: the webhook leads to an address that is not public.
         """
         await self._check_target(draft.webhook_url)
         id_ = self._setting.make_id("mon_" if draft.web is None else ID_PREFIX)
@@ -102,7 +101,7 @@ class MonitorService:
         limit: int,
         of_web: bool = False,
     ) -> list[View]:
-        """A page, newest first: of those that watch the web, or of all others."""
+        """Return a page, newest first, either of web watches or of all other monitors."""
 
         def read(tx: Tx) -> list[View]:
             found = lists.monitors_page(tx, account_id, status, before=before, limit=limit, of_web=of_web)
@@ -112,7 +111,7 @@ class MonitorService:
         return await self._store.read(read)
 
     async def get(self, account_id: str, monitor_id: str) -> View:
-        """One of them.
+        """Return one monitor.
 
         Raises:
             MonitorUnknown: the account has no such monitor.
@@ -120,9 +119,9 @@ class MonitorService:
         return await self._store.read(lambda tx: view_of(tx, owned(tx, account_id, monitor_id)))
 
     async def change(self, account_id: str, monitor_id: str, sent: PatchBody) -> Saved:
-        """Change what was sent. Saving a webhook's URL resumes it where it was paused; a first one is given a secret.
+        """Change the fields that were sent. Saving a webhook's URL resumes it if paused; a first webhook gets a secret.
 
-        Pausing drops a run that waits to be begun; one that is under way goes on.
+        Pausing drops a pending run; a run in progress continues.
 
         Raises:
             MonitorInvalid, MonitorUnknown, MonitorLimitReached: nothing was changed.
@@ -139,7 +138,7 @@ class MonitorService:
         return Saved(view, secret if is_new else None)
 
     async def change_web(self, account_id: str, monitor_id: str, sent: WebPatch) -> Saved:
-        """As `change`, of a watch of the web.
+        """Like `change`, for a web watch.
 
         Raises:
             MonitorInvalid, MonitorUnknown, MonitorLimitReached: nothing was changed.
@@ -147,7 +146,7 @@ class MonitorService:
         return await self.change(account_id, monitor_id, patch_of(sent, self._now()))
 
     async def delete(self, account_id: str, monitor_id: str) -> None:
-        """Unschedule it, then forget it with all that belongs to it, as many runs at a time as others can wait for.
+        """Pause a monitor, then delete it with its data in small transactions, so that other writes do not wait.
 
         Raises:
             MonitorUnknown: the account has no such monitor.
@@ -155,9 +154,10 @@ class MonitorService:
         await forget_monitor(self._store, account_id, monitor_id)
 
     async def run_now(self, account_id: str, monitor_id: str, *, write: Write | None = None) -> Run:
-        """Open a slot of this second, which the clock begins at once; as it stands, often skipped or pending.
+        """Open a slot for the current second, which the clock starts immediately.
 
-        `write` stands for the store's, to record there what came of it.
+        Return its run, usually pending or skipped. `write` replaces the store's own write, so that the caller can
+        record the result in the same transaction.
 
         Raises:
             MonitorUnknown, MonitorPaused, RunTooSoon: nothing was opened.
@@ -168,7 +168,7 @@ class MonitorService:
         return run
 
     async def run(self, account_id: str, monitor_id: str, run_id: str, *, parts: Sequence[DataPart] = ()) -> RunEntry:
-        """One of its runs, with these parts of its data as they are stored.
+        """Return one run of a monitor, with these parts of its data in stored form.
 
         Raises:
             MonitorUnknown, RunUnknown: the account has no such monitor, or the monitor no such run.
@@ -193,7 +193,7 @@ class MonitorService:
         limit: int,
         parts: Sequence[DataPart] = (),
     ) -> RunsPage:
-        """A page of its runs, newest first, with these parts of their data as they are stored.
+        """Return a page of a monitor's runs, newest first, with these parts of their data in stored form.
 
         Raises:
             MonitorUnknown: the account has no such monitor.
@@ -206,7 +206,7 @@ class MonitorService:
         return await self._store.read(read)
 
     def to_json(self, view: View) -> dict[str, Any]:
-        """Return a monitor as JSON has it; of the webhook's secret only the end."""
+        """Return a monitor as JSON, with only the last characters of the webhook's secret."""
         monitor, webhook = view
         return self._json(monitor, None if webhook is None else opened(self._setting.cipher, webhook))
 

@@ -1,4 +1,4 @@
-"""A monitor as its owner reads it (spec 2.6, decisions 12)."""
+"""A monitor as its owner sees it (spec 2.6, decisions 12)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from scheduler.webhooks.records import Webhook
 from scheduler.webhooks.targets.urls import OpenedWebhook
 
 _HINT: Final = 4
-"""Characters of a secret that are shown, and never more than a quarter of it."""
+"""The most characters of a secret that are shown, and never more than a quarter of it."""
 
 
 def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recipes, now: float) -> dict[str, Any]:
-    """A monitor; of its webhook's secret the end. What its recipe costs is read anew each time."""
+    """Return a monitor as JSON, with only the last characters of the webhook's secret.
+
+    Prices are current, never stored.
+    """
     webhook = None if hook is None else hook.webhook
     warnings: list[str] = []
     cost = cost_max = rows = None
@@ -36,12 +39,12 @@ def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recip
         cost_max = recipe.credits_most + SCHEDULING_CREDITS
         warnings += _of_rules(monitor) if track is None else _of_track(track, recipe)
     except MonitorInvalid as exc:
-        warnings.append(f"its runs fail now: {exc}")
+        warnings.append(f"its runs fail at the moment: {exc}")
     runs = None
     try:
         runs = runs_a_month(cadence_of(monitor.cadence), now)
-    except CadenceInvalid as exc:  # its timezone, say, is none any more: one that cannot be read hides no other
-        warnings.append(f"it is not run any more: {exc}")
+    except CadenceInvalid as exc:  # such as a removed timezone, which must not hide other warnings
+        warnings.append(f"it no longer runs: {exc}")
     warnings += _of_webhook(monitor, webhook)
     return {
         "id": monitor.id,
@@ -86,7 +89,7 @@ def _times(cost: int | None, runs: int | None) -> int | None:
 
 
 def _of_track(track: Track, recipe: Recipe) -> list[str]:
-    """Return warnings of paths that could not be checked, or that the recipe's answers no longer have."""
+    """Return warnings about paths that could not be checked, or that the recipe's responses no longer have."""
     try:
         return read_track(track.to_json(), recipe.archetype, recipe.never).warnings
     except TrackInvalid as exc:
@@ -94,7 +97,7 @@ def _of_track(track: Track, recipe: Recipe) -> list[str]:
 
 
 def _of_rules(monitor: Monitor) -> list[str]:
-    """Return warnings of rules that could never be judged."""
+    """Return warnings about rules that can never be evaluated."""
     return unresolved(stored_rules(orjson.loads(monitor.alert_rules)))
 
 
@@ -106,10 +109,11 @@ def _of_webhook(monitor: Monitor, webhook: Webhook | None) -> list[str]:
         few = webhook.failures < FAILURES_UNTIL_PAUSE
         why = "when its receiver answered 410" if few else f"after {webhook.failures} failed deliveries in a row"
         warnings.append(
-            f"the webhook was paused {why}, the monitor goes on and is billed; resume the webhook or save its URL again"
+            f"the webhook was paused {why}; the monitor still runs and is billed; resume the webhook or save "
+            "its URL again"
         )
     if monitor.suppress and monitor.alert_rules == "[]":
-        warnings.append("nothing is delivered: suppress_webhook_unless_alert is set and there are no alert_rules")
+        warnings.append("nothing is delivered: suppress_webhook_unless_alert is set without alert_rules")
     return warnings
 
 

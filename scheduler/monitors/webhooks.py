@@ -21,9 +21,9 @@ from scheduler.webhooks.targets.urls import OpenedWebhook, host_of, opened, seal
 from storage.store import Store, Tx, Write
 
 PAGE_CHARACTERS: Final = 1_000_000
-"""A page of deliveries ends early when what receivers have answered reaches this size."""
+"""A page of deliveries ends early when the stored responses of receivers reach this size, in characters."""
 ATTEMPTS_MAX: Final = 60
-"""Attempts of a delivery after which it cannot be sent again: the log of them is bounded."""
+"""The most attempts of a delivery before it can no longer be sent again, which bounds its log."""
 
 
 class Logged(NamedTuple):
@@ -34,7 +34,7 @@ class Logged(NamedTuple):
 
 
 class LoggedPage(NamedTuple):
-    """A page of deliveries, and whether there are older ones behind it."""
+    """A page of deliveries, and whether there are older ones."""
 
     entries: list[Logged]
     has_more: bool
@@ -42,44 +42,44 @@ class LoggedPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rotated:
-    """A webhook's new secret, told this once, and until when the one before it signs too."""
+    """A webhook's new secret, shown only this once, and the time until which the previous one still signs."""
 
     secret: str
     previous_until: float
 
 
 def check_monitor(tx: Tx, account_id: str, monitor_id: str, *, locked: bool = False) -> None:
-    """Refuse a monitor that is not the account's. Raises MonitorUnknown."""
+    """Check that a monitor belongs to the account. Raises MonitorUnknown."""
     monitor = monitors.read_monitor(tx, monitor_id, locked=locked)
     if monitor is None or monitor.account_id != account_id:
         raise MonitorUnknown(monitor_id)
 
 
 class CheckOwner(Protocol):
-    """Refuses what does not belong to the account; `locked` until the end of the transaction."""
+    """Checks that an object belongs to the account; `locked` locks it until the end of the transaction."""
 
     def __call__(self, tx: Tx, account_id: str, monitor_id: str, /, *, locked: bool = False) -> None:
-        """Raises SchedulerError."""
+        """Raise SchedulerError if it does not."""
         ...
 
 
 class WebhookOwner(NamedTuple):
-    """The kind of thing that webhooks belong to, and how to go on with one."""
+    """A kind of webhook owner, and how to resume its webhooks."""
 
     check: CheckOwner
     source: str
-    """Whence the owner reads itself what a delivery tells of."""
+    """Where the owner can read the data of a delivery."""
     resume: str = ""
-    """The call that resumes a webhook, with the id in place of `{}`; empty where none is ever paused."""
+    """The call that resumes a webhook, with `{}` for the id; empty if such webhooks are never paused."""
 
 
 OF_MONITORS: Final = WebhookOwner(check_monitor, "run", "POST /v1/monitors/{}/webhook/resume")
 
 
 class Webhooks:
-    """Every method takes the account: what belongs to another one is unknown.
+    """Webhooks. Every method takes the account; webhooks of other accounts are unknown to it.
 
-    Where the owner is a job or the account itself, the job's id or the webhook's own stands in place of the monitor's.
+    If the owner is a job or the account, `monitor_id` is the id of the job or of the webhook.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Webhooks:
         wake: Callable[[], None],
         owner: WebhookOwner = OF_MONITORS,
     ) -> None:
-        """`instant` is the clock of deliveries, and `wake` tells that one is due (`Deliveries` has both)."""
+        """Take `instant`, the clock of deliveries, and `wake`, which reports a new delivery (`Deliveries` has both)."""
         self._store = store
         self._cipher = cipher
         self._now = now
@@ -103,9 +103,10 @@ class Webhooks:
     async def rotate(
         self, account_id: str, monitor_id: str, *, secret: str | None = None, write: Write | None = None
     ) -> Rotated:
-        """Sign with a new secret; for a day with the one before too, whose signature then comes last.
+        """Set a new signing secret. For one day the previous one signs too, and its signature comes last.
 
-        `secret` is one of the owner's own. `write` stands for the store's, to record there what came of it.
+        `secret` is the owner's own, if any. `write` replaces the store's own write, so that the caller can record the
+        result in the same transaction.
 
         Raises:
             MonitorUnknown, WebhookUnknown: nothing was changed.
@@ -122,7 +123,7 @@ class Webhooks:
         return await (write or self._store.write)(rotate)
 
     async def resume(self, account_id: str, monitor_id: str, *, write: Write | None = None) -> OpenedWebhook:
-        """Deliver what runs bring from now on, with a new count of failures; one that was not paused counts anew too.
+        """Resume a webhook: deliver from now on, with the failure count reset. An active webhook is only reset.
 
         Raises:
             MonitorUnknown, WebhookUnknown: nothing was changed.
@@ -137,7 +138,7 @@ class Webhooks:
         return await (write or self._store.write)(resume)
 
     async def webhook(self, account_id: str, monitor_id: str) -> OpenedWebhook:
-        """A monitor's webhook.
+        """Return a monitor's webhook.
 
         Raises:
             MonitorUnknown, WebhookUnknown: the account has no such monitor, or the monitor no webhook.
@@ -155,9 +156,9 @@ class Webhooks:
     async def redeliver(
         self, account_id: str, monitor_id: str, delivery_id: str, *, write: Write | None = None
     ) -> Logged:
-        """Send a delivery again, the same bytes, to the URL that the webhook has now: a new series of attempts.
+        """Send the same bytes of a delivery again, to the webhook's current URL, in a new series of attempts.
 
-        It never moves the count of failures. One with an attempt under way is given as it is.
+        It never changes the failure count. If an attempt is in progress, the delivery is returned unchanged.
 
         Raises:
             MonitorUnknown, DeliveryUnknown, WebhookUnknown, RedeliveryRefused: nothing was changed.
@@ -166,7 +167,7 @@ class Webhooks:
         return await (write or self._store.write)(redeliver)
 
     async def delivery(self, account_id: str, monitor_id: str, delivery_id: str) -> Logged:
-        """One of a monitor's deliveries.
+        """Return one of a monitor's deliveries.
 
         Raises:
             MonitorUnknown, DeliveryUnknown: the account has no such monitor, or the monitor no such delivery.
@@ -184,7 +185,7 @@ class Webhooks:
     async def deliveries(
         self, account_id: str, monitor_id: str, *, before: tuple[float, str] | None, limit: int
     ) -> LoggedPage:
-        """At most `limit` of a monitor's deliveries, newest first; `before` is where the page before ended.
+        """Return at most `limit` of a monitor's deliveries, newest first; `before` is the end of the previous page.
 
         Raises:
             MonitorUnknown: the account has no such monitor.
@@ -197,7 +198,7 @@ class Webhooks:
         return await self._store.read(read)
 
     def _redeliver(self, tx: Tx, account_id: str, monitor_id: str, delivery_id: str) -> Logged:
-        """Locks monitors first, then webhooks and deliveries."""
+        """Queue the delivery again. Monitors are locked first, then webhooks and deliveries."""
         self._owner.check(tx, account_id, monitor_id, locked=True)
         webhook = hook_rows.read_webhooks(tx, [monitor_id], locked=True).get(monitor_id)
         delivery = rows.read_delivery(tx, delivery_id, locked=True)
@@ -211,7 +212,7 @@ class Webhooks:
             rows.queue_again(tx, delivery_id, host_of(webhook), at=at)
             tx.on_commit(self._wake)
         found = rows.read_delivery(tx, delivery_id)
-        assert found is not None, "it is locked"
+        assert found is not None, "the delivery is locked"
         return _logged(tx, found)
 
 
@@ -220,14 +221,12 @@ def _check_redelivery(delivery: Delivery, webhook: Webhook, owner: WebhookOwner)
         how = f"Resume it first: {owner.resume.format(webhook.monitor_id)}."
         raise RedeliveryRefused("webhook_paused", "the webhook is paused", how)
     if delivery.attempts >= ATTEMPTS_MAX:
-        problem = f"{delivery.attempts} attempts have been made of this delivery"
-        raise RedeliveryRefused(
-            "attempts_limit_reached", problem, f"Read what it tells from the {owner.source} itself."
-        )
+        problem = f"it already had {delivery.attempts} attempts"
+        raise RedeliveryRefused("attempts_limit_reached", problem, f"Read the data from the {owner.source} instead.")
 
 
 def _page(tx: Tx, found: Sequence[Delivery], limit: int) -> LoggedPage:
-    """The first of these, as many as a page holds."""
+    """Return the first of these deliveries, as many as fit on a page."""
     sizes = rows.answer_sizes(tx, [one.id for one in found[:limit]])
     shown: list[Delivery] = []
     size = 0

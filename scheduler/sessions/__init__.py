@@ -1,1 +1,1 @@
-"""Sessions of the web: pages held open in the operator's browser, paid for by the time (decisions 21)."""
+"""Web sessions: pages held open in the operator's browser, charged by time (decisions 21)."""

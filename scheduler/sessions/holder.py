@@ -1,8 +1,8 @@
-"""The sessions that a node holds open: their pages, their leases, and their end for certain (decisions 21).
+"""The sessions that a node holds open: their pages, their leases, and their guaranteed end (decisions 21).
 
-A session's money and its state are one row, so whoever closes that row first has closed the session, on whichever node:
-its owner, its time, or whoever finds that its node is gone. The node that holds the page sees it at its next look, and
-lets go. The browser itself ends the page of a node that died.
+A session's credits and its state are in one row, so the first transaction that closes the row closes the session, on
+any node: for its owner, because its time is up, or because its node is gone. The node with the page sees this at its
+next poll and closes the page. The browser itself closes the pages of a dead node.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SETTLE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class HolderSetting:
-    """The parts of a holder. `is_alone`: no other process holds what is in the store; no `pages`: no browser."""
+    """The dependencies of a holder. `is_alone`: no other process uses this store. `pages` is None without a browser."""
 
     store: Store
     charges: Charges
@@ -47,14 +47,14 @@ class HolderSetting:
 
 @dataclass(slots=True)
 class _Held:
-    """A session that this node holds; its own task and the look change it."""
+    """A session held by this node; its own task and lease renewal change it."""
 
     session: SessionRecord
     opened: trio.Event = field(default_factory=trio.Event)
     failure: Exception | None = None
     over: trio.Event = field(default_factory=trio.Event)
     because: str | None = None
-    """Why this node closes it; None: somebody else has."""
+    """Why this node closes it; None if it was closed in the store."""
 
 
 class SessionHolder:
@@ -84,11 +84,11 @@ class SessionHolder:
         return len(self._held)
 
     async def open(self, session: SessionRecord) -> None:
-        """Open the page of a session that was stored, and hold it; it goes on where the caller is cancelled.
+        """Open the page of a stored session, and hold it. The session continues if the caller is cancelled.
 
         Raises:
-            UpstreamError, LimitError: the page could not be opened; the session is closed, and only a page that was
-                too costly is paid for.
+            UpstreamError, LimitError: the page could not be opened. The session is closed, and charged only if the page
+            was too costly.
         """
         held = _Held(session)
         self._held.start([held])
@@ -97,12 +97,12 @@ class SessionHolder:
             raise held.failure
 
     def release(self, session_id: str) -> None:
-        """Let go of a session that was closed in the store."""
+        """Close the page of a session that was closed in the store."""
         if (held := self._held.get(session_id)) is not None:
             held.over.set()
 
     async def keep_closing_lost(self) -> None:
-        """Close the sessions of nodes that are gone, until cancelled."""
+        """Close the sessions of dead nodes, until cancelled."""
         while True:
             try:
                 await self._close_lost()
@@ -111,15 +111,15 @@ class SessionHolder:
             await trio.sleep(LOOK_S)
 
     async def adopt(self) -> None:
-        """Close all that an earlier process has left, on a store that one process owns."""
+        """Close all sessions of an earlier process, in a store that one process owns."""
         if self._is_alone:
             await self._store.write(lambda tx: session_rows.orphan_sessions(tx, self.leases_at(tx)))
             await self._close_lost()
 
     async def _hold(self, held: _Held) -> None:
-        """Hold one session until it is over, and settle it."""
+        """Hold one session until it ends, and settle it."""
         session, because, pages = held.session, "node_stopped", self._pages
-        assert pages is not None, "a node without a browser begins no session"
+        assert pages is not None, "a node without a browser starts no sessions"
         try:
             async with pages.open(session.url, mobile=bool(session.mobile)) as opened:
                 mark = partial(session_rows.mark_opened, session=session, opened=opened, now=self._now())
@@ -144,10 +144,10 @@ class SessionHolder:
                 held.opened.set()
 
     async def _fail(self, held: _Held) -> None:
-        """Do nothing: `_hold` has closed the session, or another node does once its lease has passed."""
+        """Do nothing: `_hold` has closed the session, or another node will once its lease has expired."""
 
     async def _wait_until_over(self, held: _Held) -> str:
-        """Why it is over, which is said of one that nobody else has closed."""
+        """Return why the session ends; the store uses this only if it was not closed before."""
         while not held.over.is_set():
             left_s = held.session.expires_at - self._now()
             if left_s <= 0:
@@ -157,7 +157,7 @@ class SessionHolder:
         return held.because or "closed"
 
     async def _renew(self, session_ids: list[str]) -> None:
-        """Renew the leases of the sessions held here, and let go of those that are over."""
+        """Renew the leases of the sessions held here, and release those that have ended."""
         known, revoked = await self._store.write(partial(self._renew_rows, session_ids=session_ids))
         for session in known:
             held = self._held.get(session.id)
@@ -175,9 +175,9 @@ class SessionHolder:
         return known, session_rows.revoked_keys(tx, sorted({one.key_id for one in known}))
 
     async def _close_lost(self) -> None:
-        """Close the sessions of nodes that are gone: they were open until the last that was heard of them.
+        """Close the sessions of dead nodes. They count as open until their last renewal.
 
-        One that this node holds is not lost, however late this look is: its lease is renewed next.
+        A session held by this node is never lost, even if this poll is late: its lease is renewed next.
         """
         look = lambda tx: session_rows.lost_sessions(tx, self.leases_at(tx), LOST_AT_ONCE)  # noqa: E731
         for session_id in await self._store.read(look):
@@ -202,10 +202,10 @@ def _lease_of(held: _Held) -> WorkLease:
 
 @asynccontextmanager
 async def open_holder(setting: HolderSetting) -> AsyncIterator[SessionHolder]:
-    """A holder while the block runs; what it holds at its end is closed.
+    """Run a holder for as long as the block runs. Sessions still held at its end are closed.
 
     Raises:
-        StorageError: the store is away.
+        StorageError: the store is unavailable.
     """
     async with trio.open_nursery() as nursery:
         holder = SessionHolder(setting, nursery)

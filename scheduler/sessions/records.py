@@ -1,4 +1,4 @@
-"""Sessions as they are stored, and what their time costs (decisions 21)."""
+"""Sessions in stored form, and the price of their time (decisions 21)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ HOUR_CREDITS: Final = 20
 LEAST_CREDITS: Final = 5
 TTL_S_MAX: Final = 3_600
 OUR_FAULT: Final = frozenset({"node_lost", "node_stopped", "browser_lost", "failed"})
-"""Ends that nobody pays the least price for: the time that there was is all that counts, and a part of it nothing."""
+"""Reasons that waive the minimum price: only the open time is charged, rounded down."""
 TOO_COSTLY: Final = "page_too_costly"
-"""The end of a session whose page used up the time or the memory of a page, perhaps before it was open."""
+"""The reason if a page exceeded its time or memory limit, possibly before it was open."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """One session. It is open, or was, at `node`, whose browser has its page under `target_id`."""
+    """One session. `node` is the node that opened it, and `target_id` identifies its page in that node's browser."""
 
     id: str
     account_id: str
@@ -36,12 +36,12 @@ class SessionRecord:
     status: SessionStatus
     closed_because: str | None
     charges: str
-    """The requests under which its credits are reserved, each with the credits and its key, as JSON."""
+    """The requests that reserved its credits, each with the credits and its key, as JSON."""
     held_credits: int
     used_credits: int
     ttl_s: int
     idle_s: int | None
-    """The seconds without an action after which it ends."""
+    """The seconds without an action after which the session ends."""
     context_id: str | None
     target_id: str | None
     node: str
@@ -53,35 +53,41 @@ class SessionRecord:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more happens in it."""
+        """Whether the session has ended."""
         return self.status == "closed"
 
     @property
     def expires_at(self) -> float:
-        """The instant at which its time is up, if nothing is done in it before that."""
+        """The instant at which the session ends if no action extends it."""
         until = self.created_at + self.ttl_s
         return until if self.idle_s is None else min(until, self.active_at + self.idle_s)
 
 
 class SessionPages(Protocol):
-    """The browser, as sessions use it."""
+    """The browser interface that sessions use."""
 
     def open(self, url: str, *, mobile: bool) -> AbstractAsyncContextManager[PageIds]:
-        """A page that is open as long as the block. Raises `UpstreamError` and `LimitError`, also when it is lost."""
+        """Open a page for the length of the block.
+
+        Raises `UpstreamError` and `LimitError`, also when the page is lost later.
+        """
         ...
 
     async def run(self, target_id: str, actions: Sequence[Action], *, account_id: str) -> dict[str, Any]:
-        """The results of actions in an account's page, and where it is then. Raises `UpstreamError`: it is gone."""
+        """Run actions in an account's page; return their results and the page's URL.
+
+        Raises `UpstreamError` if the page is gone.
+        """
         ...
 
 
 def price_of(seconds: float) -> int:
-    """The credits that so long a session costs."""
+    """Return the price of a session of this length, in credits."""
     return max(LEAST_CREDITS, math.ceil(HOUR_CREDITS * seconds / 3_600))
 
 
 def used_by(session: SessionRecord, ended_at: float, because: str) -> int:
-    """The credits that a session has used which ends now, for this reason; never more than are held for it."""
+    """Return the credits used by a session that ends now for this reason, at most the reserved ones."""
     if session.opened_at is None:
         return used_by_failure(session.held_credits, LEAST_CREDITS, is_costly=because == TOO_COSTLY)
     seconds = max(0.0, min(ended_at, session.created_at + session.ttl_s) - session.opened_at)

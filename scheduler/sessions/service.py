@@ -1,4 +1,4 @@
-"""Sessions as their owners have them: opened, listed, lengthened, worked in and closed (decisions 21)."""
+"""The owner's operations on sessions: open, list, extend, run actions and close (decisions 21)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from upstreams.model.errors import InvalidArgument, UpstreamThrottled
 from upstreams.web.browser.actions import Action
 
 EACH_MAX: Final = 5
-"""Sessions of an account that are not closed; on nodes that hold few, at most half of those."""
+"""The most open sessions of an account; on small nodes, half of the node's sessions."""
 PLATFORM: Final = "web"
 PATH: Final = "/v1/web/sessions"
 _FULL_S: Final = 30.0
@@ -41,7 +41,7 @@ class SessionDraft:
 
 @dataclass(frozen=True, slots=True)
 class SessionOwner:
-    """The key that opens a session or changes its time, and the request by which it does."""
+    """The key that opens a session or changes its time, and the request that does so."""
 
     account_id: str
     key_id: str
@@ -49,7 +49,7 @@ class SessionOwner:
 
 
 class SessionService:
-    """Every method takes the account: what belongs to another one is unknown."""
+    """Sessions. Every method takes the account; sessions of other accounts are unknown to it."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class SessionService:
         make_id: Callable[[str], str],
         held_max: int,
     ) -> None:
-        """`pages` is None where the node has no browser, `held_max` the number of sessions that it holds."""
+        """Take `pages`, or None if the node has no browser, and `held_max`, the most sessions of the node."""
         self._store = store
         self._charges = charges
         self._holder = holder
@@ -74,26 +74,26 @@ class SessionService:
         self._locks: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
 
     def check_means(self, param: str) -> SessionPages:
-        """The browser.
+        """Return the browser.
 
         Raises:
-            InvalidArgument: there is none, so what this parameter is for cannot be done.
+            InvalidArgument: the node has none, so this parameter cannot be used.
         """
         if self._pages is None:
             raise InvalidArgument(param, "needs a browser, which this node does not have", reason="capability_missing")
         return self._pages
 
     def held(self) -> int:
-        """The number of sessions whose pages this node holds, those included that are just being opened."""
+        """The number of sessions whose pages this node holds or is opening."""
         return len(self._holder)
 
     async def begin(self, draft: SessionDraft, owner: SessionOwner, *, write: Write | None = None) -> SessionRecord:
-        """Reserve the price of its time and store a session, in one transaction; `open` opens its page.
+        """Reserve the price of a session's time and store it, in one transaction; `open` opens its page.
 
-        `write` stands for the store's, to record there what came of it.
+        `write` replaces the store's own write, so that the caller can record the result in the same transaction.
 
         Raises:
-            SessionLimitReached, UpstreamThrottled: there is no room for it.
+            SessionLimitReached, UpstreamThrottled: the account or the node has no room for it.
             InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was reserved.
         """
         if self.held() >= self._held_max:
@@ -133,17 +133,17 @@ class SessionService:
         return session
 
     async def open(self, session: SessionRecord) -> SessionRecord:
-        """The session with its page open.
+        """Open a session's page, and return the session.
 
         Raises:
-            UpstreamError, LimitError: the page could not be opened; the session is closed, and only a page that was
-                too costly is paid for.
+            UpstreamError, LimitError: the page could not be opened. The session is closed, and charged only if the page
+            was too costly.
         """
         await self._holder.open(session)
         return await self.get(session.account_id, session.id)
 
     async def get(self, account_id: str, session_id: str) -> SessionRecord:
-        """One of them.
+        """Return one session.
 
         Raises:
             SessionUnknown: the account has no such session.
@@ -151,12 +151,14 @@ class SessionService:
         return await self._store.read(partial(session_rows.owned, account_id=account_id, session_id=session_id))
 
     async def page(self, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[SessionRecord]:
-        """A page, newest first."""
+        """Return a page of sessions, newest first."""
         read = partial(session_rows.sessions_page, account_id=account_id, before=before, limit=limit)
         return await self._store.read(read)
 
     async def set_time(self, owner: SessionOwner, session_id: str, ttl_s: int) -> SessionRecord:
-        """Let a session end so many seconds after it was made; more time is reserved, less given back at its end.
+        """Set how many seconds after its start a session ends.
+
+        More time is reserved now; unused time is refunded at the end.
 
         Raises:
             SessionUnknown, WebSessionOver, SessionTimePassed: nothing was changed.
@@ -181,7 +183,7 @@ class SessionService:
         return replace(session, ttl_s=ttl_s, charges=told, held_credits=held)
 
     async def close(self, account_id: str, session_id: str) -> SessionRecord:
-        """The session as it ended: its time is paid for, and the rest has gone back.
+        """Close a session: charge its time and return the rest of its reservation. Return the closed session.
 
         Raises:
             SessionUnknown: the account has no such session.
@@ -197,13 +199,13 @@ class SessionService:
         return session
 
     async def execute(self, account_id: str, session_id: str, actions: Sequence[Action]) -> dict[str, Any]:
-        """The results of actions, one after the other until one fails, and where the page is then.
+        """Run actions in order until one fails, and return their results and the page's URL.
 
-        Those of several calls never mix on one node.
+        The actions of several calls never interleave on one node.
 
         Raises:
             SessionUnknown, WebSessionOver, InvalidArgument: nothing was done.
-            UpstreamError: the page, or the browser, has gone.
+            UpstreamError: the page or the browser is gone.
         """
         lock = self._locks.setdefault(session_id, trio.Lock())
         async with lock:

@@ -1,4 +1,4 @@
-"""The SQL of sessions, each function in a transaction of its caller's."""
+"""The SQL of sessions; each function runs in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from storage.store import Tx
 if TYPE_CHECKING:
     from upstreams.web.browser.page import PageIds
 
-# `charges` has the reservations as JSON: one of its opening, and one of each time that it was lengthened.
+# `charges` holds the reservations as JSON: one from the opening, and one from each extension.
 WEB_SESSIONS = """
 CREATE TABLE web_sessions (
     id TEXT PRIMARY KEY,
@@ -55,7 +55,7 @@ SESSION_INDEXES = (
     "CREATE INDEX web_sessions_closed ON web_sessions (closed_at) WHERE closed_at IS NOT NULL",
 )
 LEASE_S: Final = 8.0
-"""A session whose node died is closed within this time and a look."""
+"""The session of a dead node is closed after this time plus one polling interval."""
 COLUMNS: Final = """
 id, account_id, key_id, url, mobile, status, closed_because, charges, held_credits, used_credits, ttl_s, idle_s,
 context_id, target_id, node, lease_until, created_at, opened_at, active_at, closed_at
@@ -90,18 +90,18 @@ DROP_OF_ACCOUNT = "DELETE FROM web_sessions WHERE account_id = ? AND status = 'c
 
 
 def add_session(tx: Tx, session: SessionRecord) -> None:
-    """Keep a new session."""
+    """Store a new session."""
     tx.run_many(ADD, [_values(session)])
 
 
 def read_session(tx: Tx, session_id: str, *, locked: bool = False) -> SessionRecord | None:
-    """The session of this id."""
+    """Return the session with this id."""
     row = tx.one(LOCKED if locked else READ, (session_id,))
     return None if row is None else SessionRecord(*row)
 
 
 def owned(tx: Tx, account_id: str, session_id: str, *, locked: bool = False) -> SessionRecord:
-    """The session of an account.
+    """Return the account's session.
 
     Raises:
         SessionUnknown: the account has no such session.
@@ -113,63 +113,63 @@ def owned(tx: Tx, account_id: str, session_id: str, *, locked: bool = False) -> 
 
 
 def sessions_page(tx: Tx, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[SessionRecord]:
-    """At most `limit` sessions of an account that were made before the one which `before` names, newest first."""
+    """Return at most `limit` sessions of an account that are older than `before`, newest first."""
     at, id_ = before or (9e15, "")
     return [SessionRecord(*row) for row in tx.all(LIST, (account_id, at, at, id_, limit))]
 
 
 def live_sessions(tx: Tx, account_id: str) -> int:
-    """How many sessions of an account are not closed."""
+    """The number of an account's sessions that are not closed."""
     row = tx.one(LIVE, (account_id,))
-    assert row is not None, "a count is a row"
+    assert row is not None, "COUNT returns one row"
     return int(row[0])
 
 
 def mark_opened(tx: Tx, session: SessionRecord, opened: PageIds, now: float) -> bool:
-    """Keep that its page is open; False: it was closed before."""
+    """Record that the session's page is open. Return False if the session was closed before."""
     return tx.run(OPENED, (opened.context_id, opened.target_id, now, now, session.id, session.node)) == 1
 
 
 def touch(tx: Tx, session_id: str, now: float) -> bool:
-    """Keep that something is done in it; False: it is not open."""
+    """Record an action in the session. Return False if it is not open."""
     return tx.run(TOUCH, (now, session_id)) == 1
 
 
 def change_time(tx: Tx, session: SessionRecord, *, ttl_s: int, charges: str, held_credits: int) -> None:
-    """Keep another time, and what is held for it."""
+    """Save another time limit and its reservations."""
     tx.run(CHANGE, (ttl_s, charges, held_credits, session.id))
 
 
 def renew(tx: Tx, session_ids: Sequence[str], node: str, leases_at: float) -> list[SessionRecord]:
-    """Keep the leases of what a node has open for another while; all of them as they are now."""
+    """Extend the leases of these sessions of a node, and return all of them in their current state."""
     tx.run_in(RENEW, session_ids, (leases_at + LEASE_S, node))
     return [SessionRecord(*row) for row in tx.all_in(OURS, session_ids)]
 
 
 def revoked_keys(tx: Tx, key_ids: Sequence[str]) -> set[str]:
-    """Those of the keys that are revoked."""
+    """Return the keys among these that are revoked."""
     return {row[0] for row in tx.all_in(REVOKED, key_ids)}
 
 
 def orphan_sessions(tx: Tx, leases_at: float) -> int:
-    """Let every lease pass, on a store that one process owns and has just opened; how many there were."""
+    """Expire all leases in a store that one process owns and has just opened, and return their number."""
     return tx.run(ORPHANED, (leases_at - LEASE_S,))
 
 
 def lost_sessions(tx: Tx, leases_at: float, limit: int) -> list[str]:
-    """Sessions whose node is gone."""
+    """Return sessions whose lease has expired."""
     return [row[0] for row in tx.all(LOST, (leases_at, limit))]
 
 
 def settle(tx: Tx, charges: Charges, session_id: str, *, ended_at: float, because: str) -> SessionRecord | None:
-    """Close a session: its time is paid for, and the rest of what was reserved goes back, in the caller's transaction.
+    """Close a session in the caller's transaction: charge its time, and return the rest of its reservations.
 
-    None: it was closed before.
+    Return None if it was closed before.
     """
     known = read_session(tx, session_id)
     if known is None:
         return None
-    tx.all_in(READ_ACCOUNTS, [known.account_id])  # accounts are locked before what is theirs
+    tx.all_in(READ_ACCOUNTS, [known.account_id])  # lock the account before its rows
     session = read_session(tx, session_id, locked=True)
     if session is None or session.is_over:
         return None
@@ -184,7 +184,7 @@ def settle(tx: Tx, charges: Charges, session_id: str, *, ended_at: float, becaus
 
 
 def close_sessions_of(tx: Tx, account_id: str, *, charges: Charges, now: float) -> int:
-    """Close a session of a deleted account; 0 when there is none left."""
+    """Close a session of a deleted account; return 0 when none is left."""
     row = tx.one(LIVE_OF_ACCOUNT, (account_id,))
     if row is None:
         return 0
@@ -193,10 +193,10 @@ def close_sessions_of(tx: Tx, account_id: str, *, charges: Charges, now: float) 
 
 
 def forget_sessions_of(tx: Tx, account_id: str) -> int:
-    """Remove what a deleted account's closed sessions have left; 0 when nothing is left."""
+    """Delete the closed sessions of a deleted account; return 0 when none are left."""
     return tx.run(DROP_OF_ACCOUNT, (account_id,))
 
 
 def drop_old_sessions(tx: Tx, before: float, limit: int) -> int:
-    """Remove some sessions that were closed before an instant; how many."""
+    """Delete some sessions that were closed before an instant, and return their number."""
     return tx.run(DROP_OLD, (before, limit))

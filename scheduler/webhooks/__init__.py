@@ -1,1 +1,1 @@
-"""Deliveries of runs: what is sent, how it is signed, when it is tried again, and one attempt over the network."""
+"""Webhook deliveries: payloads, signatures, retries, and single attempts over the network."""

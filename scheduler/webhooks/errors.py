@@ -1,4 +1,4 @@
-"""The refusals of a delivery's target, one class each."""
+"""Errors about webhooks and their deliveries, one class each."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from scheduler.errors import MonitorInvalid, SchedulerError
 
 
 class SignatureRefused(Exception):
-    """A signature header does not prove that the body is the sender's and fresh; the text says why."""
+    """A signature header does not prove that the body is authentic and recent; the text gives the reason."""
 
 
 class WebhookUnknown(SchedulerError):
-    """The monitor delivers nothing: it has no webhook."""
+    """The monitor has no webhook."""
 
     def __init__(self, monitor_id: str) -> None:
         super().__init__(f"the monitor {monitor_id} has no webhook")
@@ -24,14 +24,14 @@ class AccountWebhookUnknown(SchedulerError):
 
 
 class WebhookInvalid(MonitorInvalid):
-    """A field of an account's webhook cannot be used as it was sent; nothing was stored."""
+    """A field of an account webhook is invalid; nothing was stored."""
 
 
 class WebhookLimitReached(WebhookInvalid):
-    """The account has as many webhooks as it may."""
+    """The account has its maximum number of webhooks."""
 
     def __init__(self, limit: int) -> None:
-        problem, how = f"is one too many: an account has at most {limit} webhooks", "Delete one that is not used."
+        problem, how = f"would exceed the limit: an account has at most {limit} webhooks", "Delete an unused one."
         super().__init__("body", problem, how, reason="webhook_limit_reached")
 
 
@@ -39,11 +39,11 @@ class DeliveryUnknown(SchedulerError):
     """The webhook has no such delivery."""
 
     def __init__(self, delivery_id: str) -> None:
-        super().__init__(f"there is no delivery {delivery_id}")
+        super().__init__(f"unknown delivery {delivery_id}")
 
 
 class RedeliveryRefused(SchedulerError):
-    """A delivery cannot be sent again as things are; `reason` is for programs, `next_step` a sentence for people."""
+    """A delivery cannot be sent again now. `reason` is for programs, `next_step` is a sentence for people."""
 
     def __init__(self, reason: str, problem: str, next_step: str) -> None:
         super().__init__(problem)

@@ -1,4 +1,4 @@
-"""Webhooks, deliveries and their attempts as rows: what the store keeps of them."""
+"""Webhooks, deliveries and their attempts as stored rows."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ FailReason: TypeAlias = Literal["attempts_used_up", "gone", "webhook_paused", "w
 PAUSED: Final[FailReason] = "webhook_paused"
 REMOVED: Final[FailReason] = "webhook_removed"
 ACCOUNT_PREFIX: Final = "wh_"
-"""Begins the ids of webhooks that belong to an account."""
+"""The id prefix of account webhooks."""
 JOB_PREFIX: Final = "job_"
-"""Begins the ids of jobs, which are those of their webhooks."""
+"""The id prefix of jobs; a job's webhook has the job's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
     """A webhook's row; its URL and its secrets are sealed. The previous secret signs too, until `previous_until`.
 
-    `monitor_id` is the monitor that it belongs to, or the job; that of an account is its own id there, `wh_...`.
-    `failures` are its failed deliveries in a row. Without a `host` its URL is one that still stands in clear.
+    `monitor_id` is the id of its monitor or job; an account webhook has its own id there, `wh_...`. `failures` counts
+    consecutive failed deliveries. If `host` is None, the URL is not sealed yet.
     """
 
     monitor_id: str
@@ -35,17 +35,17 @@ class Webhook:
 
     @property
     def may_pause(self) -> bool:
-        """Whether failures pause it: that of a job is called once, so that nothing else would wait."""
+        """Whether failures pause it. A job's webhook is called only once, so a pause would have no effect."""
         return not self.monitor_id.startswith(JOB_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A delivery's row without its body. While a node has it to itself, `next_at` is when its lease passes.
+    """A delivery's row without its body. While a node has leased it, `next_at` is the end of the lease.
 
-    That of an account's webhook has the webhook's id as its `monitor_id`, that of a job's the job's, and neither a run.
-    `redelivered_after` counts the attempts that had been made when its owner last requested it; it is 0 for a test,
-    and None if its owner never did.
+    `monitor_id` is the id of the monitor, the account webhook or the job; only a monitor's delivery has a `run_id`.
+    `redelivered_after` is the number of attempts before the owner's last redelivery request; it is 0 for a test, and
+    None without any such request.
     """
 
     id: str
@@ -67,13 +67,13 @@ class Delivery:
 
     @property
     def next_of_series(self) -> int:
-        """The number that the next attempt has in its series, from 1 on."""
+        """The number of the next attempt in its series, from 1."""
         return self.attempts - (self.redelivered_after or 0) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """An attempt's row: the receiver's `status` and the beginning of its answer, or the `error` in its way."""
+    """An attempt's row: the receiver's `status` and the start of its response, or the `error` that prevented one."""
 
     delivery_id: str
     number: int
@@ -85,7 +85,7 @@ class AttemptRow:
 
 
 class Leased(NamedTuple):
-    """A delivery that this node has to itself for a while: what to send, and to whom."""
+    """A delivery leased by this node, with its body and its webhook."""
 
     delivery: Delivery
     body: bytes

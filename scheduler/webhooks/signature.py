@@ -1,7 +1,7 @@
-"""Signatures of deliveries: ours (spec 5.3) and those of Standard Webhooks, over the same bytes with the same secrets.
+"""Signatures of deliveries: Sluice's own (spec 5.3) and Standard Webhooks, over the same bytes with the same secrets.
 
-Ours takes the whole secret's text as its key. Standard Webhooks takes the bytes that stand in base64 behind `whsec_`; a
-caller's own secret of another form is its own UTF-8 bytes there too. Secrets that are made here serve both.
+Sluice's signature uses the secret's whole text as the key. Standard Webhooks uses the bytes that follow `whsec_` in
+base64; for an owner's secret in another form, it uses the UTF-8 bytes. Generated secrets work with both.
 """
 
 from __future__ import annotations
@@ -25,36 +25,37 @@ Headers = tuple[tuple[str, str], ...]
 
 
 def new_secret(random_bytes: Callable[[int], bytes] = secrets.token_bytes) -> str:
-    """A signing secret for a webhook whose owner did not bring one."""
+    """Return a new signing secret, for a webhook whose owner sent none."""
     return SECRET_PREFIX + base64.b64encode(random_bytes(_SECRET_BYTES)).decode("ascii")
 
 
 def signed_headers(body: bytes, *, delivery_id: str, keys: Sequence[str], at: float, header_name: str) -> Headers:
-    """The headers that prove a delivery, signed at the instant of its attempt.
+    """Return the headers that authenticate a delivery, signed at the instant of its attempt.
 
-    `keys` are the webhook's secrets, the current one first; while a rotation lasts, the previous one follows.
+    `keys` are the webhook's secrets, the current one first; during a rotation, the previous one follows.
     """
     return ((header_name, sign(body, keys=keys, at=at)), *_standard_headers(body, delivery_id, keys, int(at)))
 
 
 def sign(body: bytes, *, keys: Sequence[str], at: float) -> str:
-    """The signature header's value: `t=<unix seconds>,v1=<hex>`, with a `v1` for each secret.
+    """Return the signature header's value: `t=<unix seconds>,v1=<hex>`, with a `v1` for each secret.
 
-    The previous secret's comes last: a receiver whose reader keeps only the last `v1` may still have that secret.
+    The previous secret's signature comes last, because a receiver that keeps only the last `v1` may still have that
+    secret.
     """
     stamp = int(at)
     return ",".join((f"t={stamp}", *(f"v1={_hex_digest(key, stamp, body)}" for key in keys)))
 
 
 def verify(secret: str, header: str, body: bytes, *, now: float, tolerance_s: float = TOLERANCE_S) -> float:
-    """Check a delivery as its receiver; gives the instant at which it was signed.
+    """Verify a delivery as its receiver does, and return the instant at which it was signed.
 
     Raises:
-        SignatureRefused: the header cannot be read, no `v1` is of this secret and body, or it is not fresh.
+        SignatureRefused: the header cannot be read, no `v1` matches this secret and body, or it is too old.
     """
     stamp, offered = _read(header)
     wanted = _hex_digest(secret, stamp, body).encode("ascii")
-    # Every one is compared, each in constant time: how long it takes tells nothing of which was nearly right.
+    # Every signature is compared in constant time, so that the duration reveals nothing about near matches.
     if not sum(hmac.compare_digest(wanted, each.encode("utf-8")) for each in offered):
         raise SignatureRefused("no v1 is the signature of this body with this secret")
     if abs(now - stamp) > tolerance_s:
@@ -63,7 +64,7 @@ def verify(secret: str, header: str, body: bytes, *, now: float, tolerance_s: fl
 
 
 def _read(header: str) -> tuple[int, list[str]]:
-    """The instant and every `v1` of a signature header's value; what else is in it is for later versions."""
+    """Return the instant and every `v1` of a signature header's value; other items are reserved for later versions."""
     if len(header) > _HEADER_CHARACTERS_MAX:
         raise SignatureRefused(f"the header is longer than {_HEADER_CHARACTERS_MAX} characters")
     pairs = [tuple(item.strip().split("=", 1)) for item in header.split(",") if "=" in item]
@@ -79,7 +80,7 @@ def _hex_digest(secret: str, stamp: int, body: bytes) -> str:
 
 
 def _standard_headers(body: bytes, delivery_id: str, keys: Sequence[str], stamp: int) -> Headers:
-    """Standard Webhooks 1.0; the id stays the same over all attempts."""
+    """Return the headers of Standard Webhooks 1.0; the id is the same for all attempts."""
     content = b"%b.%d.%b" % (delivery_id.encode("ascii"), stamp, body)
     digests = (hmac.digest(_standard_key(key), content, "sha256") for key in keys)
     return (
@@ -94,6 +95,6 @@ def _standard_key(secret: str) -> bytes:
     if encoded and encoded != secret:
         try:
             return base64.b64decode(encoded, validate=True)
-        except (binascii.Error, ValueError):  # ValueError: it is not even ASCII
+        except (binascii.Error, ValueError):  # ValueError: not ASCII
             pass
     return secret.encode("utf-8")

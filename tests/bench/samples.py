@@ -1,4 +1,4 @@
-"""Results as a run would leave them, with the figures that a test chooses."""
+"""Results as a run would save them, with figures chosen by a test."""
 
 from dataclasses import replace
 from random import Random
@@ -41,7 +41,7 @@ COST = Cost(
 
 
 def noisy_step(rng: Random, *, noise: float, factor: float = 1.0, rate: float = 1_000.0) -> Step:
-    """A repeat: its figures differ by `noise` or so, and CPU and latency are `factor` times as high."""
+    """Return a repeat: its figures vary by about `noise`, and CPU and latency are `factor` times as high."""
 
     def around(value: float) -> float:
         return value * rng.lognormvariate(0, noise)
@@ -59,7 +59,7 @@ def noisy_step(rng: Random, *, noise: float, factor: float = 1.0, rate: float = 
 
 
 def noisy_results(seed: int, *, noise: float = 0.05, factor: float = 1.0, repeats: int = 5, points: int = 4) -> Results:
-    """A whole run with repeats that differ by chance."""
+    """Return a whole run whose repeats vary randomly."""
     rng = Random(seed)
     made = [
         Point("hit", f"{nth}0%", "", [noisy_step(rng, noise=noise, factor=factor) for _ in range(repeats)])

@@ -1,4 +1,4 @@
-"""A server of fixed answers for the load generator's tests: it counts what it is asked, on real sockets."""
+"""A server with fixed responses for the load generator's tests: it counts requests on real sockets."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -15,7 +15,7 @@ Answer = Callable[[int], list[bytes] | None]
 
 @dataclass
 class Asked:
-    """Where the server listens and the request heads it has read, in order."""
+    """The server's address and the request heads that it has read, in order."""
 
     url: str = ""
     heads: list[bytes] = field(default_factory=list)
@@ -41,7 +41,7 @@ async def _serve(asked: Asked, answer: Answer, stream: trio.SocketStream) -> Non
     asked.connections += 1
     received = b""
     async with stream:
-        with suppress(trio.BrokenResourceError):  # the generator hangs up at its end
+        with suppress(trio.BrokenResourceError):  # the generator closes connections at its end
             async for data in stream:
                 received += data
                 while b"\r\n\r\n" in received:

@@ -1,4 +1,4 @@
-"""A server that answers at once, but for one stall at a known place."""
+"""A server that responds immediately, except for one stall at a known point."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -10,7 +10,7 @@ from tests.bench.scripted_server import OK
 
 
 class Stall:
-    """Begins with the request after the first `after`, and holds up every answer until it is over."""
+    """Starts with the first request after `after` others, and delays every response until it is over."""
 
     def __init__(self, after: int, stall_s: float) -> None:
         self._left = after
@@ -26,7 +26,7 @@ class Stall:
 
 @asynccontextmanager
 async def open_stalling(*, after: int, stall_s: float) -> AsyncIterator[str]:
-    """Serve on a free port until the block ends; gives the address."""
+    """Serve on a free port until the block ends, and yield the address."""
     async with trio.open_nursery() as nursery:
         serve = partial(trio.serve_tcp, partial(_serve, Stall(after, stall_s)), 0, host="127.0.0.1", backlog=1_024)
         listeners = await nursery.start(serve)
@@ -37,7 +37,7 @@ async def open_stalling(*, after: int, stall_s: float) -> AsyncIterator[str]:
 async def _serve(stall: Stall, stream: trio.SocketStream) -> None:
     received = b""
     async with stream:
-        with suppress(trio.BrokenResourceError):  # the generator hangs up at its end
+        with suppress(trio.BrokenResourceError):  # the generator closes connections at its end
             async for data in stream:
                 received += data
                 while b"\r\n\r\n" in received:

@@ -1,4 +1,4 @@
-"""`sluice bench` as an operator meets it: its words, its exit codes, its files, and Ctrl-C."""
+"""`sluice bench` for its operator: messages, exit codes, files, and Ctrl-C."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ from tests.processes.waiting import wait_until
 
 INTERPRETER_S = 180.0
 STEP = "hit: 40/s\n"
-"""The line that is printed as a step begins."""
+"""The line printed when a step starts."""
 RATE = ("--rate", "40", "--repeats", "1", "--seconds", "0.1")
 BARE = """
 import sys
@@ -39,13 +39,13 @@ def place(tmp_path: Path, commands: Commands) -> Place:
 
 
 def place_in(folder: Path, commands: Commands) -> Place:
-    """A folder to run the bench in; the pictures' fonts are looked up once for each home."""
+    """A folder to run the bench in; the fonts of the plots are looked up once per home directory."""
     return Place(folder, commands, {"HOME": os.environ.get("HOME", str(folder))})
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> tuple[Ended, Path]:
-    """A whole run of a scenario with rates and of one of the feed, and the folder of its files."""
+    """A whole run of a scenario with rates and of a feed scenario, and the folder of its files."""
     folder = tmp_path_factory.mktemp("run")
     ended = place_in(folder, commands).run(
         *("bench", "run", "hit", "depth", *RATE, "--events", "1000", "--out", str(folder / "files"), "--name", "a")
@@ -54,7 +54,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> tuple[E
     return ended, folder / "files"
 
 
-def test_a_run_prints_tables_and_leaves_its_files(run: tuple[Ended, Path]) -> None:
+def test_run_prints_tables_and_saves_its_files(run: tuple[Ended, Path]) -> None:
     ended, folder = run
     assert "\n hit " in ended.out
     assert {file.name for file in folder.iterdir()} == {
@@ -68,7 +68,7 @@ def test_a_run_prints_tables_and_leaves_its_files(run: tuple[Ended, Path]) -> No
     assert [(step.unexpected, step.unanswered) for step in point.steps] == [({}, 0)]
 
 
-def test_a_scenario_of_the_feed_prints_its_marks_and_figures_and_leaves_them(run: tuple[Ended, Path]) -> None:
+def test_feed_scenario_prints_and_saves_its_marks_and_figures(run: tuple[Ended, Path]) -> None:
     ended, folder = run
     assert "a page of 100 of 1000 events, p99" in ended.out
     assert "appending 1000 events" in ended.out
@@ -76,14 +76,14 @@ def test_a_scenario_of_the_feed_prints_its_marks_and_figures_and_leaves_them(run
     assert (len(results.marks), len(results.figures)) == (2, 3)
 
 
-def test_a_run_prints_the_document_that_it_leaves_when_json_is_asked_for(place: Place) -> None:
+def test_json_output_equals_the_saved_document(place: Place) -> None:
     out = place.folder / "files"
     ended = place.run("bench", "run", "depth", "--events", "1000", "--out", str(out), "--name", "a", "--json")
     assert ended.exit_code == 0, ended.err
     assert msgspec.json.decode(ended.out, type=Results) == load(out / "a.json")
 
 
-def test_the_program_loads_no_suite_before_it_is_used_and_says_in_one_line_how_to_install_its_packages() -> None:
+def test_suite_is_imported_lazily_with_an_install_hint() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", BARE], cwd=PROJECT, capture_output=True, text=True, timeout=INTERPRETER_S, check=False
     )
@@ -93,10 +93,10 @@ def test_the_program_loads_no_suite_before_it_is_used_and_says_in_one_line_how_t
 
 def test_wrong_use_is_one_line_and_exit_2(place: Place) -> None:
     said = place.run("bench", "run", "frobnicate").refused(2)
-    assert said.startswith("there is no scenario 'frobnicate'; there are miss, ")
+    assert said.startswith("unknown scenario 'frobnicate'; known: miss, ")
 
 
-def test_a_setting_that_the_node_refuses_is_refused_at_once_in_the_node_s_words(place: Place) -> None:
+def test_invalid_setting_is_rejected_with_the_nodes_message(place: Place) -> None:
     out = place.folder / "files"
     options = ("--scenario", "hit", "--rate", "10", "--out", str(out))
     assert place.run("bench", "sweep", "limits.concurrent_request=10", *options).refused(2) == (
@@ -106,14 +106,14 @@ def test_a_setting_that_the_node_refuses_is_refused_at_once_in_the_node_s_words(
     assert not out.exists()
 
 
-def test_the_help_names_every_scenario(place: Place) -> None:
+def test_help_names_every_scenario(place: Place) -> None:
     assert set(NAMES) <= set(place.run("bench", "run", "--help").out.split())
 
 
-def test_ctrl_c_ends_a_run_with_what_is_known_by_then_and_all_that_it_started(place: Place) -> None:
-    """Method: the signal comes when the second step has begun; each would take a second, and there are a hundred.
+def test_ctrl_c_ends_a_run_and_its_processes_and_keeps_results(place: Place) -> None:
+    """Method: the signal is sent when the second step has started; each takes a second, and there are a hundred.
 
-    It comes amid a later one where this process was held up: how many had begun, the program has told.
+    If this process was delayed, the signal arrives in a later step; the program's output shows how many had started.
     """
     out = place.folder / "files"
     options = ("--rate", "40", "--seconds", "1", "--repeats", "100", "--out", str(out), "--name", "a")
@@ -124,15 +124,15 @@ def test_ctrl_c_ends_a_run_with_what_is_known_by_then_and_all_that_it_started(pl
         assert process.wait() == 1
     said = process.log.read_text()
     assert "stopped before the end" in said
-    assert len(started) >= 2  # the node and the sandbox at least
+    assert len(started) >= 2  # at least the node and the sandbox
     assert [pid for pid in started if Path(f"/proc/{pid}").exists()] == []
     results = load(out / "a.json")
     assert not results.complete
-    assert len(results.points[0].steps) == said.count(STEP) - 1  # each that had begun, but for the last
+    assert len(results.points[0].steps) == said.count(STEP) - 1  # every started step except the last
 
 
-def test_a_long_log_that_is_stopped_in_the_middle_leaves_no_files(place: Place) -> None:
-    """Method: the signal comes once the store's process has begun to write it, in a folder of its own."""
+def test_stopped_long_log_leaves_no_files(place: Place) -> None:
+    """Method: the signal is sent once the store's process has started to write, in its own folder."""
     temporary, out = place.folder / "temporary", place.folder / "files"
     temporary.mkdir()
     with running(place, "depth", "--events", "1000000", "--out", str(out), TMPDIR=str(temporary)) as process:
@@ -147,7 +147,7 @@ def test_a_long_log_that_is_stopped_in_the_middle_leaves_no_files(place: Place) 
 
 @contextmanager
 def running(place: Place, *arguments: str, **environ: str) -> Iterator[Process]:
-    """A run under way, which ends with the block, and with it the servers that it has started."""
+    """Start a run, which is ended with the block together with the servers that it has started."""
     log = place.folder / "bench.log"
     popen = place.commands.start(
         ("bench", "run", *arguments), folder=place.folder, environ={**place.environ, **environ}, err=log
@@ -162,7 +162,7 @@ def running(place: Place, *arguments: str, **environ: str) -> Iterator[Process]:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that one has started; of those that end meanwhile not all."""
+    """Return the child processes of a process; some that end in the meantime may be missing."""
     found: list[int] = []
     with suppress(FileNotFoundError, ProcessLookupError):
         for thread in Path(f"/proc/{pid}/task").iterdir():

@@ -1,4 +1,4 @@
-"""What `sluice bench` refuses before anything runs, and how it compares results."""
+"""Errors of `sluice bench` before anything runs, and comparisons of results."""
 
 import re
 from pathlib import Path
@@ -18,12 +18,12 @@ from tests.bench.samples import noisy_results
 @pytest.mark.parametrize(
     ("folder", "name", "said"),
     [
-        ("/dev/null/x", None, "nothing can be written in /dev/null/x (--out): "),
-        ("out", "a/b", "--name 'a/b' is no file's name"),
-        ("out", "", "--name '' is no file's name"),
+        ("/dev/null/x", None, "cannot write to /dev/null/x (--out): "),
+        ("out", "a/b", "--name 'a/b' is not a file name"),
+        ("out", "", "--name '' is not a file name"),
     ],
 )
-def test_a_place_where_nothing_can_be_written_is_refused_before_anything_runs(
+def test_unwritable_folder_is_rejected_before_anything_runs(
     folder: str, name: str | None, said: str, tmp_path: Path
 ) -> None:
     files = Files(tmp_path / folder, name)
@@ -31,9 +31,7 @@ def test_a_place_where_nothing_can_be_written_is_refused_before_anything_runs(
         run_scenarios(("hit",), rates=(40,), like=None, seconds=0.3, repeats=1, files=files)
 
 
-def test_comparing_says_what_changed_and_whether_something_is_worse(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_reports_changes_and_whether_any_is_worse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, after = tmp_path / "a.json", tmp_path / "b.json"
     save(noisy_results(1, noise=0.01), before)
     save(noisy_results(2, noise=0.01, factor=2), after)
@@ -50,30 +48,28 @@ def test_comparing_says_what_changed_and_whether_something_is_worse(
 
 def test_results_with_nothing_in_common_cannot_be_compared(tmp_path: Path) -> None:
     save(noisy_results(1, points=0), tmp_path / "a.json")
-    with pytest.raises(WrongUse, match="nothing was measured in both"):
+    with pytest.raises(WrongUse, match="nothing in common"):
         compare_results(tmp_path / "a.json", tmp_path / "a.json", everything=True)
 
 
 @pytest.mark.parametrize(
     ("names", "options", "said"),
     [
-        (("mised",), {}, "there is no scenario 'mised'; did you mean \"mixed\"? there are miss, "),
-        (("hit",), {"polls": [1_000]}, "--polls changes nothing in hit: it is for parked alone"),
-        (("hit", "parked"), {"events": 1_000}, "--events changes nothing in hit, parked: it is for depth alone"),
-        (("hit",), {"deliveries": 100}, "--deliveries changes nothing in hit"),
-        (("depth",), {"rates": [5.0]}, "--rate changes nothing in depth: it is for scenarios with rates"),
-        (("depth", "parked"), {"seconds": 1.0}, "--seconds changes nothing in depth, parked"),
+        (("mised",), {}, "unknown scenario 'mised'; did you mean \"mixed\"? known: miss, "),
+        (("hit",), {"polls": [1_000]}, "--polls has no effect in hit: it is for parked only"),
+        (("hit", "parked"), {"events": 1_000}, "--events has no effect in hit, parked: it is for depth only"),
+        (("hit",), {"deliveries": 100}, "--deliveries has no effect in hit"),
+        (("depth",), {"rates": [5.0]}, "--rate has no effect in depth: it is for scenarios with rates only"),
+        (("depth", "parked"), {"seconds": 1.0}, "--seconds has no effect in depth, parked"),
     ],
 )
-def test_an_option_that_would_change_nothing_is_refused(
-    names: tuple[str, ...], options: dict[str, Any], said: str
-) -> None:
+def test_option_without_effect_is_rejected(names: tuple[str, ...], options: dict[str, Any], said: str) -> None:
     given = {"rates": (), "seconds": None, **options}
     with pytest.raises(WrongUse, match=re.escape(said)):
         run_scenarios(names, like=None, repeats=1, files=Files(), **given)
 
 
-def test_rates_like_those_of_a_result_need_the_scenario_in_it(tmp_path: Path) -> None:
+def test_like_needs_the_scenario_in_the_result(tmp_path: Path) -> None:
     save(noisy_results(1), tmp_path / "a.json")
     save(noisy_results(1, points=0), tmp_path / "empty.json")
     for names, file, said in (
@@ -86,16 +82,16 @@ def test_rates_like_those_of_a_result_need_the_scenario_in_it(tmp_path: Path) ->
 
 @pytest.mark.parametrize("names", [("hello",), ("hit", "nginx"), ("",)])
 def test_only_scenarios_of_the_gateway_can_be_run(names: tuple[str, ...]) -> None:
-    with pytest.raises(WrongUse, match="there is no scenario"):
+    with pytest.raises(WrongUse, match="unknown scenario"):
         run_scenarios(names, rates=(), like=None, seconds=1, repeats=1, files=Files())
 
 
-def test_rates_are_given_in_one_way_only(tmp_path: Path) -> None:
-    with pytest.raises(WrongUse, match="exclude each other"):
+def test_rate_and_like_cannot_be_combined(tmp_path: Path) -> None:
+    with pytest.raises(WrongUse, match="cannot be combined"):
         run_scenarios((), rates=(5,), like=tmp_path, seconds=1, repeats=1, files=Files())
 
 
 @pytest.mark.parametrize("name", ["parked", "reads", "depth", "monitors", "deliveries"])
-def test_scenarios_of_the_feed_have_nothing_to_sweep(name: str) -> None:
+def test_feed_scenarios_have_no_settings_to_sweep(name: str) -> None:
     with pytest.raises(BenchError, match="has no settings"):
         sweep_setting("limits.long_polls=1,2", scenario=name, rates=(), seconds=1, repeats=1, files=Files())

@@ -1,4 +1,4 @@
-"""Hot paths are held by counted instructions: a request that takes more than was committed fails the gate."""
+"""Hot paths are limited by counted instructions: a request that exceeds the committed figure fails the check."""
 
 import os
 import shutil
@@ -32,14 +32,14 @@ from bench.writer import TWENTY
 FIGURES = {"miss": 600_000, "hit": 200_000}
 
 
-def test_every_path_with_a_mark_is_counted() -> None:
+def test_every_scenario_with_a_mark_is_counted() -> None:
     assert COUNTED == ("miss", "hit", "replay", "unauthorized", "reject")
     rows = {figure_name(id_, kind) for id_ in LISTS for kind in KINDS}
     batches = {writer_figure_name(kind) for kind in STEPS}
     assert all(set(figures) == {*COUNTED, *rows, *batches} for figures in read_figures().values())
 
 
-def test_a_start_that_takes_more_than_its_mark_fails_on_every_build() -> None:
+def test_start_above_its_mark_fails_on_every_build() -> None:
     """Goal: a short command takes under 0.3 s of CPU, and the start of a node under 0.6 s."""
     assert above_marks(MARKS) == []
     assert above_marks({**MARKS, "sluice check": 1_400_000_001}) == [
@@ -47,7 +47,7 @@ def test_a_start_that_takes_more_than_its_mark_fails_on_every_build() -> None:
     ]
 
 
-def test_six_percent_above_the_figure_fails_and_less_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_more_than_six_percent_above_the_figure_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert check({"miss": 635_999, "hit": 212_000}, FIGURES) == []
     over = check({"miss": 636_001, "hit": 150_000}, FIGURES)
     assert over == ["miss takes 636,001 instructions, 1.060 of 600,000"]
@@ -64,26 +64,26 @@ def test_six_percent_above_the_figure_fails_and_less_does_not(capsys: pytest.Cap
         ([635_000, 637_000, 637_000], True),
     ],
 )
-def test_a_third_count_is_left_out_where_it_cannot_change_the_verdict(counted: list[int], is_settled: bool) -> None:
+def test_third_count_is_skipped_if_it_cannot_change_the_verdict(counted: list[int], is_settled: bool) -> None:
     assert Counting(requests=1, committed=FIGURES).is_settled("miss", counted) is is_settled
     assert Counting(requests=1).is_settled("miss", counted) is (len(counted) == 3)
 
 
-def test_another_build_s_figures_are_compared_with_nothing_and_that_is_said(
+def test_figures_of_another_build_are_not_compared_with_a_note(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert check(FIGURES, None) == []
     assert "nothing was compared" in capsys.readouterr().out
 
 
-def test_recorded_figures_are_kept_by_build(tmp_path) -> None:
+def test_recorded_figures_are_stored_by_build(tmp_path) -> None:
     file = tmp_path / "figures.json"
     file.write_text('{"another build": {"miss": 1}}')
     record({**FIGURES, "sluice check": 1}, file)
     assert read_figures(file) == {"another build": {"miss": 1}, build_name(): FIGURES}
 
 
-def test_a_profile_without_a_sum_is_no_count() -> None:
+def test_profile_without_a_total_is_rejected() -> None:
     assert total_of("events: Ir\nsummary: 1234\n") == 1234
     assert total_of("fn=(1)\n1 2\ntotals: 99\n") == 99
     with pytest.raises(ChildFailed):
@@ -100,8 +100,8 @@ class Uncounted(Callgrind):
         return 1
 
 
-async def test_answers_that_are_not_as_expected_make_no_figure(tmp_path) -> None:
-    """Goal: no figure of a path that was not taken. Method: hits are asked for, and each request is a miss."""
+async def test_unexpected_responses_have_no_figure(tmp_path) -> None:
+    """Goal: no figure of a path that was not taken. Method: hits are requested, but each request is a miss."""
     wrong = replace(SCENARIOS["miss"], head="x-cache: hit")
     async with open_stage(wrong.stage) as target:
         with pytest.raises(ChildFailed, match="without x-cache: hit"):
@@ -110,8 +110,8 @@ async def test_answers_that_are_not_as_expected_make_no_figure(tmp_path) -> None
             )
 
 
-async def test_a_real_node_s_instructions_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goal: figures of the right size, from a node under callgrind that a real client asks. Method: few requests."""
+async def test_instructions_of_a_real_node_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: figures of the right size from a node under callgrind with a real client. Method: few requests."""
     monkeypatch.setattr("bench.instructions.IDLE_S", 3.0)
     if shutil.which("valgrind") is None:
         assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), "valgrind is not installed"

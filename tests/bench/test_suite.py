@@ -1,4 +1,4 @@
-"""The parts of a run, and that the whole of it works: a real node, the sandbox and the load, each for a moment."""
+"""The parts of a run, and a short complete run with a real node, the sandbox and the load."""
 
 import os
 import re
@@ -37,20 +37,20 @@ echo '{"requests":1234,"micros":2000000}'
 """
 
 
-def test_every_scenario_can_be_asked() -> None:
+def test_every_scenario_can_be_requested() -> None:
     assert all(name == row.name for name, row in SCENARIOS.items())
     assert {row.stage.server for row in SCENARIOS.values()} <= {*SERVERS, "sandbox"}
     assert {row.keys for row in SCENARIOS.values()} <= set(KEYS)
     assert set(PEERS) < set(SCENARIOS)
 
 
-def test_the_scenarios_that_operators_were_promised_are_there() -> None:
+def test_documented_scenarios_exist() -> None:
     promised = "miss hit mixed replay reject collect slow failing parked overload soak"
     assert set(promised.split()) <= set(NAMES)
 
 
-async def test_a_scenario_runs_as_often_as_asked_for_and_a_node_that_dies_fails_it_by_name() -> None:
-    """Method: the node is killed as the last step begins; each that has ended is kept."""
+async def test_scenario_runs_its_repeats_and_a_dead_node_fails_it_by_name() -> None:
+    """Method: the node is killed when the last step starts; every finished step is kept."""
     rates = {"hit": {"100/s": 100.0}}
     options = SuiteOptions(scenarios=("hit",), rates=rates, seconds=0.3, repeats=3)
     results, told = new_results(), list[str]()
@@ -73,14 +73,14 @@ async def test_a_scenario_runs_as_often_as_asked_for_and_a_node_that_dies_fails_
 
 
 def pid_of(command: bytes) -> int:
-    """The process of that command which this one has started."""
+    """Return the child of this process that runs this command."""
     children = (pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split())
     (found,) = (pid for pid in children if command in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"))
     return int(found)
 
 
-async def test_a_sweep_runs_the_scenario_under_each_value_and_refusals_are_a_part_of_it() -> None:
-    """Method: the window admits 20 requests of a key, then 1,000,000; 60 and more are sent."""
+async def test_sweep_runs_the_scenario_with_each_value_and_allows_refusals() -> None:
+    """Method: the window first admits 20 requests per key, then 1,000,000; at least 60 are sent."""
     sweep = Sweep("limits.requests_per_minute", (20, 1_000_000))
     options = SuiteOptions(("hit",), {"hit": {"100/s": 100.0}}, 0.2, 1)
     results, told = new_results(), list[str]()
@@ -99,11 +99,11 @@ async def test_a_sweep_runs_the_scenario_under_each_value_and_refusals_are_a_par
 @pytest.mark.parametrize(
     ("seconds", "name", "expected"), [(None, "hit", 3.0), (0.5, "hit", 0.5), (None, "soak", 500.0), (2.0, "soak", 2.0)]
 )
-def test_a_step_counts_some_seconds_and_a_soak_its_requests(seconds: float | None, name: str, expected: float) -> None:
+def test_step_counts_seconds_and_soak_counts_requests(seconds: float | None, name: str, expected: float) -> None:
     assert seconds_of(SCENARIOS[name], SuiteOptions(seconds=seconds), 2_000.0) == expected
 
 
-def test_growth_is_that_of_own_memory_and_of_a_million_requests() -> None:
+def test_growth_is_own_memory_per_million_requests() -> None:
     own = [100e6] * 10 + [150e6] * 80 + [104e6] * 10
     memory = tuple(MemorySample(float(at), 200_000_000 + at, round(held)) for at, held in enumerate(own))
     step = replace(STEP, requests=500_000, memory=memory)
@@ -112,7 +112,7 @@ def test_growth_is_that_of_own_memory_and_of_a_million_requests() -> None:
     assert (mark.value, mark.met) == (pytest.approx(8), False)
 
 
-def test_nothing_is_said_about_growth_in_other_scenarios_and_short_runs() -> None:
+def test_growth_has_no_mark_in_other_scenarios_and_short_runs() -> None:
     long, short = (Point("soak", "50%", "", [replace(STEP, requests=count)]) for count in (200_000, 50_000))
     assert soak_marks(SCENARIOS["hit"], [long]) == []
     assert soak_marks(SCENARIOS["soak"], [short]) == []
@@ -124,13 +124,13 @@ def test_added_latency_is_the_difference_of_the_medians() -> None:
     assert added_latency([direct, replace(miss, unexpected={"500": 1})]).value is None
 
 
-def test_lost_throughput_is_that_of_both_turns() -> None:
+def test_lost_throughput_uses_both_turns() -> None:
     costs = [replace(COST, per_second=rate) for rate in (1_000.0, 900.0, 1_200.0, 860.0)]
     assert lost_throughput(costs).value == pytest.approx(20)
     assert lost_throughput([replace(cost, per_second=0.0) for cost in costs]).value is None
 
 
-def test_a_sweep_is_read() -> None:
+def test_sweep_is_read() -> None:
     assert read_sweep("cache.max_bytes=0,1000000") == Sweep("cache.max_bytes", (0, 1_000_000))
     assert read_sweep("server.engine=native,hypercorn").values == ("native", "hypercorn")
     assert read_sweep("limits.long_polls = 5, 5, 10").values == (5, 10)
@@ -139,24 +139,24 @@ def test_a_sweep_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no setting with values"),
-        ("limits.long_polls", "no setting with values"),
-        ("limits.long_polls=", "no setting with values"),
+        ("", "not a setting with values"),
+        ("limits.long_polls", "not a setting with values"),
+        ("limits.long_polls=", "not a setting with values"),
         ("limits.long_polls=1,,2", "a value is missing"),
-        ("limits=1", "'limits' is no setting of config.toml"),
-        ("=1", "'' is no setting of config.toml"),
-        ("a b.c=1", "'a b.c' is no setting of config.toml"),
+        ("limits=1", "'limits' is not a setting of config.toml"),
+        ("=1", "'' is not a setting of config.toml"),
+        ("a b.c=1", "'a b.c' is not a setting of config.toml"),
         ("limits.long_poll=1,2", 'limits.long_poll: unknown key; did you mean "limits.long_polls"?'),
         ("limits.long_polls=1,x", "limits.long_polls=x: limits.long_polls: must be a whole number"),
         ("server.engine=native,hypercron", 'did you mean "hypercorn"?'),
         ("webhooks.backoff_s=[5],[0]", r"webhooks.backoff_s=[0]: webhooks.backoff_s: must be an array"),
-        ("log.access=2024-01-01", "2024-01-01 is no value of a setting"),
+        ("log.access=2024-01-01", "2024-01-01 is not a valid setting"),
         ("server.workers=1,2", "server.workers=2: store.url: server.workers = 2 needs PostgreSQL"),
         ("upstreams.egress=https://example.com", "upstreams.egress cannot be varied"),
         ("store.url=postgresql://db/main", "store.url cannot be varied"),
     ],
 )
-def test_what_a_node_would_refuse_is_refused_before_anything_runs(text: str, said: str) -> None:
+def test_setting_that_a_node_rejects_is_rejected_before_anything_runs(text: str, said: str) -> None:
     with pytest.raises(WrongUse, match=re.escape(said)):
         check_sweep(read_sweep(text), SCENARIOS["hit"])
 
@@ -177,12 +177,12 @@ def test_every_kind_of_setting_can_be_varied(text: str) -> None:
     check_sweep(read_sweep(text), SCENARIOS["overload"])
 
 
-def test_workers_can_be_varied_where_their_servers_are() -> None:
+def test_workers_can_be_varied_if_their_servers_are_installed() -> None:
     check_sweep(Sweep("server.workers", (1, 2)), SCENARIOS["shared"])
 
 
-async def test_wrk_is_used_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Method: a program of that name stands in for it, and prints what the script makes wrk print."""
+async def test_wrk_is_used_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Method: a program of that name replaces it, and prints the output that the script makes wrk print."""
     program = tmp_path / "wrk"
     program.write_text(WRK)
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -193,12 +193,12 @@ async def test_wrk_is_used_where_it_is_installed(tmp_path: Path, monkeypatch: py
     assert (wrked.requests, wrked.seconds) == (1_234, 2.0)
 
 
-async def test_without_wrk_there_is_no_second_opinion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_wrk_figures_are_missing_without_wrk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert await drive_wrk(RequestSpec("http://127.0.0.1:1", "/"), pid=os.getpid(), connections=1, seconds=1) is None
 
 
-def test_wrk_s_script_asks_the_same() -> None:
+def test_wrk_script_sends_the_same_requests() -> None:
     new = script_for(RequestSpec("http://h:1", '/user{n}?q="x"', keys="new", headers=(("x-api-key", "k"),)))
     assert f"local n = {NEW_FROM}\n" in new
     assert "n = n + 1\n" in new

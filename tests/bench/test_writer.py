@@ -1,4 +1,4 @@
-"""The store's thread is measured with the batches that it runs, whose misses are all settled."""
+"""The store's thread is measured with its own batches, whose misses are all settled."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from bench.writer import KINDS, BatchKind, open_load
 
 
 @pytest.mark.parametrize("batches", KINDS.values(), ids=KINDS)
-def test_each_batch_settles_what_the_last_one_took(tmp_path: Path, batches: BatchKind) -> None:
+def test_each_batch_settles_the_previous_one(tmp_path: Path, batches: BatchKind) -> None:
     with open_load(tmp_path, batches) as load:
         load.prepare(3)
         for _ in range(3):

@@ -10,7 +10,7 @@ from tests.scheduler.webhooks.office import Office, quick_office
 
 @pytest.fixture
 async def desk(store_url: str) -> AsyncIterator[Desk]:
-    """Monitors on each real engine; whatever a test does, the ledger must prove sound at its end."""
+    """Monitors on each real engine; at the end of every test, the ledger must verify."""
     async with open_desk(store_url) as opened:
         yield opened
         await opened.assert_sound()
@@ -18,7 +18,7 @@ async def desk(store_url: str) -> AsyncIterator[Desk]:
 
 @pytest.fixture
 def quick() -> Iterator[Desk]:
-    """Monitors on a database in memory."""
+    """Monitors on an in-memory database."""
     kept = InlineStore(MIGRATIONS)
     yield Desk(kept)
     kept.close()
@@ -26,13 +26,13 @@ def quick() -> Iterator[Desk]:
 
 @pytest.fixture
 def office(desk: Desk) -> Office:
-    """On each real engine, by the real clock."""
+    """On each real engine, with the real clock."""
     return Office(desk, now=time.time)
 
 
 @pytest.fixture
 def virtual() -> Iterator[Office]:
-    """In memory, by Trio's clock: for tests that take `autojump_clock` too."""
+    """In memory, with Trio's clock: for tests that also use `autojump_clock`."""
     opened = quick_office()
     yield opened
     opened.store.close()

@@ -1,4 +1,4 @@
-"""Everything of monitors on one store, with a clock, ids and recipes that tests can foresee."""
+"""All parts of monitors on one store, with a predictable clock, ids and recipes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SEARCH: Mapping[str, Any] = {"recipe": "github/search", "params": {}}
 
 @dataclass(slots=True)
 class ClockLog:
-    """The lines that the clock has logged for its operator."""
+    """The lines that the clock has logged for the operator."""
 
     events: list[tuple[str, dict[str, Any]]]
 
@@ -66,7 +66,7 @@ class ClockLog:
 
 
 class Desk:
-    """Monitors as a node has them, one of many on its store. `time` is the clock, unless it runs by `starts_at`."""
+    """The monitors of a node, one of several on its store. `time` is the clock, unless it follows `starts_at`."""
 
     def __init__(self, kept: Any, node: str = "n1", *, is_alone: bool = True) -> None:
         self.store = kept
@@ -74,7 +74,7 @@ class Desk:
         self.is_alone = is_alone
         self.time = EPOCH
         self.starts_at: float | None = None
-        """Set: the clock is this and what has passed on Trio's clock."""
+        """If set, the clock is this plus the time passed on Trio's clock."""
         self._numbers = itertools.count(1)
         self.log = ClockLog([])
         self.feed = EventLog(
@@ -128,7 +128,7 @@ class Desk:
         key_id: str = "key_1",
         **terms: Any,
     ) -> Monitor:
-        """A monitor that was made now."""
+        """Create a monitor now."""
         now, id_ = self.now(), self.make_id("mon_")
         monitor = Monitor(
             id=id_,
@@ -166,7 +166,7 @@ class Desk:
         return monitor
 
     async def lease(self, monitor: Monitor, slot: float | None = None, *, node: str | None = None) -> RunLease:
-        """A slot of the monitor that is under way, by default that of this second."""
+        """Lease a slot of the monitor, by default of the current second."""
 
         def begin(tx: Tx) -> RunLease:
             run = self.slots.open_one(tx, monitor.id, slot)
@@ -176,7 +176,7 @@ class Desk:
         return lease
 
     async def again(self, lease: RunLease) -> RunLease:
-        """The next attempt of a run whose lease has passed."""
+        """Lease the next attempt of a run whose lease has expired."""
         later = (lease.run.lease_until or self.now()) + 1.0
 
         def begin(tx: Tx) -> RunLease:
@@ -186,7 +186,7 @@ class Desk:
         return found
 
     async def ran(self, monitor: Monitor, slot: float | None = None) -> Run:
-        """One run from beginning to end."""
+        """Run one slot to its end."""
         lease = await self.lease(monitor, slot)
         await self.runs.run(lease)
         return await self.run_of(lease.run.id)
@@ -197,7 +197,7 @@ class Desk:
         return run
 
     async def all_runs(self, monitor_id: str) -> list[Run]:
-        """The monitor's runs by their slots."""
+        """Return the monitor's runs in order of their slots."""
         sql = f"SELECT {run_rows.COLUMNS} FROM runs WHERE monitor_id = ? ORDER BY scheduled_for"
         return [Run(*row) for row in await self.store.read(lambda tx: tx.all(sql, (monitor_id,)))]
 
@@ -207,7 +207,7 @@ class Desk:
         return found
 
     async def events(self, account_id: str) -> list[dict[str, Any]]:
-        """The account's feed."""
+        """Return the account's feed."""
         sql = "SELECT body FROM events WHERE account_id = ? ORDER BY pos"
         return [orjson.loads(row[0]) for row in await self.store.read(lambda tx: tx.all(sql, (account_id,)))]
 
@@ -217,24 +217,24 @@ class Desk:
         return rows
 
     async def money(self, account_id: str) -> tuple[int, int]:
-        """Balance and held."""
+        """Return the balance and the reserved credits."""
         report = await self.ledger.report(account_id)
         return report.balance, report.held
 
     async def settled(self) -> dict[str, int]:
-        """The credits that each request id has cost in the end."""
+        """Return the final cost of each request id."""
         entries = await self.store.read(lambda tx: read_entries(tx.all))
         return {one.request_id: one.amount for one in entries if one.request_id and one.kind == "settlement"}
 
     async def assert_sound(self, *accounts: str) -> None:
-        """The ledger proves itself, and nothing of these accounts is held."""
+        """Verify the ledger, and that these accounts have no reservations."""
         await self.charges.finish()
         assert await self.store.read(verify) == []
         for account_id in accounts:
             assert (await self.money(account_id))[1] == 0
 
     def clock(self) -> AbstractAsyncContextManager[Clock]:
-        """A clock that ticks."""
+        """Run a ticking clock."""
         return open_clock(
             ClockSetting(
                 store=self.store,

@@ -1,4 +1,4 @@
-"""The data of runs as tests compare it: whole, and decompressed."""
+"""The data of runs in the form that tests compare: complete and decompressed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ALL_PARTS: tuple[DataPart, ...] = get_args(DataPart)
 
 
 def kept_data(tx: Tx, run_id: str) -> RunData:
-    """All data of a run; empty where it brought none."""
+    """Return all data of a run, or empty data if it has none."""
     found = read_data(tx, [run_id], ALL_PARTS).get(run_id, RunData())
     parts = [None if part is None else unpacked(part) for part in (found.result, found.numbers, found.deltas)]
     return RunData(*parts)  # type: ignore[arg-type] # three of them
 
 
 def shown(entries: list[RunEntry]) -> list[RunEntry]:
-    """The runs of a list that its page has room for."""
+    """Return the runs of a list that fit on its page."""
     return list(unpacked_entries(entries, Unpacker()))

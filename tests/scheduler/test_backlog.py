@@ -17,9 +17,7 @@ from tests.scheduler.webhooks.office import BROKEN, GONE, OK, Office, Receivers
 HOUR = 3600.0
 
 
-async def test_the_backlog_tells_what_waits_and_for_how_long(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_backlog_counts_waiting_work_and_its_delay(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     quick.starts_at = EPOCH - trio.current_time()
     office = Office(quick)
     account = await quick.account()
@@ -45,7 +43,7 @@ async def test_the_backlog_tells_what_waits_and_for_how_long(
 
 
 class Away:
-    """A store that is away, until it is set to be another."""
+    """A store that is unavailable until it is replaced."""
 
     store: InlineStore | None = None
 
@@ -56,7 +54,7 @@ class Away:
         return await self.store.read(fn)
 
 
-async def test_while_the_store_is_away_the_backlog_is_as_it_was_seen_last(
+async def test_backlog_keeps_its_last_values_while_the_store_is_unavailable(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     monitor = await quick.monitor(await quick.account())
@@ -73,7 +71,7 @@ async def test_while_the_store_is_away_the_backlog_is_as_it_was_seen_last(
         nursery.cancel_scope.cancel()
 
 
-async def test_runs_are_counted_as_they_end_and_once(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+async def test_ended_runs_are_counted_once(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     quick.starts_at = EPOCH - trio.current_time()
     rich, poor = await quick.account(), await quick.account(6)
     for account in (rich, poor):
@@ -85,9 +83,7 @@ async def test_runs_are_counted_as_they_end_and_once(quick: Desk, autojump_clock
     assert clock.skipped_total == 3
 
 
-async def test_attempts_are_counted_by_what_became_of_their_delivery(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_attempts_are_counted_by_delivery_status(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     quick.starts_at = EPOCH - trio.current_time()
     office = Office(quick)
     monitor = await office.monitor(await quick.account())

@@ -28,7 +28,7 @@ class Log:
 
 
 class Bench:
-    """Work whose run, end and renewal do what a test says."""
+    """Work with a run, an end and a renewal defined by a test."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.log = Log()
@@ -73,7 +73,7 @@ async def open_bench() -> AsyncIterator[Bench]:
         nursery.cancel_scope.cancel()
 
 
-async def test_failure_is_logged_and_ended_and_other_work_goes_on() -> None:
+async def test_failure_is_logged_and_other_work_continues() -> None:
     async with open_bench() as bench:
         bench.errors["a1"] = RuntimeError("a bug")
         bench.workers.start(["a1", "b1"])
@@ -85,7 +85,7 @@ async def test_failure_is_logged_and_ended_and_other_work_goes_on() -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("another bug"), StoreUnavailable("away")], ids=["bug", "store"])
-async def test_failure_of_the_failure_handler_ends_nothing(error: Exception) -> None:
+async def test_failing_failure_handler_ends_no_other_work(error: Exception) -> None:
     async with open_bench() as bench:
         bench.errors["a1"], bench.fail_error = RuntimeError("a bug"), error
         bench.workers.start(["a1", "b1"])
@@ -95,7 +95,7 @@ async def test_failure_of_the_failure_handler_ends_nothing(error: Exception) -> 
         assert "b1" in bench.workers
 
 
-async def test_work_without_its_store_waits_for_its_lease_to_pass() -> None:
+async def test_work_without_its_store_waits_for_its_lease_to_expire() -> None:
     async with open_bench() as bench:
         bench.errors["a1"] = StoreUnavailable("away")
         bench.workers.start(["a1"])

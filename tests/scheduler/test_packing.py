@@ -1,4 +1,4 @@
-"""How much of compressed rows a page decompresses."""
+"""How much of its compressed rows a page decompresses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZES = st.lists(st.integers(0, 50), max_size=20)
 
 
 @given(SIZES, st.integers(1, 100))
-def test_rows_within_a_bound_are_as_many_as_fit_and_at_least_one(sizes: list[int], bytes_max: int) -> None:
+def test_rows_within_returns_as_many_as_fit_and_at_least_one(sizes: list[int], bytes_max: int) -> None:
     count = rows_within(sizes, bytes_max)
     assert (count == 0) == (not sizes)
     assert count <= 1 or sum(sizes[:count]) <= bytes_max
@@ -23,7 +23,7 @@ def test_rows_within_a_bound_are_as_many_as_fit_and_at_least_one(sizes: list[int
 
 @pytest.mark.critical
 @given(SIZES, st.integers(1, 100))
-def test_pages_that_go_on_where_one_ended_have_each_row_once(sizes: list[int], bytes_max: int) -> None:
+def test_consecutive_pages_have_each_row_once(sizes: list[int], bytes_max: int) -> None:
     rows, found = [packed(b"x" * size) for size in sizes], list[int]()
     while len(found) < len(rows):
         unpacker, page = Unpacker(bytes_max), list[int]()
@@ -37,7 +37,7 @@ def test_pages_that_go_on_where_one_ended_have_each_row_once(sizes: list[int], b
     assert found == sizes
 
 
-def test_a_row_that_does_not_fit_is_decompressed_no_further_than_the_room() -> None:
+def test_row_that_does_not_fit_is_decompressed_only_up_to_the_room() -> None:
     bomb = packed(b"x" * 50_000_000)
     unpacker = Unpacker(1_000)
     assert unpacker.take(packed(b"a" * 400), packed(b"b" * 400)) == [b"a" * 400, b"b" * 400]
@@ -48,7 +48,7 @@ def test_a_row_that_does_not_fit_is_decompressed_no_further_than_the_room() -> N
     assert Unpacker(1_000).take(bomb) == [unpacked(bomb)]
 
 
-def test_a_row_that_was_cut_off_is_no_row() -> None:
+def test_truncated_row_is_an_error() -> None:
     unpacker = Unpacker(1_000)
     unpacker.take(packed(b"a"))
     with pytest.raises(zlib.error):

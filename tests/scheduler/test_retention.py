@@ -1,4 +1,4 @@
-"""Retention of what monitors leave behind, on each real engine: what is old goes in its order, what is needed stays."""
+"""Retention of monitor data, on each real engine: old data is deleted in order, needed data is kept."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ STATUSES: tuple[Literal["ok", "partial", "failed", "skipped", "pending", "runnin
 
 
 async def sweep(desk: Desk, kept: Retention = KEPT) -> Swept:
-    """In small chunks without a pause: a handful of rows shows what many would."""
+    """Sweep in small chunks without pauses, so that a few rows show what many would."""
     return await retention.sweep(desk.store, desk.now(), kept, chunk=3, pause_s=0.0)
 
 
 @dataclass(slots=True)
 class Kept:
-    """A run as the model knows it: when it ended, what it brought, and its deliveries by when they were queued."""
+    """A run in the model: when it ended, its data, and the queue times of its deliveries."""
 
     run_id: str
     ended_at: float | None
@@ -63,7 +63,7 @@ class Kept:
 
 
 def put(tx: Tx, desk: Desk, monitor: Monitor, at: float, status: Any = "ok", hooks: Sequence[str] = ()) -> Kept:
-    """A run of the past that ended a second after its slot, and so many deliveries, each with an attempt."""
+    """Store a past run that ended a second after its slot, with deliveries that each have an attempt."""
     ends = status not in ("pending", "running")
     run = Run(
         desk.make_id("run_"),
@@ -94,7 +94,7 @@ def put(tx: Tx, desk: Desk, monitor: Monitor, at: float, status: Any = "ok", hoo
 
 
 def modelled(runs: Sequence[Kept], now: float, kept: Retention = KEPT) -> tuple[set[str], set[str], set[str], set[str]]:
-    """The rows that are left of runs, of their numbers, of whole results and of deliveries."""
+    """Return the remaining rows of runs, numbers, results and deliveries."""
     runs_before = cutoff(now, kept.runs_days)
     before = max(runs_before, cutoff(now, kept.results_days))
     deliveries = {
@@ -115,7 +115,7 @@ def modelled(runs: Sequence[Kept], now: float, kept: Retention = KEPT) -> tuple[
 
 
 def stored(tx: Tx) -> tuple[set[str], set[str], set[str], set[str]]:
-    """The same, as it is in the store."""
+    """Return the same from the store."""
 
     def ids(sql: str) -> set[str]:
         return {row[0] for row in tx.all(sql)}
@@ -130,8 +130,8 @@ def stored(tx: Tx) -> tuple[set[str], set[str], set[str], set[str]]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-async def test_sweeps_leave_what_a_model_leaves(seed: int, desk: Desk) -> None:
-    """Method: two weeks of runs of every kind, swept on random days, with what the monitors need among the old ones."""
+async def test_sweep_matches_the_model(seed: int, desk: Desk) -> None:
+    """Method: two weeks of all kinds of runs, swept on random days, with some old ones that monitors still need."""
     rng = Random(seed)
     account = await desk.account()
     monitors = [await desk.monitor(account) for _ in range(4)]
@@ -164,7 +164,7 @@ async def test_sweeps_leave_what_a_model_leaves(seed: int, desk: Desk) -> None:
     await desk.store.write(lambda tx: tx.run("DELETE FROM runs WHERE finished_at IS NULL"))
 
 
-async def test_a_whole_day_goes_at_its_midnight(desk: Desk) -> None:
+async def test_whole_days_are_deleted_at_midnight(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account())
     midnight = EPOCH // DAY_S * DAY_S
     ends = [midnight - 1.5, midnight - 0.5, midnight, midnight + DAY_S - 0.5]
@@ -175,14 +175,14 @@ async def test_a_whole_day_goes_at_its_midnight(desk: Desk) -> None:
     assert await sweep(desk) == (0, 0, 2)
 
 
-async def test_whole_results_never_outlast_their_runs(desk: Desk) -> None:
+async def test_results_never_outlast_their_runs(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account())
     await desk.store.write(lambda tx: put(tx, desk, monitor, EPOCH, "ok", ["delivered"]))
     desk.time = EPOCH + 5 * DAY_S
     assert await sweep(desk, Retention(runs_days=2, results_days=30)) == (1, 1, 1)
 
 
-async def test_a_monitor_that_paused_for_a_year_is_compared_with_its_last_run(desk: Desk) -> None:
+async def test_monitor_paused_for_a_year_keeps_its_baseline(desk: Desk) -> None:
     account = await desk.account()
     monitor = await desk.monitor(account)
     await desk.ran(monitor, EPOCH)
@@ -195,7 +195,7 @@ async def test_a_monitor_that_paused_for_a_year_is_compared_with_its_last_run(de
     assert await sweep(desk) == (0, 0, 1), "it is the last one now"
 
 
-async def test_what_is_read_of_the_past_stays_as_it_was_when_whole_results_go(desk: Desk) -> None:
+async def test_history_is_unchanged_when_results_are_deleted(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account())
     await desk.store.write(lambda tx: [put(tx, desk, monitor, EPOCH + place * HOUR) for place in range(40)])
     past, rules = (
@@ -223,14 +223,14 @@ async def test_what_is_read_of_the_past_stays_as_it_was_when_whole_results_go(de
     assert all(entry.data.numbers and entry.data.deltas for entry in page.entries)
 
 
-async def test_readers_go_on_while_sweeps_and_runs_do(desk: Desk) -> None:
+async def test_readers_continue_during_sweeps_and_runs(desk: Desk) -> None:
     account = await desk.account()
     monitor = await desk.monitor(account)
     await desk.store.write(lambda tx: [put(tx, desk, monitor, EPOCH + place * HOUR) for place in range(200)])
     past, done, reads = Projections(desk.store, LongReads()), False, 0
 
     async def read() -> None:
-        """A read never sees a run without its numbers, nor a hole among the runs."""
+        """Check that a read never sees a run without its numbers, nor a gap between runs."""
         nonlocal reads
         while not done:
             seen = await desk.store.read(
@@ -267,8 +267,11 @@ async def test_readers_go_on_while_sweeps_and_runs_do(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_sweeps_of_two_nodes_beside_redeliveries_and_a_delete_do_no_harm(seed: int, store_url: str) -> None:
-    """Goal: nothing queued is lost and nothing stays. Method: both sweep while deliveries are asked for again."""
+async def test_concurrent_sweeps_redeliveries_and_delete_are_safe(seed: int, store_url: str) -> None:
+    """Goal: no queued delivery is lost and no old row stays.
+
+    Method: both nodes sweep while deliveries are requested again.
+    """
     rng, is_shared = Random(seed), store_url.startswith("postgresql")
     async with open_desk(store_url, "a", is_alone=not is_shared) as one:
         account = await one.account()
@@ -315,7 +318,7 @@ async def test_sweeps_of_two_nodes_beside_redeliveries_and_a_delete_do_no_harm(s
 
 
 def _redeliver(tx: Tx, id_: str, again: set[str]) -> None:
-    """As its owner asks for it; one that is gone is unknown."""
+    """Redeliver as the owner; a deleted delivery is unknown."""
     if rows.read_delivery(tx, id_, locked=True) is not None:
         rows.queue_again(tx, id_, "h", at=EPOCH)
         tx.on_commit(lambda: again.add(id_))
@@ -333,8 +336,8 @@ VALUES ('run_1', 'mon_1', ?, ?, 'ok', ?, 1, ?, 0, '[]', '[]', '[]')
 """
 
 
-async def test_a_run_that_was_kept_before_there_was_retention_is_swept_too(store_url: str) -> None:
-    """Method: a store of the version before, with a run in it, is migrated."""
+async def test_run_stored_before_retention_existed_is_swept(store_url: str) -> None:
+    """Method: migrate a store of the previous version that contains a run."""
     older = MigrationSet(SCHEDULER.name, SCHEDULER.migrations[:2])
     async with open_store(store_url, (*MIGRATIONS[:2], older)) as kept:
         desk = Desk(kept)
@@ -353,8 +356,8 @@ async def test_a_run_that_was_kept_before_there_was_retention_is_swept_too(store
         assert await sweep(desk) == (0, 0, 1)
 
 
-async def test_a_sweep_finds_what_is_old_without_looking_through_what_is_not(store_url: str) -> None:
-    """Method: how each engine says that it would go about it."""
+async def test_sweep_finds_old_rows_by_index(store_url: str) -> None:
+    """Method: the query plan of each engine."""
     is_shared = store_url.startswith("postgresql")
     async with open_desk(store_url, is_alone=not is_shared) as desk:
         for kind, index in (

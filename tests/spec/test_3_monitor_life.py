@@ -133,7 +133,7 @@ async def test_numbers_only_monitor_is_created_as_sent_with_estimates(tmp_path: 
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
-        ("items[].post.engagement.lieks", f"is no number of this recipe's answers; did you mean {LIKES}?"),
+        ("items[].post.engagement.lieks", f"is not a number of this recipe's responses; did you mean {LIKES}?"),
         ("post.engagement.likes", f"at the wrong level; its path is {LIKES}."),
     ],
 )
@@ -358,7 +358,7 @@ async def test_deleted_monitor_is_gone_and_its_cost_stays_in_ledger(tmp_path: Pa
         for method, below, body in (("PATCH", "", {"name": "b"}), ("POST", "/run", None), ("DELETE", "", None)):
             assert_refused(await send(life.node, method, life.path + below, body), "RESOURCE_NOT_FOUND", 404)
         assert (await life.node.get(MONITORS)).json["data"]["items"] == []
-        with pytest.raises(OperationRefused, match="there is no monitor"):
+        with pytest.raises(OperationRefused, match="unknown monitor"):
             await life.node.operate("monitor.run", monitor=life.id)
         assert (await page(life.node, "types=monitor.*"))["data"]["items"] == events
         await life.assert_paid()

@@ -1,1 +1,1 @@
-"""Cohorts: private panels of accounts whose posts are searched, sealed with a key of their own (decisions 20)."""
+"""Cohorts: private panels of accounts whose posts can be searched, each sealed with its own key (decisions 20)."""

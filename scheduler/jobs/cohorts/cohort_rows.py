@@ -1,4 +1,4 @@
-"""The SQL of cohorts, their keys and members, each function in a transaction of its caller's."""
+"""The SQL of cohorts, their keys and members; each function runs in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EXPIRED = (
 )
 OF_ACCOUNT = "SELECT id FROM cohorts WHERE account_id = ? AND destroyed_at IS NULL LIMIT 1"
 LOCK_ANY = "SELECT id FROM cohorts WHERE id = ? AND destroyed_at IS NULL {lock}"
-# The zeros are as long as what they replace, so it is written over in its place before its row is dropped.
+# The zeros are as long as the key, so that they overwrite it in place before its row is deleted.
 ZERO_KEY = "UPDATE cohort_keys SET kept = ? WHERE cohort_id = ?"
 DROP_KEY = "DELETE FROM cohort_keys WHERE cohort_id = ?"
 DESTROY = "UPDATE cohorts SET destroyed_at = ?, name = NULL WHERE id = ?"
@@ -56,7 +56,7 @@ DROP = "DELETE FROM cohorts WHERE destroyed_at IS NOT NULL AND id IN {in}"
 
 
 class CohortRecord(NamedTuple):
-    """A cohort as it is stored."""
+    """The stored row of a cohort."""
 
     id: str
     account_id: str
@@ -69,7 +69,7 @@ class CohortRecord(NamedTuple):
 
 
 class MemberRecord(NamedTuple):
-    """A member as it is stored."""
+    """The stored row of a member."""
 
     number: int
     id: str
@@ -79,7 +79,7 @@ class MemberRecord(NamedTuple):
 
 
 class NewMember(NamedTuple):
-    """A member to be stored: its platform, the digests of its account and its external id, and both sealed."""
+    """A member to store: its platform, the digests of its account and its external id, and both of them sealed."""
 
     platform: str
     identity: bytes
@@ -88,15 +88,15 @@ class NewMember(NamedTuple):
 
 
 def add_cohort(tx: Tx, cohort: CohortRecord, kept: bytes) -> None:
-    """Keep a new cohort with its key."""
+    """Store a new cohort with its key."""
     tx.run(ADD, cohort)
     tx.run(ADD_KEY, (cohort.id, kept))
 
 
 def count_cohorts(tx: Tx, account_id: str, now: float) -> int:
-    """How many cohorts an account has."""
+    """The number of cohorts of an account."""
     row = tx.one(COUNT, (account_id, now))
-    assert row is not None, "a count is a row"
+    assert row is not None, "COUNT returns one row"
     return int(row[0])
 
 
@@ -118,28 +118,28 @@ def cohorts_of(tx: Tx, account_id: str, now: float, limit: int) -> list[CohortRe
 
 
 def read_key(tx: Tx, cohort_id: str) -> bytes | None:
-    """The kept key of a cohort; None: it was destroyed."""
+    """Return the stored key of a cohort, or None if it was destroyed."""
     row = tx.one(READ_KEY, (cohort_id,))
     return None if row is None else bytes(row[0])
 
 
 def read_keys(tx: Tx, cohort_ids: Sequence[str]) -> dict[str, bytes]:
-    """Return the kept keys of these cohorts, without those that were destroyed."""
+    """Return the stored keys of these cohorts, without destroyed ones."""
     return {cohort_id: bytes(kept) for cohort_id, kept in tx.all_in(READ_KEYS, cohort_ids)}
 
 
 def renew(tx: Tx, cohort: CohortRecord, now: float, *, added: int = 0) -> None:
-    """Count new members, and begin the retention of a cohort anew."""
+    """Add to the member count, and restart the retention period of a cohort."""
     tx.run(RENEW, (added, now, now + cohort.retention_days * 86_400.0, cohort.id))
 
 
 def known_members(tx: Tx, identities: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
-    """The external digests of those accounts that are members already."""
+    """Return the external digests of the accounts that are already members."""
     return {bytes(one): external and bytes(external) for one, external in tx.all_in(FIND_MEMBERS, identities)}
 
 
 def add_members(tx: Tx, cohort: CohortRecord, members: Sequence[NewMember], ids: Sequence[str]) -> None:
-    """Keep new members behind those that there are."""
+    """Store new members after the existing ones."""
     first = cohort.member_count + 1
     rows = [
         (cohort.id, number, id_, one.platform, one.identity, one.external, one.sealed)
@@ -149,7 +149,7 @@ def add_members(tx: Tx, cohort: CohortRecord, members: Sequence[NewMember], ids:
 
 
 def name_member(tx: Tx, member: NewMember) -> None:
-    """Give a member the external id that it had not."""
+    """Set the external id of a member that had none."""
     tx.run(NAME_MEMBER, (member.external, member.sealed, member.identity))
 
 
@@ -164,39 +164,39 @@ def members_between(tx: Tx, cohort_id: str, first: int, last: int) -> list[Membe
 
 
 def next_expired(tx: Tx, at: float) -> tuple[str, str] | None:
-    """A cohort whose retention has passed, with its account."""
+    """Return a cohort whose retention has passed, with its account."""
     row = tx.one(EXPIRED, (at,))
     return None if row is None else (row[0], row[1])
 
 
 def cohort_of(tx: Tx, account_id: str) -> str | None:
-    """A cohort of an account that was not destroyed."""
+    """Return one cohort of the account that is not destroyed."""
     row = tx.one(OF_ACCOUNT, (account_id,))
     return None if row is None else str(row[0])
 
 
 def lock_any(tx: Tx, cohort_id: str) -> bool:
-    """Lock a cohort, whoever has it; False: it was destroyed."""
+    """Lock a cohort of any account; return False if it was destroyed."""
     return tx.one(LOCK_ANY, (cohort_id,)) is not None
 
 
 def destroy_key(tx: Tx, cohort_id: str, now: float) -> None:
-    """Write zeros over the key of a cohort that is locked, and drop it."""
+    """Overwrite the key of a locked cohort with zeros, and delete it."""
     tx.run(ZERO_KEY, (ZEROS, cohort_id))
     tx.run(DROP_KEY, (cohort_id,))
     tx.run(DESTROY, (now, cohort_id))
 
 
 def destroyed_cohorts(tx: Tx, limit: int) -> list[str]:
-    """Those that were destroyed, of which something is left."""
+    """Return destroyed cohorts that still have rows."""
     return [row[0] for row in tx.all(DESTROYED, (limit,))]
 
 
 def drop_members(tx: Tx, cohort_id: str, limit: int) -> int:
-    """Remove some members of a cohort that was destroyed; how many."""
+    """Delete some members of a destroyed cohort, and return their number."""
     return tx.run(DROP_MEMBERS, (cohort_id, cohort_id, limit))
 
 
 def drop_cohorts(tx: Tx, cohort_ids: Sequence[str]) -> int:
-    """Remove cohorts of which nothing else is left; how many."""
+    """Delete cohorts that have no other rows left, and return their number."""
     return tx.run_in(DROP, cohort_ids)

@@ -1,15 +1,15 @@
-"""Keywords in texts: normalized, without case, as whole words in every script (decisions 14).
+"""Keyword matching in texts: normalized, case-insensitive, whole words in every script (decisions 14).
 
-A word ends where no letter, mark or digit goes on. Four rules say what goes on:
+A word ends where the next character does not continue it. Four rules decide what continues a word:
 
-- Letters of scripts that put spaces between words go on with any other such letter, mark, digit or underscore: `acme`
-  stands in `#acme`, not in `acmecorp`.
-- Han, Hiragana, Thai, Lao, Khmer and others put no spaces there. A keyword of theirs is found wherever its letters
-  stand, unless the cut would part what is written as one: a mark, a vowel or a small kana from its letter.
-- Katakana goes on with Katakana alone, since words of it stand side by side with others.
-- Hangul goes on with Hangul; a Korean particle may follow its word.
+- Letters of scripts with spaces between words are continued by any other such letter, mark, digit or underscore: `acme`
+  is found in `#acme`, not in `acmecorp`.
+- Han, Hiragana, Thai, Lao, Khmer and others put no spaces between words. A keyword in them is found wherever its
+  letters occur, unless the match would split a written unit: a mark, a vowel or a small kana from its letter.
+- Katakana is continued only by Katakana, because Katakana words are written next to other scripts.
+- Hangul is continued by Hangul; a Korean particle may follow the word.
 
-Where one kind of letter meets another, a word ends: `Apple` stands in `Apple公司`, and `acme` in `acme는`.
+A change between kinds of letters ends a word: `Apple` is found in `Apple公司`, and `acme` in `acme는`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import Any, Final
 import trio
 
 LONG_TEXT: Final = 10_000
-"""Characters from which on a text is looked through keyword by keyword, with others in between."""
+"""Longer texts are searched keyword by keyword, with checkpoints so that other tasks run in between."""
 _IGNORED: Final = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Characters that nobody sees (Default_Ignorable_Code_Point), which caseless matching leaves out."""
+"""Invisible characters (Default_Ignorable_Code_Point), which caseless matching removes."""
 _WORD: Final = r"\p{L}\p{M}\p{N}_"
 _SPACELESS: Final = (
     r"\p{Han}\p{Hiragana}\p{Bopomofo}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Javanese}\p{Balinese}"
@@ -37,30 +37,30 @@ _SPACELESS: Final = (
 _KATAKANA: Final = r"\p{Katakana}ー"
 _HANGUL: Final = r"\p{Hangul}"
 _LEADING: Final = "\u0e40-\u0e44\u0ec0-\u0ec4\u1039\u17d2\u1a60\u1b44\ua9c0"
-"""Vowels that are written before their consonant, and the signs that put the next consonant under the one before."""
+"""Vowels written before their consonant, and signs that put the next consonant below the previous one."""
 _FOLLOWING: Final = r"\p{M}\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3ぁぃぅぇぉっゃゅょゎゕゖー々ゝゞ"
-"""Marks, vowels behind their consonant, small kana, and signs that repeat what is before them."""
+"""Marks, vowels written after their consonant, small kana, and repetition signs."""
 _PARTICLES: Final = (
     "으로부터|로부터|에게서|한테서|에서|에게|한테|으로서|으로써|으로|로서|로써|로|까지|부터|조차|마저|처럼|같이|보다|"
     "이나마|나마|이나|나|이라고|라고|이라는|라는|이라도|라도|이라|라|이란|란|이며|며|이고|고|이다|입니다|인데|이야|야|"
     "하고|이랑|랑|밖에|마다|뿐|만|도|은|는|이|가|을|를|의|에|께서|께|와|과|들"
 )
 _ENDINGS: Final = "은|는|이|가|을|를|의|도|만|에|과|와"
-"""Particles that may stand behind another one."""
+"""Particles that may follow another particle."""
 
 
 class Keywords:
-    """Keywords as they are compared, each once."""
+    """Normalized keywords, each once."""
 
     def __init__(self, normal: Sequence[str]) -> None:
-        """`normal` are as `normalized` gives them; none is empty."""
+        """Take keywords that `normalized` returned; none is empty."""
         self.normal = tuple(normal)
         self._patterns = {one: _pattern(one) for one in self.normal}
 
     async def found_in(self, text: str) -> list[str]:
-        """The keywords that stand in a text."""
+        """Return the keywords found in a text."""
         words = normalized(text)
-        present = [one for one in self.normal if one in words]  # which refuses nearly all, in a hundredth of the time
+        present = [one for one in self.normal if one in words]  # rejects nearly all, in a hundredth of the time
         if len(words) <= LONG_TEXT:
             return [one for one in present if self.stands_in(words, one)]
         found = []
@@ -71,18 +71,18 @@ class Keywords:
         return found
 
     def stands_in(self, words: str, keyword: str) -> bool:
-        """Whether one of the keywords stands in a normalized text."""
+        """Return whether a keyword occurs in a normalized text."""
         return self._patterns[keyword].search(words) is not None
 
 
-@lru_cache(maxsize=32)  # as many as have steps at the same time; 20 long keywords take 0.6 MB
+@lru_cache(maxsize=32)  # one per concurrent step; 20 long keywords take 0.6 MB
 def keywords_of(normal: tuple[str, ...]) -> Keywords:
-    """The keywords, compiled once for all shards of a query."""
+    """Return the keywords, compiled once for all shards of a query."""
     return Keywords(normal)
 
 
 def normalized(text: str) -> str:
-    """A text as it is compared: NFKC, case folded, without what nobody sees, one space between words."""
+    """Return a text in the form that is compared: NFKC, case-folded, without invisible characters, single spaces."""
     if text.isascii():
         return " ".join(text.lower().split())
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
@@ -100,7 +100,7 @@ def _pattern(keyword: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _kinds() -> tuple[tuple[Any, tuple[str, str]], ...]:
-    """The kinds of letters, each with what must hold before and behind a keyword that begins or ends with it."""
+    """The kinds of letters, each with the patterns required before and after a keyword that starts or ends with it."""
     import regex  # noqa: PLC0415 - as above
 
     spaced = f"[[{_WORD}]--[{_SPACELESS}{_KATAKANA}{_HANGUL}]]"

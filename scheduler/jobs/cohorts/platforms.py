@@ -1,4 +1,4 @@
-"""The platforms that members of a cohort may be on: those with a list of an account's posts (decisions 20)."""
+"""The platforms that cohort members can be on: those with a list of an account's posts (decisions 20)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from upstreams.model.endpoint import Endpoint
 from upstreams.model.paths import Within
 
 PAGE_ROWS: Final = 100
-"""Posts of a page, where its list gives as many."""
+"""Posts per page, if the platform's list returns as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +29,17 @@ class PostRoute:
     named_by: tuple[str, ...]
     """The parameters that may name an account, a handle first."""
     is_available: bool
-    """Whether this node has what it needs."""
+    """Whether this node has the required credentials."""
     fixed: Mapping[str, Any]
-    """Its parameters beside the name: the page's size, and the order by time."""
+    """The other parameters: the page size, and the order by time."""
     place: str = ""
-    """The parameter that says the host or the site of an account; empty where the platform has a single one."""
+    """The parameter for the host or site of an account; empty if the platform has only one."""
 
     def recipe(self, recipes: Recipes, handle: str) -> Recipe:
-        """The list of one account's posts, by the first parameter that takes its handle.
+        """Return the recipe for one account's posts, using the first parameter that accepts its handle.
 
         Raises:
-            RecipeInvalid: none does.
+            RecipeInvalid: no parameter accepts it.
         """
         for name in self.named_by[:-1]:
             with suppress(RecipeInvalid):
@@ -47,22 +47,22 @@ class PostRoute:
         return recipes.read(self.endpoint, {**self.fixed, self.named_by[-1]: handle})
 
     def identity(self, recipe: Recipe) -> str:
-        """The one form by which the account of a recipe is told apart, however its handle was written."""
+        """Return the canonical form that identifies the account of a recipe, however its handle was written."""
         name = next(str(recipe.values[name]) for name in self.named_by if name in recipe.values)
         return name if "/" in name or not self.place else f"{name}/{recipe.values[self.place]}"
 
     def plain(self, handle: str) -> str:
-        """A handle as it is written, but for case, an at sign and blanks; ids keep their case."""
+        """Return a handle without an at sign or surrounding whitespace, in lower case; ids keep their case."""
         plain = unicodedata.normalize("NFKC", handle).strip()
         return plain.lstrip("@").casefold() if self.named_by[0] == "handle" else plain
 
 
 PostRoutes = Mapping[str, PostRoute]
-"""The routes by their platforms."""
+"""Routes by platform."""
 
 
 def post_routes(catalog: Catalog) -> dict[str, PostRoute]:
-    """The routes of all platforms that have one, also where this node lacks a credential for it."""
+    """Return the routes of all platforms that have one, even if this node lacks the credentials."""
     found = {}
     for slug, site in catalog.sites.items():
         endpoint = site.platform.playing("profile_posts")
@@ -92,10 +92,10 @@ def _fixed(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def route_at(param: str, platform: str, routes: PostRoutes) -> PostRoute:
-    """The route of the platform that a field names.
+    """Return the route of the platform that a field names.
 
     Raises:
-        CohortPlatformUnsupported: it has none.
+        CohortPlatformUnsupported: the platform has no route.
     """
     route = routes.get(platform)
     if route is None:

@@ -1,4 +1,4 @@
-"""Queries over cohorts as their owners have them: begun, read, cancelled, and their results (spec 3, decisions 14)."""
+"""The operations on cohort queries: start, read, cancel and page through results (spec 3, decisions 14)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from storage.store import Tx, Write
 
 QueryStatus = Literal["queued", "running", "succeeded", "failed", "cancelled", "expired"]
 SHARDS_AT_ONCE: Final = 8
-"""Shards that are read from the store at a time, at most: each may be as long as some pages."""
+"""The most shards read from the store at a time, since each can be as long as several pages."""
 _STATUS: Final[dict[JobStatus, QueryStatus]] = {
     "queued": "queued",
     "running": "running",
@@ -41,20 +41,20 @@ class Query(NamedTuple):
 
     @property
     def status(self) -> QueryStatus:
-        """Its state; one whose shards failed in part has succeeded, and its coverage tells."""
+        """The state of the query. It counts as succeeded even if some shards failed; the coverage shows which."""
         return "expired" if self.record.gone == "expired" else _STATUS[self.job.status]
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more happens to it."""
+        """Whether the query has ended for good."""
         return self.job.is_over
 
 
 class CohortQueries:
-    """Every method takes the account: what belongs to another one is unknown."""
+    """Cohort queries. Every method takes the account; queries of other accounts are unknown to it."""
 
     def __init__(self, setting: CohortSetting, cohorts: CohortService, jobs: JobService) -> None:
-        """`jobs` are of the kind of queries."""
+        """Take a job service for query jobs."""
         self._jobs = jobs
         self._cohorts = cohorts
         self._store = setting.store
@@ -65,11 +65,11 @@ class CohortQueries:
         self._reads = setting.reads
 
     async def plan(self, account_id: str, cohort_id: str, sent: QueryBody) -> QueryPlan:
-        """A query that can be begun, with what it may cost.
+        """Return a query that can be started, with its maximum cost.
 
         Raises:
-            CohortUnknown, JobInvalid, CohortPlatformUnsupported, CohortQueryTooDear: it cannot be begun.
-            SealBroken: another secret has sealed the cohort.
+            CohortUnknown, JobInvalid, CohortPlatformUnsupported, CohortQueryTooDear: it cannot be started.
+            SealBroken: the cohort was sealed with another secret.
         """
         key = await self._cohorts.open(account_id, cohort_id)
         spec = query_spec(sent, key, cohort_id, self._routes)
@@ -82,11 +82,13 @@ class CohortQueries:
     async def begin(
         self, cohort_id: str, plan: QueryPlan, max_credits: int, owner: JobOwner, *, write: Write | None = None
     ) -> str:
-        """Reserve what a query may cost, queue it, and begin the retention of its cohort anew; its id.
+        """Reserve the maximum cost of a query, queue it, and return its id.
+
+        This also restarts the retention period of its cohort.
 
         Raises:
-            CohortUnknown, JobLimitReached: nothing was begun.
-            InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was begun or charged.
+            CohortUnknown, JobLimitReached: nothing was started.
+            InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was started or charged.
         """
 
         def also(tx: Tx, job: JobRecord) -> None:
@@ -99,7 +101,7 @@ class CohortQueries:
         return (await self._jobs.begin(replace(plan.draft, also=also), owner, write=write)).id
 
     async def get(self, account_id: str, query_id: str) -> Query:
-        """One of them.
+        """Return one query.
 
         Raises:
             CohortQueryUnknown: the account has no such query.
@@ -110,7 +112,7 @@ class CohortQueries:
     async def page(
         self, account_id: str, cohort_id: str, *, before: tuple[float, str] | None, limit: int
     ) -> list[Query]:
-        """A page of a cohort's queries, newest first.
+        """Return a page of a cohort's queries, newest first.
 
         Raises:
             CohortUnknown: the account has no such cohort.
@@ -124,7 +126,7 @@ class CohortQueries:
         return await self._store.read(read)
 
     async def cancel(self, account_id: str, query_id: str) -> None:
-        """End a query: shards that are done stay and are paid for, and the rest goes back.
+        """Cancel a query. Finished shards are kept and charged, and the rest of the reservation is refunded.
 
         Raises:
             CohortQueryUnknown, CohortQueryOver: nothing was changed.
@@ -138,13 +140,13 @@ class CohortQueries:
             raise CohortQueryOver((await self.get(account_id, query_id)).status) from None
 
     async def results(self, account_id: str, query_id: str, begin: ResultPosition, limit: int) -> ResultPage:
-        """A page of results: at most `limit` rows, fewer where they are long.
+        """Return a page of results: at most `limit` rows, fewer if they are long.
 
         Raises:
             CohortQueryUnknown: the account has no such query.
-            CohortQueryNotReady: it has not ended, was cancelled, or its retention has passed.
+            CohortQueryNotReady: it is not finished, was cancelled, or its retention has passed.
             CohortResultTooLarge: the first row is longer than a page.
-            SealBroken: another secret has sealed it.
+            SealBroken: it was sealed with another secret.
         """
         query = await self.get(account_id, query_id)
         if query.status not in ("succeeded", "failed"):
@@ -165,7 +167,7 @@ class CohortQueries:
 def _fill(
     builder: PageBuilder, key: CohortKey, query_id: str, begin: ResultPosition, found: list[tuple[int, bytes]]
 ) -> ResultPosition | None:
-    """Fill a page from these shards, and return the first row that was left out; None if all were taken."""
+    """Fill a page from these shards, and return the first row that did not fit, or None if all fitted."""
     for number, sealed in found:
         here = begin if number == begin.number else ResultPosition(number, 0)
         rows = rows_of(query_id, number, key.unseal(sealed, results_of(query_id, number)))

@@ -1,4 +1,4 @@
-"""The SQL of queries over cohorts and of their results, each function in a transaction of its caller's."""
+"""The SQL of cohort queries and their results; each function runs in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _of(table: str, columns: str) -> str:
 
 KIND: Final = "cohort-query"
 KINDS: Final = (KIND,)
-"""The kind of job that a query is."""
+"""The job kind of cohort queries."""
 COLUMNS: Final = """
 id, cohort_id, account_id, max_credits, members, routes, members_completed, routes_completed, pages_succeeded,
 pages_failed, matches, gone
@@ -63,7 +63,7 @@ Gone = Literal["deleted", "expired"]
 
 
 class QueryRecord(NamedTuple):
-    """A query, beside its job."""
+    """The part of a query that is stored in addition to its job."""
 
     id: str
     cohort_id: str
@@ -71,7 +71,7 @@ class QueryRecord(NamedTuple):
     max_credits: int
     members: int
     routes: int
-    """Members on platforms that this node can read."""
+    """The number of members on platforms that this node can read."""
     members_completed: int = 0
     routes_completed: int = 0
     pages_succeeded: int = 0
@@ -91,12 +91,12 @@ class ShardCounts(NamedTuple):
 
 
 def add_query(tx: Tx, query: QueryRecord) -> None:
-    """Keep a new query, whose job is kept already."""
+    """Store a new query whose job is already stored."""
     tx.run(ADD, query[:6])
 
 
 def owned(tx: Tx, account_id: str, query_id: str, now: float) -> tuple[QueryRecord, JobRecord]:
-    """The query of an account with its job; that of a cohort whose retention has passed has expired.
+    """Return an account's query with its job. The query is expired if its cohort's retention has passed.
 
     Raises:
         CohortQueryUnknown: the account has no such query, or its cohort was deleted.
@@ -114,7 +114,7 @@ def owned(tx: Tx, account_id: str, query_id: str, now: float) -> tuple[QueryReco
 def queries_of(
     tx: Tx, account_id: str, cohort_id: str, *, before: tuple[float, str] | None, limit: int
 ) -> list[tuple[QueryRecord, JobRecord]]:
-    """Some of the queries of a cohort with their jobs, newest first."""
+    """Return a page of a cohort's queries with their jobs, newest first."""
     at, id_ = before or (9e15, "")
     found = tx.all(LIST, (cohort_id, account_id, at, at, id_, limit))
     parts = len(QueryRecord._fields)
@@ -122,13 +122,13 @@ def queries_of(
 
 
 def add_results(tx: Tx, query_id: str, number: int, sealed: bytes, counts: ShardCounts) -> None:
-    """Keep the results of a shard, and count them."""
+    """Store the results of a shard, and add its counts to the query."""
     tx.run(ADD_RESULTS, (query_id, number, sealed))
     tx.run(COUNT, (*counts, query_id))
 
 
 def results_from(tx: Tx, query_id: str, number: int, limit: int) -> list[tuple[int, bytes]]:
-    """Return the sealed results of at most `limit` shards from a number on, and only as many as a page may read."""
+    """Return the sealed results of up to `limit` shards, starting at `number`, within the size that a page may read."""
     sizes = tx.all(RESULT_SIZES, (query_id, number, limit))
     if not sizes:
         return []
@@ -137,34 +137,34 @@ def results_from(tx: Tx, query_id: str, number: int, limit: int) -> list[tuple[i
 
 
 def live_queries(tx: Tx, cohort_id: str) -> list[str]:
-    """The queries of a cohort that have not ended."""
+    """Return the queries of a cohort that have not ended."""
     return [row[0] for row in tx.all(LIVE, (cohort_id,))]
 
 
 def leave(tx: Tx, cohort_id: str, gone: Gone, now: float) -> None:
-    """Mark the queries of a cohort, since it is destroyed."""
+    """Mark the queries of a cohort that is being destroyed."""
     tx.run(LEAVE, (gone, now, cohort_id))
 
 
 def is_left(tx: Tx) -> bool:
-    """Whether there are results that nobody can open, or queries of a cohort that was deleted."""
+    """Return whether there are results without a key, or queries of a deleted cohort."""
     return tx.one(FULL) is not None or tx.one(DELETED) is not None
 
 
 def next_expired(tx: Tx, before: float) -> str | None:
-    """A query whose cohort has expired before an instant."""
+    """Return a query whose cohort expired before an instant."""
     row = tx.one(OLD, (before,))
     return None if row is None else str(row[0])
 
 
 def drop_results(tx: Tx, limit: int) -> int:
-    """Remove some results that nobody can open any more; how many."""
+    """Delete some results whose key was destroyed, and return their number."""
     row = tx.one(FULL)
     return 0 if row is None else tx.run(DROP_RESULTS, (row[0], row[0], limit))
 
 
 def drop_deleted(tx: Tx, limit: int) -> int:
-    """Remove some of a query whose cohort was deleted; 0: there is none."""
+    """Delete some rows of a query whose cohort was deleted; return 0 if there is none."""
     row = tx.one(DELETED)
     if row is not None:
         job_rows.drop_some(tx, row[0], limit)
@@ -172,7 +172,7 @@ def drop_deleted(tx: Tx, limit: int) -> int:
 
 
 def drop_expired(tx: Tx, before: float, limit: int) -> int:
-    """Remove some of a query whose cohort has expired before an instant; 0: there is none."""
+    """Delete some rows of a query whose cohort expired before an instant; return 0 if there is none."""
     query_id = next_expired(tx, before)
     if query_id is not None:
         job_rows.drop_some(tx, query_id, limit)

@@ -1,4 +1,4 @@
-"""The posts of one member: page after page, as far as the window, the pages and the items of its query go."""
+"""The posts of one member, read page by page within the limits of its query: time window, pages and items."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from upstreams.model.params import State
 
 PAGE_S: Final = 30.0
 EXCERPT: Final = 1_000
-"""Characters of a text that a result repeats."""
+"""The maximum length of a text excerpt in a result, in characters."""
 
 MemberStatus = Literal["complete", "partial", "not_found", "unsupported", "failed"]
 
@@ -35,7 +35,7 @@ class QueryWindow(NamedTuple):
 
 
 class MatchedPost(NamedTuple):
-    """A post in which a keyword stands."""
+    """A post that contains a keyword."""
 
     content_id: str | None
     canonical_url: str | None
@@ -47,17 +47,17 @@ class MatchedPost(NamedTuple):
 
 @dataclass(slots=True)
 class MemberPosts:
-    """The posts of a member that match, and how far it was read. Only the reading changes it."""
+    """The matching posts of a member, and how far it was read. Only the functions of this module change it."""
 
     status: MemberStatus = "partial"
     window_complete: bool = False
-    """Whether all posts of the window were seen."""
+    """Whether all posts of the window were read."""
     oldest_at: float | None = None
     pages: int = 0
     pages_used: int = 0
-    """Those that had posts, which are paid for."""
+    """Pages with posts; only these are charged."""
     error: str | None = None
-    """The code of the page that did not come."""
+    """The error code of the page that failed."""
     matches: list[MatchedPost] = field(default_factory=list)
 
 
@@ -65,14 +65,14 @@ class PagesOfMember(Protocol):
     """Reads the pages of a member's posts."""
 
     def __call__(self, state: State | None, *, timeout_s: float) -> Awaitable[RecipePage]:
-        """As `RecipePages.page`, of the member's recipe."""
+        """Like `RecipePages.page`, for the member's recipe."""
         ...
 
 
 async def read_member(
     pages: PagesOfMember, keywords: Keywords, window: QueryWindow, *, now: Callable[[], float]
 ) -> MemberPosts:
-    """The matching posts of a member; never raises for what its source does."""
+    """Return the matching posts of a member. Errors of its source are recorded, never raised."""
     found, seen, state = MemberPosts(), set[str](), None
     while found.pages < window.pages_max and not found.window_complete and len(found.matches) < window.items_max:
         try:
@@ -93,7 +93,7 @@ async def read_member(
 
 
 async def _page(pages: PagesOfMember, state: State | None) -> RecipePage:
-    """A page; where its source asks to hold back, or is down for a moment, after a while."""
+    """Read a page; retry later if the source asks for a pause or its circuit breaker is open."""
     return await patiently(partial(pages, state, timeout_s=PAGE_S), on=(*HELD_BACK, CircuitOpen))
 
 
@@ -106,7 +106,10 @@ async def _take(
     seen: set[str],
     retrieved_at: str,
 ) -> None:
-    """Add the posts of a page that match, each once; those without a date cannot be said to be in the window."""
+    """Add the matching posts of a page, each once.
+
+    Posts without a date are skipped, since they may be outside the window.
+    """
     dated = [(post, at) for post in posts if (at := _instant(post["published_at"])) is not None]
     for post, at in dated:
         await trio.lowlevel.checkpoint()
@@ -125,7 +128,7 @@ async def _take(
 
 
 def passes(instants: Sequence[float], date_from: float) -> bool:
-    """Whether a page, newest first, has come to the end of the window; one in another order only if it lies behind."""
+    """Return whether a page has passed the end of the window. An unsorted page must lie entirely before the window."""
     if not instants:
         return False
     is_sorted = all(newer >= older for newer, older in pairwise(instants))
@@ -133,7 +136,7 @@ def passes(instants: Sequence[float], date_from: float) -> bool:
 
 
 async def excerpt_of(text: str, keywords: Keywords) -> str:
-    """The part of a text in which the first keyword is found, whole where it is short."""
+    """Return the excerpt that contains the first keyword, or the whole text if it is short."""
     if len(text) <= EXCERPT:
         return text
     half = EXCERPT // 2

@@ -1,7 +1,7 @@
-"""The end of a cohort: its key is destroyed at once, and what it sealed is removed some at a time (decisions 20).
+"""Removal of cohorts: the key is destroyed immediately, its data is deleted in batches (decisions 20).
 
-A key is gone from the store when the transaction ends. Then the store is scrubbed, so that no copy of it is left in
-freed pages or in the log of commits; until that was done, the cohort's row stays as a reminder.
+A key is deleted from the store when the transaction commits. Then the store is scrubbed, so that no copy remains in
+free pages or in the write-ahead log. The cohort's row is kept until the scrub has succeeded.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ from storage.errors import StorageError
 from storage.store import Store, Tx
 
 KEYS: Final = "cohort_keys"
-"""The table of the keys."""
+"""The table of cohort keys."""
 EXPIRED_S: Final = 30 * 86_400.0
-"""For how long a query tells that it has expired."""
+"""Seconds during which an expired query is still reported as expired."""
 MEMBERS_AT_ONCE: Final = 500
 RESULTS_AT_ONCE: Final = 10
-"""Results are long, and freeing their pages is what takes time."""
+"""Results are long, and freeing their pages takes most of the time."""
 COHORTS_AT_ONCE: Final = 100
 PAUSE_S: Final = 0.02
 _BECAUSE: Final[dict[Gone, str]] = {"deleted": "cohort_deleted", "expired": "cohort_expired"}
 
 
 def destroy(tx: Tx, charges: Charges, account_id: str, cohort_id: str, now: float, *, gone: Gone) -> bool:
-    """Destroy the key of a cohort, and end its queries: what they have read is paid for. False: it was destroyed."""
-    tx.all_in(READ_ACCOUNTS, [account_id])  # accounts are locked before what is theirs
+    """Destroy the key of a cohort, and end its queries, which pay for the pages read so far.
+
+    Return False if already destroyed.
+    """
+    tx.all_in(READ_ACCOUNTS, [account_id])  # lock the account before its rows
     if not cohort_rows.lock_any(tx, cohort_id):
         return False
     for query_id in query_rows.live_queries(tx, cohort_id):
@@ -48,14 +51,14 @@ def destroy(tx: Tx, charges: Charges, account_id: str, cohort_id: str, now: floa
 
 
 async def scrub(store: Store) -> bool:
-    """Leave no copy of destroyed keys in the store's files; False: somebody was reading them, so try again later."""
+    """Remove all copies of destroyed keys from the store's files. Return False if a reader prevents it; retry later."""
     with suppress(StorageError):
         return await store.scrub(KEYS)
     return False
 
 
 def destroy_one_of(tx: Tx, account_id: str, *, charges: Charges, now: float) -> int:
-    """Destroy a cohort of a deleted account; 0 when there is none left."""
+    """Destroy a cohort of a deleted account; return 0 if none is left."""
     cohort_id = cohort_rows.cohort_of(tx, account_id)
     if cohort_id is None:
         return 0
@@ -63,20 +66,20 @@ def destroy_one_of(tx: Tx, account_id: str, *, charges: Charges, now: float) -> 
 
 
 def has_expired(tx: Tx, now: float) -> bool:
-    """Whether the retention of a cohort has passed, or the time for which a query tells that."""
+    """Return whether a cohort's retention has passed, or an expired query can be deleted."""
     return cohort_rows.next_expired(tx, now) is not None or query_rows.next_expired(tx, now - EXPIRED_S) is not None
 
 
 def is_left(tx: Tx) -> bool:
-    """Whether something is left of what was destroyed."""
+    """Return whether destroyed cohorts still have rows."""
     return bool(cohort_rows.destroyed_cohorts(tx, 1)) or query_rows.is_left(tx)
 
 
 async def expire(store: Store, charges: Charges, at: float) -> int:
-    """Destroy the cohorts whose retention has passed by `at`, and forget old queries; how many cohorts.
+    """Destroy the cohorts whose retention has passed by `at`, delete old queries, and return the number of cohorts.
 
     Raises:
-        StorageError: the rest is destroyed later.
+        StorageError: the remaining cohorts are destroyed later.
     """
     expired = await _repeat(store, partial(_expire_next, charges=charges, at=at))
     await _repeat(store, partial(query_rows.drop_expired, before=at - EXPIRED_S, limit=DROPPED_AT_ONCE))
@@ -84,10 +87,10 @@ async def expire(store: Store, charges: Charges, at: float) -> int:
 
 
 async def clear(store: Store) -> None:
-    """Remove what is left of what was destroyed, its key in the store's files too.
+    """Delete the remaining data of destroyed cohorts, and the copies of their keys in the store's files.
 
     Raises:
-        StorageError: the rest is removed later.
+        StorageError: the remaining rows are deleted later.
     """
     cohorts = await store.read(partial(cohort_rows.destroyed_cohorts, limit=COHORTS_AT_ONCE))
     for cohort_id in cohorts:
@@ -104,7 +107,7 @@ def _expire_next(tx: Tx, charges: Charges, at: float) -> int:
 
 
 async def _repeat(store: Store, remove_some: Callable[[Tx], int]) -> int:
-    """Remove some a write until none are left, so that other writes do not wait; how many."""
+    """Delete rows in small transactions until none are left, so that other writes do not wait. Return their number."""
     total, removed = 0, 1
     while removed:
         removed = await store.write(remove_some)

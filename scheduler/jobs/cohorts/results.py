@@ -1,4 +1,4 @@
-"""The results of a query, page by page: the members in their order, the posts of each and its coverage (spec 7.2)."""
+"""The results of a query in pages: for each member, in order, its matching posts and its coverage (spec 7.2)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from scheduler.errors import CohortResultTooLarge
 from scheduler.packing import unpacked
 
 PAGE_BYTES: Final = 1_000_000
-"""A page is shorter than this, with all that stands around its rows."""
+"""The maximum size of a page, including everything around its rows."""
 AROUND_BYTES: Final = 2_000
-"""The bytes of an answer that are no rows, at most."""
+"""The maximum size of a response without its rows."""
 
 
 class ResultPosition(NamedTuple):
-    """A place among the rows: the number of a shard, and how many of its rows are before it."""
+    """A position among the rows: the number of a shard, and how many of its rows come before."""
 
     number: int
     place: int
@@ -27,7 +27,7 @@ BEGIN: Final = ResultPosition(1, 0)
 
 
 class ResultPage(NamedTuple):
-    """The rows of a page as JSON, in order, and where the next page begins; None: it is the last."""
+    """The rows of a page as JSON, in order, and the start of the next page, or None on the last page."""
 
     items: list[bytes]
     coverage: list[bytes]
@@ -35,7 +35,7 @@ class ResultPage(NamedTuple):
 
 
 class ResultRow(NamedTuple):
-    """A row as JSON, and where the one behind it stands."""
+    """A row as JSON, and the position after it."""
 
     body: bytes
     is_item: bool
@@ -43,7 +43,7 @@ class ResultRow(NamedTuple):
 
 
 def rows_of(query_id: str, number: int, packed: bytes) -> Iterator[ResultRow]:
-    """The rows of a shard."""
+    """Yield the rows of a shard."""
     place = 0
     for member in orjson.loads(unpacked(packed)):
         own = {"query_id": query_id, "member_id": member["member_id"], "external_id": member["external_id"]}
@@ -62,7 +62,7 @@ def _coverage(member: dict[str, Any]) -> dict[str, Any]:
 
 
 class PageBuilder:
-    """A page that is filled row by row; only its maker changes it."""
+    """A page that is filled row by row; only its creator changes it."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -71,12 +71,12 @@ class PageBuilder:
         self._coverage: list[bytes] = []
 
     def fill(self, begin: ResultPosition, rows: Iterable[ResultRow]) -> ResultPosition | None:
-        """Take the rows from `begin` on, as many as there is room for.
+        """Take rows from `begin` on, as many as fit.
 
-        Returns the first that was left out; None: all were taken.
+        Return the first row that did not fit, or None if all were taken.
 
         Raises:
-            CohortResultTooLarge: the first row of all is longer than a page.
+            CohortResultTooLarge: the first row is longer than a whole page.
         """
         here = begin
         for row in rows:
@@ -94,5 +94,5 @@ class PageBuilder:
         return None
 
     def page(self, following: ResultPosition | None) -> ResultPage:
-        """The page as it is now."""
+        """Return the page with the rows taken so far."""
         return ResultPage(self._items, self._coverage, following)

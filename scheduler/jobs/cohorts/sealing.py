@@ -1,10 +1,10 @@
-"""The key of a cohort, and what is sealed with it: names, members, keywords and results (decisions 20).
+"""The key of a cohort, and the data that it seals: names, members, keywords and results (decisions 20).
 
-The key is random and is kept sealed by the node's secret. When it is destroyed, nobody opens any more what it sealed,
-with the node's secret or without. Identities are found by a keyed digest, which the same key makes.
+The key is random and is stored sealed with the node's secret. Once it is destroyed, its data cannot be decrypted any
+more, even with the node's secret. Identities are found by a keyed digest derived from the same key.
 
-The sealed key stands at the end of more than a page of SQLite's, behind random bytes. So it is on pages that hold
-nothing else and that are never moved, and writing zeros of the same length over it leaves no copy in the file.
+The sealed key is stored after random bytes that fill more than one SQLite page. It is therefore on pages that hold
+nothing else and are never moved, and overwriting it with zeros of the same length leaves no copy in the file.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from billing.keys.sealing import NONCE_BYTES, Cipher
 KEY_BYTES: Final = 32
 SEALED_BYTES: Final = 96
 KEPT_BYTES: Final = 4_200
-"""The length of a kept key: from 4,062 on, SQLite puts the end of a row on pages of its own."""
+"""The length of a stored key. From 4,062 bytes on, SQLite puts the end of a row on separate overflow pages."""
 ZEROS: Final = bytes(KEPT_BYTES)
 DIGEST_BYTES: Final = 16
 
 
 class CohortKey:
-    """Seals and opens what belongs to one cohort."""
+    """Seals and opens the data of one cohort."""
 
     def __init__(self, key: bytes) -> None:
-        """`key` has 32 bytes."""
+        """Take a key of 32 bytes."""
         self._aead = AESGCM(key)
         self._index = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"sluice/cohort index/1").derive(key)
 
@@ -44,33 +44,33 @@ class CohortKey:
         return nonce + self._aead.encrypt(nonce, body, bound_to.encode())
 
     def unseal(self, sealed: bytes, bound_to: str) -> bytes:
-        """Decrypt what `seal` gave.
+        """Decrypt the result of `seal`.
 
         Raises:
-            SealBroken: another key sealed it, it was altered, or it is bound to something else.
+            SealBroken: it was sealed with another key, was altered, or is bound to something else.
         """
         try:
             return self._aead.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], bound_to.encode())
         except (InvalidTag, ValueError) as exc:
-            raise SealBroken("a part of the cohort does not open with its key") from exc
+            raise SealBroken("the cohort's key cannot decrypt this data") from exc
 
     def digest(self, *parts: str) -> bytes:
-        """A digest of these texts, by which a row is found; without the key nobody can try what it is of."""
+        """Return the keyed digest of these texts, used to find a row. Guesses cannot be tested without the key."""
         return hmac.digest(self._index, "\0".join(parts).encode(), "sha256")[:DIGEST_BYTES]
 
 
 def make_key(cipher: Cipher, cohort_id: str) -> tuple[CohortKey, bytes]:
-    """A new key, and the form in which it is kept."""
+    """Return a new key and its stored form."""
     key = secrets.token_bytes(KEY_BYTES)
     sealed = cipher.seal(base64.b64encode(key).decode(), bound_to=_key_of(cohort_id))
     return CohortKey(key), secrets.token_bytes(KEPT_BYTES - len(sealed)) + sealed.encode()
 
 
 def open_key(cipher: Cipher, cohort_id: str, kept: bytes) -> CohortKey:
-    """The key of a cohort.
+    """Return the key of a cohort.
 
     Raises:
-        SealBroken: another secret sealed it, or it was destroyed.
+        SealBroken: it was sealed with another secret, or was destroyed.
     """
     sealed = kept[-SEALED_BYTES:].decode("latin-1")
     return CohortKey(base64.b64decode(cipher.unseal(sealed, bound_to=_key_of(cohort_id))))

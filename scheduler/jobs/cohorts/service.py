@@ -1,4 +1,4 @@
-"""Cohorts as their owners have them: made, filled, read and deleted (spec 4.6, decisions 20)."""
+"""The operations on cohorts: create, add members, read and delete (spec 4.6, decisions 20)."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from scheduler.jobs.cohorts.spec import (
 from storage.store import Tx, Write
 
 READ_AT_ONCE: Final = 50
-"""Members that are checked between two looks at other tasks."""
+"""Members that are validated between two checkpoints."""
 
 
 class Cohort(NamedTuple):
-    """A cohort with its name in clear; None where it has none, or another secret has sealed it."""
+    """A cohort with its decrypted name; None if it has no name or was sealed with another secret."""
 
     record: CohortRecord
     name: str | None
 
 
 class MembersChange(NamedTuple):
-    """The numbers of members that were added, changed and left alone, and of all."""
+    """The numbers of added, changed and unchanged members, and the new total."""
 
     inserted: int
     updated: int
@@ -49,7 +49,7 @@ class MembersChange(NamedTuple):
 
 
 class CohortService:
-    """Every method takes the account: what belongs to another one is unknown."""
+    """Cohorts. Every method takes the account; cohorts of other accounts are unknown to it."""
 
     def __init__(self, setting: CohortSetting) -> None:
         self._store = setting.store
@@ -61,10 +61,10 @@ class CohortService:
         self._make_id = setting.make_id
 
     async def create(self, account_id: str, sent: CohortBody, *, write: Write | None = None) -> str:
-        """Make a cohort with a key of its own; its id.
+        """Create a cohort with its own key, and return its id.
 
         Raises:
-            JobInvalid, CohortLimitReached: nothing was made.
+            JobInvalid, CohortLimitReached: nothing was created.
         """
         check_cohort(sent)
         cohort_id, now = self._make_id("coh_"), self._now()
@@ -83,7 +83,7 @@ class CohortService:
         return await (write or self._store.write)(add)
 
     async def get(self, account_id: str, cohort_id: str) -> Cohort:
-        """One of them.
+        """Return one cohort.
 
         Raises:
             CohortUnknown: the account has no such cohort.
@@ -92,7 +92,7 @@ class CohortService:
         return self._named(record, kept)
 
     async def list(self, account_id: str) -> list[Cohort]:
-        """All of them, newest first."""
+        """Return all cohorts of the account, newest first."""
 
         def read(tx: Tx) -> list[tuple[CohortRecord, bytes | None]]:
             found = cohort_rows.cohorts_of(tx, account_id, self._now(), COHORTS_MAX)
@@ -111,11 +111,11 @@ class CohortService:
         return Cohort(record, name.decode())
 
     async def open(self, account_id: str, cohort_id: str) -> CohortKey:
-        """The key of a cohort.
+        """Return the key of a cohort.
 
         Raises:
             CohortUnknown: the account has no such cohort.
-            SealBroken: another secret has sealed it.
+            SealBroken: the cohort was sealed with another secret.
         """
         _, kept = await self._store.read(partial(self._read, account_id=account_id, cohort_id=cohort_id))
         return open_key(self._cipher, cohort_id, kept or b"")
@@ -125,7 +125,9 @@ class CohortService:
         return record, cohort_rows.read_key(tx, cohort_id)
 
     async def delete(self, account_id: str, cohort_id: str) -> None:
-        """Destroy a cohort's key and forget all that it sealed; its queries that run are cancelled and paid so far.
+        """Destroy a cohort's key, and so all data sealed with it.
+
+        Running queries are cancelled and pay for the pages read so far.
 
         Raises:
             CohortUnknown: the account has no such cohort.
@@ -141,16 +143,16 @@ class CohortService:
     async def put_members(
         self, account_id: str, cohort_id: str, sent: MembersBody, *, write: Write | None = None
     ) -> MembersChange:
-        """Add members, and give an external id to those that had none; all of them, or nobody.
+        """Add members, and set the external ids of members that had none. Either all are saved or none.
 
         Raises:
             CohortUnknown, JobInvalid, CohortPlatformUnsupported, CohortIdentityConflict, CohortMembersLimitReached:
-                nothing was changed.
-            SealBroken: another secret has sealed the cohort.
+            nothing was changed.
+            SealBroken: the cohort was sealed with another secret.
         """
         key = await self.open(account_id, cohort_id)
         if not 1 <= len(sent.members) <= MEMBERS_AT_ONCE:
-            how = "Send them in several calls."
+            how = "Send them in several requests."
             raise JobInvalid("members", f"must hold 1 to {MEMBERS_AT_ONCE:,} members", how)
         members = []
         for place, one in enumerate(sent.members):

@@ -1,4 +1,4 @@
-"""The parts that everything of cohorts stands on."""
+"""The shared dependencies of cohorts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from storage.store import Store
 
 
 class PageRecipes(Recipes, RecipePages, Protocol):
-    """Reads recipes, and their lists page by page."""
+    """Reads recipes, and pages of their lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CohortSetting:
-    """The parts of cohorts: the store and the money, the node's cipher, and the platforms with their lists."""
+    """The dependencies of cohorts: the store, charges, the node's cipher, and the platforms with lists of posts."""
 
     store: Store
     charges: Charges

@@ -1,4 +1,4 @@
-"""A shard as a step of a query's job: some members are read one after another, and what was found is sealed."""
+"""A shard as a step of a query's job: its members are read one after another, and the findings are sealed."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from scheduler.recipes import RecipeInvalid
 from storage.store import Tx
 
 KEY_GONE: Final = "KEY_GONE"
-"""The error of a shard whose cohort was destroyed meanwhile, or sealed with another secret."""
+"""The error of a shard whose cohort was destroyed in the meantime or sealed with another secret."""
 
 NOTHING: Final = ShardCounts(0, 0, 0, 0, 0)
 
 
 class ShardFindings(NamedTuple):
-    """The findings of a shard, sealed, and their numbers."""
+    """The sealed findings of a shard, and their counts."""
 
     sealed: bytes
     counts: ShardCounts
@@ -45,7 +45,7 @@ class _Shard(NamedTuple):
 
 
 class CohortShards(JobKind):
-    """The kind of work that queries over cohorts are."""
+    """The job kind of cohort queries."""
 
     at_once = 4
     is_private = True
@@ -76,7 +76,7 @@ class CohortShards(JobKind):
         return Outcome(status, credits_used=used, brought=ShardFindings(sealed, counts))
 
     def keep(self, tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float) -> None:  # noqa: ARG002
-        """Keep what the shard has found."""
+        """Store the findings of the shard."""
         if outcome.brought is not None:
             query_rows.add_results(tx, job.id, step.number, *outcome.brought)
 
@@ -120,12 +120,12 @@ class CohortShards(JobKind):
 
 
 def results_of(query_id: str, number: int) -> str:
-    """The context that the results of a shard are bound to when they are sealed."""
+    """The context that a shard's results are bound to when they are sealed."""
     return f"shard {number} of {query_id}"
 
 
 def _row(member: MemberRecord, external_id: str | None, endpoint: str, found: MemberPosts) -> dict[str, Any]:
-    """A member with what was found of it, as a shard keeps it."""
+    """Return a member with its findings, in the form that a shard stores."""
     return {
         "member_id": member.id,
         "external_id": external_id,

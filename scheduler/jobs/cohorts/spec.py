@@ -1,4 +1,4 @@
-"""The requests of cohorts: as they are sent, checked, and as a query's job keeps its own (decisions 14 and 20)."""
+"""The requests of cohorts: as sent, validated, and as stored in a query's job (decisions 14 and 20)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ITEMS_MAX: Final = 1_000
 PAGES_MAX: Final = 20
 CREDITS_MAX: Final = 1_000_000
 SHARD_PAGES: Final = 20
-"""Pages of a shard, at most: so many are read again after a crash."""
+"""The maximum number of pages in a shard; a crash repeats at most this many."""
 ACCOUNT: Final = "account"
 
 
@@ -42,7 +42,7 @@ class CohortBody(msgspec.Struct, frozen=True):
 
     name: Annotated[str | None, Meta(description="Up to 120 characters.", examples=["Climate researchers"])] = None
     retention_days: Annotated[
-        int, Meta(description="Days for which it is kept after its last use, 7 to 90.", examples=[30])
+        int, Meta(description="Days that the cohort is kept after its last use, 7 to 90.", examples=[30])
     ] = 30
 
 
@@ -50,14 +50,14 @@ class MemberBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A member of a cohort: an account on a platform."""
 
     platform: Annotated[str, Meta(description="The platform's slug.", examples=["bluesky"])]
-    handle: Annotated[str, Meta(description="The account's name there.", examples=["bsky.app"])]
+    handle: Annotated[str, Meta(description="The account's name on the platform.", examples=["bsky.app"])]
     external_id: Annotated[
-        str | None, Meta(description="Your own id of the person; several accounts may share it.", examples=["p-1"])
+        str | None, Meta(description="Your own id for the person; several accounts may share it.", examples=["p-1"])
     ] = None
 
 
 class MembersBody(msgspec.Struct, frozen=True):
-    """Members to add to a cohort, or to give an external id."""
+    """Members to add, or existing ones to give an external id."""
 
     members: Annotated[list[MemberBody], Meta(description="1 to 1,000 members.")]
 
@@ -66,48 +66,49 @@ class QueryBody(msgspec.Struct, frozen=True):
     """The fields of a new query."""
 
     keywords: Annotated[
-        list[str], Meta(description="1 to 20 words or phrases; one of them must stand in a post.", examples=[["acme"]])
+        list[str],
+        Meta(description="1 to 20 words or phrases; a post must contain one of them.", examples=[["acme"]]),
     ]
     date_from: Annotated[
-        str, Meta(description="Posts from this instant on, ISO 8601.", examples=["2026-01-01T00:00:00Z"])
+        str, Meta(description="Match posts from this instant on, ISO 8601.", examples=["2026-01-01T00:00:00Z"])
     ]
-    max_credits: Annotated[int, Meta(description="Refuse a query that may cost more than this.", examples=[100])]
-    max_items_per_identity: Annotated[int, Meta(description="Results of one member, 1 to 1,000.", examples=[50])]
-    max_pages_per_identity: Annotated[int, Meta(description="Pages read of one member, 1 to 20.", examples=[2])]
+    max_credits: Annotated[int, Meta(description="Reject the query if it could cost more than this.", examples=[100])]
+    max_items_per_identity: Annotated[int, Meta(description="The most results per member, 1 to 1,000.", examples=[50])]
+    max_pages_per_identity: Annotated[int, Meta(description="The most pages read per member, 1 to 20.", examples=[2])]
     date_to: Annotated[
-        str | None, Meta(description="Posts before this instant; all until now when absent.", examples=[None])
+        str | None, Meta(description="Match posts before this instant; omit it to match up to now.", examples=[None])
     ] = None
     platforms: Annotated[
-        list[str] | None, Meta(description="Members on these platforms only.", examples=[["bluesky"]])
+        list[str] | None, Meta(description="Search only members on these platforms.", examples=[["bluesky"]])
     ] = None
 
 
 class QuerySpec(msgspec.Struct, frozen=True):
-    """A query as its job keeps it."""
+    """A query as its job stores it."""
 
     cohort_id: str
     keywords: str
-    """Sealed, in base64."""
+    """The sealed keywords in base64."""
     date_from: float
     date_to: float | None
     max_items: int
     max_pages: int
     platforms: tuple[str, ...] = ()
-    """Empty: all."""
+    """Empty for all platforms."""
     prices: dict[str, int] = {}
-    """The price of a page on each platform that could be read when the query was begun; no other is read."""
+    """The page price of each platform that could be read when the query started; other platforms are not read."""
 
 
-@lru_cache(maxsize=100)  # of at most 50 KB each, and a few dozen work at the same time
+@lru_cache(maxsize=100)  # at most 50 KB each, and a few dozen are in use at the same time
 def spec_of(text: str) -> QuerySpec:
-    """The query that a job keeps; remembered, since each of its shards reads it."""
+    """Return the query that a job stores; cached, because each of its shards reads it."""
     return msgspec.json.decode(text, type=QuerySpec)
 
 
 def check_cohort(sent: CohortBody) -> None:
-    """Refuse a new cohort that cannot be. Raises JobInvalid."""
+    """Check the fields of a new cohort. Raises JobInvalid."""
     if sent.name is not None and not 1 <= len(sent.name) <= NAME_MAX:
-        raise JobInvalid("name", f"must have 1 to {NAME_MAX} characters", "Send a shorter one, or none.")
+        raise JobInvalid("name", f"must have 1 to {NAME_MAX} characters", "Send a shorter name, or none.")
     _check_number("retention_days", sent.retention_days, 7, 90)
 
 
@@ -115,7 +116,7 @@ class SentMember(NamedTuple):
     """A member as it was sent, with the route of its platform."""
 
     param: str
-    """Its place in the body."""
+    """Its position in the body."""
     route: PostRoute
     identity: str
     handle: str
@@ -123,7 +124,7 @@ class SentMember(NamedTuple):
 
 
 class SealedMember(NamedTuple):
-    """A member as it is kept, and as it is where it was put by the plain form of its handle, if that is another."""
+    """A member to store, and the same member under the plain form of its handle if that differs."""
 
     param: str
     kept: NewMember
@@ -131,11 +132,11 @@ class SealedMember(NamedTuple):
 
 
 def sent_member(place: int, sent: MemberBody, routes: PostRoutes, recipes: Recipes) -> SentMember:
-    """A member that can be read.
+    """Return a member that can be read.
 
     Raises:
         CohortPlatformUnsupported: its platform has no list of posts.
-        JobInvalid: its handle or its external id cannot be used.
+        JobInvalid: its handle or its external id is not valid.
     """
     param = f"members[{place}]"
     route = route_at(f"{param}.platform", sent.platform, routes)
@@ -147,15 +148,18 @@ def sent_member(place: int, sent: MemberBody, routes: PostRoutes, recipes: Recip
     if route.is_available:
         try:
             identity = route.identity(route.recipe(recipes, sent.handle))
-        except RecipeInvalid as exc:  # whose words may repeat the handle
+        except RecipeInvalid as exc:  # its text may repeat the handle
             wanted = " or ".join(route.named_by)
-            problem, how = f"is no {wanted} of {route.platform}", "Send the account's name or id there."
+            problem, how = (
+                f"is not a valid {wanted} of {route.platform}",
+                "Send the account's name or id there.",
+            )
             raise JobInvalid(f"{param}.handle", problem, how, reason=exc.reason) from None
     return SentMember(param, route, identity, sent.handle, sent.external_id)
 
 
 def sealed_members(key: CohortKey, cohort_id: str, sent: Sequence[SentMember]) -> list[SealedMember]:
-    """The members as they are kept, in their order; an account that stands there twice is one.
+    """Return the members to store, in order; an account that is listed twice is stored once.
 
     Raises:
         CohortIdentityConflict: an account has two external ids.
@@ -182,31 +186,31 @@ def _sealed(key: CohortKey, cohort_id: str, sent: SentMember, identity: str) -> 
 
 
 def sealed_member_of(cohort_id: str, identity: bytes) -> str:
-    """The context that a member is bound to when it is sealed."""
+    """The context that a sealed member is bound to."""
     return f"member {identity.hex()} of {cohort_id}"
 
 
 def keywords_sealed_for(cohort_id: str) -> str:
-    """The context that the keywords of a query are bound to."""
+    """The context that the sealed keywords of a query are bound to."""
     return f"keywords of {cohort_id}"
 
 
 def read_keywords(key: CohortKey, spec: QuerySpec) -> tuple[str, ...]:
-    """The keywords of a query. Raises SealBroken."""
+    """Return the keywords of a query. Raises SealBroken."""
     return tuple(orjson.loads(key.unseal(base64.b64decode(spec.keywords), keywords_sealed_for(spec.cohort_id))))
 
 
 def query_spec(sent: QueryBody, key: CohortKey, cohort_id: str, routes: PostRoutes) -> QuerySpec:
-    """A new query, checked.
+    """Return a new query, validated.
 
     Raises:
-        JobInvalid, CohortPlatformUnsupported: the first field that is wrong.
+        JobInvalid, CohortPlatformUnsupported: names the first invalid field.
     """
     keywords = _keywords(sent.keywords)
     date_from = _instant("date_from", sent.date_from)
     date_to = None if sent.date_to is None else _instant("date_to", sent.date_to)
     if date_to is not None and date_to <= date_from:
-        raise JobInvalid("date_to", "must be behind date_from", "Send a later instant, or none.")
+        raise JobInvalid("date_to", "must be later than date_from", "Send a later instant, or none.")
     _check_number("max_credits", sent.max_credits, 1, CREDITS_MAX)
     _check_number("max_items_per_identity", sent.max_items_per_identity, 1, ITEMS_MAX)
     _check_number("max_pages_per_identity", sent.max_pages_per_identity, 1, PAGES_MAX)
@@ -225,7 +229,7 @@ def query_spec(sent: QueryBody, key: CohortKey, cohort_id: str, routes: PostRout
 
 
 def _keywords(sent: Sequence[str]) -> list[str]:
-    """The keywords as they are compared, each once."""
+    """Return the keywords in normalized form, each once."""
     _check_number("keywords", len(sent), 1, KEYWORDS_MAX, f"must hold 1 to {KEYWORDS_MAX} keywords")
     found: dict[str, None] = {}
     for place, text in enumerate(sent):
@@ -235,7 +239,7 @@ def _keywords(sent: Sequence[str]) -> list[str]:
                 f"keywords[{place}]", f"must have 1 to {KEYWORD_MAX} characters", "Send a word or a phrase."
             )
         if normal in found:
-            raise JobInvalid(f"keywords[{place}]", "stands there twice", "Send each keyword once.")
+            raise JobInvalid(f"keywords[{place}]", "is a duplicate", "Send each keyword once.")
         found[normal] = None
     return list(found)
 
@@ -249,12 +253,12 @@ def _instant(param: str, text: str) -> float:
 
 def _check_number(param: str, number: int, least: int, most: int, problem: str = "") -> None:
     if not least <= number <= most:
-        wanted = problem or f"must be a whole number of {least} to {most}"
+        wanted = problem or f"must be a whole number from {least} to {most}"
         raise JobInvalid(param, wanted, f"Send {least} to {most}.")
 
 
 class QueryPlan(NamedTuple):
-    """A query that can be begun, and what is counted of it."""
+    """A query that can be started, and its counts."""
 
     draft: JobDraft
     members: int
@@ -264,14 +268,14 @@ class QueryPlan(NamedTuple):
 def plan_query(
     spec: QuerySpec, max_credits: int, members: Sequence[tuple[int, str]], prices: dict[str, int]
 ) -> QueryPlan:
-    """The shards of a query over these members (number and platform), and the most that it may cost.
+    """Return the shards of a query over these members (number and platform), and its maximum cost.
 
-    `prices` has what a page costs on each platform that can be read. A page that a platform does not have costs
-    nothing in the end.
+    `prices` holds the page price of each platform that can be read. Pages that a platform does not have are not
+    charged.
 
     Raises:
         JobInvalid: no member is on these platforms.
-        CohortQueryTooDear: it may cost more than `max_credits`.
+        CohortQueryTooDear: it could cost more than `max_credits`.
     """
     chosen = [(number, slug) for number, slug in members if not spec.platforms or slug in spec.platforms]
     if not chosen:

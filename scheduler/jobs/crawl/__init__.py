@@ -1,1 +1,1 @@
-"""Crawls and batches of pages: which links they follow, and how a page is a step of a job (decisions 21)."""
+"""Crawls and batches of pages: which links they follow, and how a page becomes a job step (decisions 21)."""

@@ -1,4 +1,4 @@
-"""The links that a crawl follows: one spelling for each page, within its bounds, and out of traps. Pure."""
+"""The links that a crawl follows: one canonical URL per page, within the crawl's bounds, without traps. All pure."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ import msgspec
 
 URL_MAX: Final = 2_048
 ADDRESS_MAX: Final = 8_192
-"""Characters of an address as it was found: some of them may be left out of its spelling."""
+"""The maximum length of a URL as found; its canonical form may be shorter."""
 MEMBERS_MAX: Final = 100
-"""Members of a query; a link with more is hardly a page's."""
+"""The most parameters of a query string; links with more rarely lead to pages."""
 FOUND_BYTES_MAX: Final = 16_000_000
-"""The most bytes that the links of one step may have, as JSON."""
+"""The maximum size of the links of one step as JSON, in bytes."""
 SEGMENTS_MAX: Final = 24
-"""Segments of a path; a longer one is hardly a page's."""
+"""The most segments of a path; longer paths rarely lead to pages."""
 REPEATS_MAX: Final = 3
-"""How often a segment may stand in one path: relative links that are wrong grow for ever."""
+"""How often a segment may occur in one path; broken relative links grow forever."""
 QUERIES_MAX: Final = 50
-"""PageSteps of one path that differ by their queries alone, such as the orders of one list."""
+"""The most pages of one path that differ only in their queries, such as sort orders of a list."""
 SHAPE_MAX: Final = 400
-"""PageSteps whose addresses differ by their digits alone, such as the days of a calendar."""
+"""The most pages whose URLs differ only in their digits, such as the days of a calendar."""
 
 _PORTS: Final = {"http": 80, "https": 443}
 _TRACKING = re.compile(
-    r"utm_\w+|fbclid|gclid|dclid|msclkid|mc_[ce]id|igshid|yclid|_ga|ref_src|"  # whence a reader came
-    r"phpsessid|jsessionid|aspsessionid\w*|sid|session_?id",  # who the reader is
+    r"utm_\w+|fbclid|gclid|dclid|msclkid|mc_[ce]id|igshid|yclid|_ga|ref_src|"  # the reader's origin
+    r"phpsessid|jsessionid|aspsessionid\w*|sid|session_?id",  # the reader's identity
     re.IGNORECASE,
 )
 _SESSION_IN_PATH = re.compile(r";jsessionid=[^/?#]*", re.IGNORECASE)
@@ -48,7 +48,7 @@ _SAFE: Final = "/:@!$&'()*+,;=~-._%"
 
 
 def canonical(url: str) -> str | None:
-    """Return the one spelling of a page's address; None if it is not one, or is too long."""
+    """Return the canonical URL of a page, or None if it is not the URL of a page or is too long."""
     if len(url) > ADDRESS_MAX:
         return None
     try:
@@ -63,7 +63,7 @@ def canonical(url: str) -> str | None:
     netloc = host if port in (None, _PORTS[parts.scheme]) else f"{host}:{port}"
     path = quote(_SESSION_IN_PATH.sub("", parts.path) or "/", safe=_SAFE)
     query = parts.query
-    if query.count("&") < MEMBERS_MAX:  # a longer one is hardly a page's
+    if query.count("&") < MEMBERS_MAX:  # longer queries rarely lead to pages
         query = "&".join(one for one in query.split("&") if one and not _is_tracking(one))
     whole = urlunsplit((parts.scheme, netloc, path, quote(query, safe=_SAFE + "?"), ""))
     return whole if len(whole) <= URL_MAX else None
@@ -78,22 +78,22 @@ def _is_tracking(member: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CrawlBounds:
-    """How far a crawl goes. Patterns are of paths, with `*` for any characters."""
+    """The limits of a crawl. Patterns apply to paths, with `*` for any characters."""
 
     start: str
     pages_max: int
     depth_max: int = 10
     backward: bool = False
-    """Follow links to pages above the folder of the first one too."""
+    """Whether to follow links to pages above the first page's folder."""
     external: bool = False
-    """Follow links to other hosts too."""
+    """Whether to follow links to other hosts."""
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LinkRules:
-    """The rules of a crawl that need no more than a link itself: its site, its folder, patterns, and traps."""
+    """The rules of a crawl that need only the link: its site, folder, patterns, and traps."""
 
     bounds: CrawlBounds
     _include: PathPatterns = field(init=False)
@@ -104,7 +104,7 @@ class LinkRules:
         object.__setattr__(self, "_exclude", PathPatterns(self.bounds.exclude))
 
     def page_of(self, link: str) -> str | None:
-        """Return the spelling of the page that a link leads to; None if the crawl does not follow it."""
+        """Return the canonical URL of a link's page, or None if the crawl does not follow the link."""
         if link.count("&") >= MEMBERS_MAX:
             return None
         page = canonical(link)
@@ -124,14 +124,14 @@ class LinkRules:
 
 @dataclass(slots=True)
 class Frontier:
-    """The pages that a crawl has come to. Its methods take a few microseconds a page."""
+    """The pages that a crawl has reached. Its methods take a few microseconds per page."""
 
     _seen: set[str] = field(default_factory=set)
     _paths: Counter[str] = field(default_factory=Counter)
     _shapes: Counter[str] = field(default_factory=Counter)
 
     def take(self, page: str) -> bool:
-        """Note a page that the rules let through; False if the crawl has been there, or it is one of a trap."""
+        """Record a page that the rules accept. Return False if it was visited before or belongs to a trap."""
         key = _key(page)
         if key in self._seen or self._paths[_path(page)] >= QUERIES_MAX:
             return False
@@ -142,7 +142,7 @@ class Frontier:
         return True
 
     def note(self, page: str) -> None:
-        """Note a page that the crawl has."""
+        """Record a page that the crawl already has."""
         self._note(page, _key(page), _shape(page))
 
     def _note(self, page: str, key: str, shape: str | None) -> None:
@@ -153,10 +153,10 @@ class Frontier:
 
 
 def pages_led_to(bounds: dict[str, Any], found: Sequence[bytes]) -> list[list[str]]:
-    """Return the pages that the links of some steps lead to, each once for a step; a task of the worker processes.
+    """Return the pages that the links of some steps lead to, each once per step.
 
-    `found` are compressed lists of links, as steps store them. One that would decompress to more than a step may store
-    leads nowhere.
+    Runs as a task of the worker processes. `found` holds compressed lists of links, as steps store them. A list that
+    would decompress to more than a step may store yields no pages.
     """
     rules = LinkRules(msgspec.convert(bounds, CrawlBounds))
     return [_pages_of(rules, one) for one in found]
@@ -170,10 +170,10 @@ def _pages_of(rules: LinkRules, found: bytes) -> list[str]:
 
 
 class PathPatterns:
-    """Patterns of paths in which only `*` means anything: any text. A match takes time linear in the path.
+    """Path patterns in which only `*` is special: it matches any text. A match takes time linear in the path.
 
-    The text between two stars is looked for once, at the first place where it can be: a later place leaves no more room
-    for what follows. So nothing is ever tried again.
+    The text between two stars is searched for once, at its first possible position: a later position leaves no more
+    room for the rest. There is therefore no backtracking.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -184,10 +184,10 @@ class PathPatterns:
         self._split = [(parts[0], tuple(filter(None, parts[1:-1])), parts[-1]) for parts in split]
 
     def match(self, path: str) -> bool:
-        """Whether one of them is the pattern of a path."""
+        """Return whether any pattern matches a path."""
         if path in self._plain:
             return True
-        if not path.startswith(self._heads):  # one call for all of them
+        if not path.startswith(self._heads):  # one call for all patterns
             return False
         return any(_matches(path, *parts) for parts in self._split)
 
@@ -217,12 +217,12 @@ def _path(page: str) -> str:
 
 
 def _shape(page: str) -> str | None:
-    """A page's address without its digits, if it has a date."""
+    """Return a page's URL with its digits replaced, if it contains a date."""
     return _DIGITS.sub("0", page) if _DATE.search(page) else None
 
 
 def _key(page: str) -> str:
-    """Return the same for pages that differ by a slash at the end, by the scheme, or by the order of a query."""
+    """Return a key that ignores a trailing slash, the scheme, and the order of query parameters."""
     place, _, query = page.partition("://")[2].partition("?")
     if "&" in query:
         query = "&".join(sorted(query.split("&")))
@@ -234,6 +234,6 @@ def _site(netloc: str) -> str:
 
 
 def _folder(path: str) -> str:
-    """The folder of a page, with a slash at its end: a path without an extension is one itself."""
+    """Return the folder of a page, with a trailing slash; a path without an extension is a folder."""
     head, _, last = path.rpartition("/")
     return f"{head}/" if "." in last else f"{path.rstrip('/')}/"

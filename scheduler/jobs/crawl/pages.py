@@ -1,4 +1,4 @@
-"""A page as a step of a job: read by the recipe `web/scrape`, with the links that a crawl goes on with."""
+"""A page as a job step: read by the recipe `web/scrape`, with the links that a crawl follows next."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ from upstreams.model.steps import Answer, Task
 
 PAGE_S: Final = 60.0
 PAGES_AT_ONCE: Final = 2
-"""Pages of one host that are read at a time, whoever crawls it."""
+"""Pages read from one host at a time, over all crawls."""
 WAITS_MAX: Final = 5
 WAIT_S_MAX: Final = 60.0
-"""A page is tried again so often, and so much later at most, where its host wants us to wait."""
+"""The most retries of a page whose host asks for a pause, and the longest pause."""
 LINKS_MAX: Final = 2_000
 LINK_CHARS_MAX: Final = 1_000_000
-"""Links of one page that are looked at, and their characters together."""
+"""The most links of one page that are examined, and their total length in characters."""
 LED_AT_ONCE: Final = 4
-"""Pages whose links one task of a worker process looks at: those of a hostile page take 0.2 s."""
+"""Pages whose links are examined by one task of a worker process; a hostile page takes 0.2 s."""
 TAKEN_AT_ONCE: Final = 50
-"""Pages of a plan that one step of the loop takes: they take about 0.2 ms."""
+"""Pages added to a plan before the next checkpoint; they take about 0.2 ms."""
 BUSY_MAX: Final = 60
-"""How often a plan waits for the worker processes."""
+"""How often planning retries while the worker processes are busy."""
 ATTEMPTS_A_PAGE: Final = 2
-"""PageSteps that a crawl tries for each that it may bring: many links of a site lead nowhere."""
+"""Steps that a crawl tries per page of its limit, because many links of a site are broken."""
 _ABSENT: Final = frozenset(("RESOURCE_NOT_FOUND", "INVALID_REQUEST"))
-"""The codes by which a page is known not to be had, which is no failure."""
+"""The error codes of pages that do not exist, which do not count as failures."""
 
 
 class TaskRunner(Protocol):
-    """Runs tasks elsewhere, as `upstreams.workers.pool.ProcessPool` does."""
+    """Runs tasks in other processes, as `upstreams.workers.pool.ProcessPool` does."""
 
     async def run(self, task: Task, deadline_at: float, *, source: str, account_id: str) -> Answer:
-        """As `ProcessPool.run`."""
+        """Like `ProcessPool.run`."""
         ...
 
 
 class PageSteps(JobKind):
-    """The kind of work that crawls and batches of pages are."""
+    """The job kind of crawls and batches of pages."""
 
     at_once = 4
 
@@ -62,7 +62,7 @@ class PageSteps(JobKind):
         workers: TaskRunner,
         on_end: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None,
     ) -> None:
-        """`workers` look at links; `on_end` queues the delivery of a job's end, in the transaction that ends it."""
+        """Take `workers` to examine links, and `on_end` to queue a job's delivery in the transaction that ends it."""
         self._recipes = recipes
         self._workers = workers
         self._planning = FairTurns(1)
@@ -83,14 +83,14 @@ class PageSteps(JobKind):
         if spec.bounds is None:
             return Outcome("done", gathered.body, gathered.used_credits)
         links, left_out = followed_links(gathered.data["page"]["links"])
-        warning = f"{left_out} links of this page were not followed: it has too many, or too long ones"
+        warning = f"{left_out} links of this page were not followed: too many, or too long"
         return Outcome("done", gathered.body, gathered.used_credits, error=warning if left_out else None, found=links)
 
     async def _gather(self, recipe: Recipe, account_id: str) -> Gathered:
-        """Read a page, once its host lets us: a crawl waits for as long as a robots file wants, which no request would.
+        """Read a page once its host allows it. A crawl waits as long as robots.txt demands, unlike a request.
 
         Raises:
-            GatheringFailed: nothing usable came.
+            GatheringFailed: the page could not be read.
         """
         gather = partial(self._recipes.gather, recipe, recipe.credits_most, timeout_s=PAGE_S, account_id=account_id)
         for _ in range(WAITS_MAX):
@@ -104,7 +104,7 @@ class PageSteps(JobKind):
         return await gather()
 
     def next_wave(self, job: JobRecord) -> Wave | None:
-        """Begin to plan the pages that the last wave's links lead to, as far as credits and the depth allow."""
+        """Return the next wave: the pages linked by the last wave, within the credits and the depth limit."""
         bounds = spec_of(job.spec).bounds
         if bounds is None or job.waves > bounds.depth_max:
             return None
@@ -113,10 +113,10 @@ class PageSteps(JobKind):
         return PageWave(room, lead, partial(self._planning.turn, job.account_id))
 
     async def _pages_led_to(self, account_id: str, bounds: dict[str, Any], found: Sequence[bytes]) -> list[list[str]]:
-        """Return the pages that some steps' links lead to: worker processes look at them, by turns of accounts.
+        """Return the pages that the links of some steps lead to. Worker processes examine them, in turns by account.
 
         Raises:
-            UpstreamFailed: no process could do it.
+            UpstreamFailed: no process was free.
         """
         task = Task("scheduler.jobs.crawl.links:pages_led_to", (bounds, list(found)), [])
         for _ in range(BUSY_MAX):
@@ -131,12 +131,12 @@ class PageSteps(JobKind):
         raise UpstreamFailed(PLATFORM, "the worker processes were busy for too long", passing=True)
 
     def verdict(self, tx: Tx, job: JobRecord, *, has_credits: bool) -> Stop:
-        """A job that brought no page has failed, also where its pages are only gone or forbidden."""
+        """Return how the job ends. A job without any page has failed, even if its pages are only gone or forbidden."""
         stop = super().verdict(tx, job, has_credits=has_credits)
         return Stop("failed", stop.because) if has_credits and not job.done else stop
 
     def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: ARG002 - for kinds that keep it
-        """Tell of the end."""
+        """Queue the delivery of the job's end."""
         self._on_end(tx, job)
 
 
@@ -148,7 +148,7 @@ def _missing(failure: GatheringFailed) -> Outcome:
 
 
 def followed_links(links: Any) -> tuple[tuple[str, ...], int]:
-    """Return the first links of a page, as many as a crawl looks at, and how many it leaves out."""
+    """Return the first links of a page, as many as a crawl examines, and the number of the other links."""
     if not isinstance(links, list):
         return (), 0
     sizes = accumulate(len(one) if isinstance(one, str) else 0 for one in links[:LINKS_MAX])
@@ -157,7 +157,7 @@ def followed_links(links: Any) -> tuple[tuple[str, ...], int]:
 
 
 class PageWave(Wave):
-    """The pages that come next in a crawl: those that its links lead to, in the order in which they stand."""
+    """The next pages of a crawl: those that its links lead to, in page order."""
 
     def __init__(
         self,
@@ -165,7 +165,10 @@ class PageWave(Wave):
         lead: Callable[[Sequence[bytes]], Awaitable[list[list[str]]]],
         turn: Callable[[], AbstractAsyncContextManager[object]],
     ) -> None:
-        """`lead` gives the pages that the links of some steps lead to; pieces are planned in turns of the account."""
+        """Take `lead`, which returns the pages that the links of some steps lead to.
+
+        Pages are added in turns by account.
+        """
         super().__init__()
         self._room = room
         self._lead = lead
@@ -174,15 +177,15 @@ class PageWave(Wave):
 
     @property
     def is_full(self) -> bool:
-        """Whether it has as many pages as there is room for."""
+        """Whether it has reached its maximum number of pages."""
         return len(self.names) >= self._room
 
     def note(self, name: str) -> None:
-        """Note a page that the crawl has been to."""
+        """Record a page that the crawl has visited."""
         self._frontier.note(name)
 
     async def add(self, found: Sequence[bytes]) -> None:
-        """Add the pages that the links of some steps lead to; the loop goes on after every few of them."""
+        """Add the pages that the links of some steps lead to, with a checkpoint after every few pages."""
         for first in range(0, len(found), LED_AT_ONCE):
             pages = [page for some in await self._lead(found[first : first + LED_AT_ONCE]) for page in some]
             for begin in range(0, len(pages), TAKEN_AT_ONCE):
@@ -200,14 +203,14 @@ class PageWave(Wave):
 
 
 class HostTurns:
-    """Turns of pages, by their hosts, over all jobs of this node."""
+    """Limits concurrent pages per host, over all jobs of this node."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, trio.CapacityLimiter] = {}
 
     @asynccontextmanager
     async def of(self, host: str) -> AsyncIterator[None]:
-        """A turn at a host, for as long as the block runs."""
+        """Hold a turn at a host for as long as the block runs."""
         turns = self._hosts.setdefault(host, trio.CapacityLimiter(PAGES_AT_ONCE))
         try:
             async with turns:

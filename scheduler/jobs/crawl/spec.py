@@ -1,4 +1,4 @@
-"""The requests of crawls and batches of pages: as they are sent, and as a job keeps them (decisions 21)."""
+"""The requests of crawls and batches of pages: as sent, and as stored in a job (decisions 21)."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ PAGES_MAX: Final = 10_000
 DEPTH_MAX: Final = 50
 URLS_MAX: Final = 1_000
 SPELLED_AT_ONCE: Final = 20
-"""Addresses that one step of the loop spells: a long one takes 0.3 ms."""
+"""URLs that are canonicalized between two checkpoints; a long one takes 0.3 ms."""
 PATTERNS_MAX: Final = 50
 WILDCARDS_MAX: Final = 10
 _PATTERN_MAX: Final = 200
 
-_FORMATS: Final = Meta(description="The forms of each page, as of `web/scrape`.", examples=[["markdown"]])
+_FORMATS: Final = Meta(description="The formats of each page, as in `web/scrape`.", examples=[["markdown"]])
 _HOOK: Final = Meta(
-    description="The https address of a public host that the end of the job is delivered to.",
+    description="HTTPS address of a public host that receives the end of the job.",
     extra_json_schema={"format": "uri", "maxLength": 2048},
 )
 _SECRET: Final = Meta(
-    description="A signing secret of one's own; one is made where it is left out.",
+    description="Your own signing secret; generated if omitted.",
     extra_json_schema={"minLength": SECRET_LEAST, "maxLength": SECRET_MAX},
 )
-_MAIN: Final = Meta(description="Whether only the main content counts, as of `web/scrape`.")
+_MAIN: Final = Meta(description="Whether to return only the main content, as in `web/scrape`.")
 
 
 def _patterns_meta(pages: str, example: str) -> Meta:
-    words = f"{pages} with such paths; `*` is any text, at most {WILDCARDS_MAX} times in each."
+    words = f"{pages} with such paths; `*` matches any text, at most {WILDCARDS_MAX} times per pattern."
     return Meta(description=words, examples=[[example]])
 
 
 class CrawlBody(msgspec.Struct, frozen=True):
     """The fields of a new crawl."""
 
-    url: Annotated[str, Meta(description="The page that it begins with.", examples=["https://example.com/docs/"])]
+    url: Annotated[str, Meta(description="The first page.", examples=["https://example.com/docs/"])]
     limit: Annotated[int, Meta(description="The most pages, 1 to 10,000.", examples=[10])] = 10
-    max_depth: Annotated[int, Meta(description="Links from the first page, 0 to 50.", examples=[10])] = 10
-    allow_backward_links: Annotated[bool, Meta(description="Follow links out of the first page's folder too.")] = False
-    allow_external_links: Annotated[bool, Meta(description="Follow links to other hosts too.")] = False
+    max_depth: Annotated[int, Meta(description="The most links from the first page, 0 to 50.", examples=[10])] = 10
+    allow_backward_links: Annotated[bool, Meta(description="Follow links outside the first page's folder.")] = False
+    allow_external_links: Annotated[bool, Meta(description="Follow links to other hosts.")] = False
     include_paths: Annotated[list[str] | None, _patterns_meta("Only pages", "/docs/*")] = None
     exclude_paths: Annotated[list[str] | None, _patterns_meta("No pages", "*/print/*")] = None
     formats: Annotated[list[str] | None, _FORMATS] = None
@@ -66,26 +66,26 @@ class CrawlBody(msgspec.Struct, frozen=True):
 class BatchBody(msgspec.Struct, frozen=True):
     """The fields of a new batch of pages."""
 
-    urls: Annotated[list[str], Meta(description="1 to 1,000 addresses.", examples=[["https://example.com/"]])]
-    ignore_invalid_urls: Annotated[bool, Meta(description="Leave out what is no address of a page.")] = False
+    urls: Annotated[list[str], Meta(description="1 to 1,000 URLs.", examples=[["https://example.com/"]])]
+    ignore_invalid_urls: Annotated[bool, Meta(description="Skip invalid URLs.")] = False
     formats: Annotated[list[str] | None, _FORMATS] = None
     only_main_content: Annotated[bool | None, _MAIN] = None
-    proxy: Annotated[str | None, Meta(description="How they are read, as of `web/scrape`.", examples=["basic"])] = None
+    proxy: Annotated[str | None, Meta(description="How pages are read, as in `web/scrape`.", examples=["basic"])] = None
     webhook_url: Annotated[str | None, _HOOK] = None
     webhook_secret: Annotated[str | None, _SECRET] = None
 
 
 class PagesSpec(msgspec.Struct, frozen=True):
-    """A request as a job keeps it."""
+    """A request as a job stores it."""
 
     formats: tuple[str, ...] = ()
     only_main_content: bool | None = None
     bounds: CrawlBounds | None = None
-    """None: no links are followed."""
+    """None if no links are followed."""
     proxy: str | None = None
 
     def params(self, url: str) -> dict[str, Any]:
-        """The parameters of the recipe for a page; a crawl needs its links."""
+        """Return the recipe parameters for a page; for a crawl they include its links."""
         wanted = self.formats or ("markdown",)
         if self.bounds is not None and "links" not in wanted:
             wanted = (*wanted, "links")
@@ -97,21 +97,21 @@ class PagesSpec(msgspec.Struct, frozen=True):
         return params
 
 
-@lru_cache(maxsize=100)  # of at most 50 KB each, and a few dozen work at the same time
+@lru_cache(maxsize=100)  # at most 50 KB each, and a few dozen are in use at the same time
 def spec_of(text: str) -> PagesSpec:
-    """The request that a job keeps; remembered, since each of its steps reads it."""
+    """Return the request that a job stores; cached, because each of its steps reads it."""
     return msgspec.json.decode(text, type=PagesSpec)
 
 
 def crawl_of(sent: CrawlBody, recipes: Recipes) -> JobDraft:
-    """A new crawl.
+    """Return a new crawl.
 
     Raises:
-        JobInvalid: the first field that is wrong; nothing was begun.
+        JobInvalid: names the first invalid field; nothing was started.
     """
     start = canonical(sent.url)
     if start is None:
-        raise JobInvalid("url", "is no address of a page", "Send one that begins with https://.")
+        raise JobInvalid("url", "is not a valid page URL", "Send a URL that begins with https://.")
     _check_number("limit", sent.limit, 1, PAGES_MAX)
     _check_number("max_depth", sent.max_depth, 0, DEPTH_MAX)
     bounds = CrawlBounds(
@@ -128,12 +128,12 @@ def crawl_of(sent: CrawlBody, recipes: Recipes) -> JobDraft:
 
 
 async def batch_of(sent: BatchBody, recipes: Recipes) -> JobDraft:
-    """A new batch of pages, each page once. Other tasks run after every few addresses.
+    """Return a new batch of pages, each page once, with a checkpoint after every few URLs.
 
     Raises:
-        JobInvalid: the first field that is wrong; nothing was begun.
+        JobInvalid: names the first invalid field; nothing was started.
     """
-    _check_number("urls", len(sent.urls), 1, URLS_MAX, "must hold 1 to 1,000 addresses")
+    _check_number("urls", len(sent.urls), 1, URLS_MAX, "must hold 1 to 1,000 URLs")
     pages: dict[str, None] = {}
     for place, url in enumerate(sent.urls):
         if place % SPELLED_AT_ONCE == 0:
@@ -141,10 +141,10 @@ async def batch_of(sent: BatchBody, recipes: Recipes) -> JobDraft:
         if (page := canonical(url)) is not None:
             pages[page] = None
         elif not sent.ignore_invalid_urls:
-            how = "Send one that begins with https://, or ignore_invalid_urls."
-            raise JobInvalid(f"urls[{place}]", "is no address of a page", how)
+            how = "Send a URL that begins with https://, or set ignore_invalid_urls."
+            raise JobInvalid(f"urls[{place}]", "is not a valid page URL", how)
     if not pages:
-        raise JobInvalid("urls", "holds no address of a page", "Send some that begin with https://.")
+        raise JobInvalid("urls", "holds no valid page URL", "Send URLs that begin with https://.")
     spec = PagesSpec(tuple(sent.formats or ()), sent.only_main_content, proxy=sent.proxy)
     return _draft(BATCH, spec, list(pages), len(pages), recipes)
 
@@ -161,7 +161,7 @@ def _draft(kind: str, spec: PagesSpec, pages: Sequence[str], pages_max: int, rec
 
 def _check_number(param: str, number: int, least: int, most: int, problem: str = "") -> None:
     if not least <= number <= most:
-        wanted = problem or f"must be a whole number of {least} to {most}"
+        wanted = problem or f"must be a whole number from {least} to {most}"
         raise JobInvalid(param, wanted, f"Send {least} to {most}.")
 
 
@@ -174,6 +174,6 @@ def _patterns(param: str, sent: Sequence[str] | None) -> tuple[str, ...]:
             how = "Send a path such as /docs/*."
             raise JobInvalid(f"{param}[{place}]", f"must have 1 to {_PATTERN_MAX} characters", how)
         if text.count("*") > WILDCARDS_MAX:
-            how = "Send several patterns, each with fewer of them."
+            how = "Send several patterns with fewer wildcards each."
             raise JobInvalid(f"{param}[{place}]", f"must have at most {WILDCARDS_MAX} `*`", how)
     return tuple(sent)

@@ -1,4 +1,4 @@
-"""The webhook of a job: its end is delivered to it, once, by the deliveries of all webhooks (decisions 21)."""
+"""The webhook of a job: the end of the job is delivered once, by the same deliveries as all webhooks (decisions 21)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATH: Final = "/v1/web/jobs/"
 
 
 class JobTarget(NamedTuple):
-    """Where the end of a job is delivered to, and the secret that signs it, in clear."""
+    """The address that receives the end of a job, and the signing secret in clear text."""
 
     url: str
     secret: str
@@ -34,27 +34,27 @@ class JobTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobWebhooks:
-    """Registers webhooks of jobs, and queues their deliveries; both in transactions of its callers'."""
+    """Registers job webhooks and queues their deliveries, both in the caller's transaction."""
 
     cipher: Cipher
     outbox: Outbox
     resolve: Resolve
     base_url: str
-    """The node's address, with which links begin."""
+    """The node's address, used as the base of links."""
     allow_insecure: bool = False
 
     def target(self, url: str | None, secret: str | None) -> JobTarget | None:
-        """The target that a new job has, if any; without a `secret` of its owner's own one is made.
+        """Return the target of a new job, or None if it has none. If `secret` is None, one is generated.
 
         Raises:
-            MonitorInvalid: a field cannot be used.
+            MonitorInvalid: a field is not valid.
         """
         read = read_url(url, allow_insecure=self.allow_insecure)
         own = read_secret(secret, read)
         return None if read is None else JobTarget(read, own or new_secret())
 
     async def check(self, target: JobTarget | None) -> None:
-        """Refuse a target that leads to an address which is not public. Raises MonitorInvalid."""
+        """Check that a target leads to a public address. Raises MonitorInvalid."""
         if target is not None:
             try:
                 await check_target(target.url, self.resolve, allow_insecure=self.allow_insecure)
@@ -62,7 +62,7 @@ class JobWebhooks:
                 raise uncallable(exc) from exc
 
     def beside(self, draft: JobDraft, target: JobTarget | None) -> JobDraft:
-        """The draft of a job that keeps its webhook, with the URL and the secret sealed."""
+        """Return a draft that also stores the job's webhook, with the URL and the secret sealed."""
         if target is None:
             return draft
 
@@ -73,7 +73,7 @@ class JobWebhooks:
         return replace(draft, also=also)
 
     def ended(self, tx: Tx, job: JobRecord) -> None:
-        """Queue the delivery of a job that has just ended; nothing where it is only paused, or has no webhook."""
+        """Queue the delivery of a job that has just ended. Do nothing if it is only paused or has no webhook."""
         webhook = hook_rows.read_webhooks(tx, [job.id]).get(job.id) if job.is_over else None
         if webhook is None:
             return
@@ -84,7 +84,7 @@ class JobWebhooks:
 
 
 def links_of(job: JobRecord, base_url: str = "") -> dict[str, str]:
-    """The addresses of a job's parts; their paths, without a base."""
+    """Return the URLs of a job's parts, or their paths if `base_url` is empty."""
     path = f"{base_url}{PATH}{job.id}"
     return {
         "job": path,
@@ -95,5 +95,5 @@ def links_of(job: JobRecord, base_url: str = "") -> dict[str, str]:
 
 
 def check_job(tx: Tx, account_id: str, job_id: str, *, locked: bool = False) -> None:
-    """Refuse a job of the web that is not the account's. Raises JobUnknown."""
+    """Check that a web job belongs to the account. Raises JobUnknown."""
     job_rows.owned(tx, account_id, job_id, KINDS, locked=locked)

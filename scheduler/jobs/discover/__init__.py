@@ -1,1 +1,1 @@
-"""Discover runs: many keywords on every search, page after page, and what they found (decisions 19)."""
+"""Discover runs: many keywords, searched page by page on every platform's search, and their results (decisions 19)."""

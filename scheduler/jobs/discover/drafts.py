@@ -1,4 +1,4 @@
-"""From a page of a search to rows: what each is known by, and whether it is looked for. Pure."""
+"""Turns a page of a search into rows: their keys, and whether the run wants them. Pure functions."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from upstreams.model.archetypes import AUTHOR, Record
 from upstreams.model.archetypes import author as make_author
 
 DATES: Final = ("published_at", "updated_at", "released_at", "pushed_at", "created_at")
-"""The fields by which a record may tell its date, the first that it fills."""
+"""The fields that can hold a record's date; the first one that is set counts."""
 _DIGEST_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class RowDraft:
-    """A row of a search. `record` is as its endpoint answers it: `{"post": {}, "computed": {}}`."""
+    """A row of a search. `record` has the form of its endpoint's response: `{"post": {}, "computed": {}}`."""
 
     key: str
     row_id: str
     kind: str
     record: Record
     packed: bytes
-    """The record as it is kept: made with the draft, since whoever keeps it holds up all that is written."""
+    """The compressed record. It is compressed here because the writing transaction blocks all other writes."""
     rank: int
     is_known_well: bool = True
-    """False: an account of which its own page tells more."""
+    """False for an account whose own page has more details."""
 
 
 class _Waiting(msgspec.Struct, frozen=True, array_like=True):
-    """A draft as it is stored while it waits."""
+    """A draft in the form stored while it waits."""
 
     key: str
     row_id: str
@@ -50,34 +50,34 @@ class _Waiting(msgspec.Struct, frozen=True, array_like=True):
 
 
 def store_drafts(drafts: Sequence[RowDraft]) -> bytes | None:
-    """Return drafts as they are stored, whose records are compressed already; None for none."""
+    """Return drafts in stored form (their records are already compressed), or None if there are none."""
     waiting = [_Waiting(one.key, one.row_id, one.kind, one.packed, one.rank, one.is_known_well) for one in drafts]
     return msgspec.msgpack.encode(waiting) if waiting else None
 
 
 def stored_drafts(stored: bytes | None) -> Iterator[RowDraft]:
-    """Yield drafts that `store_drafts` has stored."""
+    """Yield the drafts that `store_drafts` stored."""
     for one in msgspec.msgpack.decode(stored, type=list[_Waiting]) if stored else ():
         record = orjson.loads(unpacked(one.packed))
         yield RowDraft(one.key, one.row_id, one.kind, record, one.packed, one.rank, one.is_known_well)
 
 
 def row_key(platform: str, record: Mapping[str, Any]) -> str:
-    """The digest of what a record is known by: its canonical address, else its platform and its id or name."""
+    """Return the digest that identifies a record: from its canonical URL, else its platform and its id or name."""
     named = record.get("id") or record.get("username") or record.get("name") or record.get("title")
     known_by = canonical_url(record.get("url")) or f"{platform} {named}"
     return blake2b(known_by.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def row_id_of(key: str) -> str:
-    """The id of a row that is first known by a key: the same in every run."""
+    """Return the id of a row that is first found under a key; it is the same in every run."""
     return f"row_{key}"
 
 
 def drafts_of(
     spec: DiscoverSpec, search: PlannedSearch, items: Sequence[Mapping[str, Any]], *, before: int
 ) -> Iterator[RowDraft]:
-    """The rows of a page, or a part of one, that are looked for, the best first; `before` it stood so many."""
+    """Yield the rows of a page, or of a part of one, that the run wants, best first. `before` rows came before them."""
     for rank, item in enumerate(items, before + 1):
         record = item.get(search.key)
         if isinstance(record, dict) and spec.holds(date_of(record), _language_of(item, record)):
@@ -100,13 +100,13 @@ def _drafts(
 
 
 def _account_of(post: Record) -> Record | None:
-    """The author of a post as an account, as far as the post tells."""
+    """Return the author of a post as an account, with the fields that the post has."""
     byline = post.get("author")
     return AUTHOR.wrap(make_author(**byline), []) if isinstance(byline, dict) else None
 
 
 def date_of(record: Mapping[str, Any]) -> float | None:
-    """When a record was published or last changed; None where it does not tell."""
+    """Return when a record was published or last changed, or None if it has no date."""
     text = next((record[name] for name in DATES if isinstance(record.get(name), str)), None)
     try:
         return None if text is None else unix(text)
@@ -121,7 +121,7 @@ def _language_of(item: Mapping[str, Any], record: Mapping[str, Any]) -> str | No
 
 
 def is_past(spec: DiscoverSpec, search: PlannedSearch, items: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a page of a search that gives the newest first has come to what is older than the run looks for."""
+    """Return whether a newest-first search has reached rows older than the run's first date."""
     if spec.date_from is None or not search.is_ordered:
         return False
     dates = [date_of(item[search.key]) for item in items if isinstance(item.get(search.key), dict)]

@@ -1,7 +1,7 @@
-"""Whether an account is the one that a keyword names: documented weights over what the account says of itself.
+"""Decides whether an account is the one that a keyword names, by documented weights over its profile.
 
-Every sign counts once, and the score is their sum, at most 1. From 0.6 on the account is the `same`, from 0.3 on a
-`possible` one. Below, it is `different` where the account's own page was read, else `uncertain`: nobody knows yet.
+Every reason counts once, and the score is the sum of the weights, at most 1. From 0.6 on the account is the `same`,
+from 0.3 on a `possible` one. Below 0.3 it is `different` if its own page was read, else `uncertain`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ WEIGHTS: Final[Mapping[str, float]] = {
     "bio_contains": 0.15,
     "verified": 0.10,
 }
-"""The weights of all signs. Only the stronger one of a handle or a name counts; `verified` only beside another one."""
+"""The weights of all reasons. Only the stronger reason of a handle or a name counts; `verified` counts only with
+another one.
+"""
 SAME: Final = 0.6
 POSSIBLE: Final = 0.3
 _CONTAINED_MIN: Final = 4
-"""Letters of a keyword that may be a part of a handle: shorter ones are in many by chance."""
+"""The shortest keyword that may match part of a handle; shorter ones occur in many handles by chance."""
 _NO_LETTER = re.compile(r"[\W_]+")
 
 
 class Match(NamedTuple):
-    """How well an account fits the keyword that it fits best."""
+    """How well an account matches its best keyword."""
 
     keyword: str
     label: Label
@@ -40,12 +42,15 @@ class Match(NamedTuple):
 
 
 def judge(keywords: Iterable[str], author: Mapping[str, Any], *, is_read: bool) -> Match:
-    """The match of an account with the keyword that it fits best, the first of several; `is_read`: by its own page."""
+    """Return the best match of an account over all keywords, the first if several are equal.
+
+    `is_read`: its own page was read.
+    """
     return max((judge_one(one, author, is_read=is_read) for one in keywords), key=lambda match: match.score)
 
 
 def judge_one(keyword: str, author: Mapping[str, Any], *, is_read: bool) -> Match:
-    """The match of an account with a keyword."""
+    """Return the match of an account with one keyword."""
     reasons = tuple(_reasons(keyword, author))
     if reasons and author.get("verified"):
         reasons = (*reasons, "verified")
@@ -74,7 +79,7 @@ def _reasons(keyword: str, author: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _site_of(address: object) -> str | None:
-    """The name of a website: `example` of https://www.example.co.uk/."""
+    """Return the name in a website's address: `example` for https://www.example.co.uk/."""
     try:
         host = urlsplit(address).hostname if isinstance(address, str) else None
     except ValueError:
@@ -92,5 +97,5 @@ def _folded(text: str) -> str:
 
 
 def _compact(text: str) -> str:
-    """The letters and digits of a text alone."""
+    """Return only the letters and digits of a text."""
     return _NO_LETTER.sub("", _folded(text))

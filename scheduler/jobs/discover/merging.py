@@ -1,4 +1,4 @@
-"""How pages and accounts change the rows of a run: rows are unique, and every change has a version. Pure."""
+"""How pages and accounts change the rows of a run: rows are unique, and every change has a version. Pure functions."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Merge:
-    """A run whose rows change in one transaction, and the rows that have. Changed by its methods only."""
+    """A run whose rows change in one transaction, and the changed rows. Only its methods change it."""
 
     run: DiscoverRecord
-    """As it was before."""
+    """The run before the transaction."""
     rows: dict[str, DiscoverRow] = field(default_factory=dict)
-    """Those that changed, by their ids."""
+    """The changed rows by id."""
     is_cut: bool = False
-    """Whether a row was left out, or a search passed over."""
+    """Whether a row was left out or a search was skipped."""
     has_rest: bool = False
     """Whether rows of the page wait for another turn of their leg."""
     _changes: int = 0
@@ -36,11 +36,11 @@ class Merge:
 
     @property
     def is_full(self) -> bool:
-        """Whether the run takes no further rows."""
+        """Whether the run accepts no more rows."""
         return self.run.rows_kept + self._added - self._dropped >= self.run.max_rows
 
     def merged(self) -> DiscoverRecord:
-        """The run as it is now."""
+        """Return the run with the changes so far."""
         run, ended = self.run, self._ended
         return replace(
             run,
@@ -53,16 +53,17 @@ class Merge:
         )
 
     def end_page(self, leg_status: str) -> None:
-        """Count a page, and its leg where that has ended with it."""
+        """Count a page, and its leg if the page has ended it."""
         self._changes += 1
         self._ended = None if leg_status == "pending" else f"legs_{leg_status}"
 
     def take(
         self, drafts: Sequence[RowDraft], known: Iterable[DiscoverRow], place: Sighting, *, share: int, at: float
     ) -> tuple[list[DiscoverRow], Sequence[RowDraft]]:
-        """Take the rows of a page that `place` names, but for their ranks, until `share` of them were new.
+        """Take the rows of a page until `share` of them were new.
 
-        Return the rows that are new in the run, and the drafts that were not looked at.
+        `place` describes the page; ranks come from the drafts. Return the rows that are new in the run, and the drafts
+        that were not examined.
         """
         rows, added = list(known), list[DiscoverRow]()
         by_key, by_id = {one.key: one for one in rows if not one.is_gone}, {one.row_id: one for one in rows}
@@ -103,14 +104,14 @@ class Merge:
         return row
 
     def mark(self, new: Iterable[str], added: Iterable[DiscoverRow]) -> None:
-        """Mark which of the rows that were added no earlier occurrence has found."""
+        """Mark the added rows that no earlier occurrence has found."""
         found = set(new)
         for row in added:
             self.rows[row.row_id] = replace(self.rows[row.row_id], is_new=int(row.row_id in found))
         self._new += len(found)
 
     def enrich(self, row: DiscoverRow, key: str, record: Mapping[str, Any], other: DiscoverRow | None) -> None:
-        """Take what an account's own page tells; `other` is the row that is known by its address already."""
+        """Merge an account's own page into its row; `other` is the row that already has its URL."""
         if other is not None and other.row_id != row.row_id:
             self._sight(other, sightings_of(row))
             self.drop(row)
@@ -119,13 +120,13 @@ class Merge:
         self._change(replace(row, key=key, record=packed(record), judged=judged))
 
     def drop(self, row: DiscoverRow) -> None:
-        """Let a row go: there is no such account, or it is another row too."""
+        """Drop a row, because the account does not exist or is the same as another row."""
         self._change(replace(row, record=None, is_gone=1))
         self._dropped += 1
         self._new -= int(row.is_new or 0)
 
     def _sight(self, row: DiscoverRow, more: Sequence[Sighting]) -> None:
-        """Tell of a row that it was found there too; the best place of each search and keyword counts."""
+        """Add sightings to a row; for each search and keyword the best rank is kept."""
         before = sightings_of(self.rows.get(row.row_id, row))
         found = {(one.endpoint, one.keyword): one for one in before}
         for one in more:
@@ -146,7 +147,7 @@ class Merge:
 
 
 def sightings_of(row: DiscoverRow) -> list[Sighting]:
-    """Where a row was found."""
+    """Return where a row was found."""
     return [Sighting(**one) for one in orjson.loads(row.found_in)]
 
 

@@ -1,13 +1,14 @@
-"""The plan of a run: its legs, the pages and accounts that come next, and the most that all of it may cost. Pure.
+"""The plan of a run: its legs, the pages and accounts that come next, and its maximum cost. Pure functions.
 
 Steps have three kinds of names:
-- `12.3` reads the third page of the twelfth leg.
-- `12.3+1` adds rows of that page that were left over when the page had filled its share of `max_rows`. It is free, and
-  comes after the other steps of its wave.
-- `@mastodon row_...` reads an account about which too little is known, in the accounts view.
 
-Steps come in waves: the first pages of all legs, then the accounts that they found and their second pages, and so on.
-In each wave the legs take turns over keywords and platforms. So a small budget or a small `max_rows` is shared among
+- `12.3` reads the third page of the twelfth leg.
+- `12.3+1` adds rows of that page that were left over after the page had filled its share of `max_rows`. It is free, and
+  runs after the other steps of its wave.
+- `@mastodon row_...` reads an account that has too few details, in the accounts view.
+
+Steps run in waves: the first pages of all legs, then the accounts that they found and their second pages, and so on. In
+each wave the legs take turns over keywords and platforms, so that a small budget or a small `max_rows` is shared among
 all of them, and the best rows come first.
 """
 
@@ -26,7 +27,7 @@ from scheduler.jobs.records import Wave
 from scheduler.packing import unpacked
 
 PAGES_MAX: Final = 20
-"""Pages of a leg."""
+"""The most pages of a leg."""
 
 
 class LegPage(NamedTuple):
@@ -55,7 +56,7 @@ class PageRest(NamedTuple):
 
 
 class AccountRead(NamedTuple):
-    """The read of the account that a row is."""
+    """The read of a row's account."""
 
     platform: str
     row_id: str
@@ -67,15 +68,15 @@ class AccountRead(NamedTuple):
 
 
 def first_steps(spec: DiscoverSpec) -> list[str]:
-    """The names of the first wave: the first page of each leg, in turns."""
+    """Return the names of the first wave: the first page of each leg, in turns."""
     return [LegPage(number, 1).name for number in legs_in_turn(spec)]
 
 
 def legs_in_turn(spec: DiscoverSpec) -> list[int]:
-    """Return the numbers of all legs, each once, so that every beginning is balanced over keywords and searches.
+    """Return the numbers of all legs, each once, so that every prefix is balanced over keywords and searches.
 
-    The legs lie on the diagonals of a table of keywords and searches. Example: with the keywords a, b, c and the
-    searches 1, 2 they are a1, b2, c1, a2, b1, c2. The first search of each platform comes before the second of any.
+    The order follows the diagonals of a table of keywords and searches. With the keywords a, b, c and the searches 1, 2
+    it is a1, b2, c1, a2, b1, c2. The first search of each platform comes before the second search of any platform.
     """
     count, size = len(spec.keywords), len(spec.searches)
     seen = Counter[str]()
@@ -84,12 +85,12 @@ def legs_in_turn(spec: DiscoverSpec) -> list[int]:
         places.append((seen[search.platform], place))
         seen[search.platform] += 1
     order = [place for _, place in sorted(places)]
-    cycle = lcm(count, size)  # after as many the diagonal meets its own beginning, so the next one lies beside it
+    cycle = lcm(count, size)  # after this many turns the diagonal is back at its start, so shift it by one
     return [turn % count * size + order[(turn + turn // cycle) % size] + 1 for turn in range(count * size)]
 
 
 def read_step(name: str) -> LegPage | PageRest | AccountRead:
-    """The step of a name."""
+    """Return the step with this name."""
     if name.startswith("@"):
         platform, _, row_id = name[1:].partition(" ")
         return AccountRead(platform, row_id)
@@ -99,9 +100,9 @@ def read_step(name: str) -> LegPage | PageRest | AccountRead:
 
 
 class SearchWave(Wave):
-    """The steps that come next in a run: accounts before pages.
+    """The next steps of a run: accounts before pages.
 
-    Pages keep the order of the legs. Of the accounts, the first of each page come before the second of any.
+    Pages keep the order of the legs. The first account of each page comes before the second account of any page.
     """
 
     def __init__(self) -> None:
@@ -110,11 +111,11 @@ class SearchWave(Wave):
         self._turns = dict[str, tuple[bool, int]]()
 
     def note(self, name: str) -> None:
-        """Note a step that the run has."""
+        """Record a step that the run already has."""
         self._known.add(name)
 
     async def add(self, found: Sequence[bytes]) -> None:
-        """Add the steps that some others found, as they are stored."""
+        """Add the steps that other steps found, given in stored form."""
         await trio.lowlevel.checkpoint()
         for some in found:
             for turn, name in enumerate(orjson.loads(unpacked(some))):
@@ -126,7 +127,7 @@ class SearchWave(Wave):
 
 
 def price_of(spec: DiscoverSpec, step: LegPage | PageRest | AccountRead) -> int:
-    """The most that a step costs."""
+    """Return the maximum price of a step."""
     if isinstance(step, PageRest):
         return 0
     if isinstance(step, AccountRead):
@@ -135,16 +136,16 @@ def price_of(spec: DiscoverSpec, step: LegPage | PageRest | AccountRead) -> int:
 
 
 def share_of_rows(rows_left: int, steps_left: int) -> int:
-    """Return how many new rows a step may add: an equal share of what is left, for it and the steps after it."""
+    """Return how many new rows a step may add: an equal share of the remaining rows for each remaining step."""
     return max(1, rows_left // max(1, steps_left))
 
 
 def most_credits(spec: DiscoverSpec) -> int:
-    """The most that a run may cost, if every leg has all its pages and every row is an account to read."""
+    """Return the maximum cost of a run, if every leg has all its pages and every row is an account to read."""
     pages = sum(one.price_credits for one in spec.searches) * len(spec.keywords) * PAGES_MAX
     return pages + spec.max_rows * max((one.price_credits for one in spec.profiles.values()), default=0)
 
 
 def least_credits(spec: DiscoverSpec) -> int:
-    """The price of its cheapest page: with less it cannot begin, or go on."""
+    """Return the price of the cheapest page; with fewer credits a run can neither start nor continue."""
     return min(one.price_credits for one in spec.searches)

@@ -1,4 +1,4 @@
-"""Discover runs and their rows as they are stored."""
+"""Discover runs and their rows in stored form."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from scheduler.jobs.records import JobRecord
 
 @dataclass(frozen=True, slots=True)
 class DiscoverRecord:
-    """The part of a run that its job does not hold."""
+    """The part of a run that is not in its job."""
 
     run_id: str
     key_id: str | None
-    """The key that sees its events."""
+    """The key that can see its events."""
     view: View
     is_told: int
-    """Whether its events are published: it is in the background, or of a schedule."""
+    """Whether its events are published: true for runs in the background and runs of a schedule."""
     schedule_id: str | None
     max_credits: int
     max_rows: int
     version: int
-    """Grows with every change of rows or counts."""
+    """Increases with every change of rows or counts."""
     rows_total: int
-    """The rows that it ever had: their numbers."""
+    """The number of all rows added so far, which is also the last row number."""
     rows_kept: int
     rows_new: int
-    """Those that no earlier occurrence of its schedule has found."""
+    """The rows that no earlier occurrence of its schedule has found."""
     is_cut: int
-    """Whether rows were left out, or searches passed over, for `max_rows`."""
+    """Whether rows were left out or searches were skipped because of `max_rows`."""
     legs_planned: int
     legs_done: int
     legs_empty: int
@@ -41,24 +41,24 @@ class DiscoverRecord:
 
     @property
     def legs_ended(self) -> int:
-        """How many of its legs have ended."""
+        """The number of its legs that have ended."""
         return self.legs_done + self.legs_empty + self.legs_failed
 
     @property
     def is_full(self) -> bool:
-        """Whether it takes no further rows."""
+        """Whether it accepts no more rows."""
         return self.rows_kept >= self.max_rows
 
 
 class DiscoverView(NamedTuple):
-    """A run: its job, and what belongs to it."""
+    """A run and its job."""
 
     job: JobRecord
     run: DiscoverRecord
 
 
 class FailedLeg(NamedTuple):
-    """A leg that failed, by its number, and why."""
+    """The number and the error of a failed leg."""
 
     number: int
     error: str
@@ -66,9 +66,9 @@ class FailedLeg(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DiscoverLeg:
-    """A leg as it stands.
+    """The current state of a leg.
 
-    `state` is where its next page begins, as JSON; `rest` holds the rows of its last page that wait for another turn.
+    `state` is the start of its next page as JSON; `rest` holds the rows of its last page that wait for another turn.
     """
 
     run_id: str
@@ -83,7 +83,7 @@ class DiscoverLeg:
 
 
 class Sighting(NamedTuple):
-    """A search that found a row, for a keyword, and the place there, from 1 on."""
+    """A search that found a row for a keyword, and the row's rank there, starting at 1."""
 
     platform: str
     endpoint: str
@@ -93,7 +93,7 @@ class Sighting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DiscoverRow:
-    """A row as it is stored; `found_in` and `judged` are JSON, `record` is compressed JSON."""
+    """A row in stored form; `found_in` and `judged` are JSON, `record` is compressed JSON."""
 
     run_id: str
     number: int

@@ -1,4 +1,4 @@
-"""A new run: its terms, the job that it is, and the record beside that."""
+"""A new run: its terms, its job, and its record."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ PLATFORM: Final = "prism"
 
 @dataclass(frozen=True, slots=True)
 class RunTerms:
-    """How a run is begun, beside what it looks for."""
+    """The terms of a run other than its search."""
 
     max_credits: int
     is_told: bool
     key_id: str | None
-    """The key that sees its events."""
+    """The key that can see its events."""
     schedule_id: str | None = None
 
 
 def draft_of(spec: DiscoverSpec, terms: RunTerms) -> JobDraft:
-    """The job that a run is."""
+    """Return the job draft of a run."""
 
     def add(tx: Tx, job: JobRecord) -> None:
         run_rows.add_run(tx, _new_run(job.id, spec, terms))
@@ -51,7 +51,7 @@ def draft_of(spec: DiscoverSpec, terms: RunTerms) -> JobDraft:
 
 
 def most_held(spec: DiscoverSpec, max_credits: int) -> int:
-    """The most that a run holds: its bound, or less where it cannot cost as much."""
+    """Return the most credits that a run reserves: its limit, or its maximum cost if that is less."""
     return min(max_credits, most_credits(spec))
 
 

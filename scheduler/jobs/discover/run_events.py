@@ -30,7 +30,7 @@ SETTLED: Final = ("completed", "partial", "paused", "failed")
 
 
 def progressed(job: JobRecord, run: DiscoverRecord) -> tuple[DiscoverRecord, list[Fact]]:
-    """A run whose legs have come further, and the event of a tenth that they crossed."""
+    """Return a run whose legs have progressed, and the event for the tenth that they crossed, if any."""
     tenths = 10 * run.legs_ended // run.legs_planned
     if not run.is_told or tenths <= run.told_tenths:
         return run, []
@@ -38,7 +38,7 @@ def progressed(job: JobRecord, run: DiscoverRecord) -> tuple[DiscoverRecord, lis
 
 
 def settled(job: JobRecord, run: DiscoverRecord) -> tuple[DiscoverRecord, list[Fact]]:
-    """A run that ended or is paused, and the events of that; a cancel sends nothing."""
+    """Return a run that ended or is paused, and its events; a cancelled run has none."""
     if not run.is_told or job.status not in SETTLED:
         return run, []
     types = [f"discover.{job.status}"]
@@ -53,7 +53,7 @@ def settled(job: JobRecord, run: DiscoverRecord) -> tuple[DiscoverRecord, list[F
 
 
 def legs_of(job: JobRecord, run: DiscoverRecord) -> DiscoverLegs:
-    """Where the legs of a run stand."""
+    """Return the counts of a run's legs by status."""
     left = run.legs_planned - run.legs_ended
     return DiscoverLegs(
         planned=run.legs_planned,
@@ -66,7 +66,7 @@ def legs_of(job: JobRecord, run: DiscoverRecord) -> DiscoverLegs:
 
 
 def links_of(run: DiscoverRecord) -> dict[str, str]:
-    """Where to read a run, its rows, and what changed since its last event."""
+    """Return links to a run, its rows, and its changes since the last event."""
     own = f"{RUNS_PATH}/{run.run_id}"
     return {"run": own, "results": f"{own}/results.jsonl", "changes": f"{own}?changes_since={run.told_version}"}
 
@@ -94,7 +94,7 @@ def _fact(job: JobRecord, run: DiscoverRecord, type_: str) -> Fact:
 def of_schedule(
     schedule: tuple[str, str, str | None, str], types: Iterable[str], status: str, because: str
 ) -> list[Fact]:
-    """Events of an occurrence that never became a run; the schedule is its account, id, key and name."""
+    """Return the events of an occurrence that never became a run; `schedule` is its account, id, key and name."""
     account_id, id_, key_id, name = schedule
     nothing = DiscoverCounts(legs=DiscoverLegs(planned=0, done=0, empty=0, failed=0, skipped=0, pending=0), rows_kept=0)
     data = DiscoverRun(

@@ -1,4 +1,4 @@
-"""The SQL of discover runs, their legs and rows, each function in a transaction of its caller's."""
+"""The SQL of discover runs, their legs and rows; each function runs in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from scheduler.rows import values_of
 from storage.store import Tx
 
 LEGS_TOLD: Final = 20
-"""Legs that failed and are told with their run."""
+"""The most failed legs reported with a run."""
 RUN_COLUMNS: Final = """
 run_id, key_id, view, is_told, schedule_id, max_credits, max_rows, version, rows_total, rows_kept, rows_new, is_cut,
 legs_planned, legs_done, legs_empty, legs_failed, told_tenths, told_version, told_new
@@ -55,7 +55,7 @@ SELECT run_id, number, error FROM (
     FROM discover_legs WHERE run_id IN {{in}} AND status = 'failed'
 ) AS failed WHERE place <= {LEGS_TOLD} ORDER BY run_id, number
 """  # noqa: S608 - a number
-# Each half by an index of its own: with OR both engines read all rows of the run.
+# Each half uses its own index: with OR, both engines read all rows of the run.
 FIND = f"""
 SELECT {ROW_COLUMNS} FROM discover_rows WHERE run_id = ? AND is_gone = 0 AND key IN ({{keys}})
 UNION ALL SELECT {ROW_COLUMNS} FROM discover_rows WHERE run_id = ? AND row_id IN ({{ids}})
@@ -66,7 +66,7 @@ INSERT INTO discover_rows ({ROW_COLUMNS}) VALUES {{rows}}
 ON CONFLICT (run_id, number) DO UPDATE SET key = excluded.key, found_in = excluded.found_in, record = excluded.record,
     judged = excluded.judged, version = excluded.version, is_gone = excluded.is_gone
 """  # noqa: S608 - made of constants
-# Each list is read twice: first the sizes of its rows, which needs none of their records, then the rows that fit.
+# Each list takes two queries: first the sizes of its rows, which does not read their records, then the rows that fit.
 _SIZE: Final = "COALESCE(length(record), 0) + length(found_in) + COALESCE(length(judged), 0)"
 ROW_SIZES = f"""
 SELECT number, {_SIZE} FROM discover_rows WHERE run_id = ? AND number > ? AND is_gone = 0 AND COALESCE(is_new, 0) >= ?
@@ -87,7 +87,7 @@ SEEN_HERE = "SELECT row_id FROM discover_seen WHERE schedule_id = ? AND run_id =
 
 
 def add_run(tx: Tx, run: DiscoverRecord) -> None:
-    """Keep a new run with its legs."""
+    """Store a new run with its legs."""
     tx.run_many(ADD_RUN, [_run_values(run)])
     legs = (
         DiscoverLeg(run.run_id, number, "pending", 0, 0, 0, None, None) for number in range(1, run.legs_planned + 1)
@@ -96,23 +96,23 @@ def add_run(tx: Tx, run: DiscoverRecord) -> None:
 
 
 def read_run(tx: Tx, run_id: str) -> DiscoverRecord | None:
-    """The run of this id."""
+    """Return the run with this id."""
     row = tx.one(READ_RUN, (run_id,))
     return None if row is None else DiscoverRecord(*row)
 
 
 def the_run(tx: Tx, run_id: str) -> DiscoverRecord:
-    """The run of a job that is one."""
+    """Return the run of a discover job."""
     run = read_run(tx, run_id)
-    assert run is not None, "a job of this kind is a run"
+    assert run is not None, "every discover job has a run"
     return run
 
 
 def owned(tx: Tx, account_id: str, run_id: str, *, locked: bool = False) -> DiscoverView:
-    """A run of the account's.
+    """Return a run of the account.
 
     Raises:
-        DiscoverRunUnknown: it has no such run.
+        DiscoverRunUnknown: the account has no such run.
     """
     try:
         job = job_rows.owned(tx, account_id, run_id, (KIND,), locked=locked)
@@ -122,33 +122,33 @@ def owned(tx: Tx, account_id: str, run_id: str, *, locked: bool = False) -> Disc
 
 
 def runs_of(tx: Tx, jobs: Sequence[JobRecord]) -> list[DiscoverView]:
-    """These jobs with what belongs to them."""
+    """Return these jobs with their runs."""
     found = {row[0]: DiscoverRecord(*row) for row in tx.all_in(READ_RUNS, [job.id for job in jobs])}
     return [DiscoverView(job, found[job.id]) for job in jobs if job.id in found]
 
 
 def save_run(tx: Tx, run: DiscoverRecord) -> None:
-    """Keep a run as it is now."""
+    """Save the changed fields of a run."""
     counts = (run.rows_total, run.rows_kept, run.rows_new, run.is_cut, run.legs_done, run.legs_empty, run.legs_failed)
     told = (run.told_tenths, run.told_version, run.told_new)
     tx.run(SAVE_RUN, (run.max_credits, run.version, *counts, *told, run.run_id))
 
 
 def read_leg(tx: Tx, run_id: str, number: int) -> DiscoverLeg:
-    """A leg of a run."""
+    """Return a leg of a run."""
     row = tx.one(READ_LEG, (run_id, number))
-    assert row is not None, "a leg is kept with its run"
+    assert row is not None, "a leg is stored with its run"
     return DiscoverLeg(*row)
 
 
 def save_leg(tx: Tx, leg: DiscoverLeg) -> None:
-    """Keep a leg as it is now."""
+    """Save the changed fields of a leg."""
     values = (leg.status, leg.pages, leg.rows_found, leg.credits_used, leg.state, leg.error, leg.rest)
     tx.run(SAVE_LEG, (*values, leg.run_id, leg.number))
 
 
 def failed_legs(tx: Tx, run_ids: Sequence[str]) -> dict[str, list[FailedLeg]]:
-    """Return the first legs of each of these runs that failed."""
+    """Return the first failed legs of each of these runs."""
     found: dict[str, list[FailedLeg]] = {}
     for run_id, *leg in tx.all_in(FAILED_LEGS, run_ids):
         found.setdefault(run_id, []).append(FailedLeg(*leg))
@@ -156,7 +156,7 @@ def failed_legs(tx: Tx, run_ids: Sequence[str]) -> dict[str, list[FailedLeg]]:
 
 
 def find_rows(tx: Tx, run_id: str, keys: Sequence[str], row_ids: Sequence[str]) -> list[DiscoverRow]:
-    """The rows that are known by one of these keys, or have one of these ids, which may be gone."""
+    """Return the rows with one of these keys or ids; rows found by id may be dropped ones."""
     if not keys:
         return []
     sql = FIND.replace("{keys}", _places(keys)).replace("{ids}", _places(row_ids))
@@ -165,23 +165,23 @@ def find_rows(tx: Tx, run_id: str, keys: Sequence[str], row_ids: Sequence[str]) 
 
 
 def read_row(tx: Tx, run_id: str, row_id: str) -> DiscoverRow | None:
-    """The row of an id, which may be gone."""
+    """Return the row with this id, even if it was dropped."""
     row = tx.one(READ_ROW, (run_id, row_id))
     return None if row is None else DiscoverRow(*row)
 
 
 def save_rows(tx: Tx, rows: Iterable[DiscoverRow]) -> None:
-    """Keep rows as they are now: those that are gone first, since another may have their key by then."""
+    """Save rows, dropped ones first, since another row may already have their key."""
     ordered = sorted(rows, key=lambda row: (not row.is_gone, row.number))
     if ordered:
         tx.run_many(SAVE_ROWS, [_row_values(one) for one in ordered])
 
 
 def see(tx: Tx, schedule_id: str, run_id: str, row_ids: Sequence[str]) -> set[str]:
-    """Remember rows of an occurrence; those that no earlier one has found."""
+    """Record the rows of an occurrence, and return the ids that no earlier occurrence has found."""
     if not row_ids:
         return set()
-    tx.run_many(SEE, [(schedule_id, row_id, run_id) for row_id in sorted(row_ids)])  # in one order on every node
+    tx.run_many(SEE, [(schedule_id, row_id, run_id) for row_id in sorted(row_ids)])  # in the same order on every node
     sql = SEEN_HERE.replace("{ids}", _places(row_ids))
     return {row[0] for row in tx.all(sql, (schedule_id, run_id, *row_ids))}
 
@@ -189,10 +189,10 @@ def see(tx: Tx, schedule_id: str, run_id: str, row_ids: Sequence[str]) -> set[st
 def rows_after(
     tx: Tx, run_id: str, after: int, *, limit: int, only_new: bool, bytes_max: int
 ) -> tuple[list[DiscoverRow], bool]:
-    """Return at most `limit` rows after number `after`, in order, and if there are more.
+    """Return at most `limit` rows after number `after`, in order, and whether there are more.
 
-    With `only_new`, those that no earlier occurrence has found. They have at most `bytes_max` bytes as they are stored,
-    unless the first one alone has more.
+    With `only_new`, return only rows that no earlier occurrence has found. Their stored size is at most `bytes_max`
+    bytes, unless the first row alone is larger.
     """
     sizes = tx.all(ROW_SIZES, (run_id, after, int(only_new), limit + 1))
     count = min(limit, packing.rows_within((size for _, size in sizes), bytes_max))
@@ -203,7 +203,7 @@ def rows_after(
 
 
 def number_after(tx: Tx, run_id: str, row_id: str | None) -> int:
-    """The number of a row, also of one that is gone; 0 for none.
+    """Return the number of a row, even of a dropped one, or 0 for None.
 
     Raises:
         JobInvalid: the run has no such row.
@@ -213,15 +213,15 @@ def number_after(tx: Tx, run_id: str, row_id: str | None) -> int:
     row = read_row(tx, run_id, row_id)
     if row is None:
         raise JobInvalid(
-            "after", "is no row of this run", "Send the row_id of the last line that came, or leave it out."
+            "after", "is not a row of this run", "Send the row_id of the last line that you received, or omit it."
         )
     return row.number
 
 
 def changes_since(tx: Tx, run_id: str, since: int, limit: int) -> tuple[list[DiscoverRow], bool]:
-    """Return at most `limit` rows that changed after version `since`, in the order of versions, and if there are more.
+    """Return at most `limit` rows changed after version `since`, in order of version, and whether there are more.
 
-    They are limited in size as those of `rows_after`.
+    Their size is limited as in `rows_after`.
     """
     sizes = tx.all(CHANGED_SIZES, (run_id, since, limit + 1))
     count = min(limit, packing.rows_within(size for _, size in sizes))
@@ -232,12 +232,12 @@ def changes_since(tx: Tx, run_id: str, since: int, limit: int) -> tuple[list[Dis
 
 
 def packed(record: Mapping[str, Any]) -> bytes:
-    """Return a record as it is stored."""
+    """Return a record in stored form."""
     return packing.packed(orjson.dumps(record))
 
 
 def rows_with_records(rows: Iterable[DiscoverRow], unpacker: packing.Unpacker) -> Iterator[DiscoverRow]:
-    """The first rows with their records decompressed, as many as the unpacker has room for."""
+    """Yield the first rows with their records decompressed, as many as the unpacker has room for."""
     for row in rows:
         if (bodies := unpacker.take(row.record)) is None:
             return
@@ -245,8 +245,8 @@ def rows_with_records(rows: Iterable[DiscoverRow], unpacker: packing.Unpacker) -
 
 
 def record_of(row: DiscoverRow) -> dict[str, Any]:
-    """Return the record of a row that is not gone."""
-    assert row.record is not None, "it is not gone"
+    """Return the record of a row that was not dropped."""
+    assert row.record is not None, "the row was not dropped"
     record: dict[str, Any] = orjson.loads(packing.unpacked(row.record))
     return record
 

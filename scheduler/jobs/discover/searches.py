@@ -1,4 +1,4 @@
-"""The searches that legs are made of, by the kind of their rows; and the reads of one account, which enrich them."""
+"""The searches that legs use, by the kind of their rows, and the reads of one account, which enrich rows."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ OF_VIEW: Final[Mapping[View, tuple[Kind, ...]]] = {
     "accounts": ("account", "post"),
     "items": ("item",),
 }
-"""The kinds of searches that a view is made of, in the order in which they are made."""
+"""The kinds of searches in each view, in the order in which they run."""
 PAGE_MAX: Final = 50
-"""Rows of a page, where a search lets its caller choose."""
+"""Rows per page, if the search has a limit parameter."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlatformSearch:
-    """A search of one platform: an endpoint that takes a query, and answers a list."""
+    """A search of one platform: an endpoint that takes a query and returns a list."""
 
     id: str
     platform: str
@@ -47,13 +47,13 @@ class PlatformSearch:
     key: str
     """The name of the record in its rows."""
     values: Mapping[str, Value]
-    """The values of every page, beside the query."""
+    """The parameters of every page except the query."""
     newest: Mapping[str, Value]
-    """The values with which it gives the newest first; empty: it cannot."""
+    """The parameters that sort newest first; empty if it cannot."""
     takes_days: bool
-    """Whether it takes the first and the last day of what it looks for."""
+    """Whether it accepts the first and the last day of the results."""
     available: bool
-    """False: it needs a credential that the operator has not configured."""
+    """False if it needs a credential that the operator has not configured."""
     price_credits: int
     """The price of a page."""
 
@@ -69,18 +69,18 @@ class ProfileRead:
 
 @dataclass(frozen=True, slots=True)
 class Searches:
-    """All searches of a node, in the order of the catalog, and the reads of one account, by their platforms."""
+    """All searches of a node in catalog order, and the reads of one account by platform."""
 
     all: tuple[PlatformSearch, ...]
     profiles: Mapping[str, ProfileRead]
 
     def of_view(self, view: View) -> list[PlatformSearch]:
-        """The searches that a view is made of."""
+        """Return the searches of a view."""
         return [one for kind in OF_VIEW[view] for one in self.all if one.kind == kind]
 
 
 def searches_of(listings: Iterable[Listing], recipes: Recipes) -> Searches:
-    """The searches among the endpoints of a node, with their prices; those over several platforms are none."""
+    """Return the searches among a node's endpoints with their prices, except composites over several platforms."""
     composites = frozenset(composite_slugs())
     own = [one for one in listings if one.site.platform.slug not in composites]
     found = tuple(_search(one, recipes) for one in own if _is_search(one.endpoint))
@@ -100,7 +100,7 @@ def _is_profile(listing: Listing) -> bool:
 
 
 def _profile(listing: Listing, recipes: Recipes) -> ProfileRead | None:
-    """The read of an account by its handle; None where that needs a credential which reading by an id does not."""
+    """Return the read of an account by its handle, or None if that needs a credential that reading by id does not."""
     try:
         return ProfileRead(listing.id, "handle", _price(listing, recipes, "handle"))
     except RecipeInvalid:
@@ -108,7 +108,7 @@ def _profile(listing: Listing, recipes: Recipes) -> ProfileRead | None:
 
 
 def _price(listing: Listing, recipes: Recipes, named_by: str) -> int:
-    """The least that an endpoint costs, which is that of a page."""
+    """Return the minimum price of an endpoint, which is the price of one page."""
     example = next(one.example for one in listing.endpoint.params if one.name == named_by)
     return recipes.read(listing.id, {named_by: example}).credits_least
 

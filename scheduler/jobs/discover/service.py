@@ -1,4 +1,4 @@
-"""Discover runs as their owners have them: begun, read, paused, resumed and cancelled (decisions 19)."""
+"""The operations on discover runs: start, read, pause, resume and cancel (decisions 19)."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from storage.store import Store, Tx, Write
 FOLLOWED_AT_ONCE: Final = 500
 _ENDED: Final = ("done", "empty", "failed")
 WAIT_S: Final = 55.0
-"""For how long the beginning of a run waits for its end."""
+"""Seconds that the request that starts a run waits for it to end."""
 
 
 class RunChanges(NamedTuple):
-    """A run with rows that changed after a version, in the order of their versions, and whether more have."""
+    """A run with the rows changed after a version, in order of version, and whether there are more."""
 
     view: DiscoverView
     rows: list[DiscoverRow]
@@ -43,14 +43,14 @@ class RunChanges(NamedTuple):
 
 
 class RunPatch(msgspec.Struct, frozen=True):
-    """A change of a run."""
+    """The fields of a run to change."""
 
     status: Literal["paused", "running"] | None = None
     max_credits: int | None = None
 
 
 class DiscoverService:
-    """Every method takes the account: what belongs to another one is unknown."""
+    """Discover runs. Every method takes the account; runs of other accounts are unknown to it."""
 
     def __init__(
         self,
@@ -63,7 +63,9 @@ class DiscoverService:
         now: Callable[[], float],
         wake: Callable[[], None],
     ) -> None:
-        """`jobs` are those of this kind, `searches` those of the node; `wake` tells the workers that a job is ready."""
+        """Take a service for discover jobs, the node's searches, and `wake`, which makes the workers check for new
+        jobs.
+        """
         self._store = store
         self._charges = charges
         self._jobs = jobs
@@ -75,15 +77,15 @@ class DiscoverService:
     async def begin(
         self, spec: DiscoverSpec, terms: RunTerms, owner: JobOwner, *, write: Write | None = None
     ) -> JobRecord:
-        """Reserve what a run may cost, as far as the balance goes, and queue it.
+        """Reserve the maximum cost of a run, or as much as the balance allows, and queue the run.
 
         Raises:
-            As `JobService.begin`.
+            Any error that `JobService.begin` raises.
         """
         return await self._jobs.begin(draft_of(spec, terms), owner, write=write)
 
     async def get(self, account_id: str, run_id: str) -> DiscoverView:
-        """One of them.
+        """Return one run.
 
         Raises:
             JobUnknown: the account has no such run.
@@ -91,41 +93,41 @@ class DiscoverService:
         return await self._store.read(partial(run_rows.owned, account_id=account_id, run_id=run_id))
 
     async def failed_legs(self, views: Iterable[DiscoverView]) -> dict[str, list[FailedLeg]]:
-        """Return the first legs that failed of those of these runs that have any."""
+        """Return the first failed legs of each of these runs that has any."""
         run_ids = [view.run.run_id for view in views if view.run.legs_failed]
         return await self._store.read(partial(run_rows.failed_legs, run_ids=run_ids)) if run_ids else {}
 
     async def page(self, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[DiscoverView]:
-        """A page, newest first."""
+        """Return a page of runs, newest first."""
         jobs = await self._jobs.page(account_id, before=before, limit=limit)
         return await self._store.read(partial(run_rows.runs_of, jobs=jobs))
 
     async def wait_settled(self, run_id: str, *, within_s: float, stopping: Callable[[], bool]) -> None:
-        """Return when a run has ended or is paused, when the node stops, or after so many seconds."""
+        """Return once a run has ended or is paused, when the node stops, or after `within_s` seconds."""
         await self._steps.waits.wait(run_id, within_s=within_s, stopping=stopping)
 
     async def changes(self, account_id: str, run_id: str, since: int, *, limit: int) -> RunChanges:
-        """Return a run with the rows of it that changed after version `since`.
+        """Return a run with its rows that changed after version `since`.
 
         Raises:
             JobUnknown: the account has no such run.
-            JobInvalid: there is no such version.
+            JobInvalid: the run has not reached this version.
         """
 
         def read(tx: Tx) -> RunChanges:
             view = run_rows.owned(tx, account_id, run_id)
             if since > view.run.version:
-                how = "Send the version of an earlier answer."
+                how = "Send the version of an earlier response."
                 raise JobInvalid("changes_since", f"must be 0 to {view.run.version}, the run's version", how)
             return RunChanges(view, *run_rows.changes_since(tx, run_id, since, limit))
 
         return await self._store.read(read)
 
     async def place(self, account_id: str, run_id: str, after: str | None) -> int:
-        """The number of the row behind which results go on.
+        """Return the number of the row after which results continue.
 
         Raises:
-            JobUnknown, JobInvalid: there is no such run, or no such row of it.
+            JobUnknown, JobInvalid: the run or the row does not exist.
         """
 
         def read(tx: Tx) -> int:
@@ -137,18 +139,18 @@ class DiscoverService:
     async def rows(
         self, run_id: str, after: int, *, limit: int, only_new: bool, bytes_max: int = PAGE_BYTES
     ) -> tuple[list[DiscoverRow], bool]:
-        """Return rows of a run after a number, in order, and if there are more; see `run_rows.rows_after`."""
+        """Return rows of a run after a number, in order, and whether there are more; see `run_rows.rows_after`."""
         read = partial(
             run_rows.rows_after, run_id=run_id, after=after, limit=limit, only_new=only_new, bytes_max=bytes_max
         )
         return await self._store.read(read)
 
     def follow(self, account_id: str, run_id: str) -> Follower:
-        """Looks at a run of the account's, as its steps end."""
+        """Return a follower of a run of the account, which reports steps as they end."""
         return Follower(self._store, account_id, run_id)
 
     async def change(self, owner: JobOwner, run_id: str, patch: RunPatch) -> DiscoverView:
-        """Pause a run, which gives back what it holds; let it go on, which reserves anew; or change its bound.
+        """Pause a run, which returns its reservation; resume it, which makes a new one; or change its limit.
 
         Raises:
             JobUnknown, JobOver, JobInvalid: nothing was changed.
@@ -159,7 +161,7 @@ class DiscoverService:
         return changed
 
     def _change(self, tx: Tx, *, owner: JobOwner, run_id: str, patch: RunPatch) -> DiscoverView:
-        tx.all_in(READ_ACCOUNTS, [owner.account_id])  # accounts are locked before what is theirs
+        tx.all_in(READ_ACCOUNTS, [owner.account_id])  # lock the account before its rows
         job, run = run_rows.owned(tx, owner.account_id, run_id, locked=True)
         refuse_over(job)
         if patch.status == "paused" and job.status != "paused":
@@ -182,17 +184,17 @@ class DiscoverService:
         return run_rows.owned(tx, owner.account_id, run_id)
 
     def _release(self, tx: Tx, job: JobRecord) -> None:
-        """Close the reservation of a run that goes on with another one."""
+        """Close the reservation of a run that will continue with a new one."""
         used = job.used_credits - job.closed_credits
         self._charges.release(tx, CloseRequest(job.request_id, job.account_id, job.key_id, used))
         job_rows.close_reservation(tx, job.id)
 
     def _reserve(self, tx: Tx, owner: JobOwner, job: JobRecord, run: DiscoverRecord) -> None:
-        """Reserve what a run may still cost, as far as the balance goes."""
+        """Reserve the remaining maximum cost of a run, or as much as the balance allows."""
         spec, left = spec_of(job.spec), run.max_credits - job.used_credits
         least = least_credits(spec)
         if left < least:
-            problem = f"leaves {left} credits beside the {job.used_credits} that are spent: too few for a page"
+            problem = f"leaves {left} credits in addition to the {job.used_credits} already spent: too few for a page"
             raise JobInvalid("max_credits", problem, f"Send more than {job.used_credits}.")
         most = max(least, min(left, most_credits(spec) - job.used_credits))
         wanted = ChargeRequest(owner.request_id, job.account_id, owner.key_id, most, PLATFORM, RUNS_PATH, least)
@@ -200,7 +202,7 @@ class DiscoverService:
         job_rows.reserve_more(tx, job.id, request_id=owner.request_id, key_id=owner.key_id, held_credits=held)
 
     async def cancel(self, account_id: str, run_id: str) -> DiscoverView:
-        """End a run: its rows stay, and what it holds goes back; one that was cancelled before is as it was.
+        """Cancel a run: its rows are kept, and its reservation is returned. Cancelling a cancelled run changes nothing.
 
         Raises:
             JobUnknown, JobOver: nothing was changed.
@@ -219,24 +221,24 @@ class DiscoverService:
 
 
 def is_settled(job: JobRecord) -> bool:
-    """Whether a run has ended or is paused."""
+    """Return whether a run has ended or is paused."""
     return job.is_over or job.status == "paused"
 
 
 def check_bound(job: JobRecord, run: DiscoverRecord, max_credits: int, *, goes_on: bool) -> None:
-    """Check a new bound of what a run may cost: it may fall only where nothing is under way.
+    """Check a new cost limit of a run. It can be lowered only while the run is paused.
 
     Raises:
-        JobInvalid: it is too low or too high.
+        JobInvalid: the limit is too low or too high.
     """
     least = run.max_credits if goes_on else max(1, job.used_credits)
     if not least <= max_credits <= CREDITS_MAX:
-        why = " while the run goes on" if goes_on else ""
+        why = " while the run is active" if goes_on else ""
         raise JobInvalid("max_credits", f"must be {least} to {CREDITS_MAX}{why}", f"Send {least} to {CREDITS_MAX}.")
 
 
 class Follower:
-    """Looks at a run again and again, and gives the steps that ended since the look before."""
+    """Reads a run repeatedly, and returns the steps that ended since the last read."""
 
     def __init__(self, store: Store, account_id: str, run_id: str) -> None:
         self._store = store
@@ -244,13 +246,13 @@ class Follower:
         self._run_id = run_id
         self._given: set[int] = set()
         self._low = 0
-        """All steps up to this number were given."""
+        """All steps up to this number were returned."""
 
     async def look(self) -> tuple[DiscoverView, list[EndedStep]]:
-        """The run as it stands, and the pages and accounts that were read.
+        """Return the current run, and the pages and accounts read since the last call.
 
         Raises:
-            JobUnknown: it was removed.
+            JobUnknown: the run was deleted.
         """
 
         def read(tx: Tx) -> tuple[DiscoverView, list[EndedStep]]:

@@ -1,4 +1,4 @@
-"""The request of a discover run: as it is sent, checked field by field, and as a job keeps it (decisions 19)."""
+"""The request of a discover run: as sent, validated field by field, and as stored in a job (decisions 19)."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ VIEWS: Final = get_args(View)
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
-_DATES: Final = "as 2026-11-01 or 2026-11-01T12:00:00Z; a row that tells no date stays"
+_DATES: Final = "as 2026-11-01 or 2026-11-01T12:00:00Z; rows without a date are kept"
 
 
 class SearchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The fields that say what a run looks for, and how much that may cost."""
+    """The fields that describe a run's search and limit its cost."""
 
     keywords: Annotated[
         list[str],
-        Meta(description="1 to 20 keywords of 1 to 100 characters, each once.", examples=[["structured concurrency"]]),
+        Meta(description="1 to 20 unique keywords of 1 to 100 characters.", examples=[["structured concurrency"]]),
     ]
-    max_credits: Annotated[int, Meta(description="The most that it may cost, 1 to 10,000 credits.", examples=[100])]
+    max_credits: Annotated[int, Meta(description="The most credits that it may cost, 1 to 10,000.", examples=[100])]
     platforms: Annotated[
-        list[str] | None, Meta(description="Slugs; all that can be searched when absent.", examples=[["hackernews"]])
+        list[str] | None, Meta(description="Slugs; omit to search every platform.", examples=[["hackernews"]])
     ] = None
     view: Annotated[
         str,
         Meta(
-            description="`posts`; `accounts`: their authors and what user searches find; or `items`: apps, "
+            description="`posts`; `accounts`: their authors and the results of user searches; or `items`: apps, "
             "repositories, articles.",
             examples=["posts"],
         ),
@@ -53,7 +53,7 @@ class SearchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     date_to: Annotated[str | None, Meta(description=f"Nothing newer, {_DATES}.", examples=["2026-11-24"])] = None
     language: Annotated[
         str | None,
-        Meta(description="A language's code; a row whose language is not known stays.", examples=["en"]),
+        Meta(description="A language code; rows of unknown language are kept.", examples=["en"]),
     ] = None
     max_rows: Annotated[int, Meta(description="The most rows, 1 to 10,000.", examples=[1000])] = 1_000
 
@@ -61,26 +61,26 @@ class SearchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class RunBody(SearchBody, frozen=True, kw_only=True):
     """The fields of a new run."""
 
-    background: Annotated[bool, Meta(description="Answer at once, and publish the run's events.")] = False
+    background: Annotated[bool, Meta(description="Respond at once, and publish the run's events.")] = False
 
 
 class PlannedSearch(msgspec.Struct, frozen=True):
-    """A search as a run keeps it."""
+    """A search as a run stores it."""
 
     id: str
     platform: str
     kind: str
     key: str
-    values: Mapping[str, str | int | bool]  # not by its name: msgspec reads annotations when the program runs
+    values: Mapping[str, str | int | bool]  # written out, because msgspec reads annotations at run time
     is_ordered: bool
-    """Whether it gives the newest first."""
+    """Whether it returns the newest first."""
     takes_days: bool
     price_credits: int
     """The price of a page."""
 
 
 class PlannedRead(msgspec.Struct, frozen=True):
-    """The read of one account of a platform, as a run keeps it."""
+    """The read of one account of a platform, as a run stores it."""
 
     id: str
     param: str
@@ -88,7 +88,7 @@ class PlannedRead(msgspec.Struct, frozen=True):
 
 
 class DiscoverSpec(msgspec.Struct, frozen=True):
-    """A request as a job keeps it. Its legs are each keyword on each search, keyword by keyword."""
+    """A request as a job stores it. Each keyword on each search is a leg, ordered by keyword."""
 
     keywords: tuple[str, ...]
     searches: tuple[PlannedSearch, ...]
@@ -98,22 +98,22 @@ class DiscoverSpec(msgspec.Struct, frozen=True):
     date_to: float | None = None
     language: str | None = None
     unavailable: tuple[str, ...] = ()
-    """Searches that lacked a credential."""
+    """Searches whose credential is not configured."""
     profiles: Mapping[str, PlannedRead] = {}
-    """The reads of one account, by the platforms where one can be read; only in the accounts view."""
+    """The reads of one account by platform; only in the accounts view."""
 
     @property
     def legs(self) -> int:
-        """How many legs it has."""
+        """The number of legs."""
         return len(self.keywords) * len(self.searches)
 
     def leg(self, number: int) -> tuple[str, PlannedSearch]:
-        """The keyword and the search of a leg, which are numbered from 1."""
+        """Return the keyword and the search of a leg; legs are numbered from 1."""
         keyword, search = divmod(number - 1, len(self.searches))
         return self.keywords[keyword], self.searches[search]
 
     def values(self, keyword: str, search: PlannedSearch) -> dict[str, Value]:
-        """The parameters of a search for a keyword."""
+        """Return the parameters of a search for a keyword."""
         values: dict[str, Value] = {"query": keyword, **search.values}
         if search.takes_days and self.date_from is not None:
             values["since"] = _day(self.date_from)
@@ -122,23 +122,23 @@ class DiscoverSpec(msgspec.Struct, frozen=True):
         return values
 
     def holds(self, at: float | None, language: str | None) -> bool:
-        """Whether a row of such a date and language is looked for: what it does not tell does not keep it out."""
+        """Return whether the run wants a row of this date and language. A missing value never excludes a row."""
         if at is not None and not (self.date_from or 0.0) <= at <= (self.date_to or 9e15):
             return False
         return self.language is None or language is None or language.partition("-")[0].lower() == self.language
 
 
-@lru_cache(maxsize=100)  # of at most 50 KB each, and a few dozen work at the same time
+@lru_cache(maxsize=100)  # at most 50 KB each, and a few dozen are in use at the same time
 def spec_of(text: str) -> DiscoverSpec:
-    """The request that a job keeps; remembered, since each of its steps reads it."""
+    """Return the request that a job stores; cached, because each of its steps reads it."""
     return msgspec.json.decode(text, type=DiscoverSpec)
 
 
 def read_body(sent: SearchBody, searches: Searches, *, at: str = "") -> DiscoverSpec:
-    """The request of a run; `at` stands before its fields' names where they are in another body.
+    """Return the request of a run; `at` prefixes the names of fields that are nested in another body.
 
     Raises:
-        JobInvalid: the first field that is wrong.
+        JobInvalid: names the first invalid field.
     """
     fields = _Fields(at)
     keywords = fields.keywords(sent.keywords)
@@ -147,7 +147,7 @@ def read_body(sent: SearchBody, searches: Searches, *, at: str = "") -> Discover
     view = fields.view(sent.view)
     first, last = fields.instant("date_from", sent.date_from), fields.instant("date_to", sent.date_to, is_end=True)
     if first is not None and last is not None and last < first:
-        fields.refuse("date_to", "is before date_from", "Send one that is not.")
+        fields.refuse("date_to", "is before date_from", "Send the same or a later date.")
     chosen = fields.platforms(sent.platforms, searches.of_view(view), view)
     dated = first is not None or last is not None
     return DiscoverSpec(
@@ -164,7 +164,7 @@ def read_body(sent: SearchBody, searches: Searches, *, at: str = "") -> Discover
 
 
 def _planned(search: PlatformSearch, *, is_dated: bool) -> PlannedSearch:
-    """A search as a run keeps it; a run of a span reads the newest first, so that it can end before it."""
+    """Return a search as a run stores it. A run with dates reads newest first, so that it can stop early."""
     values = {**search.values, **(search.newest if is_dated else {})}
     return PlannedSearch(
         id=search.id,
@@ -183,17 +183,17 @@ def _reads(searches: Searches) -> dict[str, PlannedRead]:
 
 
 class _Fields:
-    """Reads the fields of a body, each of which is named where it is wrong."""
+    """Reads the fields of a body; errors name the invalid field."""
 
     def __init__(self, at: str) -> None:
         self._at = at
 
     def refuse(self, name: str, problem: str, how: str, *, meant: str | None = None) -> NoReturn:
-        """Refuse a field."""
+        """Reject a field."""
         raise JobInvalid(self._at + name, problem, how, did_you_mean=meant)
 
     def keywords(self, sent: Sequence[str]) -> tuple[str, ...]:
-        """The keywords, their blanks as one."""
+        """Return the keywords with whitespace collapsed."""
         if not 1 <= len(sent) <= KEYWORDS_MAX:
             self.refuse("keywords", f"must hold 1 to {KEYWORDS_MAX} keywords", 'Send some, such as ["trio"].')
         found: dict[str, int] = {}
@@ -203,19 +203,19 @@ class _Fields:
             if not 1 <= len(word) <= KEYWORD_MAX:
                 self.refuse(name, f"must have 1 to {KEYWORD_MAX} characters", "Send a word or a phrase.")
             if "\0" in word or "\ufffd" in word:
-                self.refuse(name, "holds a character that no text has", "Send it without.")
+                self.refuse(name, "holds a character that is not allowed in text", "Send it without that character.")
             if (before := found.setdefault(word.casefold(), place)) != place:
-                self.refuse(name, f"is keywords[{before}] again", "Send each once.")
+                self.refuse(name, f"repeats keywords[{before}]", "Send each keyword once.")
             words.append(word)
         return tuple(words)
 
     def number(self, name: str, number: int, most: int) -> None:
-        """Check a number of something."""
+        """Check a number."""
         if not 1 <= number <= most:
-            self.refuse(name, f"must be a whole number of 1 to {most}", f"Send 1 to {most}.")
+            self.refuse(name, f"must be a whole number from 1 to {most}", f"Send 1 to {most}.")
 
     def view(self, sent: str) -> View:
-        """The view of a name."""
+        """Return the view with this name."""
         found: View | None = next((one for one in get_args(View) if one == sent), None)
         if found is None:
             near = nearest(sent.lower(), VIEWS)
@@ -223,7 +223,7 @@ class _Fields:
         return found
 
     def instant(self, name: str, sent: str | None, *, is_end: bool = False) -> float | None:
-        """An instant, or the first or the last of a day."""
+        """Return an instant, or the first or last instant of a day."""
         if sent is None:
             return None
         try:
@@ -239,24 +239,28 @@ class _Fields:
         return at
 
     def language(self, sent: str | None) -> str | None:
-        """The code of a language."""
+        """Return a language code."""
         if sent is None:
             return None
         code = sent.lower()
         if not _LANGUAGE.fullmatch(code):
-            self.refuse("language", f"must be a code of two or three letters, not {quoted(sent)}", "Send en, or de.")
+            self.refuse(
+                "language",
+                f"must be a code of two or three letters, not {quoted(sent)}",
+                "Send en, or de.",
+            )
         return code
 
     def platforms(
         self, sent: Sequence[str] | None, known: Sequence[PlatformSearch], view: View
     ) -> list[PlatformSearch]:
-        """The searches of the platforms that are named, all where none are."""
+        """Return the searches of the named platforms, or all if none is named."""
         slugs = dict.fromkeys(one.platform for one in known)
         if sent is not None and not 1 <= len(sent) <= len(slugs):
             self.refuse("platforms", f"must name 1 to {len(slugs)} platforms", f"Send some of {', '.join(slugs)}.")
         for place, name in enumerate(sent or ()):
             if name not in slugs:
-                problem = f"is no platform with a search for {view}: {quoted(name)}"
+                problem = f"is not a platform with a search for {view}: {quoted(name)}"
                 how = f"Send some of {', '.join(slugs)}."
                 self.refuse(f"platforms[{place}]", problem, how, meant=nearest(name.lower(), slugs))
         chosen = [one for one in known if sent is None or one.platform in sent]
@@ -265,7 +269,7 @@ class _Fields:
                 how = "Choose another platform, or ask the operator to configure it."
                 self.refuse(f"platforms[{place}]", "needs a credential that the operator has not configured", how)
         if not any(one.available for one in chosen):
-            self.refuse("view", f"has no search here that can be called: {view}", "Choose another view.")
+            self.refuse("view", f"has no available search: {view}", "Choose another view.")
         return chosen
 
 

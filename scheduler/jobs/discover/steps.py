@@ -1,4 +1,4 @@
-"""Discover as a kind of work: pages of searches and reads of accounts, and what each brings (decisions 19)."""
+"""Discover as a job kind: pages of searches and reads of accounts, and their results (decisions 19)."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from storage.store import Store, Tx
 
 CALL_S: Final = 30.0
 DRAFTED_AT_ONCE: Final = 10
-"""Rows of a page that one step of the loop makes: they take about 0.3 ms."""
+"""Rows of a page that are made between two checkpoints; they take about 0.3 ms."""
 _ABSENT: Final = "RESOURCE_NOT_FOUND"
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page of a leg, or the rest of one; `state` is where the next page begins, as JSON."""
+    """A page of a leg, or the rest of one; `state` is the start of the next page, as JSON."""
 
     drafts: Sequence[RowDraft]
     rows: int
@@ -52,7 +52,7 @@ class _Page:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The answer of an account's own page; without a record there is no such account."""
+    """The result of an account's own page; without a record the account does not exist."""
 
     row_id: str
     key: str = ""
@@ -60,7 +60,7 @@ class _Account:
 
 
 class DiscoverSteps(JobKind):
-    """The kind of work that discover runs are."""
+    """The job kind of discover runs."""
 
     at_once: ClassVar[int] = 4
 
@@ -72,15 +72,15 @@ class DiscoverSteps(JobKind):
         """The requests that wait for runs to settle."""
 
     def price_of(self, job: JobRecord, step: JobStep) -> int:
-        """The price of a page, or of reading an account."""
+        """Return the price of a page, or of an account read."""
         return price_of(spec_of(job.spec), read_step(step.name))
 
     def next_wave(self, job: JobRecord) -> Wave:  # noqa: ARG002 - of the protocol
-        """Begin to plan the accounts that the last wave found, and the pages that follow."""
+        """Return the next wave: the accounts that the last wave found, and the next pages."""
         return SearchWave()
 
     async def perform(self, job: JobRecord, step: JobStep) -> Outcome:
-        """Read a page of a search, the rest of one, or an account; a full run reads no further pages."""
+        """Read a page of a search, the rest of one, or an account; a full run reads no more pages."""
         spec, planned = spec_of(job.spec), read_step(step.name)
         if isinstance(planned, AccountRead):
             row = await self._store.read(partial(run_rows.read_row, run_id=job.id, row_id=planned.row_id))
@@ -122,7 +122,10 @@ class DiscoverSteps(JobKind):
     async def _gather(
         self, account_id: str, id_: str, values: Mapping[str, Any], *, cursor: Mapping[str, Any] | None = None
     ) -> Gathered | Outcome:
-        """Call an endpoint for the price of one page, later where it asks to; the outcome where nothing came."""
+        """Call an endpoint for the price of one page, with retries if its source asks for a pause.
+
+        Return an outcome if it fails.
+        """
         try:
             recipe = self._recipes.read(id_, dict(values))
             gather = partial(self._recipes.gather, recipe, recipe.credits_least, timeout_s=CALL_S)
@@ -134,13 +137,13 @@ class DiscoverSteps(JobKind):
             return Outcome("empty" if code == _ABSENT else "failed", None, exc.used_credits, error=code)
 
     def keep(self, tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float) -> None:
-        """Keep the rows of a page or the account, the leg's state, and the event of a tenth that was crossed.
+        """Store the rows of a page or an account, the leg's state, and the progress event, if a tenth was crossed.
 
-        A page that changes no row is free. Where it has more rows than its share, a further step adds the others.
+        A page that changes no row is free. If a page has more rows than its share, another step adds the rest.
         """
         run, planned = run_rows.the_run(tx, job.id), read_step(step.name)
         merge, now = Merge(run), job_rows.read_job(tx, job.id)
-        assert now is not None, "it is locked"
+        assert now is not None, "the job is locked"
         if isinstance(outcome.brought, _Account):
             _keep_account(tx, merge, outcome.brought)
         elif not isinstance(planned, AccountRead):
@@ -159,7 +162,10 @@ class DiscoverSteps(JobKind):
         self._feed.append(tx, facts)
 
     def verdict(self, tx: Tx, job: JobRecord, *, has_credits: bool) -> Stop:
-        """How a run ends: by its legs; what it holds may not reach, by its owner's bound or by the balance."""
+        """Return how a run ends, from its legs.
+
+        Too few credits pause it: either its own limit or the balance was reached.
+        """
         run = run_rows.the_run(tx, job.id)
         if not has_credits:
             is_bound = job.held_credits - job.returned_credits >= run.max_credits
@@ -170,7 +176,7 @@ class DiscoverSteps(JobKind):
         return Stop("partial", because) if run.legs_done or run.legs_empty else Stop("failed", "upstreams_down")
 
     def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: ARG002 - of the protocol
-        """Publish that a run ended or is paused."""
+        """Publish the end or the pause of a run."""
         run = run_rows.the_run(tx, job.id)
         told, facts = settled(job, replace(run, version=run.version + 1))
         run_rows.save_run(tx, told)
@@ -181,7 +187,7 @@ class DiscoverSteps(JobKind):
 async def _drafts_of(
     spec: DiscoverSpec, search: PlannedSearch, items: Sequence[Mapping[str, Any]], *, before: int
 ) -> list[RowDraft]:
-    """The rows of a page, each once."""
+    """Return the rows of a page, each once."""
     found: dict[str, RowDraft] = {}
     for begin in range(0, len(items), DRAFTED_AT_ONCE):
         some = items[begin : begin + DRAFTED_AT_ONCE]
@@ -191,7 +197,7 @@ async def _drafts_of(
 
 
 async def _listed(drafts: Iterator[RowDraft]) -> list[RowDraft]:
-    """All of these drafts; other tasks run after every few of them."""
+    """Return all of these drafts as a list, with a checkpoint after every few."""
     found = list[RowDraft]()
     while some := list(islice(drafts, DRAFTED_AT_ONCE)):
         found += some
@@ -204,7 +210,7 @@ def _run_and_leg(tx: Tx, run_id: str, number: int) -> tuple[DiscoverRecord, Disc
 
 
 def _unknown(spec: DiscoverSpec, search: PlannedSearch, drafts: Sequence[RowDraft]) -> list[RowDraft]:
-    """The accounts of a page that have a page of their own, which tells more."""
+    """Return the accounts of a page whose own page has more details."""
     if search.platform not in spec.profiles:
         return []
     return [one for one in drafts if not one.is_known_well and one.record["author"]["username"]]
@@ -213,9 +219,9 @@ def _unknown(spec: DiscoverSpec, search: PlannedSearch, drafts: Sequence[RowDraf
 def _keep_page(
     tx: Tx, merge: Merge, spec: DiscoverSpec, planned: LegPage | PageRest, outcome: Outcome, *, share: int, at: float
 ) -> int:
-    """Keep a page, of which at most `share` rows are new, and return its price: 0 where it changes no row."""
+    """Store a page of which at most `share` rows are new, and return its price: 0 if it changes no row."""
     leg = run_rows.read_leg(tx, merge.run.run_id, planned.leg)
-    if leg.status != "pending":  # the run was full by the page before, which had planned this one
+    if leg.status != "pending":  # the previous page, which planned this one, has filled the run
         return 0
     page, charged = outcome.brought, outcome.credits_used
     if isinstance(page, _Page):
@@ -247,7 +253,7 @@ def _keep_page(
 
 
 def _judged_leg(leg: DiscoverLeg, outcome: Outcome, *, is_full: bool) -> DiscoverLeg:
-    """A leg behind a page of it: it goes on, or has ended."""
+    """Return a leg after one of its pages: still pending, or ended."""
     if outcome.status == "failed":
         return replace(leg, status="failed", error=outcome.error)
     is_passed_over = outcome.brought is None and outcome.error is None

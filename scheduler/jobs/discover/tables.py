@@ -1,10 +1,10 @@
-"""The tables of discover runs and schedules, beside those of jobs: a run is the job of its id."""
+"""The tables of discover runs and schedules, in addition to the job tables: a run has the id of its job."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# `is_told`: its events are published. `told_...` are what the last event told.
+# `is_told`: whether its events are published. `told_...`: the values in the last event.
 RUNS = """
 CREATE TABLE discover_runs (
     run_id TEXT PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
@@ -31,7 +31,7 @@ CREATE TABLE discover_runs (
 )
 """
 
-# `state` is where the next page begins, as JSON.
+# `state` is the start of the next page, as JSON.
 LEGS = """
 CREATE TABLE discover_legs (
     run_id TEXT NOT NULL REFERENCES discover_runs (run_id) ON DELETE CASCADE,
@@ -46,8 +46,8 @@ CREATE TABLE discover_legs (
 )
 """
 
-# `key` is a digest of what a row is known by. A row that is gone keeps its place, without its record. Compressed JSON
-# in `record`.
+# `key` is the digest that identifies a row. A dropped row keeps its number, without its record. `record` is compressed
+# JSON.
 ROWS = """
 CREATE TABLE discover_rows (
     run_id TEXT NOT NULL REFERENCES discover_runs (run_id) ON DELETE CASCADE,
@@ -90,7 +90,7 @@ CREATE TABLE discover_schedules (
 )
 """
 
-# A slot is run at most once. `run_id` is NULL where it was skipped.
+# A slot is run at most once. `run_id` is NULL if it was skipped.
 OCCURRENCES = """
 CREATE TABLE discover_occurrences (
     schedule_id TEXT NOT NULL REFERENCES discover_schedules (id) ON DELETE CASCADE,

@@ -1,8 +1,8 @@
-"""The requests that wait for discover runs to settle: to end, or to be paused.
+"""Requests that wait until discover runs settle, which means that they end or are paused.
 
-A run that settles on this node wakes its waiters. Another node may run it, and an account may be deleted, so one of the
-waiters, the looker, also looks at the runs of all waiters in the store now and then. However many wait, that is one
-query for every `RUNS_AT_ONCE` runs.
+A run that settles on this node wakes its waiters. Runs can also settle on another node or disappear with their account,
+so one of the waiters, the looker, regularly reads the runs of all waiters from the store. The cost is one query per
+`RUNS_AT_ONCE` runs, however many requests wait.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from storage.store import Store
 
 LOOK_EVERY_S: Final = 1.0
 RUNS_AT_ONCE: Final = 500
-"""Runs that one query looks at."""
+"""Runs per query."""
 
 
 class _Waiter:
-    """One request; changed by `RunWaits` only."""
+    """One waiting request; only `RunWaits` changes it."""
 
     __slots__ = ("is_done", "run_id", "woken")
 
@@ -43,7 +43,7 @@ class _Waiter:
 
 
 class RunWaits:
-    """The waiters of one node, by the run that they wait for. While there are any, one of them is the looker."""
+    """The waiters of one node by run. While there are any, one of them is the looker."""
 
     def __init__(self, store: Store, *, look_every_s: float = LOOK_EVERY_S) -> None:
         self._store = store
@@ -57,10 +57,12 @@ class RunWaits:
             waiter.wake(is_done=True)
 
     async def wait(self, run_id: str, *, within_s: float, stopping: Callable[[], bool]) -> None:
-        """Return when a run has settled or is gone, soon after the node began to stop, or after so many seconds.
+        """Wait until a run has settled or was deleted.
+
+        Also return soon after the node starts to stop, or after `within_s` seconds.
 
         Raises:
-            StorageError: the store is away.
+            StorageError: the store is unavailable.
         """
         waiter = _Waiter(run_id)
         self._waiting.setdefault(run_id, {})[waiter] = None
@@ -89,7 +91,7 @@ class RunWaits:
                 await self._look(run_ids[begin : begin + RUNS_AT_ONCE])
 
     async def _look(self, run_ids: list[str]) -> None:
-        """Wake the waiters of those of these runs that have settled."""
+        """Wake the waiters of the runs among these that have settled."""
         open_ = await self._store.read(partial(job_rows.unsettled_of, job_ids=run_ids))
         for run_id in run_ids:
             if run_id not in open_:

@@ -1,4 +1,4 @@
-"""One metric over time as an SVG picture: a line, its scales, and a marker where an alert fired; light and dark."""
+"""Draws one metric over time as an SVG: a line, its scales, and a marker for each alert; for light and dark themes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ WIDTH: Final = 800
 HEIGHT: Final = 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 776, 48, 268
 _DOTS_MAX = 60
-"""Points of a line that still get a dot each."""
+"""The most points of a line that are drawn with a dot each."""
 _TITLE_MAX = 84
-"""Columns of a title, of which wide characters take two."""
+"""The maximum width of a title in columns; wide characters take two."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STYLE = """
 .paper{fill:#fff}.text{fill:#1f2430}.faint{fill:#5b6270}.grid{stroke:#dfe3ea}.dot{fill:#1b66c9}
@@ -32,7 +32,7 @@ text{font:13px system-ui,sans-serif}.title{font-weight:600;font-size:15px}
 
 
 class ChartPoint(NamedTuple):
-    """The number at an instant, None where there was none, and the alerts that fired then, each in words."""
+    """The number at an instant, or None, and a text for each alert that fired then."""
 
     at: float
     value: Number | None
@@ -40,13 +40,13 @@ class ChartPoint(NamedTuple):
 
 
 def points_of(runs: Iterable[RunNumbers], metric: str, row: str = PAGE) -> Iterator[ChartPoint]:
-    """A point for each run, in their order: of one metric of one row."""
+    """Yield a point for each run, in order, for one metric of one row."""
     for run in runs:
         yield ChartPoint(run.t, run.numbers.get(row, {}).get(metric), tuple(_alerts_of(run, metric, row)))
 
 
 def chart_svg(title: str, points: Iterable[ChartPoint]) -> str:
-    """The picture of points in the order of time; without any number it says so."""
+    """Return the chart of points in time order; without any number, the chart says so."""
     trimmed = _trimmed(list(points))
     body = _drawn(trimmed) if trimmed else _text(WIDTH / 2, HEIGHT / 2, "No numbers in this window", "middle")
     return (
@@ -58,14 +58,14 @@ def chart_svg(title: str, points: Iterable[ChartPoint]) -> str:
 
 
 def _trimmed(points: Sequence[ChartPoint]) -> Sequence[ChartPoint]:
-    """From the first to the last point that shows something; none when no point has a number."""
+    """Return the points from the first to the last with a number or an alert; none if no point has a number."""
     positions = [position for position, point in enumerate(points) if point.value is not None or point.alerts]
     has_number = any(point.value is not None for point in points)
     return points[positions[0] : positions[-1] + 1] if has_number else ()
 
 
 def _alerts_of(run: RunNumbers, metric: str, row: str) -> Iterator[str]:
-    """The run's alerts about this number; that it is nowhere concerns every row."""
+    """Yield the run's alerts about this number; `no_data` alerts concern every row."""
     for alert in run.alerts:
         if alert.get("metric") == metric and (alert.get("op") == "no_data" or alert.get("row_id", PAGE) == row):
             yield f"{alert.get('op')}: {short(alert['to'])}" if alert.get("to") is not None else str(alert.get("op"))
@@ -83,7 +83,10 @@ def _drawn(points: Sequence[ChartPoint]) -> str:
 
 
 def _line(placed: Iterable[tuple[float, float, ChartPoint]]) -> str:
-    """From number to number; a run without one breaks it, and between two such a number is a dot of no length."""
+    """Return the line through the numbers.
+
+    A run without one breaks it; a number between two gaps is a dot of zero length.
+    """
     pieces: list[str] = []
     is_drawing = False
     for x, y, point in placed:
@@ -111,7 +114,7 @@ def _grid(scale: Scale) -> str:
 
 
 def _times(first: float, last: float) -> str:
-    """Return the texts of both ends of the time axis, and round instants in between."""
+    """Return the labels of both ends of the time axis, and of round instants in between."""
     if first == last:
         return _text((_LEFT + _RIGHT) / 2, HEIGHT - 8, _minute(first), "middle")
     ticks = "".join(
@@ -128,7 +131,7 @@ def _dot(x: float, y: float, point: ChartPoint) -> str:
 
 
 def _alert(x: float, y: float, point: ChartPoint) -> str:
-    """A disc at the number; a ring at the lower edge where there was none."""
+    """Return a disc at the number, or a ring at the lower edge if there is none."""
     title = _safe(f"{_label(point)}; alert {', '.join(point.alerts)}")
     kind, radius = ("alert", 6) if point.value is not None else ("absent", 5)
     return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{title}</title></circle>'
@@ -147,7 +150,7 @@ def _minute(at: float) -> str:
 
 
 def _clipped(title: str) -> str:
-    """A title that fits above the picture: of a long one the middle is left out."""
+    """Return a title that fits above the chart; the middle of a long one is left out."""
     columns = sum(2 if east_asian_width(each) in "WF" else 1 for each in title)
     if columns <= _TITLE_MAX:
         return title
@@ -156,5 +159,5 @@ def _clipped(title: str) -> str:
 
 
 def _safe(text: str) -> str:
-    """Text as XML may hold it, within an attribute too: what it cannot hold at all is left out."""
+    """Return text escaped for XML and its attributes, without characters that XML does not allow."""
     return escape(_NOT_XML.sub("", text), {'"': "&quot;"})

@@ -1,8 +1,8 @@
-"""Stored runs as CSV and NDJSON, a line for each number, oldest first when the runs are (spec 4.5).
+"""Stored runs as CSV and NDJSON, one line per number, in the order of the runs (spec 4.5).
 
-A CSV that is opened in a spreadsheet must not run what an upstream wrote: text that a spreadsheet takes for a formula
-gets an apostrophe in front. To read such a cell with a program, take one apostrophe off where a sign of a formula
-follows the apostrophes. NDJSON has every text as it is.
+A spreadsheet must not execute text from an upstream: cells that a spreadsheet would read as formulas start with an
+apostrophe. To read such a cell with a program, remove one apostrophe if the apostrophes are followed by a formula
+character. NDJSON has every text unchanged.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _QUOTED = re.compile('[",\r\n]')
 
 
 ExportRow: TypeAlias = tuple[str, str, str, Number, Number | None, Number | None]
-"""One number of one run, in the order of the columns; plain, since an export may have millions."""
+"""One number of one run, in column order; a plain tuple, because an export may have millions."""
 
 
 def export_rows(runs: Iterable[RunNumbers]) -> Iterator[ExportRow]:
-    """Every number of the runs; one that was not there in the run before has no change."""
+    """Yield every number of the runs; a number that the previous run lacked has no change."""
     for run in runs:
         t = iso(run.t)
         for row_id, values in run.numbers.items():
@@ -44,7 +44,7 @@ def export_rows(runs: Iterable[RunNumbers]) -> Iterator[ExportRow]:
 
 
 def csv_lines(runs: Iterable[RunNumbers]) -> Iterator[str]:
-    """Lines of RFC 4180 without the header; an empty cell is null."""
+    """Yield lines of RFC 4180 without the header; an empty cell is null."""
     cells = _Cells()
     for t, row_id, metric, value, difference, pct in export_rows(runs):
         changes = "," if difference is None else f"{difference!r},{'' if pct is None else repr(pct)}"
@@ -52,7 +52,7 @@ def csv_lines(runs: Iterable[RunNumbers]) -> Iterator[str]:
 
 
 def ndjson_lines(runs: Iterable[RunNumbers]) -> Iterator[bytes]:
-    """One object a line, with the columns as its keys."""
+    """Yield one object per line, with the columns as its keys."""
     for t, row_id, metric, value, difference, pct in export_rows(runs):
         line = {
             "t": t,
@@ -66,7 +66,7 @@ def ndjson_lines(runs: Iterable[RunNumbers]) -> Iterator[bytes]:
 
 
 class _Cells(dict[str, str]):
-    """The cells of texts that come again and again: the rows and metrics of a few runs."""
+    """A cache of cells for repeated texts: the rows and metrics of a few runs."""
 
     def __missing__(self, text: str) -> str:
         cell = self[text] = csv_cell(text)
@@ -74,6 +74,6 @@ class _Cells(dict[str, str]):
 
 
 def csv_cell(text: str) -> str:
-    """A text as a cell of a CSV that no spreadsheet runs."""
+    """Return a text as a CSV cell that no spreadsheet executes."""
     safe = f"'{text}" if _FORMULA.match(text) else text
     return '"' + safe.replace('"', '""') + '"' if _QUOTED.search(safe) else safe

@@ -1,4 +1,4 @@
-"""Pages of monitors and of runs, newest first; each function runs in a transaction of its caller's."""
+"""Pages of monitors and of runs, newest first; each function runs in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SELECT {run_rows.COLUMNS} FROM runs
 WHERE monitor_id = ? AND (? = '' OR status = ?) AND scheduled_for >= ? AND scheduled_for < ?
 ORDER BY scheduled_for DESC LIMIT ?
 """  # noqa: S608 - made of constants
-# A run may have 4,000 alerts, and megabytes of data: the size is read first, which needs none of them.
+# A run can have 4,000 alerts and megabytes of data, so the sizes are read first, without the values.
 RUN_SIZES = """
 SELECT runs.scheduled_for, length(runs.alerts) + length(runs.legs) + length(runs.warnings){parts}
 FROM runs LEFT JOIN run_data ON run_data.run_id = runs.id
@@ -54,20 +54,20 @@ _FIRST = (9e15, "")
 
 
 class SlotSpan(NamedTuple):
-    """Slots from `since` on and before `until`."""
+    """Slots from `since` (included) to `until` (excluded)."""
 
     since: float = -inf
     until: float = inf
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The two instants as every store takes them."""
+        """The two instants as numbers that every store accepts."""
         return max(-9e15, self.since), min(self.until, 9e15)
 
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """A run in a list, with its delivery and those parts of its data that were asked for, as they are stored."""
+    """A run in a list, with its delivery and the requested parts of its data, in stored form."""
 
     run: Run
     delivery: Delivered | None = None
@@ -75,7 +75,7 @@ class RunEntry:
 
 
 class RunsPage(NamedTuple):
-    """A page of runs, and whether there are older ones behind it."""
+    """A page of runs, and whether there are older ones."""
 
     entries: list[RunEntry]
     has_more: bool
@@ -90,9 +90,9 @@ def monitors_page(
     limit: int,
     of_web: bool = False,
 ) -> list[Monitor]:
-    """At most `limit` monitors of an account that were made before the one which `before` names.
+    """Return at most `limit` monitors of an account that are older than `before`.
 
-    They are either all watches of the web, or none is.
+    Return only web watches if `of_web`, else only ordinary monitors.
     """
     at, id_ = before or _FIRST
     rows = tx.all(MONITORS, (account_id, status, status, int(of_web), at, at, id_, limit))
@@ -102,7 +102,7 @@ def monitors_page(
 def runs_page(
     tx: Tx, monitor_id: str, *, status: str | None, window: SlotSpan, limit: int, parts: Sequence[DataPart]
 ) -> RunsPage:
-    """At most `limit` runs of a monitor in a window of slots, and only as many as a page holds as they are stored."""
+    """Return at most `limit` runs of a monitor in a window of slots, within the size of a page."""
     stored = "".join(f" + COALESCE(length(run_data.{part}), 0)" for part in parts)
     chosen = (monitor_id, status or "", status or "")
     since, until = window.bounds
@@ -117,7 +117,7 @@ def runs_page(
 
 
 def unpacked_entries(entries: Iterable[RunEntry], unpacker: Unpacker) -> Iterator[RunEntry]:
-    """The first runs with their data decompressed, as many as the unpacker has room for."""
+    """Yield the first runs with their data decompressed, as many as the unpacker has room for."""
     for entry in entries:
         data = entry.data
         if (bodies := unpacker.take(data.result, data.numbers, data.deltas)) is None:
@@ -127,7 +127,7 @@ def unpacked_entries(entries: Iterable[RunEntry], unpacker: Unpacker) -> Iterato
 
 
 def run_entry(tx: Tx, monitor_id: str, run_id: str, *, parts: Sequence[DataPart]) -> RunEntry | None:
-    """A monitor's run, with its latest delivery; None: it has no such run."""
+    """Return a monitor's run with its latest delivery, or None if the monitor does not have it."""
     row = tx.one(RUN, (monitor_id, run_id))
     if row is None:
         return None
@@ -147,25 +147,25 @@ def all_monitors(tx: Tx, account_id: str) -> int:
 
 
 def save_monitor(tx: Tx, monitor: Monitor) -> None:
-    """Write what an owner may change."""
+    """Save the fields that an owner may change."""
     sent = (monitor.name, monitor.params, monitor.cadence, monitor.track, monitor.alert_rules, monitor.webhook_format)
     state = (int(monitor.suppress), monitor.status, monitor.next_slot_at, monitor.rule_state, monitor.baseline_run_id)
     tx.run(SAVE, (*sent, *state, monitor.updated_at, monitor.version, monitor.id))
 
 
 def last_slot_at(tx: Tx, monitor_id: str, now: float) -> float | None:
-    """The newest slot of the monitor that came to anything."""
+    """Return the newest past slot of the monitor that has a run."""
     row = tx.one(LAST_SLOT, (monitor_id, now))
     return None if row is None else row[0]
 
 
 def drop_pending(tx: Tx, monitor_id: str) -> None:
-    """Forget the runs of a monitor that wait to be begun; the monitor is locked, so that no more are opened."""
+    """Delete the pending runs of a locked monitor; the lock prevents new ones."""
     tx.run(DROP_PENDING, (monitor_id,))
 
 
 def drop_runs(tx: Tx, monitor_id: str, limit: int) -> int:
-    """Forget at most `limit` runs of a monitor with all that belongs to them; how many they were."""
+    """Delete at most `limit` runs of a monitor with their data, and return their number."""
     return tx.run(DROP_RUNS, (monitor_id, limit))
 
 

@@ -15,11 +15,11 @@ from scheduler.packing import unpacked
 from storage.store import Tx
 
 Changes = Mapping[str, Mapping[str, Mapping[str, Number | None]]]
-"""By row and metric, `abs` and `pct`: how a number differs from the run before. What was not there before has none."""
+"""By row and metric, `abs` and `pct`: the difference from the previous run. New numbers have none."""
 RUNS_MAX: Final = 1_000
-"""The newest runs of a window that are read."""
+"""The most runs of a window that are read, newest first."""
 
-# Of the failed runs those that were judged: rules may have fired on the absence of a number.
+# Failed runs are included only if rules were evaluated on them: `no_data` rules may have fired.
 NEWEST: Final = """
 SELECT id, scheduled_for, status, alerts FROM runs
 WHERE monitor_id = ? AND scheduled_for >= ? AND scheduled_for < ?
@@ -38,10 +38,10 @@ SELECT numbers FROM run_data WHERE run_id = (
 
 @dataclass(frozen=True, slots=True)
 class RunNumbers:
-    """The stored numbers of a run that ended.
+    """The stored numbers of a finished run.
 
-    `t` is its slot; numbers and changes are by row, of which an ordinary monitor has one, `_`. `alerts` are the alert
-    objects of 2.7. A failed run has no numbers, but may have alerts.
+    `t` is its slot; numbers and changes are grouped by row; an ordinary monitor has one row, `_`. `alerts` are the
+    alert objects of 2.7. A failed run has no numbers, but may have alerts.
     """
 
     t: float
@@ -53,9 +53,9 @@ class RunNumbers:
 
 
 def changes_in(deltas: bytes | None, numbers: Numbers) -> Changes:
-    """The stored deltas of a run by row, of whichever kind of monitor they are.
+    """Return the stored deltas of a run by row, for either kind of monitor.
 
-    Those of an ordinary monitor are differences alone; what they are in percent follows from the number they led to.
+    An ordinary monitor stores only differences; the percentages are computed from the new number.
     """
     stored: Mapping[str, Any] | None = None if deltas is None else orjson.loads(deltas)
     if not stored:
@@ -71,7 +71,7 @@ def _change(cur: Number, difference: Number) -> Mapping[str, Number | None]:
 
 
 class PastRun(NamedTuple):
-    """A run whose numbers can be read; `alerts` is JSON text."""
+    """A run with readable numbers; `alerts` is JSON text."""
 
     run_id: str
     t: float
@@ -80,18 +80,18 @@ class PastRun(NamedTuple):
 
 
 def newest_runs(tx: Tx, monitor_id: str, window: SlotSpan, limit: int = RUNS_MAX) -> list[PastRun]:
-    """The newest runs of a window that ended with something to tell, newest first."""
+    """Return the newest runs of a window that have numbers or alerts, newest first."""
     return [PastRun(*row) for row in tx.all(NEWEST, (monitor_id, *window.bounds, NO_VALUE, NO_ROWS, limit))]
 
 
 def baseline_before(tx: Tx, monitor_id: str, at: float) -> Numbers | None:
-    """The numbers that a run at this instant is compared with; None where nothing came before it."""
+    """Return the numbers that a run at this instant is compared with, or None for the first run."""
     row = tx.one(BASELINE, (monitor_id, at))
     return None if row is None or row[0] is None else orjson.loads(unpacked(row[0]))
 
 
 class StoredNumbers(NamedTuple):
-    """A run with its numbers and deltas as they are stored."""
+    """A run with its numbers and deltas in stored form."""
 
     run: PastRun
     numbers: bytes | None
@@ -99,13 +99,13 @@ class StoredNumbers(NamedTuple):
 
 
 def stored_numbers(tx: Tx, runs: Sequence[PastRun], *, with_deltas: bool = False) -> list[StoredNumbers]:
-    """Return the stored numbers of these runs, in their order."""
+    """Return the stored numbers of these runs, in order."""
     kept = {row[0]: row[1:] for row in tx.all_in(CHANGED if with_deltas else NUMBERS, [run.run_id for run in runs])}
     return [StoredNumbers(run, *kept.get(run.run_id, (None, None))) for run in runs]
 
 
 def unpacked_numbers(stored: Sequence[StoredNumbers]) -> Iterator[RunNumbers]:
-    """Decompress and decode runs one by one: ten thousand objects at once would keep the garbage collector busy."""
+    """Decompress and decode runs one by one: ten thousand objects at a time would burden the garbage collector."""
     for one in stored:
         yield _numbers(*one)
 

@@ -1,7 +1,7 @@
-"""Projects a monitor's past: series, exports, charts, and when rules would have fired (spec 4.5).
+"""Reads a monitor's past as series, exports, charts and backtests (spec 4.5).
 
-A thousand runs of two hundred rows are millions of numbers. The store's readers return them as they are stored, a few
-runs at a time; they are decompressed and projected in the thread of long reads, so that other requests do not wait.
+A thousand runs of two hundred rows are millions of numbers. The store's readers return them in stored form, a few runs
+at a time. They are decompressed and processed in the thread of long reads, so that other requests do not wait.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ALERTS_MAX: Final = 10_000
 
 
 class Backtest(NamedTuple):
-    """The alerts that rules would have fired on the first `runs` runs, oldest first; cut off past the most it holds."""
+    """The alerts that rules would have fired on the first `runs` runs, oldest first, up to `ALERTS_MAX`."""
 
     runs: int
     fired: list[Firing]
@@ -51,7 +51,7 @@ class Backtest(NamedTuple):
 
 
 class Pieces:
-    """An export on its way: an async iterator of its text, a few runs at a time. `is_empty` once it has begun."""
+    """An export in progress: an async iterator of its text, a few runs at a time. `is_empty` is known after `begin`."""
 
     def __init__(
         self,
@@ -59,13 +59,13 @@ class Pieces:
         runs: Sequence[PastRun],
         head: bytes,
     ) -> None:
-        """`make` gives the text of some runs."""
+        """Take `make`, which returns the text of some runs."""
         self._make = make
         self._runs = runs
         self._ready = head
         self._at = 0
         self.is_empty = False
-        """There are runs, and none of them has a number."""
+        """Whether there are runs but none of them has a number."""
 
     async def begin(self) -> None:
         """Read up to the first number."""
@@ -83,7 +83,7 @@ class Pieces:
         raise StopAsyncIteration
 
     async def _next(self) -> bytes:
-        """The text of the next runs that have any; nothing at the end."""
+        """Return the text of the next runs that have any, or nothing at the end."""
         text = b""
         while not text and self._at < len(self._runs):
             runs = self._runs[self._at : self._at + RUNS_A_READ]
@@ -93,7 +93,7 @@ class Pieces:
 
 
 class Projections:
-    """Reads what runs have kept; whose monitor it is was asked before."""
+    """Reads the stored data of runs; callers must have checked who owns the monitor."""
 
     def __init__(self, store: Store, reads: LongReads) -> None:
         self._store = store
@@ -116,7 +116,7 @@ class Projections:
         return await self._reads.run(monitor.account_id, encode)
 
     async def chart(self, monitor: Monitor, window: SlotSpan, *, metric: str, row: str) -> str:
-        """Return the picture of one metric."""
+        """Return the chart of one metric."""
         oldest_first, points = (await self._newest(monitor, window))[::-1], list[ChartPoint]()
         for some in _parts(oldest_first):
             points += await self._reads.run(monitor.account_id, partial(_points, await self._stored(some), metric, row))
@@ -124,7 +124,7 @@ class Projections:
         return await self._reads.run(monitor.account_id, lambda: chart_svg(f"{monitor.name}: {title}", points))
 
     async def export(self, monitor: Monitor, window: SlotSpan, *, as_csv: bool) -> Pieces:
-        """Return the numbers of the newest runs in the window, oldest first; the first of them are read at once."""
+        """Return the numbers of the newest runs in the window, oldest first; the first of them are read immediately."""
         runs = (await self._newest(monitor, window))[::-1]
         write = _csv if as_csv else _ndjson
 
@@ -137,7 +137,10 @@ class Projections:
         return pieces
 
     async def backtest(self, monitor: Monitor, window: SlotSpan, rules: Sequence[AlertRule]) -> Backtest:
-        """Return when rules would have fired; an account has one at a time, and a few runs are read at once."""
+        """Return when rules would have fired.
+
+        Each account runs one backtest at a time, and a few runs are read at a time.
+        """
         async with self._backtests.turn(monitor.account_id):
             runs, previous = await self._store.read(partial(_tried, monitor_id=monitor.id, window=window))
             seen: deque[Seen] = deque()
@@ -163,7 +166,7 @@ class Projections:
 
 
 def shown_backtest(found: Backtest) -> dict[str, Any]:
-    """A backtest as it is told."""
+    """Return a backtest as JSON."""
     fired = [
         {"run_id": run_id, "t": iso(at), "alerts": [alert.to_json() for alert in alerts]}
         for run_id, at, alerts in found.fired
@@ -179,7 +182,7 @@ def shown_backtest(found: Backtest) -> dict[str, Any]:
 
 
 def _missing(newest: Sequence[StoredNumbers], chosen: Chosen, found: Sequence[str]) -> dict[str, list[str]]:
-    """A line for each metric that was asked for by name and that no run has, with the one that was probably meant."""
+    """Return a warning for each requested metric that no run has, with a suggestion if one is similar."""
     missing = [metric for metric in chosen.metrics or () if metric not in found]
     known = [
         metric
@@ -196,7 +199,7 @@ def _missing(newest: Sequence[StoredNumbers], chosen: Chosen, found: Sequence[st
 
 
 def _parts(runs: Sequence[PastRun]) -> Iterator[Sequence[PastRun]]:
-    """The runs, a few at a time."""
+    """Yield the runs, a few at a time."""
     for start in range(0, len(runs), RUNS_A_READ):
         yield runs[start : start + RUNS_A_READ]
 
@@ -218,12 +221,12 @@ def _ndjson(runs: Iterable[RunNumbers]) -> bytes:
 
 
 def _tried(tx: Tx, monitor_id: str, window: SlotSpan) -> tuple[list[PastRun], Numbers | None]:
-    """The runs of a backtest, oldest first, and the numbers that the first of them was compared with."""
+    """Return the runs of a backtest, oldest first, and the numbers that the first one was compared with."""
     runs = newest_runs(tx, monitor_id, window)[::-1]
     return runs, baseline_before(tx, monitor_id, runs[0].t) if runs else None
 
 
 def _judged(stored: Sequence[StoredNumbers], seen: deque[Seen], firings: Iterator[Firing]) -> list[Firing]:
-    """Return the firings of rules on these runs; nothing is left of `seen` after the last."""
+    """Return the firings of rules on these runs, consuming all of `seen`."""
     seen.extend(Seen(run.run_id, run.t, run.numbers, run.status != "failed") for run in unpacked_numbers(stored))
     return list(islice(firings, len(stored)))

@@ -1,4 +1,4 @@
-"""The scales of a chart: round lines around numbers, round instants in a span of time, and how both are written."""
+"""The scales of a chart: round grid lines for numbers, round instants for time, and their labels."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 from scheduler.monitors.metrics.numbers import Number
 
 _LINES: Final = 4
-"""About how many lines the scale of numbers has."""
+"""The approximate number of grid lines of a number scale."""
 _TICKS: Final = 7
-"""About the most instants that a scale of time has."""
+"""The approximate maximum number of instants on a time scale."""
 _LARGEST: Final = 1e300
-"""The largest number that is drawn; larger ones stand at the edge, so that no sum overflows."""
+"""The largest number that is drawn; larger ones are drawn at the edge, so that sums do not overflow."""
 _SMALLEST: Final = 1e-290
 """The smallest difference that is drawn; closer numbers are drawn as one."""
 _HOUR_S: Final = 3600
@@ -25,14 +25,14 @@ _UNITS: Final = (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3))
 
 
 class Scale(NamedTuple):
-    """Lines at the multiples of `step` from the `first` one to the `last`."""
+    """Grid lines at the multiples of `step`, from `first` to `last`."""
 
     step: float
     first: int
     last: int
 
     def lines(self) -> list[float]:
-        """Return the values of the lines, from below."""
+        """Return the values of the grid lines in ascending order."""
         return [position * self.step for position in range(self.first, self.last + 1)]
 
     def share(self, value: float) -> float:
@@ -41,7 +41,7 @@ class Scale(NamedTuple):
         return min(max((value - low) / ((high - low) or 1.0), 0.0), 1.0)
 
     def labels(self) -> list[str]:
-        """Return the labels of the lines; the upper ones are distances where all labels would be the same."""
+        """Return the labels of the lines; if all labels would be equal, the upper ones are distances."""
         labels = [short(line) for line in self.lines()]
         if len(set(labels)) == len(labels):
             return labels
@@ -50,7 +50,7 @@ class Scale(NamedTuple):
 
 
 def value_scale(low: Number, high: Number) -> Scale:
-    """Round lines around all values; around a single one it is in the middle."""
+    """Return a scale with round lines around all values; a single value is in the middle."""
     low, high = (max(-_LARGEST, min(value, _LARGEST)) for value in (low, high))
     if low == high:
         low, high = low - abs(low) / 2, high + abs(high) / 2
@@ -63,7 +63,7 @@ def value_scale(low: Number, high: Number) -> Scale:
 
 
 def time_ticks(first: float, last: float) -> list[tuple[float, str]]:
-    """Round instants of UTC between two, each with its name: an hour, a day, or a month."""
+    """Return round UTC instants between two instants, each with a label: an hour, a day, or a month."""
     step = next((step for step in _STEPS_S if last - first <= step * _TICKS), None)
     if step is None:
         return [(at, _day(at)[:7]) for at in _months(first, last)]
@@ -72,7 +72,7 @@ def time_ticks(first: float, last: float) -> list[tuple[float, str]]:
 
 
 def _months(first: float, last: float) -> list[float]:
-    """Beginnings of months; counted from the year 0, months are multiples of their step as years are."""
+    """Return starts of months. Months are counted from the year 0, so that multiples of the step align with years."""
     months = (last - first) / _MONTH_S
     step = next((step for step in _STEPS_MONTHS if months <= step * _TICKS), 1_200)
     after, upto = (datetime.fromtimestamp(at, UTC) for at in (first, last))
@@ -81,7 +81,7 @@ def _months(first: float, last: float) -> list[float]:
 
 
 def short(value: Number, *, digits: int = 4) -> str:
-    """A number as it fits beside a scale: 12.5k, 3M."""
+    """Return a number in short form for a scale: 12.5k, 3M."""
     for unit, size in _UNITS:
         if size <= abs(value) < 1e15:
             return f"{value / size:.{digits}g}{unit}"

@@ -15,13 +15,13 @@ POINTS_MAX: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The numbers to show: all metrics unless some are named, all rows unless one is."""
+    """The numbers to show: all metrics unless some are named, and all rows unless one is named."""
 
     metrics: Collection[str] | None = None
     row: str | None = None
 
     def of(self, numbers: Numbers) -> dict[str, Values]:
-        """Those numbers of a run that are asked for."""
+        """Return the selected numbers of a run."""
         rows = numbers.items() if self.row is None else [(self.row, numbers.get(self.row, {}))]
         picked = ((row_id, self._of_row(values)) for row_id, values in rows)
         return {row_id: values for row_id, values in picked if values}
@@ -33,9 +33,9 @@ class Chosen:
 
 
 class Timeseries:
-    """A timeseries that is made of runs, newest first, as they are read.
+    """A timeseries built from runs as they are read, newest first.
 
-    Beyond `points_max` numbers the oldest runs are left out, whole, and `series_truncated` says so.
+    Beyond `points_max` numbers, the oldest runs are left out entirely, and `series_truncated` reports that.
     """
 
     def __init__(self, chosen: Chosen, points_max: int = POINTS_MAX) -> None:
@@ -45,7 +45,7 @@ class Timeseries:
 
     @property
     def is_full(self) -> bool:
-        """Whether a run was left out, so that no further ones are taken."""
+        """Whether a run was left out, so that no more runs are taken."""
         return self._left < 0
 
     def add(self, newest_first: Iterable[RunNumbers]) -> None:
@@ -61,8 +61,8 @@ class Timeseries:
     def data(self, monitor_id: str, *, by_row: bool) -> dict[str, Any]:
         """Return the `data` of the timeseries, oldest point first.
 
-        `points` are the numbers of the page, or of the one row that is asked for; `series`, of numbers-only monitors,
-        has every row.
+        `points` are the numbers of the page, or of the selected row; `series`, for numbers-only monitors, has every
+        row.
         """
         kept = self._kept[::-1]
         body: dict[str, Any] = {
@@ -76,7 +76,7 @@ class Timeseries:
 
 
 def _metric_keys(kept: Iterable[tuple[str, dict[str, Values]]]) -> list[str]:
-    """Each metric that has a point, in the order of its first one."""
+    """Return each metric that has a point, in the order of first occurrence."""
     return list(dict.fromkeys(metric for _, rows in kept for values in rows.values() for metric in values))
 
 

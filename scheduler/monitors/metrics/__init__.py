@@ -1,1 +1,1 @@
-"""The numbers that a monitor tracks, and the rules on them."""
+"""The numbers that a monitor tracks, and the alert rules on them."""

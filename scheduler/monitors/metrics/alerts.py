@@ -1,8 +1,8 @@
-"""Judges the alert rules on a run: pure, so that a rule can be tried on runs of the past (spec 2.7, 4.5).
+"""Evaluates alert rules on a run: pure functions, so that a rule can be tested on past runs (spec 2.7, 4.5).
 
-A rule is judged for every row that has its metric; an ordinary monitor has one row, `_`. A run on which its condition
-does not hold, or cannot be judged, ends a streak of `consecutive` runs. After it fired a rule is silent for
-`cooldown_s`, for each row by itself.
+A rule is evaluated for every row that has its metric; an ordinary monitor has one row, `_`. A run whose condition is
+false, or cannot be evaluated, ends a streak of `consecutive` runs. After firing, a rule is silent for `cooldown_s`,
+separately for each row.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from scheduler.monitors.metrics.numbers import PAGE, Delta, Number, Numbers, cha
 from scheduler.monitors.metrics.rules import AlertRule
 
 Mark = tuple[int, float | None]
-"""A rule's state on a row: on how many runs in a row the condition held, and when the rule last fired."""
+"""A rule's state on a row: the number of consecutive runs whose condition was true, and when the rule last fired."""
 State = Mapping[str, Mapping[str, Mark]]
-"""The marks of each rule by its key: all that is kept between runs, as JSON (where a mark is an array)."""
+"""The marks of each rule by its key: the only state kept between runs, stored as JSON (a mark is an array)."""
 
 _ABSOLUTE: Mapping[str, Callable[[Number, Number], bool]] = {"gt": gt, "lt": lt, "gte": ge, "lte": le}
 _MARKS_MAX = 400
-"""Rows that are remembered for one rule: the longest silent are forgotten first."""
+"""The most rows remembered per rule; rows that fired longest ago are forgotten first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A rule that fired; `row_id` on numbers-only monitors."""
+    """A rule that fired; `row_id` is set on numbers-only monitors."""
 
     metric: str
     op: str
@@ -38,7 +38,7 @@ class Alert:
     row_id: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The alert object of payloads and runs (spec 2.7)."""
+        """Return the alert object of payloads and runs (spec 2.7)."""
         fields: dict[str, Any] = {
             "metric": self.metric,
             "op": self.op,
@@ -51,7 +51,7 @@ class Alert:
 
 
 class Judged(NamedTuple):
-    """The alerts of a run, the rules that could not be judged, and the state that the next run is judged with."""
+    """The alerts of a run, the warnings about skipped rules, and the state for the next run."""
 
     fired: list[Alert]
     warnings: list[str]
@@ -59,9 +59,9 @@ class Judged(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A run that rules were judged on: its slot and its numbers, an ordinary monitor's under the row `_`.
+    """A run on which rules are evaluated: its slot and its numbers; an ordinary monitor's are under the row `_`.
 
-    `counts` is false for one that failed: it has no numbers, and no later run is compared with it.
+    `counts` is False for a failed run: it has no numbers, and later runs are not compared with it.
     """
 
     run_id: str
@@ -71,7 +71,7 @@ class Seen(NamedTuple):
 
 
 class Firing(NamedTuple):
-    """The alerts that rules would have given on a run: often none."""
+    """The alerts that rules would have fired on a run, often none."""
 
     run_id: str
     at: float
@@ -81,10 +81,10 @@ class Firing(NamedTuple):
 def judge(
     rules: Iterable[AlertRule], numbers: Numbers, previous: Numbers | None, *, state: State, at: float, by_row: bool
 ) -> Judged:
-    """Judge a run at the instant `at` against the run before it that was no failure (None on the first).
+    """Evaluate rules on a run at the instant `at`, compared with the last successful run (None on the first).
 
-    A run that failed has no numbers: what it came with is kept nowhere, so no rule but `no_data` can be about it. Rules
-    of change never fire without a previous number, those in percent neither when that was 0.
+    A failed run has no numbers, since its data is not stored, so only `no_data` rules can fire on it. Change rules
+    never fire without a previous number, and percentage rules never fire if it was 0.
     """
     fired: list[Alert] = []
     warnings: list[str] = []
@@ -103,12 +103,10 @@ def judge(
 def backtest(
     rules: Iterable[AlertRule], runs: Iterable[Seen], *, by_row: bool, previous: Numbers | None = None
 ) -> Iterator[Firing]:
-    """Yield the alerts of each run of the past, oldest first, as if the rules had been set just before the first.
+    """Yield the alerts of each past run, oldest first, as if the rules had been set just before the first.
 
-    `previous` are the numbers that the first is compared with: those of the run before it that was no failure.
-
-    Runs without alerts are yielded too: many rules over many rows take milliseconds a run, so a caller rests in
-    between.
+    `previous` holds the numbers of the last successful run before the first one. Runs without alerts are yielded too:
+    many rules over many rows take milliseconds per run, so the caller can pause in between.
     """
     rules = tuple(rules)
     state: State = {}
@@ -120,7 +118,7 @@ def backtest(
 
 
 def _held(rule: AlertRule, numbers: Numbers, previous: Numbers) -> dict[str, Alert]:
-    """By row, the alerts that the rule gives as far as this run and the one before it tell."""
+    """Return by row the alerts whose condition is true on this run, before streaks and cooldowns."""
     if rule.op == "no_data":
         is_there = any(rule.metric in values for values in numbers.values())
         return {} if is_there else {PAGE: Alert(rule.metric, rule.op, None, None, row_id=PAGE)}
@@ -146,7 +144,7 @@ def _alert(rule: AlertRule, row: str, cur: Number, prev: Number | None) -> tuple
 
 
 def _changed_enough(op: str, value: Number, changed: Delta) -> bool:
-    """Up or down for `abs_change_gt`; the ops in percent tell the directions apart."""
+    """Return whether a change fires a rule: `abs_change_gt` in both directions, percentage rules only in their own."""
     if op == "abs_change_gt":
         return changed.abs is not None and abs(changed.abs) > value
     if changed.pct is None:
@@ -157,7 +155,7 @@ def _changed_enough(op: str, value: Number, changed: Delta) -> bool:
 def _paced(
     rule: AlertRule, held: Mapping[str, Alert], marks: Mapping[str, Mark], at: float
 ) -> tuple[list[Alert], dict[str, Mark]]:
-    """Those of the alerts that fire, and the marks to keep: none for a rule that asks for neither pace."""
+    """Return the alerts that fire, and the marks to keep: none for a rule without `consecutive` or cooldown."""
     if rule.consecutive == 1 and not rule.cooldown_s:
         return list(held.values()), {}
     fired: list[Alert] = []
@@ -180,7 +178,7 @@ def _is_silent(rule: AlertRule, fired_at: float | None, at: float) -> bool:
 
 
 def _newest(marks: dict[str, Mark]) -> dict[str, Mark]:
-    """The marks that are worth most: of rows that hold now, then of those that fired last."""
+    """Return the most useful marks: rows in a streak first, then the rows that fired most recently."""
     if len(marks) <= _MARKS_MAX:
         return marks
     by_worth = sorted(marks.items(), key=lambda entry: (entry[1][0] > 0, entry[1][1] or 0.0), reverse=True)

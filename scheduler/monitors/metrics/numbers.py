@@ -1,7 +1,7 @@
-"""The numbers of a run, and how they differ from those of the run before (spec 2.7, 4.5).
+"""The numbers of a run, and their changes since the previous run (spec 2.7, 4.5).
 
-A number is finite and neither a boolean nor text. Whole ones beyond 2**53 become floats: what reads them as JSON would
-round them anyway, and their differences stay within what JSON writers take.
+A number is finite and neither a boolean nor text. Integers beyond 2**53 become floats: JSON readers would round them
+anyway, and their differences stay within the range of JSON writers.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ PAGE: Final = "_"
 """The row id of numbers that belong to the whole page."""
 DEPTH_MAX: Final = 4
 _METRICS_MAX = 1_000
-"""Metrics found in one result: more is a table that some upstream keeps in an object."""
+"""The most metrics of one result; more would be a table that an upstream stores as an object."""
 _ID_MAX = 500
 _EXACT = 2**53
 
 
 class Taken(NamedTuple):
-    """A run's numbers, and what was left out of them."""
+    """A run's numbers, and warnings about rows that were left out."""
 
     numbers: Numbers
     warnings: list[str]
@@ -39,7 +39,10 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """The change of a number; `abs` is `cur - prev`, `pct` that in percent of `prev`: None where `prev` is 0."""
+    """The change of a number.
+
+    `abs` is `cur - prev`, and `pct` is the change in percent of `prev`, or None if `prev` is 0.
+    """
 
     prev: Number
     cur: Number
@@ -47,7 +50,7 @@ class Delta:
     pct: float | None
 
     def to_json(self) -> dict[str, Number | None]:
-        """The change as payloads and runs hold it."""
+        """Return the change in the form of payloads and runs."""
         return {"prev": self.prev, "cur": self.cur, "abs": self.abs, "pct": self.pct}
 
 
@@ -60,13 +63,13 @@ class Deltas:
     rows_gone: Sequence[str]
 
     def to_json(self) -> dict[str, Any]:
-        """The changes as payloads and runs hold them."""
+        """Return the changes in the form of payloads and runs."""
         rows = {row: {path: delta.to_json() for path, delta in deltas.items()} for row, deltas in self.rows.items()}
         return {"rows": rows, "rows_new": list(self.rows_new), "rows_gone": list(self.rows_gone)}
 
 
 def number_of(value: object) -> Number | None:
-    """A JSON value as a number that can be kept and compared, or None."""
+    """Return a JSON value as a number that can be stored and compared, or None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, int) and abs(value) <= _EXACT:
@@ -79,9 +82,9 @@ def number_of(value: object) -> Number | None:
 
 
 def numbers_of(data: object, track: Track) -> Taken:
-    """The tracked numbers of a run's `data`: those of the page under `_`, then those of each row, as they come.
+    """Return the tracked numbers of a run's `data`: page numbers under `_`, then the numbers of each row, in order.
 
-    A row without an id, or with one that came before, is left out. A row without any number stays, since it is there.
+    Rows without an id, or with a repeated id, are left out. A row without numbers is included, since it exists.
     """
     by_row = [(path, names_of(path)) for path in track.metrics if path.startswith(ROW)]
     by_page = [(path, names_of(path)) for path in track.metrics if not path.startswith(ROW)]
@@ -104,7 +107,7 @@ def numbers_of(data: object, track: Track) -> Taken:
 
 
 def has_value(numbers: Numbers) -> bool:
-    """Whether there is a number at all; a run without one has failed (spec 3)."""
+    """Return whether there is any number; a run without one has failed (spec 3)."""
     return any(numbers.values())
 
 
@@ -116,7 +119,10 @@ def change(prev: Number, cur: Number) -> Delta:
 
 
 def deltas_of(prev: Numbers | None, cur: Numbers) -> Deltas | None:
-    """The changes since the previous run, None on the first; a number that only one of them has has not changed."""
+    """Return the changes since the previous run, or None on the first run.
+
+    A number that only one run has is not a change.
+    """
     if prev is None:
         return None
     rows = {row: _changes(prev[row], values) for row, values in cur.items() if row in prev}
@@ -128,7 +134,7 @@ def deltas_of(prev: Numbers | None, cur: Numbers) -> Deltas | None:
 
 
 def metrics_of(result: object) -> dict[str, Number]:
-    """The metrics of an ordinary monitor's result: finite numeric leaves down to the fourth name, never in arrays."""
+    """Return the metrics of an ordinary monitor's result: finite numbers up to four names deep, never inside arrays."""
     found: dict[str, Number] = {}
     for path, number in _leaves(result, "", DEPTH_MAX):
         if len(found) == _METRICS_MAX:
@@ -138,7 +144,7 @@ def metrics_of(result: object) -> dict[str, Number]:
 
 
 def is_metric(path: str) -> bool:
-    """Whether a path is one that `metrics_of` could find: not too deep, and not in an array."""
+    """Return whether `metrics_of` can find a path: not too deep, and not inside an array."""
     return is_path(path) and not path.startswith(ROW) and len(names_of(path)) <= DEPTH_MAX
 
 
@@ -159,7 +165,7 @@ def _values(record: object, paths: Sequence[tuple[str, tuple[str, ...]]]) -> dic
 
 
 def _id(value: object) -> str | None:
-    """A row's id: text, or a whole number; nothing else tells rows apart."""
+    """Return a row's id: text, or a whole number; other values cannot identify rows."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value) if abs(value) < 2**64 else None
     return value if isinstance(value, str) and 1 <= len(value) <= _ID_MAX else None
@@ -170,7 +176,7 @@ def _left_out(nameless: int, repeated: int, row_key: str) -> list[str]:
     if nameless:
         warnings.append(f"{_counted(nameless)} left out, without a usable {row_key}")
     if repeated:
-        warnings.append(f"{_counted(repeated)} left out, with a {row_key} that came before")
+        warnings.append(f"{_counted(repeated)} left out, with a repeated {row_key}")
     return warnings
 
 

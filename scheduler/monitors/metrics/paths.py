@@ -1,4 +1,4 @@
-"""Paths to numbers: how they are written, what stands at one, and which one was probably meant (spec 4.5)."""
+"""Paths to numbers: their syntax, their values, and suggestions for unknown ones (spec 4.5)."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ PATH_MAX = 200
 _PATH = re.compile(r"(?:items\[\]\.)?[^.\[\]\x00-\x1f]+(?:\.[^.\[\]\x00-\x1f]+)*")
 _APART = re.compile(r"[.\[\]/]+")
 _AROUND = {"", "*", "$", "data", "items", "result"}
-"""Names that people write around a path and that do not say which field is meant."""
+"""Names that people write around a path but that do not identify the field."""
 
 
 class Meant(NamedTuple):
-    """The path that was probably meant; `misplaced`: its last name is right, the way to it was not."""
+    """The suggested path. `misplaced`: its last name was right, but not the path to it."""
 
     path: str
     misplaced: bool
 
 
 def is_path(text: str) -> bool:
-    """Whether a text is written as a path: `author.followers`, or `items[].post.id` for one of each row."""
+    """Return whether a text is a path: `author.followers`, or `items[].post.id` for one in each row."""
     return len(text) <= PATH_MAX and _PATH.fullmatch(text) is not None
 
 
 def names_of(path: str) -> tuple[str, ...]:
-    """The names that lead to the value, within the row where it is a path of rows."""
+    """Return the names that lead to the value, relative to the row for a path in rows."""
     return tuple(path.removeprefix(ROW).split("."))
 
 
 def value_at(record: object, names: Iterable[str]) -> object:
-    """Return the value at the end of the names; None when the way breaks off. Arrays are never walked into."""
+    """Return the value at the end of the names, or None if a name is missing. Arrays are never entered."""
     for name in names:
         if not isinstance(record, dict):
             return None
@@ -43,7 +43,7 @@ def value_at(record: object, names: Iterable[str]) -> object:
 
 
 def meant_by(path: str, known: Iterable[str]) -> Meant | None:
-    """Return the known path that was meant by an unknown one: the same field elsewhere, or one spelt much alike."""
+    """Return a suggestion for an unknown path: the same field elsewhere, or a similarly spelled path."""
     by_length = sorted((candidate for candidate in known if _words(candidate)), key=len)
     wanted = _words(path)
     if not wanted:
@@ -62,7 +62,7 @@ def meant_by(path: str, known: Iterable[str]) -> Meant | None:
 
 
 def numbers_in(shape: ArchetypeShape, below: str = "") -> Iterator[str]:
-    """The paths of the shape's numbers, those that begin with `below`."""
+    """Yield the paths of the shape's numbers that begin with `below`."""
     return (path for path, kind in shape.kinds.items() if kind == "number" and path.startswith(below))
 
 
@@ -79,7 +79,7 @@ def _ends_with(words: list[str], wanted: list[str]) -> bool:
 
 
 def _passes_through(words: list[str], wanted: list[str]) -> bool:
-    """Whether one leads to the same name with steps of the other left out."""
+    """Return whether both paths end in the same name and one is the other with names left out."""
     shorter, longer = sorted((words, wanted), key=len)
     remaining = iter(longer)
     return words[-1] == wanted[-1] and all(word in remaining for word in shorter)

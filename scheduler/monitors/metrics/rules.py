@@ -1,7 +1,7 @@
-"""Alert rules: what a caller sends, and what is kept of it (spec 2.6).
+"""Alert rules: as sent by clients, and as stored (spec 2.6).
 
-Beyond the specification a rule may ask for a number of runs in a row (`consecutive`), for silence after it fired
-(`cooldown_s`), and for the absence of its number (`no_data`, which takes no value).
+Beyond the specification, a rule can require several consecutive runs (`consecutive`), stay silent after it fired
+(`cooldown_s`), and fire when its number is missing (`no_data`, which takes no value).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PARAM = "alert_rules"
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """A metric and the condition that makes it worth an alert; `value` is None for `no_data` only."""
+    """A metric and the condition that fires an alert; `value` is None only for `no_data`."""
 
     metric: str
     op: Op
@@ -36,7 +36,7 @@ class AlertRule:
 
     @property
     def key(self) -> str:
-        """The key of the rule's state: a rule that was edited starts anew."""
+        """The key of the rule's state; an edited rule starts with empty state."""
         return f"{self.op} {self.value} {self.consecutive} {self.cooldown_s} {self.metric}"
 
     def to_json(self) -> dict[str, Any]:
@@ -50,15 +50,15 @@ class AlertRule:
 
 
 def stored_rules(kept: Sequence[Mapping[str, Any]]) -> tuple[AlertRule, ...]:
-    """The rules that `to_json` wrote."""
+    """Return the rules that `to_json` wrote."""
     return tuple(AlertRule(**rule) for rule in kept)
 
 
 def read_rules(sent: object, track: Track | None) -> tuple[AlertRule, ...]:
-    """Return the rules in a caller's JSON; on a numbers-only monitor every rule is about a tracked metric.
+    """Return the rules in a client's JSON; on a numbers-only monitor, every rule must use a tracked metric.
 
     Raises:
-        RulesInvalid: a rule cannot be read, or there is nothing that it could be about.
+        RulesInvalid: a rule cannot be read, or its metric is not tracked.
     """
     if sent is None:
         return ()
@@ -70,15 +70,16 @@ def read_rules(sent: object, track: Track | None) -> tuple[AlertRule, ...]:
     for place, each in enumerate(sent):
         rule = _rule(f"{_PARAM}[{place}]", each, track)
         if rule in rules:
-            raise RulesInvalid(f"{_PARAM}[{place}]", "is the same as another one", "Send each rule once.")
+            raise RulesInvalid(f"{_PARAM}[{place}]", "is a duplicate", "Send each rule once.")
         rules.append(rule)
     return tuple(rules)
 
 
 def unresolved(rules: Iterable[AlertRule]) -> list[str]:
-    """A line for each rule of an ordinary monitor whose metric no result has, whatever its source sends."""
+    """Return a warning for each rule of an ordinary monitor whose metric can never be in a result."""
     return [
-        f"{_PARAM}[{place}] cannot be judged: {quoted(rule.metric)} is in an array or more than {DEPTH_MAX} names deep"
+        f"{_PARAM}[{place}] cannot be evaluated: {quoted(rule.metric)} is in an array or more than "
+        f"{DEPTH_MAX} names deep"
         for place, rule in enumerate(rules)
         if not is_metric(rule.metric)
     ]
@@ -104,7 +105,7 @@ def _metric(param: str, sent: object, track: Track | None) -> str:
         meant = meant_by(sent, track.metrics)
         raise RulesInvalid(
             f"{param}.metric",
-            f"must be one of track.metrics, which {quoted(sent)} is not",
+            f"must be one of track.metrics, not {quoted(sent)}",
             f"Send {meant.path}." if meant else f"Send one of {', '.join(track.metrics)}.",
             did_you_mean=meant.path if meant else None,
         )
@@ -125,7 +126,7 @@ def _op(param: str, sent: object) -> Op:
 def _value(param: str, op: Op, sent: object) -> Number | None:
     if op == "no_data":
         if sent is not None:
-            raise RulesInvalid(f"{param}.value", "is not taken by no_data", "Leave value out.")
+            raise RulesInvalid(f"{param}.value", "is not allowed with no_data", "Omit value.")
         return None
     value = number_of(sent)
     if value is None:

@@ -1,6 +1,6 @@
-"""The kind of every path in an archetype's answers, from the declarations of its fields.
+"""The kind of every path in an archetype's responses, from its field declarations.
 
-A field such as `ext` is open: nobody declares what stands below it.
+A field such as `ext` is open: the fields inside it are not declared.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from upstreams.model.archetypes.shape import Field, computed, fields_of
 
 Kind = Literal["number", "text", "boolean", "array", "object"]
 ROW: Final = "items[]."
-"""The beginning of a path into each row of a list."""
+"""The prefix of paths into each row of a list."""
 
 _KEYED_ROWS = ("post", "comment", "author")
-"""Records whose id is the key of a row by default (spec 2.6), also where a composite's row holds one."""
+"""Records whose id is a row's key by default (spec 2.6), also in rows of composites."""
 
 _COMPUTED_FROM = ("engagement.views", "followers", "likes_count")
-"""Fields of a post or an author without which no rate of engagement is computed."""
+"""Post and author fields without which no engagement rate is computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchetypeShape:
-    """The paths of an endpoint's `data` with their kinds, and those that are open below; `row_key` by default."""
+    """The paths of an endpoint's `data` with their kinds, the paths that are open, and the default `row_key`."""
 
     kinds: Mapping[str, Kind]
     open: frozenset[str]
     is_list: bool
     row_key: str | None
     never: frozenset[str] = frozenset()
-    """Paths that the archetype has and the endpoint never fills."""
+    """Paths of the archetype that the endpoint never fills."""
 
     def is_open_at(self, path: str) -> bool:
-        """Whether a path leads below something that is open."""
+        """Return whether a path leads into an open field."""
         names = path.split(".")
         return any(".".join(names[:length]) in self.open for length in range(1, len(names)))
 
 
 @cache
 def shape_of(archetype: Archetype, never: frozenset[str] = frozenset()) -> ArchetypeShape:
-    """The shape of an archetype's `data` where an endpoint never fills some fields of its records."""
+    """Return the shape of an archetype's `data`, for an endpoint that never fills the fields in `never`."""
     prefix = ROW if archetype.many else ""
     row = [Field(archetype.key, "object", "", make=archetype.make)] if archetype.key else fields_of(archetype.make)
     unfilled = _unfilled(archetype, never)
@@ -63,7 +63,7 @@ def shape_of(archetype: Archetype, never: frozenset[str] = frozenset()) -> Arche
 
 
 def _unfilled(archetype: Archetype, never: frozenset[str]) -> frozenset[str]:
-    """The paths in `data` of fields that are never filled, and of what would be computed from them."""
+    """Return the paths of fields that are never filled, and of fields computed from them."""
     prefix = ROW if archetype.many else ""
     record = f"{prefix}{archetype.key}." if archetype.key else prefix
     paths = {name if name == "total" else f"{record}{name}" for name in never}
@@ -73,7 +73,7 @@ def _unfilled(archetype: Archetype, never: frozenset[str]) -> frozenset[str]:
 
 
 def _walk(fields: Iterable[Field], prefix: str) -> Iterator[tuple[str, Kind | None]]:
-    """Every path with its kind; None for what is open. Arrays are never walked into."""
+    """Yield every path with its kind, or None for an open field. Arrays are never entered."""
     for field in fields:
         path = f"{prefix}{field.name}"
         yield path, None if field.is_open else "number" if field.kind == "integer" else field.kind

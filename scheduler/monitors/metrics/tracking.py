@@ -1,4 +1,4 @@
-"""Reads `track`, the numbers that a numbers-only monitor keeps, judged against the recipe's answers (spec 2.6, 4.5)."""
+"""Reads `track`, the numbers of a numbers-only monitor, checked against the recipe's fields (spec 2.6, 4.5)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ METRICS_MAX: Final = 20
 ROWS_MAX: Final = 200
 ROWS_DEFAULT: Final = 100
 _LISTED_MAX = 12
-"""Paths that a message lists."""
+"""The most paths listed in a message."""
 _IN_WORDS: Mapping[Kind, str] = {"text": "text", "boolean": "a boolean", "array": "an array", "object": "an object"}
 _PARAM, _KEY_PARAM = "track.metrics", "track.row_key"
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """Paths to numbers, the path in a row to its id (None: no rows are read), and how many rows are kept of a run.
+    """Paths to numbers, the path in a row to its id (None if no rows are read), and the most rows kept per run.
 
-    `is_named`: its owner has named `max_rows`, so a run asks for as many.
+    `is_named`: the owner has set `max_rows`, so each run requests that many rows.
     """
 
     metrics: tuple[str, ...]
@@ -37,27 +37,27 @@ class Track:
 
     @property
     def rows_asked(self) -> int | None:
-        """Return the rows that a run requests of its recipe; None leaves it to the recipe's own parameters."""
+        """The rows that a run requests from its recipe, or None to use the recipe's own parameters."""
         return self.max_rows if self.is_named and any(path.startswith(ROW) for path in self.metrics) else None
 
     def to_json(self) -> dict[str, Any]:
-        """The track as it is shown."""
+        """Return the track as shown to its owner."""
         return {"metrics": list(self.metrics), "row_key": self.row_key, "max_rows": self.max_rows}
 
     def stored(self) -> str:
-        """The track as it is stored."""
+        """Return the track in stored form."""
         return orjson.dumps({**self.to_json(), "is_named": self.is_named}).decode()
 
 
 class ReadTrack(NamedTuple):
-    """A track that can be used, and what its owner should know about it."""
+    """A valid track, and warnings for its owner."""
 
     track: Track
     warnings: list[str]
 
 
 def stored_track(kept: Mapping[str, Any]) -> Track:
-    """The track that `stored` wrote, read from JSON; before a run asked for rows, it did not say who named them."""
+    """Return the track that `stored` wrote, from its JSON. Older tracks lack `is_named`."""
     return Track(tuple(kept["metrics"]), kept["row_key"], kept["max_rows"], kept.get("is_named", False))
 
 
@@ -67,9 +67,9 @@ def rows_asked(stored: str | None) -> int | None:
 
 
 def read_track(sent: object, archetype: Archetype | None, never: frozenset[str] = frozenset()) -> ReadTrack:
-    """Return the track in a caller's JSON, judged against the fields that the recipe's endpoint fills.
+    """Return the track in a client's JSON, checked against the fields that the recipe's endpoint fills.
 
-    `archetype` is None where nothing is known of its answers; `never` are the fields of its records that it leaves out.
+    `archetype` is None if nothing is known about its responses; `never` holds the record fields that it leaves out.
 
     Raises:
         TrackInvalid: it cannot be read, or a path does not lead to a number.
@@ -104,7 +104,7 @@ def _metrics(sent: object) -> tuple[str, ...]:
         if not 1 <= len(path) <= PATH_MAX:
             raise TrackInvalid(f"{_PARAM}[{place}]", f"must have 1 to {PATH_MAX} characters", how)
         if path in sent[:place]:
-            raise TrackInvalid(f"{_PARAM}[{place}]", f"names {quoted(path)} a second time", "Send each path once.")
+            raise TrackInvalid(f"{_PARAM}[{place}]", f"repeats {quoted(path)}", "Send each path once.")
     return tuple(sent)
 
 
@@ -121,7 +121,7 @@ def _check_metric(param: str, path: str, shape: ArchetypeShape | None) -> None:
         if not is_path(path):
             raise _no_path(param, path)
     elif path in shape.never:
-        problem = f"{quoted(path)} is never told by this recipe's platform"
+        problem = f"{quoted(path)} is never filled by this recipe's platform"
         raise TrackInvalid(param, problem, _listing(shape), did_you_mean=nearest(path, numbers_in(shape), cutoff=0.9))
     elif shape.kinds.get(path) != "number" and not (is_path(path) and shape.is_open_at(path)):
         raise _no_number(param, path, shape)
@@ -132,25 +132,25 @@ def _is_unchecked(path: str, shape: ArchetypeShape | None) -> bool:
 
 
 def _unchecked(path: str) -> str:
-    return f"{path} could not be checked: nothing says what this recipe's answers hold there"
+    return f"{path} could not be checked: this recipe's responses do not declare their fields there"
 
 
 def _no_path(param: str, path: str) -> TrackInvalid:
-    how = "Send names with dots between them, after items[]. where each row has one."
-    return TrackInvalid(param, f"is no path: {quoted(path)}", how)
+    how = "Send names with dots between them, after items[]. for a number of each row."
+    return TrackInvalid(param, f"is not a path: {quoted(path)}", how)
 
 
 def _no_number(param: str, path: str, shape: ArchetypeShape) -> TrackInvalid:
     kind = shape.kinds.get(path)
     meant = None if kind else meant_by(path, numbers_in(shape))
-    if kind is None and (meant is None or not meant.misplaced):  # perhaps it leads to something else than a number
+    if kind is None and (meant is None or not meant.misplaced):  # it may lead to something other than a number
         elsewhere = meant_by(path, shape.kinds)
         if elsewhere is not None and elsewhere.misplaced:
             path, kind = elsewhere.path, shape.kinds[elsewhere.path]
     if kind is not None:
         return _wrong_kind(param, path, kind, shape)
     if meant is None:
-        return TrackInvalid(param, f"{quoted(path)} is no number of this recipe's answers", _listing(shape))
+        return TrackInvalid(param, f"{quoted(path)} is not a number of this recipe's responses", _listing(shape))
     return _another_path(param, path, meant)
 
 
@@ -168,14 +168,14 @@ def _another_path(param: str, path: str, meant: Meant) -> TrackInvalid:
     if meant.misplaced:
         problem = f"names {quoted(path)} at the wrong level; its path is {meant.path}"
     else:
-        problem = f"{quoted(path)} is no number of this recipe's answers; did you mean {meant.path}?"
+        problem = f"{quoted(path)} is not a number of this recipe's responses; did you mean {meant.path}?"
     return TrackInvalid(param, problem, f"Send {meant.path}.", did_you_mean=meant.path)
 
 
 def _listing(shape: ArchetypeShape, below: str = "") -> str:
     numbers = list(numbers_in(shape, below))
     more = f" and {len(numbers) - _LISTED_MAX} more" if len(numbers) > _LISTED_MAX else ""
-    return f"Its numbers are {', '.join(numbers[:_LISTED_MAX])}{more}." if numbers else "Its answers hold no number."
+    return f"Its numbers are {', '.join(numbers[:_LISTED_MAX])}{more}." if numbers else "Its responses hold no numbers."
 
 
 def _checked_key(sent: object, shape: ArchetypeShape | None) -> str:
@@ -183,10 +183,10 @@ def _checked_key(sent: object, shape: ArchetypeShape | None) -> str:
         what = quoted(sent) if isinstance(sent, str) else kind_of(sent)
         raise TrackInvalid(_KEY_PARAM, f"must be a path inside a row, not {what}", "Send one such as post.id.")
     if shape is not None and not shape.is_list:
-        raise TrackInvalid(_KEY_PARAM, "is not taken: this recipe answers with no rows", "Leave row_key out.")
+        raise TrackInvalid(_KEY_PARAM, "is not allowed: this recipe returns no rows", "Omit row_key.")
     if sent.startswith(ROW):
         key = sent.removeprefix(ROW)
-        problem = f"is read inside each row, so {ROW} does not belong to it"
+        problem = f"is relative to each row, so it must not start with {ROW}"
         raise TrackInvalid(_KEY_PARAM, problem, f"Send {key}.", did_you_mean=key)
     if shape is not None and not shape.is_open_at(f"{ROW}{sent}"):
         _check_key_kind(sent, shape)
@@ -194,7 +194,7 @@ def _checked_key(sent: object, shape: ArchetypeShape | None) -> str:
 
 
 def _check_key_kind(key: str, shape: ArchetypeShape) -> None:
-    """An id is text; a number would do."""
+    """Check that a row's id is text or a number."""
     kind = shape.kinds.get(f"{ROW}{key}")
     if kind in ("text", "number"):
         return
@@ -210,5 +210,5 @@ def _default_key(shape: ArchetypeShape | None) -> str:
         return shape.row_key
     ids = [path for path in shape.kinds if path.startswith(ROW) and path.endswith(".id")] if shape else []
     example = min(ids, key=len).removeprefix(ROW) if ids else "item.id"
-    problem = "must be set: the rows of this recipe have no key by default"
-    raise TrackInvalid(_KEY_PARAM, problem, f"Send the path in a row to what tells it apart, such as {example}.")
+    problem = "must be set: this recipe's rows have no default key"
+    raise TrackInvalid(_KEY_PARAM, problem, f"Send the path in a row to its unique id, such as {example}.")

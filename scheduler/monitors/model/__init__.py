@@ -1,1 +1,1 @@
-"""The records of monitors: what a caller may send, and how it is stored."""
+"""The records of monitors: the fields that clients send, and the rows that are stored."""

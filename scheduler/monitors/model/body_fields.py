@@ -1,4 +1,4 @@
-"""The fields of a monitor as requests have them, for who reads about them; `fields.py` beside judges the values."""
+"""The documented fields of monitor requests; `fields.py` validates the values."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _RULE: Final = {
     "title": "AlertRule",
     "type": "object",
     "properties": {
-        "metric": {"type": "string", "description": "A path to a number of the recipe's `data`."},
-        "op": {"type": "string", "enum": _OPS, "description": "How the number is compared."},
-        "value": {"type": "number", "description": "The number that it is compared with."},
+        "metric": {"type": "string", "description": "Path to a number in the recipe's `data`."},
+        "op": {"type": "string", "enum": _OPS, "description": "How the number is compared with `value`."},
+        "value": {"type": "number", "description": "The value to compare the number with."},
     },
     "required": ["metric", "op", "value"],
     "additionalProperties": False,
@@ -24,15 +24,15 @@ _TRACK: Final = {
     "properties": {
         "metrics": {
             "type": "array",
-            "description": "Paths to numbers of the recipe's `data`.",
+            "description": "Paths to numbers in the recipe's `data`.",
             "items": {"type": "string", "minLength": 1},
             "minItems": 1,
             "maxItems": 20,
         },
-        "row_key": {"type": ["string", "null"], "description": "The path inside a row to its id."},
+        "row_key": {"type": ["string", "null"], "description": "Path inside a row to its id."},
         "max_rows": {
             "type": ["integer", "null"],
-            "description": "The most rows that a run keeps numbers of; 100 where it is left out.",
+            "description": "The most rows that a run keeps numbers of (default 100).",
             "minimum": 1,
             "maximum": 200,
         },
@@ -45,7 +45,7 @@ _CRON: Final = {
     "type": "object",
     "properties": {
         "cron": {"type": "string", "description": "Five fields."},
-        "timezone": {"type": ["string", "null"], "description": "An IANA name; UTC where it is left out."},
+        "timezone": {"type": ["string", "null"], "description": "An IANA name (default UTC)."},
     },
     "required": ["cron"],
     "additionalProperties": False,
@@ -53,58 +53,58 @@ _CRON: Final = {
 _CADENCE: Final = {"anyOf": [{"type": "string", "enum": ["hourly", "daily", "weekly"]}, _CRON]}
 
 RECIPE: Final = Meta(
-    description="The data endpoint that it repeats: its path without `/v1/`.",
+    description="The data endpoint to run: its path without `/v1/`.",
     examples=["github/profile"],
     extra_json_schema={"type": "string"},
 )
-CADENCE: Final = Meta(description="How often it runs.", examples=["daily"], extra_json_schema=_CADENCE)
+CADENCE: Final = Meta(description="How often the monitor runs.", examples=["daily"], extra_json_schema=_CADENCE)
 PARAMS: Final = Meta(
     description="The recipe's own parameters.",
     examples=[{"handle": "octocat"}],
     extra_json_schema={"type": ["object", "null"]},
 )
 URL: Final = Meta(
-    description="The https address of a public host that runs are delivered to; due unless `track` is set.",
+    description="HTTPS address of a public host that receives runs; required unless `track` is set.",
     examples=["https://example.com/hook"],
     extra_json_schema={"type": ["string", "null"], "format": "uri", "maxLength": 2048},
 )
 RULES: Final = Meta(
-    description="When a run counts as an alert.",
+    description="When a run fires an alert.",
     examples=[[{"metric": "author.followers", "op": "gt", "value": 20000}]],
     extra_json_schema={"type": ["array", "null"], "items": _RULE},
 )
 SUPPRESS: Final = Meta(
-    description="Whether only runs with an alert are delivered.",
+    description="Whether to deliver only runs with an alert.",
     examples=[False],
     extra_json_schema={"type": ["boolean", "null"]},
 )
 SECRET: Final = Meta(
-    description="A signing secret of one's own; one is made where it is left out.",
+    description="Your own signing secret; generated if omitted.",
     extra_json_schema={"type": ["string", "null"], "minLength": 8, "maxLength": 200},
 )
 TRACK: Final = Meta(
-    description="The numbers to keep of each run, instead of its whole result.",
+    description="The numbers to keep of each run, instead of its full result.",
     examples=[{"metrics": ["author.followers"]}],
     extra_json_schema=_TRACK,
 )
 FORMAT: Final = Meta(
-    description="What a delivery holds; `rows` needs `track`.",
+    description="The content of deliveries; `rows` needs `track`.",
     extra_json_schema={"anyOf": [{"type": "string", "enum": ["full", "rows"]}, {"type": "null"}]},
 )
 NAME: Final = Meta(
-    description="Its name, on one line.",
+    description="The monitor's name, on one line.",
     examples=["Followers of octocat"],
     extra_json_schema={"type": ["string", "null"], "maxLength": 200},
 )
 RUN_NOW: Final = Meta(
-    description="Whether its first run begins at once.",
+    description="Whether to start the first run immediately.",
     examples=[False],
     extra_json_schema={"type": ["boolean", "null"]},
 )
 STATUS: Final = Meta(
-    description="A paused monitor is not run.",
+    description="A paused monitor does not run.",
     examples=["paused"],
     extra_json_schema={"type": "string", "enum": ["active", "paused"]},
 )
 DUE: Final = Meta(extra_json_schema={"x-required": True})
-"""Marks a field that must be sent, though it is read as one that may be left out: its absence has its own refusal."""
+"""Marks a required field that is declared as optional, because its absence has a separate error."""

@@ -1,4 +1,4 @@
-"""A new monitor as it was sent, judged before anything is stored (spec 2.6, 4.5)."""
+"""A new monitor as the client sends it, validated before anything is stored (spec 2.6, 4.5)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CADENCE_HOW = 'Send hourly, daily, weekly, or a cron such as {"cron": "30 6 * *
 
 
 class CreateBody(msgspec.Struct, frozen=True):
-    """The fields of a new monitor as they were sent; null counts as not sent."""
+    """The fields of a new monitor as they were sent; null counts as missing."""
 
     recipe: Annotated[Any, body_fields.RECIPE, body_fields.DUE] = None
     cadence: Annotated[Any, body_fields.CADENCE, body_fields.DUE] = None
@@ -45,7 +45,7 @@ class CreateBody(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A monitor that can be made. `secret` is the caller's own; None asks for one that is made here."""
+    """A valid new monitor. `secret` is the client's own, or None to generate one."""
 
     recipe: Recipe
     recipe_id: str
@@ -60,10 +60,10 @@ class Draft:
     suppress: bool
     run_now: bool
     web: str | None = None
-    """Its watch of the web, as it is stored."""
+    """Its web watch in stored form."""
 
     def monitor(self, monitor_id: str, account_id: str, key_id: str | None, now: float) -> Monitor:
-        """The row that it becomes."""
+        """Return the row of the new monitor."""
         return Monitor(
             id=monitor_id,
             account_id=account_id,
@@ -90,10 +90,10 @@ class Draft:
 
 
 def read_draft(sent: CreateBody, recipes: Recipes, *, now: float, allow_insecure: bool) -> Draft:
-    """A new monitor.
+    """Return a new monitor.
 
     Raises:
-        MonitorInvalid: the first field that is wrong, and what to send instead.
+        MonitorInvalid: names the first invalid field and what to send instead.
     """
     for param, value, how in (("recipe", sent.recipe, _RECIPE_HOW), ("cadence", sent.cadence, _CADENCE_HOW)):
         if value is None:
@@ -105,7 +105,7 @@ def read_draft(sent: CreateBody, recipes: Recipes, *, now: float, allow_insecure
         recipe = recipes.read(recipe_id, sent.params, rows=track.rows_asked)
     url = read_url(sent.webhook_url, allow_insecure=allow_insecure)
     if url is None and track is None:
-        problem = "is required, since nothing is tracked"
+        problem = "is required unless track is set"
         raise MonitorInvalid(
             "webhook_url", problem, f"{URL_HOW[:-1]}, or send track to keep numbers without a webhook."
         )

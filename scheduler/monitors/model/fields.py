@@ -1,4 +1,4 @@
-"""The single fields of a monitor as they are sent, each judged by itself (spec 2.6, 8)."""
+"""The single fields of a monitor, each validated separately (spec 2.6, 8)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Format = Literal["full", "rows"]
 
 
 def read_name(sent: object) -> str:
-    """A monitor's name: one line."""
+    """Return a monitor's name: one line."""
     name = read_text("name", sent, "Send a name such as Followers of octocat.")
     if len(name) > NAME_MAX or not name.isprintable() or not name.strip():
         problem = f"must have 1 to {NAME_MAX} characters, all of them printable"
@@ -24,14 +24,14 @@ def read_name(sent: object) -> str:
 
 
 def read_flag(param: str, sent: object) -> bool:
-    """A truth value; null is false."""
+    """Return a boolean; null is False."""
     if sent is None or isinstance(sent, bool):
         return bool(sent)
     raise MonitorInvalid(param, f"must be true or false, not {kind_of(sent)}", "Send true or false.")
 
 
 def read_choice(param: str, sent: object, choices: tuple[str, ...]) -> str:
-    """One of a few words."""
+    """Return one of a few words."""
     if isinstance(sent, str) and sent in choices:
         return sent
     meant = nearest(sent.lower(), choices, cutoff=0.5) if isinstance(sent, str) else None
@@ -41,14 +41,14 @@ def read_choice(param: str, sent: object, choices: tuple[str, ...]) -> str:
 
 
 def read_format(sent: object, track: Track | None) -> Format:
-    """Return the format of a webhook's payloads; `rows` needs numbers."""
+    """Return the format of a webhook's payloads; `rows` needs `track`."""
     chosen = "full" if sent is None else cast(Format, read_choice("webhook_format", sent, ("full", "rows")))
     if chosen == "rows" and track is None:
-        problem = "can be rows only where track is set"
+        problem = "can be rows only if track is set"
         raise MonitorInvalid("webhook_format", problem, "Send full, or send track.", did_you_mean="full")
     return chosen
 
 
 def read_status(sent: object) -> Status:
-    """Active or paused."""
+    """Return active or paused."""
     return cast(Status, read_choice("status", sent, ("active", "paused")))

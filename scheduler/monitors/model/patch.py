@@ -1,4 +1,4 @@
-"""A change of a monitor as it was sent, judged with what the monitor is (decisions 12)."""
+"""A change to a monitor as the client sends it, validated against the monitor (decisions 12)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from scheduler.webhooks.targets.fields import URL_HOW, read_secret, read_url
 
 
 class PatchBody(msgspec.Struct, frozen=True):
-    """The fields that may change, as they were sent."""
+    """The fields to change, as they were sent."""
 
     name: Annotated[Any, body_fields.NAME] = UNSET
     params: Annotated[Any, body_fields.PARAMS] = UNSET
@@ -43,10 +43,10 @@ class PatchBody(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """The fields to change; None leaves a field as it is.
+    """The fields to change; None keeps a field's value.
 
-    Those that depend on the monitor's recipe and on each other are still as they were sent: parameters, track, rules
-    and format. A `webhook_url` of None removes the webhook.
+    Parameters, track, rules and format are still as they were sent, because they depend on the monitor's recipe and on
+    each other. A `webhook_url` of None removes the webhook.
     """
 
     name: str | None
@@ -62,10 +62,10 @@ class Patch:
 
 
 def read_patch(sent: PatchBody, *, now: float, allow_insecure: bool) -> Patch:
-    """As much of a change as can be judged without its monitor.
+    """Validate the parts of a change that do not depend on its monitor.
 
     Raises:
-        MonitorInvalid: the first field that is wrong, or none was sent.
+        MonitorInvalid: names the first invalid field, or says that no field was sent.
     """
     if all(getattr(sent, name) is UNSET for name in PatchBody.__struct_fields__):
         known = ", ".join(PatchBody.__struct_fields__)
@@ -87,9 +87,10 @@ def read_patch(sent: PatchBody, *, now: float, allow_insecure: bool) -> Patch:
 
 
 def patched(monitor: Monitor, patch: Patch, now: float, *, recipes: Recipes, has_webhook: bool) -> Monitor:
-    """The monitor after a change; one that goes on, or has another cadence, is due at its next slot from now.
+    """Return the monitor after a change.
 
-    With other parameters or another track its runs begin anew: the next one is compared with none.
+    If it is resumed or gets another cadence, its next slot is computed from `now`. If its parameters or its track
+    change, its history restarts: the next run is not compared with earlier ones.
 
     Raises:
         MonitorInvalid: the change does not fit this monitor.
@@ -122,7 +123,7 @@ def patched(monitor: Monitor, patch: Patch, now: float, *, recipes: Recipes, has
 
 
 def _track(monitor: Monitor, patch: Patch, params: str, recipes: Recipes) -> Track | None:
-    """The track after a change, judged with the recipe and its parameters where either was sent."""
+    """Return the track after a change, checked against the recipe and its parameters if either was sent."""
     before = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
     if patch.params is UNSET and patch.track is UNSET:
         return before
@@ -137,11 +138,11 @@ def _track(monitor: Monitor, patch: Patch, params: str, recipes: Recipes) -> Tra
 
 
 def _check_use(patch: Patch, track: Track | None, *, has_webhook: bool) -> None:
-    """Refuse to take away the last that the runs are for."""
+    """Check that runs are still either tracked or delivered."""
     if track is None and patch.webhook_url is None:
-        raise MonitorInvalid("webhook_url", "cannot be removed, since nothing is tracked", URL_HOW)
+        raise MonitorInvalid("webhook_url", "cannot be removed unless track is set", URL_HOW)
     if patch.track is None and not (has_webhook if patch.webhook_url is UNSET else patch.webhook_url):
-        raise MonitorInvalid("track", "cannot be removed, since there is no webhook", "Send webhook_url too.")
+        raise MonitorInvalid("track", "cannot be removed unless webhook_url is set", "Send webhook_url too.")
 
 
 def _sent_or(sent: Any, before: object) -> object:

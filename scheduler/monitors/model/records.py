@@ -1,4 +1,4 @@
-"""Monitors and their runs as rows: what the store keeps of them."""
+"""Monitors and their runs as stored rows."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ RunStatus: TypeAlias = Literal["pending", "running", "ok", "partial", "failed", 
 
 @dataclass(frozen=True, slots=True)
 class Monitor:
-    """A monitor's row; what was sent as JSON is JSON text: `params`, `cadence`, `track` and `alert_rules`.
+    """A monitor's row. `params`, `cadence`, `track` and `alert_rules` are JSON text as they were sent.
 
-    `rule_state` is what alert rules remember. `version` counts the owner's changes. `key_id` names the key that made
-    it: its runs count toward that key's counter and limit, and its events are that key's while the key can be used.
+    `rule_state` is the state of the alert rules. `version` counts the owner's changes. `key_id` is the key that created
+    the monitor: its runs count toward that key's counter and limit, and its events belong to that key while the key is
+    usable.
     """
 
     id: str
@@ -37,14 +38,14 @@ class Monitor:
     updated_at: float
     version: int
     web: str | None = None
-    """Its watch of the web, as JSON (`scheduler.monitors.web.watch`); None for any other monitor."""
+    """Its web watch as JSON (`scheduler.monitors.web.watch`); None for other monitors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run's row: one slot of one monitor, whatever came of it. `legs`, `alerts` and `warnings` are JSON text.
+    """A run's row: one slot of one monitor, whatever its outcome. `legs`, `alerts` and `warnings` are JSON text.
 
-    `attempt` is 0 until somebody begins it. `rows_count` tells how many rows a list had.
+    `attempt` is 0 until the first attempt starts. `rows_count` is the number of rows of a list result.
     """
 
     id: str
@@ -65,20 +66,20 @@ class Run:
     warnings: str = "[]"
     rows_count: int | None = None
     keep_until: float | None = None
-    """Set where it goes before other runs do."""
+    """Set if the run is deleted earlier than other runs."""
 
     def request_id(self, attempt: int | None = None) -> str:
-        """Return the id that an attempt is charged under: the run's own for the first, then numbered ones."""
+        """Return the id that an attempt is charged under: the run's id for the first, numbered ids for later ones."""
         number = self.attempt if attempt is None else attempt
         return self.id if number <= 1 else f"{self.id}.{number}"
 
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """The stored data of a run, as JSON bytes: the recipe's `data`, the numbers kept of it, and how they changed."""
+    """The stored data of a run, as JSON bytes: the recipe's `data`, its tracked numbers, and their changes."""
 
     result: bytes | None = None
     numbers: bytes | None = None
     deltas: bytes | None = None
     is_packed: bool = False
-    """They are compressed already, as they are kept."""
+    """Whether the bytes are already compressed for storage."""

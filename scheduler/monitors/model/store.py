@@ -1,6 +1,6 @@
-"""The SQL of monitors: each function runs in a transaction of its caller's.
+"""The SQL of monitors; each function runs in the caller's transaction.
 
-Whoever locks several kinds of rows locks accounts first, then monitors, then runs and deliveries, and feeds last.
+Code that locks several kinds of rows locks accounts first, then monitors, then runs and deliveries, and feeds last.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ monitors.next_slot_at, monitors.rule_state, monitors.baseline_run_id, monitors.r
 monitors.created_at, monitors.updated_at, monitors.version, monitors.web
 """
 SUPPRESS: Final = 10
-"""Its place among them: databases have no truth values in common."""
+"""Its position in COLUMNS; it needs conversion, because the databases share no boolean type."""
 _values = values_of(Monitor)
 ADD = """
 INSERT INTO monitors (id, account_id, key_id, name, recipe, params, cadence, track, alert_rules, webhook_format,
@@ -54,20 +54,20 @@ REMOVE = "DELETE FROM monitors WHERE id = ? AND account_id = ?"
 
 
 def add_monitor(tx: Tx, monitor: Monitor) -> None:
-    """Keep a new monitor."""
+    """Store a new monitor."""
     row = list(_values(monitor))
     row[SUPPRESS] = int(monitor.suppress)
     tx.run_many(ADD, [row])
 
 
 def read_monitor(tx: Tx, monitor_id: str, *, locked: bool = False) -> Monitor | None:
-    """The monitor of this id; `locked` until the end of the transaction, where several nodes write."""
+    """Return the monitor with this id; if `locked`, lock it until the end of the transaction."""
     row = tx.one(f"{READ} {{lock}}" if locked else READ, (monitor_id,))
     return None if row is None else monitor_of(row)
 
 
 def owned(tx: Tx, account_id: str, monitor_id: str, *, locked: bool = False) -> Monitor:
-    """The account's monitor.
+    """Return the account's monitor.
 
     Raises:
         MonitorUnknown: the account has no such monitor.
@@ -79,46 +79,46 @@ def owned(tx: Tx, account_id: str, monitor_id: str, *, locked: bool = False) -> 
 
 
 def monitor_of(row: Row) -> Monitor:
-    """The record of a row of `COLUMNS`."""
+    """Return the record of a row of `COLUMNS`."""
     values = list(row)
     values[SUPPRESS] = bool(values[SUPPRESS])
     return Monitor(*values)
 
 
 def due_monitors(tx: Tx, now: float, limit: int) -> list[Monitor]:
-    """The active monitors whose slot has come, longest due first, locked."""
+    """Lock and return the active monitors whose slot has arrived, longest overdue first."""
     return [monitor_of(row) for row in tx.all(READ_DUE, (now, limit))]
 
 
 def crowds(tx: Tx, now: float) -> Mapping[float, int]:
-    """Return for each slot that has come the number of monitors that share it."""
+    """Return for each slot that has arrived the number of monitors that share it."""
     return dict(tx.all(CROWDS, (now,)))
 
 
 def next_slot_at(tx: Tx) -> float | None:
-    """Return when the next slot of any monitor comes."""
+    """Return the earliest next slot of all monitors."""
     found = tx.one(NEXT_SLOT)
     return None if found is None else found[0]
 
 
 def schedule(tx: Tx, slots: Sequence[tuple[str, float]]) -> None:
-    """Set when monitors, each by its id, are due next."""
+    """Set the next slots of monitors by id."""
     if slots:
         tx.run_many(SCHEDULE, slots)
 
 
 def unschedule(tx: Tx, monitor_ids: Sequence[str]) -> None:
-    """Nothing of these monitors is due any more."""
+    """Remove the next slots of these monitors."""
     tx.run_in(UNSCHEDULE, monitor_ids)
 
 
 def settle(tx: Tx, monitor: Monitor, *, credits_used: int) -> None:
-    """Count one more run that ended, and keep the monitor's baseline and what its rules remember."""
+    """Count one more finished run, and save the monitor's baseline and rule state."""
     tx.run(SETTLE, (monitor.baseline_run_id, monitor.rule_state, credits_used, monitor.id))
 
 
 def hook_host(tx: Tx, monitor_id: str) -> str | None:
-    """The host that the monitor's runs are delivered to; None while they are not."""
+    """Return the host that receives the monitor's runs, or None if they are not delivered."""
     row = tx.one(HOOK, (monitor_id,))
     if row is None:
         return None
@@ -128,7 +128,7 @@ def hook_host(tx: Tx, monitor_id: str) -> str | None:
 
 
 def remove_monitor(tx: Tx, monitor_id: str, account_id: str) -> bool:
-    """Forget a monitor of this account with its webhook, runs and deliveries; False: it has no such monitor."""
+    """Delete a monitor of this account with its webhook, runs and deliveries. Return False if it does not exist."""
     is_removed = tx.run(REMOVE, (monitor_id, account_id)) == 1
     if is_removed:
         hook_rows.forget_webhook(tx, monitor_id)
@@ -136,5 +136,5 @@ def remove_monitor(tx: Tx, monitor_id: str, account_id: str) -> bool:
 
 
 def monitors_of(tx: Tx, account_id: str) -> list[str]:
-    """The ids of all monitors of an account."""
+    """Return the ids of all monitors of an account."""
     return [row[0] for row in tx.all(OF_ACCOUNT, (account_id,))]

@@ -1,1 +1,1 @@
-"""Runs: slots, leases, verdicts, and what each leaves behind."""
+"""Runs: slots, leases, verdicts, and stored results."""

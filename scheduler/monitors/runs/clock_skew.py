@@ -1,7 +1,7 @@
-"""Brings back to the present what a clock that stood ahead has made due (decisions 12).
+"""Resets slots that a fast clock has put into the future (decisions 12).
 
-Such slots would wait until that day. Slots are pulled back only to times that are yet to come, and a slot that has been
-run has its record, so none is run twice.
+Without this, such monitors would pause until that future day. Slots are reset only to times that have not passed yet,
+and every slot that was run has a record, so no slot runs twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAKE_OLDER = "UPDATE monitors SET created_at = ? WHERE id = ?"
 
 
 class _Waiting(NamedTuple):
-    """Rows that wait for an instant, and how far off it can be."""
+    """Rows that wait for an instant, and the longest valid wait."""
 
     find: str
     begin_now: str
@@ -44,7 +44,7 @@ RUNS: Final = _Waiting(
     "UPDATE runs SET start_at = ? WHERE status = 'pending' AND start_at > ?",
     2 * SPREAD_MAX_S,
 )
-# The longest step that can be set is a day, and a receiver may ask for twice that.
+# The longest step that can be configured is a day, and a receiver may ask for twice that.
 DELIVERIES: Final = _Waiting(
     "SELECT 1 FROM deliveries WHERE status = 'queued' AND lease_until IS NULL AND next_at > ? LIMIT 1",
     "UPDATE deliveries SET next_at = ? WHERE status = 'queued' AND lease_until IS NULL AND next_at > ?",
@@ -53,10 +53,12 @@ DELIVERIES: Final = _Waiting(
 
 
 async def come_back(store_: Store, instant: Instant) -> int:
-    """Bring back what is due further off than it can be; how many monitors, runs and deliveries that were.
+    """Reset everything scheduled later than possible, and return the number of changes.
+
+    The number covers monitors, runs and deliveries.
 
     Raises:
-        StorageError: some may be where they were.
+        StorageError: some may be unchanged.
     """
     brought = 0
     for cadence in await store_.read(lambda tx: cadences_too_late(tx, instant(tx))):
@@ -69,15 +71,15 @@ async def come_back(store_: Store, instant: Instant) -> int:
 
 
 def cadences_too_late(tx: Tx, now: float) -> list[str]:
-    """The cadences, as they are stored, of which a monitor is due later than any of that cadence can be."""
+    """Return the stored cadences that have a monitor scheduled later than that cadence allows."""
     return [cadence for cadence, farthest in tx.all(FARTHEST, (now,)) if farthest > _latest(cadence, now)]
 
 
 def _latest(cadence: str, now: float) -> float:
-    """The next slot of a monitor that is made this moment: all others of the cadence have theirs by then."""
+    """Return the next slot of a monitor created now: no other monitor of the cadence can have a later one."""
     try:
         return next_slot(cadence_of(cadence), now, now)
-    except (CadenceInvalid, ValueError):  # the clock tells of it when its slot comes
+    except (CadenceInvalid, ValueError):  # the clock reports it at its slot
         return float("inf")
 
 
@@ -96,7 +98,7 @@ def _pull_back(tx: Tx, cadence: str, instant: Instant) -> int:
 
 
 def _created_at(monitor: Monitor, now: float) -> float:
-    """Return when it was made; a creation in the future moves back by whole weeks, to the same time of the day."""
+    """Return when it was created. A future creation moves back by whole weeks, to the same time of day."""
     return monitor.created_at - max(0, ceil((monitor.created_at - now) / _WEEK_S)) * _WEEK_S
 
 

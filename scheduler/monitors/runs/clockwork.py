@@ -1,7 +1,7 @@
-"""The clock: opens slots when they are due, leases their runs, and runs them (architecture 6, decisions 12).
+"""The clock: opens slots at their time, leases their runs, and runs them (architecture 6, decisions 12).
 
-The store holds everything that is promised about slots, so any number of nodes may tick. `scheduler.leased_workers`
-explains how runs are leased.
+The store holds all guarantees about slots, so any number of nodes can tick. `scheduler.leased_workers` explains how
+runs are leased.
 """
 
 from __future__ import annotations
@@ -32,32 +32,31 @@ from storage.supervision import Keep
 TICK_S: Final = 0.5
 HAIR_S: Final = 0.001
 APART_S: Final = 0.1
-"""Between two looks, so that runs which start one after the other are begun together."""
+"""The shortest pause between two polls, so that runs that start in sequence are started together."""
 LOOK_S: Final = 1.0
-"""The pause between looks for other nodes' changes, and between looks where there are no others."""
+"""The pause between polls for changes by other nodes; below, the pause of a single node."""
 LOOK_ALONE_S: Final = 30.0
 RENEW_S: Final = 10.0
 JUMP_S: Final = 60.0
 COME_BACK_S: Final = 60.0
-"""The pause between looks for slots that were made due while a clock stood ahead."""
+"""The pause between checks for slots that a fast clock has put into the future."""
 SLOTS_AT_ONCE: Final = 500
-"""Monitors of one transaction."""
+"""Monitors per transaction."""
 ROUNDS_MAX: Final = 500
 READY_MAX: Final = 5_000
-"""Runs among which the next ones are chosen."""
+"""The most candidates read before choosing the next runs."""
 IN_FLIGHT_MAX: Final = 200
 YIELDING_MAX: Final = 2
-"""As many while the node has too much to do for those who wait for it: runs are delayed then, never skipped for it."""
+"""The most runs in progress while the node is too busy with requests: runs are then delayed, but never skipped."""
 EACH_MAX: Final = 20
-"""Runs of one account that a node has under way."""
+"""The most runs of one account in progress on a node."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockSetting:
-    """The parts of a clock. `is_alone`: no other process runs what is in the store.
+    """The dependencies of a clock. `is_alone`: no other process runs the work of this store.
 
-    `stopping` returns True once no more runs are begun. `ticks` is false in a command, which only runs what it is told
-    to.
+    `stopping` returns True once no more runs may start. `ticks` is False in a command, which only runs specific slots.
     """
 
     store: Store
@@ -73,13 +72,16 @@ class ClockSetting:
 
 
 class _Look(NamedTuple):
-    """The work that a look found: the sharers of each due slot, the runs that may start, and when to look again."""
+    """The work found by one poll.
+
+    It has the number of monitors per open slot, the runs that can start, and when to poll again.
+    """
 
     crowds: Mapping[float, int]
     ready: list[Ready]
     due_at: float | None
     others: list[SlotSource]
-    """Sources of which a slot is due."""
+    """Sources with an open slot."""
 
 
 class Clock:
@@ -95,12 +97,12 @@ class Clock:
         self._leases_at = instant_of(setting.now, is_alone=setting.is_alone)
         self._stopping = setting.stopping
         self.is_yielding: Callable[[], bool] = lambda: False
-        """Whether runs stand back behind requests; whoever knows that may set another."""
+        """Returns whether runs must yield to requests; set by the gateway."""
         self.refusal: Callable[[], str | None] = lambda: None
-        """Why no run may begin, if so, as where the store is away; whoever knows that may set another."""
+        """Returns why no run may start, or None; set by the node, for example while the store is unavailable."""
         self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
         self.others: Sequence[SlotSource] = ()
-        """Further sources of slots; whoever has some may set them."""
+        """Additional slot sources; set by the node."""
         kind = LeasedKind(
             name="run",
             lease_of=_lease_of,
@@ -117,25 +119,25 @@ class Clock:
         self._looked_at = trio.current_time()
         self._seen = self._now(), trio.current_time()
         self.begun_total = 0
-        """Attempts that this node has begun."""
+        """Attempts started by this node."""
         self.skipped_total = 0
-        """Slots that this node has opened to skip them."""
+        """Slots that this node has skipped."""
 
     def wake(self) -> None:
-        """Something may be due earlier than was known: a monitor was made or changed, a slot was opened."""
+        """Poll now, because a monitor was created or changed or a slot was opened."""
         self._due_at = 0.0
         self._woken.set()
 
     def in_flight(self) -> int:
-        """Return the number of runs under way."""
+        """Return the number of runs in progress."""
         return len(self._leased)
 
     async def run_slot(self, monitor_id: str, slot: float | None = None) -> tuple[Run, bool]:
-        """Begin one slot now, by default that of this second; its run as it stands, and whether it was begun now.
+        """Start one slot now, by default for the current second. Return its run and whether this call started it.
 
         Raises:
-            MonitorUnknown: there is no such monitor.
-            StorageError: the store is away, or no run may begin.
+            MonitorUnknown: the monitor does not exist.
+            StorageError: the store is unavailable, or no run may start.
         """
         if (why := self.refusal()) is not None:
             raise StoreUnavailable(why)
@@ -144,7 +146,7 @@ class Clock:
         return (leases[0].run, True) if leases else (run, False)
 
     async def keep_ticking(self) -> None:
-        """Open and begin what is due, until the node stops."""
+        """Open and start scheduled work until the node stops."""
         while not self._stopping():
             self._woken = trio.Event()
             if self._is_time() and self.refusal() is None:
@@ -153,9 +155,9 @@ class Clock:
                 await self._woken.wait()
 
     async def keep_coming_back(self) -> None:
-        """Bring back what a clock that stood ahead has made due too far off, this node's or another's.
+        """Reset what a fast clock, of this node or another, has scheduled too late.
 
-        Of this node's clock and the database's the later one judges: neither that stands behind does harm.
+        The check uses the later of this node's clock and the database's, so that a slow clock does no harm.
         """
         while True:
             try:
@@ -170,7 +172,7 @@ class Clock:
             await trio.sleep(COME_BACK_S)
 
     async def adopt(self) -> None:
-        """Take over all that an earlier process has left, on a store that one process owns."""
+        """Take over all runs of an earlier process, in a store that one process owns."""
         if self._is_alone:
             await self._store.write(lambda tx: run_rows.orphan_runs(tx, self._leases_at(tx)))
 
@@ -184,17 +186,17 @@ class Clock:
         return at - self._looked_at >= self._look_every_s or (self._due_at is not None and self._due_at <= now)
 
     def _pause_s(self) -> float:
-        """Until what is known to come, and a hair longer: the two clocks do not agree to the microsecond."""
+        """Return the time until the next known work, plus a margin: the two clocks differ by microseconds."""
         return TICK_S if self._due_at is None else min(TICK_S, max(APART_S, self._due_at - self._now() + HAIR_S))
 
     async def _turn(self) -> None:
-        """Open slots and begin runs until nothing more is due, or may be begun now."""
-        self._due_at = None  # whoever wakes the clock from here on says so again
+        """Open slots and start runs until none are left or no more may start now."""
+        self._due_at = None  # a later wake sets it again
         crowds: dict[float, int] = {}
         try:
             for _ in range(ROUNDS_MAX):
                 look = await self._store.read(self._look)
-                crowds = {**look.crowds, **crowds}  # as many as there were at first
+                crowds = {**look.crowds, **crowds}  # keep the initial counts
                 if look.crowds:
                     opening = partial(self._slots.open_due, limit=SLOTS_AT_ONCE, crowds=crowds)
                     self._log_opened(await self._store.write(opening))
@@ -221,9 +223,9 @@ class Clock:
         return _Look(store.crowds(tx, now), ready, min((at for at in coming if at is not None), default=None), due)
 
     async def _begin(self, ready: list[Ready]) -> bool:
-        """Begin as many runs as there is room for.
+        """Start as many runs as there is room for.
 
-        Return False if another node leased some of them first, so that there may be more to begin.
+        Return False if another node leased some of them first, so that there may be more to start.
         """
         at_once = YIELDING_MAX if self.is_yielding() else IN_FLIGHT_MAX
         others = [one for one in ready if one.run_id not in self._leased]
@@ -245,7 +247,7 @@ class Clock:
             self._log.event("error", "cadence_unreadable", monitor=monitor_id)
 
     def _latest(self, tx: Tx) -> float:
-        """The later one of this node's clock and the database's."""
+        """Return the later of this node's clock and the database's."""
         return max(self._now(), self._leases_at(tx))
 
     def _open_one(self, tx: Tx, monitor_id: str, slot: float | None) -> tuple[Run, list[RunLease]]:
@@ -266,10 +268,12 @@ def _lease_of(lease: RunLease) -> WorkLease:
 
 @asynccontextmanager
 async def open_clock(setting: ClockSetting) -> AsyncIterator[Clock]:
-    """A clock that ticks while the block runs; what is under way at its end is refunded and left to the next node.
+    """Run a clock for as long as the block runs.
+
+    Runs still in progress at its end are refunded and left to the next node.
 
     Raises:
-        StorageError: the store is away.
+        StorageError: the store is unavailable.
     """
     async with trio.open_nursery() as nursery:
         clock = Clock(setting, nursery)

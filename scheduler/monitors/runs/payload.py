@@ -1,4 +1,4 @@
-"""Makes a run's payload for the monitor's webhook, in the format that the monitor's owner has chosen (spec 2.7)."""
+"""Builds a run's payload for the monitor's webhook, in the format that the owner has chosen (spec 2.7)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from scheduler.webhooks.deliveries.payloads import (
 
 
 def make_payload(monitor: Monitor, run: Run, verdict: RunVerdict) -> bytes:
-    """The bytes that every attempt of the run's delivery sends."""
+    """Return the payload, which every attempt of the run's delivery sends unchanged."""
     if monitor.web is not None:
         return check_payload(monitor, run, verdict)
-    assert verdict.body is not None, "only a run that brought something is delivered"
-    assert verdict.numbers is not None, "what came was looked through for numbers"
+    assert verdict.body is not None, "only runs with a result are delivered"
+    assert verdict.numbers is not None, "a result always has its numbers extracted"
     delivered = DeliveredRun(
         monitor_id=monitor.id,
         run_id=run.id,

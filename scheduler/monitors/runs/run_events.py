@@ -25,9 +25,9 @@ TYPES: Final = MappingProxyType(
 
 
 def facts_of(monitor: Monitor, run: Run, verdict: RunVerdict | None = None) -> list[Fact]:
-    """A run that ended, and then its alerts where it has some; the monitor's id selects both.
+    """Return the events of a finished run: its end, then its alerts if it has any, with the monitor's id on both.
 
-    `verdict` is that on a run which was made. A check of the web tells of changes and failures alone.
+    `verdict` is set for an executed run. Web checks report only changes and failures.
     """
     if monitor.web is not None:
         return _of_check(monitor, run, verdict)

@@ -1,4 +1,4 @@
-"""The SQL of runs: opening, leasing, ending and reading them, each function in a transaction of its caller's."""
+"""The SQL of runs: opening, leasing, ending and reading; each function runs in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -81,54 +81,54 @@ class Delivered(NamedTuple):
 
 
 class RunLease(NamedTuple):
-    """A run that this node has to itself for a while, and its monitor."""
+    """A run that this node has leased, and its monitor."""
 
     run: Run
     monitor: Monitor
 
 
 def add_runs(tx: Tx, runs: Sequence[Run]) -> None:
-    """Keep new runs; a slot that has one already keeps that."""
+    """Store new runs; a slot that already has a run keeps it."""
     if runs:
         tx.run_many(ADD, [_values(run) for run in runs])
 
 
 def read_run(tx: Tx, run_id: str) -> Run | None:
-    """The run of this id."""
+    """Return the run with this id."""
     row = tx.one(READ, (run_id,))
     return None if row is None else Run(*row)
 
 
 def run_of_slot(tx: Tx, monitor_id: str, slot: float) -> Run | None:
-    """The run of one slot, if there is one."""
+    """Return the run of one slot, or None."""
     row = tx.one(READ_SLOT, (monitor_id, slot))
     return None if row is None else Run(*row)
 
 
 def running_monitors(tx: Tx, monitor_ids: Sequence[str]) -> set[str]:
-    """Return those of the monitors that have a run which has not ended."""
+    """Return the monitors among these that have an unfinished run."""
     return {row[0] for row in tx.all_in(ACTIVE, monitor_ids)}
 
 
 def taken_slots(tx: Tx, monitor_ids: Sequence[str]) -> set[tuple[str, float]]:
-    """The runs that these have, by monitor and slot, from the slot on that is due next."""
+    """Return the existing runs of these monitors as (monitor, slot), from each monitor's next slot on."""
     return {(row[0], row[1]) for row in tx.all_in(TAKEN, monitor_ids)}
 
 
 def ready_runs(tx: Tx, now: float, *, leases_at: float, limit: int) -> list[Ready]:
-    """Runs that may start: those whose time has come, and those whose node has let its lease pass."""
+    """Return runs that can start: pending ones after their start time, and running ones whose lease has expired."""
     found = [*tx.all(EXPIRED, (leases_at, limit)), *tx.all(PENDING, (now, limit))]
     return [Ready(*row) for row in found]
 
 
 def next_start_at(tx: Tx, now: float) -> float | None:
-    """Return when the next run may start of those whose time has not come."""
+    """Return the next start time of the pending runs in the future."""
     row = tx.one(NEXT_START, (now,))
     return None if row is None else row[0]
 
 
 def lease_runs(tx: Tx, run_ids: Sequence[str], node: str, *, now: float, leases_at: float) -> list[RunLease]:
-    """Begin an attempt of each run that is still to be had; the others are somebody else's by now."""
+    """Start an attempt of each run that is still available; other nodes have leased the rest."""
     rows = tx.all_in(LOCK, run_ids)
     free = [id_ for id_, status, until in rows if status == "pending" or (status == "running" and until < leases_at)]
     tx.run_in(LEASE, free, (node, leases_at + LEASE_S, now))
@@ -139,45 +139,48 @@ def lease_runs(tx: Tx, run_ids: Sequence[str], node: str, *, now: float, leases_
 
 
 def renew_leases(tx: Tx, run_ids: Sequence[str], node: str, *, leases_at: float) -> int:
-    """Keep what `node` has for another while; how many runs are still its own."""
+    """Extend the leases of `node`, and return how many runs it still has."""
     return tx.run_in(RENEW, run_ids, (leases_at + LEASE_S, node))
 
 
 def orphan_runs(tx: Tx, leases_at: float) -> int:
-    """Let every lease pass, on a store that one process owns and has just opened; how many there were."""
+    """Expire all leases in a store that one process owns and has just opened, and return their number."""
     return tx.run(ORPHANED, (leases_at - 1.0,))
 
 
 def holds(tx: Tx, run: Run) -> bool:
-    """The fence: whether this very attempt still has the run, which is then locked."""
+    """Return whether this attempt still holds the run, and lock the run. This is the fence against stale attempts."""
     return tx.one(HELD, (run.id, run.attempt, run.node)) is not None
 
 
 def end_run(tx: Tx, run: Run) -> None:
-    """Write how a run ended."""
+    """Store how a run ended."""
     credits_ = (0, run.credits_used) if run.status == "failed" else (run.credits_used, 0)
     ended = (run.status, run.finished_at, *credits_, run.skip_reason, run.legs, run.alerts, run.warnings)
     tx.run(END, (*ended, run.rows_count, run.keep_until, run.id))
 
 
 def give_back(tx: Tx, run: Run) -> bool:
-    """Leave a run that was begun to whoever comes next; False: it was not this attempt's any more."""
+    """Return a started run to the queue. Return False if this attempt no longer held it."""
     return tx.run(GIVE_BACK, (run.id, run.attempt, run.node)) == 1
 
 
 def add_data(tx: Tx, run_id: str, data: RunData, *, at: float) -> None:
-    """Keep what a run brought that ended at `at`, compressed."""
+    """Store the compressed data of a run that ended at `at`."""
     kept = data if data.is_packed else packed(data)
     tx.run(ADD_DATA, (run_id, kept.result, kept.numbers, kept.deltas, at))
 
 
 def packed(data: RunData) -> RunData:
-    """The result of a run as it is kept; a long one is packed before its transaction, which all others wait for."""
+    """Return the data of a run in stored form.
+
+    Long data is packed before the transaction, which blocks all other writes.
+    """
     return RunData(_packed(data.result), _packed(data.numbers), _packed(data.deltas), is_packed=True)
 
 
 def read_data(tx: Tx, run_ids: Sequence[str], parts: Sequence[DataPart]) -> dict[str, RunData]:
-    """Return these parts of the data of runs, by their ids and as they are stored; a run may have none."""
+    """Return these parts of the data of runs by run id, in stored form; runs without data are missing."""
     if not parts:
         return {}
     columns = ", ".join(part if part in parts else "NULL" for part in get_args(DataPart))
@@ -186,13 +189,13 @@ def read_data(tx: Tx, run_ids: Sequence[str], parts: Sequence[DataPart]) -> dict
 
 
 def read_numbers(tx: Tx, run_id: str) -> bytes | None:
-    """The numbers that were kept of a run."""
+    """Return the stored numbers of a run."""
     row = tx.one(READ_NUMBERS, (run_id,))
     return None if row is None or row[0] is None else packing.unpacked(row[0])
 
 
 def delivery_of(tx: Tx, run_id: str) -> Delivered | None:
-    """Return the progress of a run's newest delivery; None where none was queued."""
+    """Return the progress of a run's newest delivery, or None if none was queued."""
     row = tx.one(DELIVERY_OF, (run_id,))
     return None if row is None else Delivered(*row)
 

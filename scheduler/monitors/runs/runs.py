@@ -1,8 +1,8 @@
-"""One attempt of one run: charge, gather, judge, and end it in one transaction (spec 2.6, 3).
+"""One attempt of one run: charge, gather, evaluate, and end it in one transaction (spec 2.6, 3).
 
-What a run costs is taken under the attempt's own request id. The transaction that ends the run closes the charge, keeps
-what came, tells the feed and queues the delivery, if the run is still this attempt's; else it only refunds. An attempt
-that was cut short is refunded by itself, by the next attempt or by recovery, whoever comes first.
+A run is charged under the attempt's own request id. If this attempt still holds the run, the transaction that ends it
+closes the charge, stores the data, appends events and queues the delivery; otherwise it only refunds. An interrupted
+attempt is refunded separately, by the next attempt or by recovery.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ NO_CREDITS: Final = "insufficient_credits"
 NO_BUDGET: Final = "key_budget_reached"
 SUSPENDED: Final = "account_suspended"
 DELETED: Final = "account_deleted"
-"""A run of a deleted account is removed with all that is its."""
+"""A run of a deleted account is deleted with the account."""
 GIVEN_UP: Final = "attempts_used_up"
-"""Each of them was cut short, as by a crash."""
+"""Every attempt was interrupted, for example by a crash."""
 INVALID: Final = "recipe_invalid"
 ENDS: Final = ("ok", "partial", "failed", "skipped")
 _LONG_BYTES: Final = 128 * 1024
-"""A longer result is compressed in a thread."""
+"""Longer results are compressed in a thread."""
 _PLAIN_BYTES: Final = 16 * 1024
-"""A longer result is judged in a thread: that of 200 rows by 20 rules takes 20 ms."""
+"""Longer results are evaluated in a thread: 200 rows with 20 rules take 20 ms."""
 UNEXPECTED: Final = "internal_error"
 
 MakePayload = Callable[[Monitor, Run, RunVerdict], bytes]
-"""Makes the payload of a run that ended; pure, called on the store's thread."""
+"""Builds the payload of a finished run; pure, called on the store's thread."""
 
 
 class Runs:
-    """Runs what was leased."""
+    """Runs leased runs."""
 
     def __init__(
         self,
@@ -84,13 +84,13 @@ class Runs:
         self._outbox = outbox
         self._thread = FairThread()
         self.ended = dict.fromkeys(ENDS, 0)
-        """Runs that this node has brought to an end, by their status."""
+        """The runs that this node has ended, by status."""
 
     async def run(self, lease: RunLease) -> None:
-        """Bring one attempt to its end. Cancelled, it is refunded and the run is left to whoever comes next.
+        """Run one attempt to its end. If cancelled, refund it and return the run to the queue.
 
         Raises:
-            StorageError: nothing ended; the run is resumed when its lease has passed.
+            StorageError: the run has not ended; it is retried after its lease expires.
         """
         try:
             await self._attempt(lease)
@@ -101,10 +101,10 @@ class Runs:
             raise
 
     async def fail(self, lease: RunLease) -> None:
-        """End an attempt that met an error which nobody foresaw; its charge is closed already.
+        """End an attempt that met an unexpected error; its charge is already closed.
 
         Raises:
-            StorageError: nothing ended.
+            StorageError: the run has not ended.
         """
         await self._end(lease, failed(UNEXPECTED), None)
 
@@ -132,7 +132,7 @@ class Runs:
             await self._charged(lease, recipe, charge)
 
     async def _refund_earlier(self, lease: RunLease) -> None:
-        """Close what earlier attempts may have left open, for nothing; what is closed stays as it was closed."""
+        """Refund the charges that earlier attempts may have left open; closed charges are unchanged."""
         run, key_id = lease.run, lease.monitor.key_id
         for attempt in range(1, run.attempt):
             request = CloseRequest(run.request_id(attempt), run.account_id, key_id, 0, "Refund of an attempt cut short")
@@ -140,7 +140,10 @@ class Runs:
                 await self._store.submit(self._charges.judge, request)
 
     async def _charged(self, lease: RunLease, recipe: Recipe, charge: Charge) -> None:
-        """Run with a charge that is closed whatever happens, and once: after the run's end this refund does nothing."""
+        """Run with a charge that is closed exactly once, whatever happens.
+
+        After the run's end, the refund has no effect.
+        """
         has_ended = False
         try:
             verdict = await self._gather(lease, recipe, charge)
@@ -182,12 +185,10 @@ class Runs:
     def _write_end(
         self, tx: Tx, *, lease: RunLease, verdict: RunVerdict, charge: Charge | None, data: RunData | None
     ) -> bool:
-        """The transaction that ends a run: all of it, or the refund alone when the run is no longer this attempt's.
+        """End a run in one transaction, or only refund it if this attempt has lost the run. Return False if it has.
 
-        False: it was not.
-
-        Accounts are locked first, then monitors and runs; closing the charge and the events come last, since both may
-        lock the feed.
+        Accounts are locked first, then monitors and runs. Closing the charge and appending events come last, since both
+        may lock the feed.
         """
         run = lease.run
         if charge is not None:
@@ -209,14 +210,14 @@ class Runs:
         return True
 
     def _close(self, tx: Tx, charge: Charge, used: int) -> int:
-        """Close the charge and return its cost: `used`, unless it was closed before; 0 if its row is gone."""
+        """Close the charge and return its cost: `used`, unless it was closed before, or 0 if its row was deleted."""
         (outcome,) = self._charges.judge(tx, [close_request(charge, used=min(used, charge.credits))])
         if isinstance(outcome, ChargeUnknown):
             self._charges.note_lost(outcome)
             return 0
         if isinstance(outcome, BillingError):
             raise outcome
-        assert isinstance(outcome, Closed), "it was asked to be closed"
+        assert isinstance(outcome, Closed), "the charge was to be closed"
         return outcome.credits_used
 
     def _queue_delivery(self, tx: Tx, monitor: Monitor, run: Run, verdict: RunVerdict) -> None:
@@ -231,7 +232,10 @@ class Runs:
 
 
 def charge_request(lease: RunLease, recipe: Recipe) -> ChargeRequest:
-    """The recipe's price and one credit for scheduling, which count toward the key that made the monitor."""
+    """Return the charge for the recipe's price plus one scheduling credit.
+
+    It counts toward the key that created the monitor.
+    """
     run, monitor = lease
     least, most = recipe.credits_least + SCHEDULING_CREDITS, recipe.credits_most + SCHEDULING_CREDITS
     within = None if least == most else least
@@ -263,9 +267,9 @@ def _ended(run: Run, verdict: RunVerdict, used: int, now: float) -> Run:
 
 
 def _moved_on(monitor: Monitor, lease: RunLease, verdict: RunVerdict) -> Monitor:
-    """The monitor after the run; what its rules remember only where its owner has not changed it meanwhile.
+    """Return the monitor after the run. Its rule state is saved only if the owner has not changed it in the meantime.
 
-    A run with other parameters or of other numbers than the next ones' is no baseline for them.
+    A run with other parameters or another track than the next run's is not a baseline for it.
     """
     began = lease.monitor
     if verdict.counts and verdict.is_baseline and (monitor.params, monitor.track) == (began.params, began.track):

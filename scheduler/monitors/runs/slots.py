@@ -1,4 +1,4 @@
-"""Slots become runs: those that are due, and single ones that somebody asks for; each of a monitor at most once."""
+"""Turns slots into runs: those that have arrived, and single ones on request; at most one run per slot of a monitor."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from storage.store import Tx
 
 STILL_RUNS: Final = "previous_run_active"
 RECORDS_AT_ONCE: Final = 2_000
-"""Runs and skips of one transaction, about: each monitor may have missed a hundred slots."""
+"""The approximate number of runs and skips per transaction: each monitor may have missed a hundred slots."""
 
 
 @dataclass(slots=True)
 class Opened:
-    """The results of one look at the due monitors; filled by `Slots` only."""
+    """The runs opened for monitors whose slot has arrived; only `Slots` fills it."""
 
     runs: list[Run] = field(default_factory=list)
     scheduled: list[tuple[str, float]] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
-    """Monitors without a cadence that can be read: nothing of them is due any more."""
+    """Monitors without a readable cadence: they get no next slot."""
 
 
 class Slots:
-    """Opens slots, on the store's thread. Monitors are locked before runs, feeds last."""
+    """Opens slots on the store's thread. Monitors are locked before runs, and feeds last."""
 
     def __init__(self, feed: EventLog, *, now: Callable[[], float], make_id: Callable[[str], str]) -> None:
         self._feed = feed
@@ -42,10 +42,10 @@ class Slots:
         self._make_id = make_id
 
     def open_due(self, tx: Tx, *, limit: int, crowds: Mapping[float, int]) -> Opened:
-        """Open the newest due slot of at most `limit` monitors, record what they missed, set when they are next due.
+        """Open the newest slot of at most `limit` monitors, record missed slots, and set the next ones.
 
-        Those that would be too much for one transaction are still due after it. A slot whose predecessor still runs is
-        skipped. `crowds` tells how many monitors share a slot.
+        Monitors that do not fit into one transaction keep their slot for the next one. A slot is skipped if the
+        previous run is still active. `crowds` holds the number of monitors that share each slot.
         """
         now = self._now()
         monitors = store.due_monitors(tx, now, limit)
@@ -63,10 +63,12 @@ class Slots:
         return opened
 
     def open_one(self, tx: Tx, monitor_id: str, slot: float | None = None) -> Run:
-        """The run of this slot, by default of this second: as it is where there is one, else open, or skipped.
+        """Return the run of this slot, by default of the current second.
+
+        An existing run is returned unchanged; otherwise a pending or skipped one is created.
 
         Raises:
-            MonitorUnknown: there is no such monitor.
+            MonitorUnknown: the monitor does not exist.
         """
         now = self._now()
         monitor = store.read_monitor(tx, monitor_id, locked=True)
@@ -84,11 +86,11 @@ class Slots:
     def _owed(
         self, opened: Opened, monitor: Monitor, now: float, *, is_running: bool, crowds: Mapping[float, int]
     ) -> None:
-        assert monitor.next_slot_at is not None, "only what is scheduled is due"
+        assert monitor.next_slot_at is not None, "only scheduled monitors are selected"
         try:
             cadence = cadence_of(monitor.cadence)
             due = due_slots(cadence, monitor.next_slot_at, now, created_at=monitor.created_at)
-        except (CadenceInvalid, ValueError):  # one row that cannot be read must not stop all others
+        except (CadenceInvalid, ValueError):  # one unreadable row must not stop all others
             opened.unreadable.append(monitor.id)
             return
         opened.runs += [self._skipped(monitor, slot, reason, now) for slot, reason in due.missed]

@@ -1,4 +1,4 @@
-"""Judges a run: pure, from the recipe's result and the monitor's last run that counts (spec 2.7, 3)."""
+"""Evaluates a run, as a pure function of the recipe's result and the monitor's last counted run (spec 2.7, 3)."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from scheduler.recipes import Gathered
 
 SCHEDULING_CREDITS: Final = 1
 NOTHING_USABLE: Final = "nothing_usable"
-"""No leg of the recipe answered."""
+"""No leg of the recipe returned data."""
 NO_VALUE: Final = "no_tracked_value"
 NO_ROWS: Final = "no_results"
 
 _SAID_MAX = 500
-"""Characters."""
+"""The maximum length in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunVerdict:
-    """The verdict on a run: its status, the used part of its charge, and all that is stored and published of it.
+    """The verdict on a run: its status, the used part of its charge, and everything that is stored and published.
 
-    `deltas` are plain differences of an ordinary monitor, None on a numbers-only one's first run. `rule_state` is None
-    where the rules were not judged.
+    `deltas` are plain differences for an ordinary monitor, and None on a numbers-only monitor's first run. `rule_state`
+    is None if the rules were not evaluated.
     """
 
     status: Literal["ok", "partial", "failed", "skipped"]
@@ -56,15 +56,15 @@ class RunVerdict:
     rows_count: int | None = None
     rule_state: State | None = None
     is_told: bool = True
-    """False: there is nothing that its webhook would be told of."""
+    """False if there is nothing to deliver to the webhook."""
     is_baseline: bool = True
-    """False: the next run is compared with what this one was compared with."""
+    """False if the next run is compared with the same baseline as this one."""
     kept: RunData | None = None
-    """The data to store of it where that is no result of a recipe."""
+    """The data to store if it is not a recipe's result."""
 
     @property
     def counts(self) -> bool:
-        """Whether it may be delivered, and the next run be compared with it."""
+        """Whether it can be delivered and serve as the baseline of the next run."""
         return self.status in ("ok", "partial")
 
     @property
@@ -74,11 +74,11 @@ class RunVerdict:
 
     @property
     def deltas_json(self) -> Mapping[str, Any] | None:
-        """The changes as payloads and run records hold them."""
+        """The changes in the form of payloads and run records."""
         return self.deltas.to_json() if isinstance(self.deltas, Deltas) else self.deltas
 
     def data(self) -> RunData | None:
-        """Return the data to store of it; None for nothing."""
+        """Return the data to store, or None for no data."""
         if self.body is None:
             return self.kept
         deltas = self.deltas_json
@@ -87,22 +87,22 @@ class RunVerdict:
 
 
 def failed(reason: str, legs: Sequence[Mapping[str, Any]] = (), used_credits: int = 0, *, said: str = "") -> RunVerdict:
-    """Nothing came: all but `used_credits` is refunded, and nothing is ever compared with it.
+    """Return the verdict on a run without a result: all but `used_credits` is refunded, and it is never a baseline.
 
-    `reason` is a code. The words go to the warnings; they may quote an upstream, so they are cut and lose NUL, which
-    PostgreSQL does not store.
+    `reason` is a code. The text goes to the warnings. It may quote an upstream, so it is truncated and NUL is replaced,
+    which PostgreSQL cannot store.
     """
     text = said[:_SAID_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}")
     return RunVerdict("failed", used_credits, reason=reason, legs=legs, warnings=(text,) if text else ())
 
 
 def skipped(reason: str) -> RunVerdict:
-    """Nothing was asked for."""
+    """Return the verdict on a run that sent no request."""
     return RunVerdict("skipped", reason=reason)
 
 
 def judge_run(monitor: Monitor, gathered: Gathered, previous: bytes | None, *, at: float) -> RunVerdict:
-    """Judge what a run brought; `previous` are the stored numbers that it is compared with, `at` is its slot."""
+    """Evaluate the result of a run; `previous` holds the stored numbers of its baseline, `at` is its slot."""
     if not gathered.coverage:
         return RunVerdict("failed", reason=NOTHING_USABLE, warnings=gathered.warnings, legs=gathered.legs)
     track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
@@ -165,5 +165,5 @@ def _came(
 
 
 def _unbilled(legs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The legs of a run that is refunded."""
+    """Return the legs of a refunded run."""
     return [{**leg, "credits_used": 0} for leg in legs]

@@ -1,1 +1,1 @@
-"""Watches of the web: monitors whose runs compare pages with what they were (decisions 21)."""
+"""Web watches: monitors whose runs compare pages with their earlier text (decisions 21)."""

@@ -1,7 +1,7 @@
-"""Judges a check of the web: pure, from what it read and the lines of the last change (decisions 21).
+"""Evaluates a web check, as a pure function of its text and the text of the last change (decisions 21).
 
-A check is compared with the text that was told last, not with the check before it: many differences that are too small
-to tell add up to one that is told.
+A check is compared with the text of the last reported change, not with the previous check, so that many small
+differences add up to a reported one.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from scheduler.recipes import Gathered
 NO_TEXT: Final = "no_text"
 LINES_MAX: Final = 5_000
 LINE_MAX: Final = 2_000
-"""Characters of a line; the rest of a longer one is not compared."""
+"""The maximum length of a line in characters; the rest of a longer one is ignored."""
 TOLD_MAX: Final = 200
-"""Lines that are told of each kind."""
+"""The most lines reported per kind."""
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How a text differs from an earlier one: lines in their order, and the share of words that both have."""
+    """How a text differs from an earlier one: lines in order, and the share of words that both have."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -40,18 +40,18 @@ class Difference:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text that have words, in one spelling."""
+    """Return the non-empty lines of a text, normalized."""
     found = (" ".join(normalize("NFC", line).split())[:LINE_MAX] for line in text.splitlines())
     return [line for line in found if line][:LINES_MAX]
 
 
 def compare(before: Sequence[str], after: Sequence[str]) -> Difference:
-    """The difference between two texts. A line that only stands elsewhere is none."""
+    """Return the difference between two texts. Moving a line is not a difference."""
     return Difference(_beyond(after, before), _beyond(before, after), _alike(before, after))
 
 
 def _beyond(lines: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """The lines that the others do not have as often, in their order."""
+    """Return the lines that occur more often than in the other text, in order."""
     left, found = Counter(others), list[str]()
     for line in lines:
         if left[line] > 0:
@@ -62,7 +62,7 @@ def _beyond(lines: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
 
 
 def _alike(before: Sequence[str], after: Sequence[str]) -> float:
-    """The share of all words of two texts that both have (Dice's coefficient), from 0 to 1."""
+    """Return the share of words that two texts have in common (Dice's coefficient), from 0 to 1."""
     old, new = _words(before), _words(after)
     total = old.total() + new.total()
     return 2 * (old & new).total() / total if total else 1.0
@@ -73,8 +73,8 @@ def _words(lines: Iterable[str]) -> Counter[str]:
 
 
 def judge_check(monitor: Monitor, gathered: Gathered, previous: bytes | None) -> RunVerdict:
-    """The verdict on what a check read; `previous` are the stored lines that it is compared with."""
-    assert monitor.web is not None, "it is a watch of the web"
+    """Return the verdict on a check's result; `previous` holds the stored lines that it is compared with."""
+    assert monitor.web is not None, "this monitor is a web watch"
     watch = watch_of(monitor.web)
     lines = _lines(gathered.data)
     if not lines and watch.mode == "scrape":
@@ -98,7 +98,7 @@ def judge_check(monitor: Monitor, gathered: Gathered, previous: bytes | None) ->
 
 
 def _lines(data: Any) -> list[str]:
-    """The lines that are compared: of a page's main text, or one for each result of a search."""
+    """Return the lines to compare: a page's main text, or one line for each search result."""
     if "page" in data:
         return lines_of(data["page"]["content"]["text"] or "")
     pages = (row["page"] for row in data["items"])
@@ -106,7 +106,7 @@ def _lines(data: Any) -> list[str]:
 
 
 def _record(difference: Difference | None, *, is_changed: bool, lines: int) -> dict[str, Any]:
-    """The check as it is stored and delivered; of very many lines the first ones."""
+    """Return the check in stored and delivered form, with only the first lines if there are many."""
     is_first, difference = difference is None, difference or Difference((), (), 1.0)
     return {
         "changed": is_changed,
@@ -121,10 +121,10 @@ def _record(difference: Difference | None, *, is_changed: bool, lines: int) -> d
 
 
 def check_payload(monitor: Monitor, run: Run, verdict: RunVerdict) -> bytes:
-    """The body of a change's delivery."""
-    assert monitor.web is not None, "it is a watch of the web"
-    assert verdict.kept is not None, "a change is kept"
-    assert verdict.kept.deltas is not None, "a change is kept"
+    """Return the body of a change's delivery."""
+    assert monitor.web is not None, "this monitor is a web watch"
+    assert verdict.kept is not None, "the data of a change is stored"
+    assert verdict.kept.deltas is not None, "the data of a change is stored"
     watch = watch_of(monitor.web)
     body = {
         "type": "web.changed",

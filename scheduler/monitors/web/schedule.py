@@ -1,4 +1,4 @@
-"""The schedule of a watch as it is sent: minutes, a cron expression, or a few words (decisions 21)."""
+"""The schedule of a watch as sent: minutes, a cron expression, or a few words (decisions 21)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AT = re.compile(
 def read_schedule(
     minutes: int | None, cron: str | None, text: str | None, timezone: str | None, now: float
 ) -> Cadence | None:
-    """The cadence that was sent in one of three forms; None where none was.
+    """Return the cadence that was sent in one of three forms, or None if none was sent.
 
     Raises:
         MonitorInvalid: it cannot be read, or several were sent.
@@ -38,7 +38,7 @@ def read_schedule(
     if text is not None:
         minutes, cron = _of_words(text)
     if timezone is not None and cron is None:
-        raise MonitorInvalid("timezone", "means nothing without schedule_cron or a time of day", _HOW)
+        raise MonitorInvalid("timezone", "has no effect without schedule_cron or a time of day", _HOW)
     if minutes is not None:
         return _of_minutes(minutes, named[0])
     if cron is None:
@@ -51,7 +51,7 @@ def read_schedule(
 
 
 def due_schedule(cadence: Cadence | None) -> Cadence:
-    """The cadence, which is due. Raises MonitorInvalid."""
+    """Return the cadence, which is required. Raises MonitorInvalid."""
     if cadence is None:
         raise MonitorInvalid("cadence_minutes", "is required, or schedule_cron or schedule_text", _HOW)
     return cadence
@@ -65,7 +65,7 @@ def _of_minutes(minutes: int, name: str) -> Cadence:
 
 
 def _of_words(text: str) -> tuple[int | None, str | None]:
-    """Minutes or a cron expression, by words."""
+    """Return minutes or a cron expression for the words."""
     words = " ".join(text.lower().split())
     if words in ("hourly", "every hour"):
         return 60, None
@@ -74,13 +74,13 @@ def _of_words(text: str) -> tuple[int | None, str | None]:
     found = _AT.fullmatch(words)
     hour = _hour(found[2], found[4]) if found else None
     if found is None or hour is None or int(found[3] or 0) > 59:
-        raise MonitorInvalid("schedule_text", f"is not understood: {quoted(text)}", _TEXT_HOW)
+        raise MonitorInvalid("schedule_text", f"cannot be read: {quoted(text)}", _TEXT_HOW)
     days = "1-5" if found[1].startswith("weekday") else str(_DAYS.index(found[1])) if found[1] in _DAYS else "*"
     return None, f"{int(found[3] or 0)} {hour} * * {days}"
 
 
 def _hour(hour: str | None, half: str | None) -> int | None:
-    """The hour of a day, 0 without one; None: there is no such hour."""
+    """Return the hour of the day, 0 by default, or None if it is not valid."""
     if hour is None:
         return 0
     number = int(hour)

@@ -1,4 +1,4 @@
-"""A watch of the web as its monitor keeps it: what it reads, and how much of it has to change (decisions 21)."""
+"""A web watch in stored form: its page or query, and how much of the text has to change (decisions 21)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ DAY_S: Final = 86_400.0
 
 
 class WebWatch(msgspec.Struct, frozen=True):
-    """The page at `url`, or the results of `query`, at the host of `url` alone where that is named."""
+    """The page at `url`, or the results of `query`, limited to the host of `url` if set."""
 
     mode: Mode
     url: str | None = None
     query: str | None = None
     ignore: tuple[str, ...] = ()
-    """CSS selectors of the parts that are left out: dates, counters, advertisements."""
+    """CSS selectors of parts to ignore: dates, counters, advertisements."""
     threshold: float = 0.0
-    """The share of words up to which a difference is none."""
+    """The share of changed words that is ignored."""
     retention_days: int = KEPT_DAYS
 
     @property
@@ -32,7 +32,7 @@ class WebWatch(msgspec.Struct, frozen=True):
         return f"web/{self.mode}"
 
     def params(self) -> dict[str, Any]:
-        """The parameters of that endpoint."""
+        """Return the parameters of that endpoint."""
         if self.mode == "scrape":
             ignored = {"exclude_tags": ",".join(self.ignore)} if self.ignore else {}
             return {"url": self.url, "formats": "text", **ignored}
@@ -40,16 +40,16 @@ class WebWatch(msgspec.Struct, frozen=True):
         return {"query": self.query, **({"include_domains": host} if host else {})}
 
     def stored(self) -> str:
-        """The watch as it is stored."""
+        """Return the watch in stored form."""
         return msgspec.json.encode(self).decode()
 
 
 @lru_cache(maxsize=1_000)
 def watch_of(text: str) -> WebWatch:
-    """The watch that a monitor keeps; remembered, since each of its checks reads it."""
+    """Return the watch in a monitor's row; cached, because each of its checks reads it."""
     return msgspec.json.decode(text, type=WebWatch)
 
 
 def keep_until(stored: str | None, now: float) -> float | None:
-    """Return the instant until which a check that ends now is kept; None for a run of another monitor."""
+    """Return the instant until which a check that ends now is kept, or None for a run of another monitor."""
     return None if stored is None else now + watch_of(stored).retention_days * DAY_S

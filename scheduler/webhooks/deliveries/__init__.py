@@ -1,1 +1,1 @@
-"""Deliveries: the queue, the attempts, and the log of both."""
+"""Deliveries: the queue, the attempts, and their log."""

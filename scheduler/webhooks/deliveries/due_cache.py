@@ -1,7 +1,7 @@
-"""Remembers the due deliveries of a node, so that it need not read the queue for each new delivery and ended attempt.
+"""A node's cache of ready deliveries, so that it does not read the queue for each new delivery and finished attempt.
 
-A line is the deliveries that one account has queued for one host. The cache holds the oldest of each line; behind those
-of a truncated line the store has more. A delivery here may be gone by the time it is leased: the lease finds out.
+A line is the queue of one account for one host. The cache holds the oldest deliveries of each line; the store has more
+for a truncated line. A cached delivery may be gone by the time it is leased; leasing detects that.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Final, NamedTuple, TypeAlias
 from scheduler.webhooks.deliveries.turns import DueDelivery, in_turn
 
 HOST_MAX: Final = 8
-"""Attempts at a time at one receiving host, of one node (decisions 12)."""
+"""The most concurrent attempts of one node at one receiving host (decisions 12)."""
 ACCOUNT_MAX: Final = 64
-"""Attempts of one account that a node has under way."""
+"""The most attempts of one account in progress on a node."""
 KNOWN_MAX: Final = 10_000
 
 Line: TypeAlias = tuple[str, str]
@@ -24,9 +24,9 @@ Line: TypeAlias = tuple[str, str]
 
 
 class QueueLook(NamedTuple):
-    """The deliveries that a look at the queue found due, and the seconds until others are.
+    """The ready deliveries found by a read of the queue, and the seconds until the next ones.
 
-    `after`: the lines behind that one were not looked at yet.
+    `after`: the lines after this one were not read yet.
     """
 
     due: list[DueDelivery]
@@ -36,36 +36,36 @@ class QueueLook(NamedTuple):
 
 
 class DueCache:
-    """Deliveries that are due and not begun. Changed by its node's loop, and after commits."""
+    """Ready deliveries that have not started. Changed by its node's loop, and after commits."""
 
     def __init__(self) -> None:
-        """It is empty before the first look."""
+        """Create an empty cache."""
         self._hosts: dict[str, dict[str, deque[DueDelivery]]] = {}
         self._ids: set[str] = set()
         self._truncated: set[Line] = set()
         self._unloaded: set[Line] = set()
-        """Truncated lines of which no delivery is here."""
+        """Truncated lines with no delivery in the cache."""
         self._queued_meanwhile: list[DueDelivery] | None = None
 
     def has_more(self) -> bool:
-        """Whether something waits for attempts that are under way to end."""
+        """Whether deliveries are waiting for attempts in progress to end."""
         return bool(self._ids or self._unloaded)
 
     def add_queued(self, due: DueDelivery) -> None:
-        """Add a delivery that a commit has queued, last of its line."""
+        """Add a delivery that a commit has queued, at the end of its line."""
         if self._queued_meanwhile is None:
             self._add_last(due)
         else:
             self._queued_meanwhile.append(due)
 
     def begin_look(self) -> None:
-        """Note that a look is under way; it may or may not see deliveries that are queued from now on."""
+        """Record that a read has begun, which may or may not include deliveries queued from now on."""
         self._queued_meanwhile = []
 
     def end_look(self, look: QueueLook | None, under_way: Collection[DueDelivery], *, anew: bool) -> None:
-        """Add the deliveries that the look found, in place of all older ones if it began `anew`.
+        """Replace all older deliveries with those that the read found if `anew`, else add them.
 
-        None: it failed.
+        `look` is None if the read failed.
         """
         queued_meanwhile, self._queued_meanwhile = self._queued_meanwhile or (), None
         if look is not None:
@@ -83,7 +83,7 @@ class DueCache:
             self._forget_blocked(Counter(one.host for one in under_way))
 
     def choose(self, under_way: Collection[DueDelivery], *, free: int) -> list[DueDelivery]:
-        """At most `free` to begin now, by `in_turn`; they leave the cache."""
+        """Remove and return at most `free` deliveries to start now, chosen by `in_turn`."""
         hosts = Counter(one.host for one in under_way)
         due = (
             one
@@ -98,14 +98,14 @@ class DueCache:
         return chosen
 
     def is_short(self, under_way: Collection[DueDelivery]) -> bool:
-        """Whether a look would find something to begin: there is room for a line that is not loaded."""
+        """Whether a read would find deliveries to start, because a line that is not loaded has room."""
         if not self._unloaded:
             return False
         hosts, accounts = Counter(one.host for one in under_way), Counter(one.account_id for one in under_way)
         return any(hosts[host] < HOST_MAX and accounts[account] < ACCOUNT_MAX for host, account in self._unloaded)
 
     def _add_last(self, due: DueDelivery) -> None:
-        """Add it behind all others of its line, so only if those are all here."""
+        """Add a delivery at the end of its line, but only if the whole line is in the cache."""
         line = (due.host, due.account_id)
         if line in self._truncated:
             return
@@ -149,7 +149,7 @@ class DueCache:
         self._unloaded.clear()
 
     def _forget_blocked(self, hosts: Counter[str]) -> None:
-        """Leave lines to the store whose host has no room; a look finds them again when it has."""
+        """Drop the lines of hosts without room from the cache; a later read finds them again."""
         for host in [host for host in self._hosts if hosts[host] >= HOST_MAX]:
             for account_id in list(self._hosts[host]):
                 self._truncated.add((host, account_id))

@@ -1,4 +1,4 @@
-"""Decides what an ended attempt makes of its delivery and of its webhook: pure (spec 3, 6.1; decisions 12)."""
+"""Pure functions that decide how a finished attempt changes its delivery and webhook (spec 3, 6.1; decisions 12)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ GONE: Final = 410
 
 @dataclass(frozen=True, slots=True)
 class EndedAttempt:
-    """An attempt as it was made, begun at the instant `at`: the answer's `status`, or the `error` in its way.
+    """A finished attempt that started at the instant `at`: the response's `status`, or the `error` that prevented one.
 
-    `draw`, from [0, 1), decides how far from its step the next one is.
+    `draw`, from [0, 1), sets the jitter of the next pause.
     """
 
     leased: Leased
@@ -30,7 +30,7 @@ class EndedAttempt:
 
 
 class Conclusion(NamedTuple):
-    """The rows after an attempt. `webhook` is None where it stays as it was; `is_paused`: it is since this attempt."""
+    """The rows after an attempt. `webhook` is None if unchanged; `is_paused`: this attempt paused it."""
 
     delivery: Delivery
     attempt: AttemptRow
@@ -39,7 +39,7 @@ class Conclusion(NamedTuple):
 
 
 def is_held(delivery: Delivery, leased: Leased) -> bool:
-    """The fence: whether a delivery, as it stands now, is still had by whoever leased it so."""
+    """Return whether the current delivery is still held by this lease. This is the fence against stale attempts."""
     mine = leased.delivery
     held = (delivery.status, delivery.node, delivery.lease_until)
     return held == ("queued", mine.node, mine.lease_until)
@@ -48,9 +48,9 @@ def is_held(delivery: Delivery, leased: Leased) -> bool:
 def conclude(
     delivery: Delivery, webhook: Webhook | None, ended: EndedAttempt, *, now: float, backoff_s: Sequence[float]
 ) -> Conclusion:
-    """Return the changes that follow from an attempt for the rows as they stand now.
+    """Return the changes that an attempt makes to the current rows.
 
-    An attempt at a URL that the webhook no longer has says nothing about the webhook.
+    An attempt at a URL that the webhook no longer has does not change the webhook.
     """
     has_moved = webhook is not None and webhook.url != ended.leased.webhook.url
     verdict = judge(
@@ -75,7 +75,7 @@ def conclude(
 
 
 def _reason(verdict: DeliveryVerdict, webhook: Webhook | None) -> FailReason | None:
-    """Return the reason why the delivery has failed, if it has: none waits for a webhook that is paused or removed."""
+    """Return why the delivery has failed, if it has. Deliveries never wait for a paused or removed webhook."""
     if verdict.state == "delivered":
         return None
     if verdict.state == "failed":
@@ -95,7 +95,7 @@ def _after(
         return replace(attempted, status="delivered", delivered_at=now)
     if reason is not None:
         return replace(attempted, status="failed", failed_at=now, fail_reason=reason)
-    assert verdict.pause_s is not None, "it waits"
+    assert verdict.pause_s is not None, "a waiting verdict has a pause"
     return replace(attempted, next_at=now + verdict.pause_s)
 
 

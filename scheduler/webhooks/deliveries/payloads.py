@@ -1,4 +1,4 @@
-"""Makes webhook payloads, to the letter of spec 2.7. The bytes are made once a delivery; every attempt sends them."""
+"""Builds webhook payloads exactly as in spec 2.7. Their bytes are made once per delivery; every attempt sends them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Numbers = Mapping[str, Mapping[str, Number]]
 
 
 class PayloadDelta(TypedDict):
-    """The change of one number; `pct` is None when the previous value was 0."""
+    """The change of one number; `pct` is None if the previous value was 0."""
 
     prev: Number
     cur: Number
@@ -25,7 +25,7 @@ class PayloadDelta(TypedDict):
 
 
 class PayloadDeltas(TypedDict):
-    """The changes of a run's numbers since the run before: row id -> metric path -> change."""
+    """The changes of a run's numbers since the previous run: row id -> metric path -> change."""
 
     rows: Mapping[str, Mapping[str, PayloadDelta]]
     rows_new: Sequence[str]
@@ -45,20 +45,20 @@ class DeliveredRun:
 
 
 def full_payload(run: DeliveredRun, *, result: object, deltas: Mapping[str, Number]) -> bytes:
-    """Return the payload of an ordinary Monitor: the recipe's body and its changes, none on the first run.
+    """Return the payload of an ordinary monitor: the recipe's body and its changes, which are empty on the first run.
 
-    `result` is JSON as Python has it, or an `orjson.Fragment` of stored bytes.
+    `result` is a Python value for JSON, or an `orjson.Fragment` of stored bytes.
     """
     return orjson.dumps({**_facts(run), "result": result, "deltas": deltas})
 
 
 def full_numbers_payload(run: DeliveredRun, *, result: object, numbers: Numbers, deltas: PayloadDeltas | None) -> bytes:
-    """Return the payload of a numbers-only Monitor: unified response, numbers, and changes, None on the first run."""
+    """Return the payload of a numbers-only monitor: the response, numbers, and changes (None on the first run)."""
     return orjson.dumps({**_facts(run), "result": result, "numbers": numbers, "deltas": deltas})
 
 
 def rows_payload(run: DeliveredRun, *, numbers: Numbers, deltas: PayloadDeltas | None) -> bytes:
-    """Return the rows of a numbers-only Monitor, for spreadsheets: one for each number; nulls where none was before."""
+    """Return the rows of a numbers-only monitor, for spreadsheets: one per number, with nulls if it is new."""
     before = {} if deltas is None else deltas["rows"]
     rows = [
         _row(run, row_id, metric, value, before.get(row_id, {}).get(metric))

@@ -1,7 +1,7 @@
-"""The queue of deliveries in the store: put in by runs, leased by nodes, judged when attempts end.
+"""The queue of deliveries in the store: runs add to it, nodes lease from it, and finished attempts update it.
 
-All that is promised stands in the database: whoever leases a delivery has it to itself until the lease passes, and the
-transaction that ends an attempt writes nothing unless it still has it.
+The database holds all guarantees: a leased delivery belongs to one node until the lease expires, and the transaction
+that ends an attempt writes nothing if the node has lost the lease.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ MONITORS = "SELECT id, key_id, name FROM monitors WHERE id IN {in}"
 
 
 class Outbox:
-    """Takes deliveries into the queue."""
+    """Adds deliveries to the queue."""
 
     def __init__(self, instant: Instant, make_id: Callable[[str], str], publish: Callable[[DueDelivery], None]) -> None:
-        """`publish` is called with each delivery after the commit that queued it."""
+        """Take `publish`, which is called with each delivery after the commit that queued it."""
         self._instant = instant
         self._make_id = make_id
         self._publish = publish
 
     def queue(self, tx: Tx, *, run_id: str | None, monitor_id: str, account_id: str, host: str, body: bytes) -> str:
-        """Queue the delivery of a run, or without one of a job, due at once, in the transaction that ends it; its id.
+        """Queue the delivery of a run, or of a job if `run_id` is None, in the transaction that ends it.
 
-        Every attempt sends these very bytes, to the URL that the webhook has then; `host` is the one that it has now.
+        Return the delivery's id. Every attempt sends exactly these bytes, to the webhook's URL at that time; `host` is
+        its current host.
         """
         queued = QueuedDelivery(self._make_id(ID_PREFIX), run_id, monitor_id, account_id, host, body)
         return self._add(tx, queued, self._instant(tx))
@@ -57,9 +58,9 @@ class Outbox:
         make_body: Callable[[str], bytes],
         is_test: bool = False,
     ) -> str:
-        """Queue a batch of events for a webhook of the account; the delivery's id, of which its body is made.
+        """Queue a batch of events for an account webhook. Return the delivery's id, which `make_body` receives.
 
-        A test, like all that is asked for by hand, never moves the count of failures.
+        A test, like every manual delivery, never changes the failure count.
         """
         id_, at = self._make_id(ID_PREFIX), self._instant(tx)
         self._add(tx, QueuedDelivery(id_, None, webhook_id, account_id, host, make_body(id_)), at)
@@ -75,7 +76,7 @@ class Outbox:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A node's side of the queue; all of it runs on the store's threads. `lease_s` is longer than any attempt."""
+    """A node's side of the queue, running on the store's threads. `lease_s` is longer than any attempt."""
 
     instant: Instant
     node: str
@@ -84,10 +85,10 @@ class Queue:
     lease_s: float
 
     def look(self, tx: Tx, *, after: Line) -> QueueLook:
-        """The deliveries that are due: the oldest, and where those may not be all, the first of the lines as well.
+        """Return ready deliveries: the oldest ones, and if there may be more, also the first of each line.
 
-        Thousands that wait for a host that does not answer are older than all others, and yet they are few lines, which
-        are passed by like any other.
+        Thousands of deliveries that wait for an unresponsive host are older than all others, but they are few lines,
+        and are skipped like any other line.
         """
         at = self.instant(tx)
         oldest = rows.due_first(tx, at, limit=DUE_AT_ONCE)
@@ -103,24 +104,23 @@ class Queue:
         return QueueLook(sorted({*oldest, *firsts}), truncated, next_in_s, last)
 
     def lease(self, tx: Tx, *, ids: Sequence[str]) -> list[Leased]:
-        """Take those of these that nobody else was quicker with."""
+        """Lease the deliveries among these that no other node has leased first."""
         at = self.instant(tx)
         return rows.lease(tx, ids, self.node, at=at, until=at + self.lease_s)
 
     def give_back(self, tx: Tx) -> None:
-        """Let all that this node has be due at once."""
+        """Make all deliveries leased by this node ready again."""
         rows.end_leases(tx, self.node, at=self.instant(tx))
 
     def adopt(self, tx: Tx) -> None:
-        """Let all that anybody has be due at once, on a store that one process owns and has just opened."""
+        """Make all leased deliveries ready again, in a store that one process owns and has just opened."""
         rows.end_leases(tx, None, at=self.instant(tx))
 
     def end(self, tx: Tx, ended: Sequence[EndedAttempt]) -> list[Delivery | None]:
-        """Write what attempts came to, as the store's batch handler; the deliveries as they are then.
+        """Record finished attempts, as the store's batch handler, and return the deliveries afterwards.
 
-        None: the delivery was another's by then, or gone, and nothing was written of it.
-
-        Webhooks are locked before deliveries, and feeds last.
+        None means that another node had the delivery or it was deleted; nothing was written for it. Webhooks are locked
+        before deliveries, and feeds last.
         """
         webhooks = dict(hook_rows.read_webhooks(tx, sorted({_monitor(one) for one in ended}), locked=True))
         deliveries = rows.read_locked(tx, sorted({one.leased.delivery.id for one in ended}))
@@ -163,7 +163,7 @@ def _monitor(ended: EndedAttempt) -> str:
 
 
 def _paused(one: Conclusion) -> tuple[str, int]:
-    assert one.webhook is not None, "it was paused"
+    assert one.webhook is not None, "only paused webhooks are selected"
     return one.webhook.monitor_id, one.webhook.failures
 
 

@@ -1,7 +1,7 @@
-"""The SQL of deliveries and attempts: each function runs in a transaction of its caller's.
+"""The SQL of deliveries and attempts; each function runs in the caller's transaction.
 
-A delivery is due when its `next_at` has come. Who leases it moves `next_at` to the lease's end, so that one whose node
-died is due again like any other.
+A delivery is ready once its `next_at` has passed. A lease moves `next_at` to the end of the lease, so a delivery whose
+node died becomes ready again like any other.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ SELECT next_at, host, account_id, id FROM deliveries WHERE status = 'queued' AND
 ORDER BY next_at, id LIMIT ?
 """
 NEXT = "SELECT MIN(next_at) FROM deliveries WHERE status = 'queued' AND next_at > ?"
-# From line to line, by one step in the index each, and in a line that is due from one delivery to the next: what waits
-# behind those costs nothing, however much it is. COALESCE, since SQLite steps by all columns of a pair only where they
-# are compared with something that has no type of its own; else it reads through a host's whole queue.
+# Moves from line to line, one index step each, and within a ready line from one delivery to the next, so deliveries
+# that wait further back cost nothing. COALESCE is needed because SQLite seeks by all columns of a pair only if they are
+# compared with an untyped expression; otherwise it scans a host's whole queue.
 WALK = """
 WITH RECURSIVE walked (next_at, host, account_id, id, place, seen) AS (
     SELECT next_at, host, account_id, id, 1, 1 FROM deliveries WHERE id = (
@@ -105,7 +105,7 @@ WHERE id = ?
 
 
 class QueuedDelivery(NamedTuple):
-    """The row of a new delivery: the body is frozen, every attempt sends these bytes."""
+    """The row of a new delivery: its body never changes, and every attempt sends these bytes."""
 
     id: str
     run_id: str | None
@@ -116,33 +116,34 @@ class QueuedDelivery(NamedTuple):
 
 
 def add_delivery(tx: Tx, queued: QueuedDelivery, *, at: float) -> None:
-    """Keep a new delivery, which is due at once."""
+    """Store a new delivery, which is ready immediately."""
     tx.run(ADD, (*queued, at, at))
 
 
 def due_first(tx: Tx, at: float, *, limit: int) -> list[DueDelivery]:
-    """The deliveries that have been due for longest."""
+    """Return the deliveries that have been ready the longest."""
     return [DueDelivery(*row) for row in tx.all(DUE, (at, limit))]
 
 
 def next_at(tx: Tx, at: float) -> float | None:
-    """Return when the next delivery is due after `at`, or the next lease passes."""
+    """Return when the next delivery after `at` becomes ready, or the next lease expires."""
     row = tx.one(NEXT, (at,))
     return None if row is None else row[0]
 
 
 def walk_lines(tx: Tx, after: tuple[str, str], at: float, *, each: int, limit: int) -> list[DueDelivery]:
-    """From each line behind `after`, which is a host and an account, the first that are due.
+    """Return the first ready deliveries of each line after `after`, which is a host and an account.
 
-    A line of which none is due yet is there too, with its next one, so that a later walk can begin behind it.
+    A line with no ready delivery is included with its next one, so that a later walk can start after it.
     """
     return [DueDelivery(*row) for row in tx.all(WALK, (*after, each, at, limit))]
 
 
 def lease(tx: Tx, ids: Sequence[str], node: str, *, at: float, until: float) -> list[Leased]:
-    """Take for `node` what is still to be had of these; what has no webhook to go to any more ends here, untried.
+    """Lease the deliveries that are still available for `node`.
 
-    Those of an account that is suspended wait until it is resumed, and are looked at again now and then.
+    Deliveries without a webhook end here without an attempt. Deliveries of a suspended account are postponed and
+    checked again at intervals until it is resumed.
     """
     rows = [row for row in tx.all_in(LOCK, ids) if row[1] == "queued" and row[2] <= at]
     tx.run_in(POSTPONE, [row[0] for row in rows if row[3] != "active"], (at + POSTPONED_S,))
@@ -156,7 +157,7 @@ def lease(tx: Tx, ids: Sequence[str], node: str, *, at: float, until: float) -> 
 
 
 def _end_untried(tx: Tx, found: Mapping[str, Delivery], webhooks: Mapping[str, Webhook], *, at: float) -> list[str]:
-    """End what no webhook takes; the others."""
+    """End the deliveries without an active webhook, and return the others."""
     usable: list[str] = []
     removed: list[str] = []
     paused: list[str] = []
@@ -170,23 +171,23 @@ def _end_untried(tx: Tx, found: Mapping[str, Delivery], webhooks: Mapping[str, W
 
 
 def end_leases(tx: Tx, node: str | None, *, at: float) -> int:
-    """Let what `node` has leased be due, or whatever anybody has; how many there were."""
+    """Make the deliveries leased by `node`, or by any node if None, ready again, and return their number."""
     return tx.run(END_LEASES, (at,)) if node is None else tx.run(END_LEASES_OF, (at, node))
 
 
 def read_locked(tx: Tx, ids: Sequence[str]) -> dict[str, Delivery]:
-    """These deliveries, locked."""
+    """Lock and return these deliveries."""
     return {row[0]: Delivery(*row) for row in tx.all_in(LOCK_MANY, ids)}
 
 
 def save_deliveries(tx: Tx, deliveries: Sequence[Delivery]) -> None:
-    """Write how far they have come; nobody has them any more."""
+    """Save the progress of deliveries, which ends their leases."""
     if deliveries:
         tx.run_many(SAVE, [_saved(one) for one in deliveries])
 
 
 def add_attempts(tx: Tx, attempts: Sequence[AttemptRow]) -> None:
-    """Keep attempts that were made."""
+    """Store finished attempts."""
     if attempts:
         tx.run_many(ADD_ATTEMPTS, [_attempt_values(one) for one in attempts])
 
@@ -197,13 +198,13 @@ def _saved(one: Delivery) -> tuple[Item, ...]:
 
 
 def read_delivery(tx: Tx, delivery_id: str, *, locked: bool = False) -> Delivery | None:
-    """The delivery of this id."""
+    """Return the delivery with this id."""
     row = tx.one(f"{LOG_READ} {{lock}}" if locked else LOG_READ, (delivery_id,))
     return None if row is None else Delivery(*row)
 
 
 def deliveries_of(tx: Tx, monitor_id: str, *, before: tuple[float, str] | None, limit: int) -> list[Delivery]:
-    """A monitor's deliveries, newest first."""
+    """Return a monitor's deliveries, newest first."""
     found = (
         tx.all(LOG_NEWEST, (monitor_id, limit)) if before is None else tx.all(LOG_NEXT, (monitor_id, *before, limit))
     )
@@ -211,7 +212,7 @@ def deliveries_of(tx: Tx, monitor_id: str, *, before: tuple[float, str] | None, 
 
 
 def attempts_of(tx: Tx, delivery_ids: Sequence[str]) -> dict[str, list[AttemptRow]]:
-    """Return the attempts of each of these deliveries that has any, in their order."""
+    """Return the attempts of each of these deliveries that has any, in order."""
     found: dict[str, list[AttemptRow]] = {}
     for row in tx.all_in(LOG_ATTEMPTS, delivery_ids):
         found.setdefault(row[0], []).append(AttemptRow(*row))
@@ -219,10 +220,10 @@ def attempts_of(tx: Tx, delivery_ids: Sequence[str]) -> dict[str, list[AttemptRo
 
 
 def answer_sizes(tx: Tx, delivery_ids: Sequence[str]) -> dict[str, int]:
-    """Return the characters of all answers to each of these deliveries that has any."""
+    """Return the total length of the stored responses for each of these deliveries that has any."""
     return {delivery_id: int(size or 0) for delivery_id, size in tx.all_in(LOG_SIZES, delivery_ids)}
 
 
 def queue_again(tx: Tx, delivery_id: str, host: str, *, at: float) -> None:
-    """Begin a new series of attempts, due at once."""
+    """Start a new series of attempts, ready immediately."""
     tx.run(QUEUE_AGAIN, (at, host, delivery_id))

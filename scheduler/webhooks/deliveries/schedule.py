@@ -1,4 +1,4 @@
-"""Decides when a delivery is tried again, and when its webhook is paused: pure (spec 6.1, decisions 12)."""
+"""Pure functions that decide when a delivery is retried and when its webhook is paused (spec 6.1, decisions 12)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class DeliveryVerdict:
     pause_s: float | None = None
     """The pause of a waiting delivery, from the end of the attempt."""
     is_gone: bool = False
-    """The receiver said that it is gone for good (410): its webhook is paused at once."""
+    """The receiver is permanently gone (410): its webhook is paused immediately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A webhook's failed deliveries in a row, and why it is paused now, if it is."""
+    """A webhook's consecutive failed deliveries, and why it is paused now, if it is."""
 
     failures: int
     pause: Pause | None
@@ -42,10 +42,10 @@ def judge(
     retry_after_s: float | None = None,
     backoff_s: Sequence[float] = BACKOFF_S,
 ) -> DeliveryVerdict:
-    """Return the verdict that follows from an attempt; the first is number 1. `status` is None when no answer came.
+    """Return the verdict on an attempt, numbered from 1. `status` is None without a response.
 
-    Each pause is its step with up to 20 % more or less, as `draw` from [0, 1) says. A receiver that asks for more gets
-    it, up to twice the step.
+    Each pause is its step plus or minus up to 20 %, set by `draw` from [0, 1). A receiver that asks for a longer pause
+    gets it, up to twice the step.
     """
     if status is not None and 200 <= status < 300:
         return DeliveryVerdict("delivered")
@@ -59,7 +59,7 @@ def judge(
 
 
 def count(failures: int, verdict: DeliveryVerdict, *, is_redelivery: bool = False) -> Counted:
-    """A webhook's failures in a row after a verdict. A redelivery, asked for by hand, never moves the count."""
+    """Return a webhook's consecutive failures after a verdict. A manual redelivery never changes the count."""
     if not is_redelivery and verdict.state != "waiting":
         failures = 0 if verdict.state == "delivered" else failures + 1
     if verdict.is_gone:

@@ -1,8 +1,8 @@
-"""One attempt of a delivery: the target checked, connected to and asked, its answer read as far as it matters.
+"""One attempt of a delivery: check the target, connect, send the request, and read the needed part of the response.
 
-A name is resolved once an attempt. Every address is checked, and the connection goes to one of these very addresses,
-under the host's name: whatever the name means a moment later, nothing unchecked is ever connected to. Redirects are
-answers like any other, and no proxy is used.
+A name is resolved once per attempt. All its addresses are checked, and the connection goes to one of them under the
+host's name: a later DNS change can never lead to an unchecked address. Redirects count as ordinary responses, and no
+proxy is used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CONNECT_S = 5.0
 _IDLE_S = 30.0
 _CONNECTIONS_PER_ADDRESS = 8
 _CONNECTIONS_IDLE = 256
-"""The idle connections to all receivers together: as many as attempts are under way at a time."""
+"""The most idle connections to all receivers: as many as there are concurrent attempts."""
 _PROBLEM_CHARACTERS = 300
 _OURS: Headers = (
     ("content-type", "application/json"),
@@ -50,7 +50,7 @@ ErrorClass = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The outcome of an attempt: a `status`, or the `error` that stood in its way, with its words in `problem`."""
+    """The outcome of an attempt: a `status`, or the `error` that prevented one, described in `problem`."""
 
     status: int | None
     error: ErrorClass | None
@@ -58,11 +58,11 @@ class Attempt:
     latency_s: float
     retry_after_s: float | None = None
     answer: str = ""
-    """The first characters of the answer's body."""
+    """The first characters of the response body."""
 
 
 class Sender:
-    """Makes attempts, over connections that are kept for a while; `open_sender` gives one."""
+    """Makes attempts over reusable connections; created by `open_sender`."""
 
     def __init__(self, transport: Transport, *, resolve: Resolve, allow_insecure: bool) -> None:
         self._exchange = PinnedExchange(
@@ -71,7 +71,7 @@ class Sender:
         self._allow_insecure = allow_insecure
 
     async def attempt(self, url: str, body: bytes, *, headers: Headers, deadline_at: float) -> Attempt:
-        """POST `body` to `url` by `deadline_at` on Trio's clock, and return the outcome, whatever it is."""
+        """POST `body` to `url` by `deadline_at` on Trio's clock, and return the outcome; errors are part of it."""
         began_at = trio.current_time()
         try:
             answer = await self._ask(url, body, headers, deadline_at)
@@ -102,9 +102,9 @@ async def open_sender(
     idle_s: float = _IDLE_S,
     keep: Keep = unsupervised,
 ) -> AsyncIterator[Sender]:
-    """A sender, its connections closed at the end of the block.
+    """Open a sender whose connections are closed at the end of the block.
 
-    `allow_insecure`, for tests only, lets http and private addresses pass. Connections unused for `idle_s` are dropped.
+    `allow_insecure`, only for tests, permits http and private addresses. Connections unused for `idle_s` are closed.
     """
     async with open_transport(
         keep=keep,
@@ -116,7 +116,7 @@ async def open_sender(
         header_bytes_max=_HEADER_BYTES_MAX,
         ssl_context=ssl_context,
         starts_only=True,
-        repeats=frozenset({"POST"}),  # receivers must be ready for the same delivery twice (spec 6.1)
+        repeats=frozenset({"POST"}),  # receivers must accept duplicate deliveries (spec 6.1)
     ) as transport:
         yield Sender(transport, resolve=resolve or SystemResolver(), allow_insecure=allow_insecure)
 
@@ -138,5 +138,5 @@ def _class_of(exc: Exception) -> ErrorClass:
 
 
 def _storable(text: str, url: str) -> str:
-    """Without the URL's tokens, and without NUL, which PostgreSQL does not take."""
+    """Remove the URL's tokens, and NUL, which PostgreSQL rejects."""
     return struck(text, url).replace("\0", "\N{REPLACEMENT CHARACTER}")

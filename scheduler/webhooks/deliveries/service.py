@@ -1,7 +1,8 @@
-"""The service that sends deliveries: leases what is due, makes the attempts, and writes what they came to.
+"""The service that sends deliveries: it leases ready ones, makes the attempts, and records the outcomes.
 
-At most one attempt of a delivery is under way on all nodes: each ends by its deadline, which its lease outlives. An
-attempt that is cut short is not counted; the delivery is due again, and its receiver may get it twice (spec 6.1).
+Over all nodes, at most one attempt of a delivery is in progress: each attempt ends by its deadline, before its lease
+does. An interrupted attempt is not counted; the delivery becomes ready again, and its receiver may get it twice (spec
+6.1).
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ from storage.store import Store
 from storage.supervision import Keep
 
 LOOK_S: Final = 0.5
-"""The pause between looks for other nodes' deliveries, and between looks where there are no others."""
+"""The pause between polls for deliveries of other nodes; below, the pause of a single node."""
 LOOK_ALONE_S: Final = 30.0
 IN_FLIGHT_MAX: Final = 256
 LEASED_AT_ONCE: Final = 64
 LEASE_MARGIN_S: Final = 15.0
-"""By how much a lease outlives the attempts that it is for."""
+"""How much longer a lease is than the attempts that it covers."""
 LATE_S: Final = 5.0
-"""The delay after which a node that learns of its own lease only then leaves the lease alone."""
+"""If leasing took longer than this, the node does not use the leases."""
 CLOSE_S: Final = 3.0
 SETTLE_S: Final = 5.0
 ANEW: Final = ("", "")
-"""Before the first line."""
+"""The position before the first line."""
 RESULTS: Final = ("delivered", "queued", "failed")
 UNEXPECTED: Final = "internal_error: an unexpected error of this server"
 
@@ -54,15 +55,15 @@ class Sends(Protocol):
     """Makes attempts; see `sender.Sender`."""
 
     async def attempt(self, url: str, body: bytes, *, headers: Headers, deadline_at: float) -> Attempt:
-        """POST `body` to `url` by `deadline_at` on Trio's clock, and return the outcome, whatever it is."""
+        """POST `body` to `url` by `deadline_at` on Trio's clock, and return the outcome; errors are part of it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DeliverySetting:
-    """The parts of the service. `is_alone`: no other process delivers what is in the store.
+    """The dependencies of the service. `is_alone`: no other process sends the deliveries of this store.
 
-    `node` is this process's own name, and `stopping` returns True once no more attempts are begun.
+    `node` is the name of this process, and `stopping` returns True once no more attempts may start.
     """
 
     store: Store
@@ -90,7 +91,7 @@ class Deliveries:
         self._store = setting.store
         self.instant = instant_of(setting.now, is_alone=setting.is_alone)
         self.outbox = Outbox(self.instant, setting.make_id, self.notify)
-        """The queue for the deliveries of runs."""
+        """The queue for deliveries of runs."""
         self._queue = Queue(
             self.instant, setting.node, setting.feed, setting.backoff_s, setting.timeout_s + LEASE_MARGIN_S
         )
@@ -101,30 +102,30 @@ class Deliveries:
         self._look_at = -inf
         self._is_closing = False
         self.ended = dict.fromkeys(RESULTS, 0)
-        """Attempts that this node has made, by what became of their delivery."""
+        """The attempts of this node, by the resulting status of their delivery."""
         self._woken = trio.Event()
 
     def notify(self, due: DueDelivery) -> None:
-        """Begin this delivery soon: a commit has just queued it."""
+        """Start this delivery soon, because a commit has just queued it."""
         self._due_cache.add_queued(due)
         self._woken.set()
 
     def wake(self) -> None:
-        """Look at the queue again: something that was not notified may be due now."""
+        """Read the queue again, because deliveries may be ready that `notify` did not report."""
         self._look_at = -inf
         self._woken.set()
 
     def in_flight(self) -> int:
-        """Return the number of attempts under way."""
+        """Return the number of attempts in progress."""
         return len(self._in_flight)
 
     async def open(self) -> None:
-        """Take over all that an earlier process has left, on a store that one process owns."""
+        """Take over all deliveries of an earlier process, in a store that one process owns."""
         if self._setting.is_alone:
             await self._store.write(self._queue.adopt)
 
     async def keep_sending(self, nursery: trio.Nursery) -> None:
-        """Begin attempts of what is due in `nursery`, which owns all of this node's, until the node stops."""
+        """Start attempts in `nursery`, which owns all attempts of this node, until the node stops."""
         while not self._stops():
             self._woken = trio.Event()
             pause_s = LOOK_S
@@ -137,14 +138,14 @@ class Deliveries:
                 await self._woken.wait()
 
     async def finish(self) -> None:
-        """Begin nothing more, and wait for what is under way."""
+        """Start no more attempts, and wait for those in progress."""
         self._is_closing = True
         while self._in_flight:
             self._woken = trio.Event()
             await self._woken.wait()
 
     async def give_back(self) -> None:
-        """Leave to others what was cut short; where that fails, they wait for its leases to pass."""
+        """Return interrupted deliveries to the queue. If that fails, they become ready once their leases expire."""
         with trio.move_on_after(SETTLE_S, shield=True), suppress(StorageError):
             await self._store.write(self._queue.give_back)
 
@@ -152,7 +153,7 @@ class Deliveries:
         return self._is_closing or self._setting.stopping()
 
     async def _turn(self, nursery: trio.Nursery) -> float:
-        """Begin as many attempts as there is room for; in how long to see again."""
+        """Start as many attempts as there is room for, and return the seconds until the next turn."""
         under_way, free = self._in_flight.values(), min(IN_FLIGHT_MAX - len(self._in_flight), LEASED_AT_ONCE)
         if free <= 0:
             return LOOK_S
@@ -165,8 +166,8 @@ class Deliveries:
         return 0.0 if len(chosen) == LEASED_AT_ONCE else max(0.0, self._look_at - trio.current_time())
 
     async def _look(self) -> None:
-        """Read what is due; from one line on, where an earlier look could not see all of them."""
-        self._look_at, look = inf, None  # whoever wakes from here on, wants another one
+        """Read ready deliveries, continuing after the last line if the previous read could not return all."""
+        self._look_at, look = inf, None  # a later wake requests another read
         is_anew = self._walked == ANEW
         self._due_cache.begin_look()
         try:
@@ -174,12 +175,12 @@ class Deliveries:
         finally:
             self._due_cache.end_look(look, self._in_flight.values(), anew=is_anew)
         self._walked = look.after or ANEW
-        every_s = self._look_every_s if is_anew else LOOK_S  # looks that go on miss what becomes due behind them
+        every_s = self._look_every_s if is_anew else LOOK_S  # continued reads miss what becomes ready before their line
         again_s = every_s if look.next_in_s is None else min(every_s, look.next_in_s)
         self._look_at = min(self._look_at, -inf if look.after else trio.current_time() + again_s)
 
     async def _begin(self, nursery: trio.Nursery, chosen: Sequence[DueDelivery]) -> bool:
-        """Lease and begin these; False: others were quicker with some, or some had nowhere to go."""
+        """Lease and start these. Return False if other nodes leased some first, or some had no webhook."""
         if not chosen or self._stops():
             return True
         asked_at = trio.current_time()
@@ -188,13 +189,13 @@ class Deliveries:
             self._setting.log.event("warning", "deliveries_leased_late", count=len(leased))
             return True
         for one in leased:
-            delivery = one.delivery  # its webhook may have moved to another host since it was read
+            delivery = one.delivery  # its webhook may have another host since the read
             self._in_flight[delivery.id] = DueDelivery(0.0, delivery.host, delivery.account_id, delivery.id)
             nursery.start_soon(self._deliver, one)
         return len(leased) == len(chosen)
 
     async def _deliver(self, leased: Leased) -> None:
-        """Make one attempt and write what it came to; whatever happens to it ends here."""
+        """Make one attempt and record its outcome; errors are logged, never raised."""
         try:
             ended = await self._attempt(leased)
             delivery = await self._store.submit(self._queue.end, ended)
@@ -215,7 +216,7 @@ class Deliveries:
                 self._woken.set()
 
     def _look_by(self, next_at: float) -> None:
-        """A delivery is due again then."""
+        """Read the queue again at the time of this retry."""
         self._look_at = min(self._look_at, trio.current_time() + next_at - self._setting.now())
         self._woken.set()
 
@@ -236,7 +237,7 @@ class Deliveries:
         )
 
     def _headers(self, leased: Leased, at: float) -> Headers:
-        """Return the headers that prove the delivery: signed with the secret, in a rotation with the older one too."""
+        """Return the signature headers, signed with the secret, and during a rotation with the previous one too."""
         webhook, sealed = leased.webhook, [leased.webhook.secret]
         if webhook.previous_secret is not None and (webhook.previous_until or 0.0) > at:
             sealed.append(webhook.previous_secret)
@@ -248,10 +249,10 @@ class Deliveries:
 
 @asynccontextmanager
 async def open_deliveries(setting: DeliverySetting) -> AsyncIterator[Deliveries]:
-    """Deliveries that are sent while the block runs; what is under way at its end has a moment to end by itself.
+    """Send deliveries for as long as the block runs. Attempts in progress at its end get a short time to finish.
 
     Raises:
-        StorageError: the store is away.
+        StorageError: the store is unavailable.
     """
     deliveries = Deliveries(setting)
     await deliveries.open()

@@ -1,4 +1,4 @@
-"""Chooses the next delivery: pure, so that no host and no account can hold up the others."""
+"""Chooses the next deliveries, as a pure function, so that no host and no account can block the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class DueDelivery(NamedTuple):
-    """A delivery that is due, or will be: they sort by time."""
+    """A delivery that is ready now or later; instances sort by time."""
 
     next_at: float
     host: str
@@ -20,9 +20,9 @@ class DueDelivery(NamedTuple):
 def in_turn(
     due: Iterable[DueDelivery], busy: Iterable[DueDelivery], *, free: int, host_max: int, account_max: int
 ) -> list[DueDelivery]:
-    """At most `free` of them, each the oldest that its account may have now; who has fewest under way is first.
+    """Return at most `free` deliveries: each account's oldest possible one, accounts with the fewest attempts first.
 
-    `busy` are those under way: at most `host_max` to a host, and `account_max` of an account.
+    `busy` are the attempts in progress: at most `host_max` per host, and `account_max` per account.
     """
     busy = list(busy)
     hosts, accounts = Counter(one.host for one in busy), Counter(one.account_id for one in busy)
@@ -45,7 +45,7 @@ def in_turn(
 
 
 def _next_of(line: deque[DueDelivery], hosts: Mapping[str, int], host_max: int) -> DueDelivery | None:
-    """The first of an account's line whose host has room; those before it have to wait."""
+    """Return the first delivery of an account's line whose host has room; earlier ones have to wait."""
     while line:
         one = line.popleft()
         if hosts[one.host] < host_max:

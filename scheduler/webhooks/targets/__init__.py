@@ -1,1 +1,1 @@
-"""The targets of webhooks: their URLs, and how they are registered."""
+"""The targets of webhooks: their URLs and their registration."""

@@ -1,4 +1,4 @@
-"""The URL and the secret of a webhook as they are sent, each judged by itself (spec 2.6, 6.1)."""
+"""The URL and the secret of a webhook as sent, each validated separately (spec 2.6, 6.1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ URL_HOW: Final = "Send the https address of a public host, such as https://examp
 
 
 def read_text(param: str, sent: object, how: str) -> str:
-    """Text that is not empty."""
+    """Return text that is not empty."""
     if not isinstance(sent, str) or not sent:
         what = "must not be empty" if sent == "" else f"must be text, not {kind_of(sent)}"
         raise MonitorInvalid(param, what, how)
@@ -23,7 +23,7 @@ def read_text(param: str, sent: object, how: str) -> str:
 
 
 def read_url(sent: object, *, allow_insecure: bool) -> str | None:
-    """Return the webhook's URL, if any: a public host, as far as its text shows."""
+    """Return the webhook's URL, or None if none was sent. Its text must be able to name a public host."""
     if sent is None:
         return None
     url = read_text("webhook_url", sent, URL_HOW)
@@ -35,18 +35,18 @@ def read_url(sent: object, *, allow_insecure: bool) -> str | None:
 
 
 def uncallable(refused: TargetRefused) -> MonitorInvalid:
-    """Return the guard's refusal of a webhook's URL as a refusal of the field."""
+    """Return the guard's refusal of a webhook's URL as an error of the field."""
     return MonitorInvalid("webhook_url", f"cannot be called: {refused}", URL_HOW)
 
 
 def read_secret(sent: object, url: str | None) -> str | None:
-    """The caller's own signing secret, if there is one."""
+    """Return the owner's own signing secret, or None if none was sent."""
     if sent is None:
         return None
-    secret = read_text("webhook_secret", sent, "Send text of 8 to 200 characters, or leave it out to be given one.")
+    secret = read_text("webhook_secret", sent, "Send text of 8 to 200 characters, or omit it to have one generated.")
     if url is None:
-        raise MonitorInvalid("webhook_secret", "signs nothing without webhook_url", "Send webhook_url too.")
+        raise MonitorInvalid("webhook_secret", "needs webhook_url", "Send webhook_url too.")
     if not SECRET_LEAST <= len(secret) <= SECRET_MAX:
         problem = f"must have {SECRET_LEAST} to {SECRET_MAX} characters, not {len(secret)}"
-        raise MonitorInvalid("webhook_secret", problem, "Leave it out to be given a good one.")
+        raise MonitorInvalid("webhook_secret", problem, "Omit it to have one generated.")
     return secret

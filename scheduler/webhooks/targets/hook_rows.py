@@ -1,6 +1,6 @@
-"""The SQL of webhooks: each function runs in a transaction of its caller's.
+"""The SQL of webhooks; each function runs in the caller's transaction.
 
-Who locks several kinds of rows locks monitors first, then webhooks, then runs and deliveries, and feeds last.
+Code that locks several kinds of rows locks monitors first, then webhooks, then runs and deliveries, and feeds last.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FROM changed WHERE webhooks.monitor_id = changed.monitor_id
 _values = values_of(Webhook)
 REMOVE = "DELETE FROM webhooks WHERE monitor_id = ?"
 DROP = "DELETE FROM deliveries WHERE monitor_id = ?"
-# What is under way ends by itself.
+# Attempts in progress are left to end.
 DROP_QUEUED = """
 UPDATE deliveries SET status = 'failed', next_at = NULL, failed_at = ?, fail_reason = ?
 WHERE status = 'queued' AND lease_until IS NULL AND monitor_id IN {in}
@@ -37,55 +37,55 @@ WHERE status = 'queued' AND lease_until IS NULL AND monitor_id IN {in}
 
 
 def add_webhook(tx: Tx, webhook: Webhook) -> None:
-    """Keep a new webhook."""
+    """Store a new webhook."""
     tx.run(ADD, _values(webhook))
 
 
 def read_webhooks(tx: Tx, monitor_ids: Sequence[str], *, locked: bool = False) -> Mapping[str, Webhook]:
-    """The webhooks of these monitors, by the monitor's id."""
+    """Return the webhooks of these monitors by monitor id."""
     return {row[0]: Webhook(*row) for row in tx.all_in(LOCK if locked else READ, monitor_ids)}
 
 
 def save_url(tx: Tx, monitor_id: str, url: str, host: str) -> None:
-    """Deliver to a sealed URL of this host from now on, what is queued too; a webhook that was paused goes on."""
+    """Save a sealed URL of this host, move queued deliveries to it, and resume a paused webhook."""
     tx.run(SAVE_URL, (url, host, monitor_id))
     tx.run(MOVE, (host, monitor_id))
 
 
 def resume(tx: Tx, monitor_id: str) -> bool:
-    """Deliver again, with a new count of failures. False: there is none."""
+    """Resume a webhook with its failure count reset. Return False without a webhook."""
     return tx.run(RESUME, (monitor_id,)) == 1
 
 
 def rotate(tx: Tx, monitor_id: str, secret: str, *, previous_until: float) -> bool:
-    """Sign with a new sealed secret, and until then with the one before as well. False: there is none."""
+    """Save a new sealed secret; the previous one signs too until `previous_until`. Return False without a webhook."""
     return tx.run(ROTATE, (previous_until, secret, monitor_id)) == 1
 
 
 def save_webhooks(tx: Tx, webhooks: Sequence[Webhook], *, at: float) -> None:
-    """Write what attempts have changed; what is queued for a webhook that is paused is dropped."""
+    """Save the changes that attempts have made, and end the deliveries queued for paused webhooks."""
     if webhooks:
         tx.run_many(SAVE, [(one.monitor_id, one.status, one.failures, one.last_delivery_at) for one in webhooks])
         drop_queued(tx, [one.monitor_id for one in webhooks if one.status == "paused"], PAUSED, at=at)
 
 
 def remove_webhook(tx: Tx, monitor_id: str, *, at: float) -> None:
-    """Deliver nothing more; harmless where there is none."""
+    """Delete a webhook, if there is one, and end its queued deliveries."""
     tx.run(REMOVE, (monitor_id,))
     drop_queued(tx, [monitor_id], REMOVED, at=at)
 
 
 def forget_webhook(tx: Tx, monitor_id: str) -> None:
-    """Remove it beside its deliveries, which go too."""
+    """Delete a webhook whose deliveries are deleted separately."""
     tx.run(REMOVE, (monitor_id,))
 
 
 def forget_delivery(tx: Tx, job_id: str) -> None:
-    """Remove the webhook of a job, and its one delivery; harmless where there is none."""
+    """Delete the webhook of a job and its one delivery, if it has a webhook."""
     tx.run(REMOVE, (job_id,))
     tx.run(DROP, (job_id,))
 
 
 def drop_queued(tx: Tx, monitor_ids: Sequence[str], reason: FailReason, *, at: float) -> None:
-    """End what waits for these monitors' webhooks as failed."""
+    """End the queued deliveries of these monitors' webhooks as failed."""
     tx.run_in(DROP_QUEUED, monitor_ids, (at, reason))

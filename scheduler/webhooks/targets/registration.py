@@ -1,7 +1,7 @@
-"""A webhook's target as it is registered: no name is taken that leads to an address which is not public (decisions 12).
+"""The check of a webhook's target at registration: names that lead to a non-public address are rejected (decisions 12).
 
-This spares an owner a webhook that could never be delivered; what protects the network is that each attempt asks anew.
-So a name that nobody can tell of in time passes: its name servers may be slow, or set up later.
+This spares owners a webhook that could never be delivered. The network itself is protected by the same check at each
+attempt. A name that cannot be resolved in time is therefore accepted: its name servers may be slow, or be set up later.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ RESOLVE_S: Final = 2.0
 
 
 async def check_target(url: str, resolve: Resolve, *, allow_insecure: bool) -> None:
-    """Refuse a URL that leads to an address which is not public, as far as that can be told now.
+    """Check that a URL does not lead to a non-public address, as far as that is known now.
 
     Raises:
-        TargetRefused: why, in words for the user.
+        TargetRefused: with the reason in words for the user.
     """
     target = check_url(url, allow_insecure=allow_insecure)
     if target.is_address or allow_insecure:

@@ -1,7 +1,7 @@
-"""Webhooks' URLs as they are kept: sealed, since a path or a query may hold a token of the receiver's (spec 5.3).
+"""Webhook URLs in stored form: sealed, because a path or query may hold a token of the receiver (spec 5.3).
 
-Of a URL only its host stands in clear, which is whose line its deliveries stand in. Rows of releases that kept the
-whole URL in clear have no host; `seal_plain_urls` seals them, and until then they are read as they are.
+Only the host is stored in clear text, to group deliveries by host. Rows from releases that stored the whole URL in
+clear text have no host; `seal_plain_urls` seals them, and until then they are read unsealed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAUSE_S: Final = 0.05
 STRUCK_OUT: Final = "[struck out]"
 _SEGMENT_MIN: Final = 16
 _VALUE_MIN: Final = 8
-"""Characters of a path's segment and of a query's value from which on they may be a token."""
+"""The minimum lengths of path segments and query values that may be tokens."""
 
 FIND_PLAIN = """
 SELECT monitor_id, url FROM webhooks WHERE host IS NULL AND monitor_id > ? ORDER BY monitor_id LIMIT ?
@@ -36,40 +36,40 @@ FROM changed WHERE webhooks.monitor_id = changed.monitor_id AND webhooks.url = c
 
 
 class PlainUrl(NamedTuple):
-    """A URL that stands in clear."""
+    """A URL stored in clear text."""
 
     monitor_id: str
     url: str
 
 
 def sealed_for(monitor_id: str) -> str:
-    """The context that a webhook's secrets are bound to when they are sealed."""
+    """The context that a webhook's sealed secrets are bound to."""
     return f"webhook of {monitor_id}"
 
 
 def host_in(url: str) -> str:
-    """The host of a URL."""
+    """Return the host of a URL."""
     return urlsplit(url).hostname or ""
 
 
 def host_of(webhook: Webhook) -> str:
-    """The line that the deliveries of a webhook stand in."""
+    """Return the host that a webhook's deliveries are grouped under."""
     return host_in(webhook.url) if webhook.host is None else webhook.host
 
 
 def new_webhook(cipher: Cipher, monitor_id: str, url: str, secret: str) -> Webhook:
-    """A webhook's row, with its URL and its secret sealed."""
+    """Return a webhook's row, with its URL and its secret sealed."""
     sealed = cipher.seal(secret, bound_to=sealed_for(monitor_id))
     return Webhook(monitor_id, seal_url(cipher, monitor_id, url), sealed, host=host_in(url))
 
 
 def seal_url(cipher: Cipher, monitor_id: str, url: str) -> str:
-    """A URL as its row keeps it."""
+    """Return a URL in stored form."""
     return cipher.seal(url, bound_to=_url_sealed_for(monitor_id))
 
 
 def url_of(cipher: Cipher, webhook: Webhook) -> str:
-    """The URL in clear.
+    """Return the URL in clear text.
 
     Raises:
         SealBroken: it was sealed with another secret.
@@ -80,7 +80,7 @@ def url_of(cipher: Cipher, webhook: Webhook) -> str:
 
 
 class OpenedWebhook(NamedTuple):
-    """A webhook with its URL and its secret in clear, None where another master secret has sealed them."""
+    """A webhook with its URL and its secret in clear text, or None if they were sealed with another master secret."""
 
     webhook: Webhook
     url: str | None
@@ -88,7 +88,7 @@ class OpenedWebhook(NamedTuple):
 
 
 def opened(cipher: Cipher, webhook: Webhook) -> OpenedWebhook:
-    """The webhook as its owner may read it."""
+    """Return the webhook in the form that its owner may read."""
     unseal_secret = partial(cipher.unseal, webhook.secret, bound_to=sealed_for(webhook.monitor_id))
     return OpenedWebhook(webhook, _readable(partial(url_of, cipher, webhook)), _readable(unseal_secret))
 
@@ -103,12 +103,13 @@ def _readable(unseal: Callable[[], str]) -> str | None:
 async def seal_plain_urls(
     store: Store, cipher: Cipher, *, at_once: int = SEALED_AT_ONCE, pause_s: float = PAUSE_S
 ) -> int:
-    """Seal what stands in clear, `at_once` rows a write; how many there were.
+    """Seal all URLs in clear text, `at_once` rows per transaction, and return their number.
 
-    Any number of nodes may do so at once. What an owner changes meanwhile is left alone: it is sealed already.
+    Several nodes may do so at the same time. URLs that owners change in the meantime are already sealed, and are
+    skipped.
 
     Raises:
-        StorageError: what is sealed stays so, and the rest can be sealed later.
+        StorageError: URLs sealed so far stay sealed, and the rest can be sealed later.
     """
     after, count = "", 0
     while found := await store.read(partial(_find_plain, after=after, limit=at_once)):
@@ -120,7 +121,7 @@ async def seal_plain_urls(
 
 
 def struck(text: str, url: str) -> str:
-    """A text without what may be tokens of a URL's path and query: receivers like to repeat what they were sent."""
+    """Return a text without the possible tokens of a URL's path and query, because receivers often echo requests."""
     for token in sorted(_tokens(url), key=len, reverse=True):
         text = text.replace(token, STRUCK_OUT)
     return text

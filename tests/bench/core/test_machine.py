@@ -1,4 +1,4 @@
-"""Results say what they were measured on."""
+"""Results describe the machine and software that they were measured on."""
 
 import platform
 import subprocess
@@ -11,7 +11,7 @@ from bench.core.machine import commit_of, cpu_quota, described, this_machine
 from tests.bench.samples import MACHINE
 
 
-def test_the_machine_is_described_down_to_the_interpreter_s_build() -> None:
+def test_machine_description_includes_the_interpreter_build() -> None:
     machine = this_machine()
     assert machine.cpus >= 1
     assert machine.memory_bytes > 10**8
@@ -24,13 +24,13 @@ def test_the_machine_is_described_down_to_the_interpreter_s_build() -> None:
 @pytest.mark.parametrize(
     ("written", "cpus"), [("max 100000\n", None), ("150000 100000\n", 1.5), ("", None), ("odd\n", None)]
 )
-def test_a_control_group_s_bound_counts(tmp_path: Path, written: str, cpus: float | None) -> None:
+def test_cpu_quota_of_a_control_group(tmp_path: Path, written: str, cpus: float | None) -> None:
     (tmp_path / "cpu.max").write_text(written)
     assert cpu_quota(tmp_path / "cpu.max") == cpus
     assert cpu_quota(tmp_path / "absent") is None
 
 
-def test_the_commit_is_named_and_whether_files_differ_from_it(tmp_path: Path) -> None:
+def test_commit_names_the_commit_and_changes(tmp_path: Path) -> None:
     assert commit_of(tmp_path) == ""
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
     (tmp_path / "a").write_text("1")
@@ -42,7 +42,7 @@ def test_the_commit_is_named_and_whether_files_differ_from_it(tmp_path: Path) ->
     assert commit_of(tmp_path) == f"{commit} and changes"
 
 
-def test_the_machine_in_one_line_leaves_out_what_an_older_file_does_not_tell() -> None:
+def test_described_omits_fields_missing_in_older_files() -> None:
     assert described(MACHINE) == ("a CPU, 2 CPUs, 8 GB; Linux 6; CPython 3.11; trio 0.35.0; load average 0.10 before")
     newer = described(
         replace(

@@ -1,4 +1,4 @@
-"""All that the bench starts it stops, whatever happened in between."""
+"""The bench stops every process that it starts, whatever happens in between."""
 
 import os
 import signal
@@ -21,11 +21,11 @@ def gone(pid: int) -> bool:
 
 
 async def over(pid: int) -> None:
-    """Wait until a process has ended, and leave it to whoever has started it."""
+    """Wait until a process has ended, without reaping it."""
     await trio.to_thread.run_sync(os.waitid, os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
-async def test_a_server_is_ready_with_its_first_line_and_stopped_with_the_block(tmp_path: Path) -> None:
+async def test_server_is_ready_at_its_first_line_and_stopped_with_the_block(tmp_path: Path) -> None:
     with trio.fail_after(90):
         async with open_server(SLEEPING, log=tmp_path / "log") as child:
             assert child.ready_line == b"ready\n"
@@ -33,14 +33,14 @@ async def test_a_server_is_ready_with_its_first_line_and_stopped_with_the_block(
     assert gone(child.pid)
 
 
-async def test_a_server_is_stopped_when_the_block_raises(tmp_path: Path) -> None:
+async def test_server_is_stopped_when_the_block_raises(tmp_path: Path) -> None:
     with trio.fail_after(90), pytest.raises(ZeroDivisionError):
         async with open_server(SLEEPING, log=tmp_path / "log") as child:
             raise ZeroDivisionError
     assert gone(child.pid)
 
 
-async def test_a_server_is_stopped_when_the_block_is_cancelled(tmp_path: Path) -> None:
+async def test_server_is_stopped_when_the_block_is_cancelled(tmp_path: Path) -> None:
     with trio.fail_after(90), trio.CancelScope() as scope:
         async with open_server(SLEEPING, log=tmp_path / "log") as child:
             scope.cancel()
@@ -48,14 +48,14 @@ async def test_a_server_is_stopped_when_the_block_is_cancelled(tmp_path: Path) -
     assert gone(child.pid)
 
 
-async def test_a_server_that_ends_before_it_is_ready_says_why(tmp_path: Path) -> None:
+async def test_server_ending_before_it_is_ready_reports_the_reason(tmp_path: Path) -> None:
     command = (PYTHON, "-c", "raise SystemExit('no such platform')")
     with trio.fail_after(90), pytest.raises(ChildFailed, match="no such platform"):
         async with open_server(command, log=tmp_path / "log"):
             pytest.fail("the block was entered")
 
 
-async def test_a_server_that_ends_under_its_load_is_named_with_its_last_words(tmp_path: Path) -> None:
+async def test_server_ending_under_load_is_named_with_the_end_of_its_log(tmp_path: Path) -> None:
     speaking = (PYTHON, "-c", f"import sys; print('no memory', file=sys.stderr, flush=True); {SLEEPING[2]}")
     with trio.fail_after(90), pytest.raises(ChildFailed, match=r"ended with -9\s+no memory"):  # noqa: PT012 - a block
         async with open_server(speaking, log=tmp_path / "log") as child:
@@ -67,8 +67,8 @@ async def test_a_server_that_ends_under_its_load_is_named_with_its_last_words(tm
     assert has_ended(child.pid)
 
 
-async def test_a_server_that_was_to_end_under_its_load_is_no_failure(tmp_path: Path) -> None:
-    """Method: as at a drain, where the load itself stops the node, which ends with 0."""
+async def test_expected_end_of_a_server_is_not_a_failure(tmp_path: Path) -> None:
+    """Method: as in a drain, the load itself stops the node, which ends with 0."""
     ending = (PYTHON, "-c", READY)
     with trio.fail_after(90):
         async with open_server(ending, log=tmp_path / "log") as child:
@@ -76,31 +76,31 @@ async def test_a_server_that_was_to_end_under_its_load_is_no_failure(tmp_path: P
             assert has_ended(child.pid)
 
 
-async def test_a_command_gives_what_it_prints() -> None:
+async def test_command_returns_its_output() -> None:
     with trio.fail_after(90):
         assert await run_command((PYTHON, "-c", "print(input()[::-1])"), stdin=b"abc\n") == b"cba\n"
 
 
-async def test_a_command_that_fails_says_why() -> None:
+async def test_failing_command_reports_the_reason() -> None:
     with trio.fail_after(90), pytest.raises(ChildFailed, match=r"ended with 1\s+no account"):
         await run_command((PYTHON, "-c", "raise SystemExit('no account')"))
 
 
-def test_usage_grows_with_the_work_done() -> None:
+def test_usage_grows_with_work() -> None:
     before = usage(os.getpid())
     while usage(os.getpid()).cpu_s < before.cpu_s + 0.05:
         sum(range(10_000))
     assert before.rss_bytes > 1_000_000
 
 
-async def test_usage_counts_the_workers_of_a_server(tmp_path: Path) -> None:
+async def test_usage_includes_the_workers_of_a_server(tmp_path: Path) -> None:
     """Method: the worker holds 80 MB before it prints the ready line, and ends as its server's pipe closes."""
     with trio.fail_after(90):
         async with open_server(WITH_WORKER, log=tmp_path / "log") as child:
             assert usage(child.pid).rss_bytes > 80_000_000
 
 
-async def test_the_cpu_of_another_process_is_its_own_alone(tmp_path: Path) -> None:
+async def test_cpu_of_another_process_excludes_ours(tmp_path: Path) -> None:
     """Method: the other process sleeps while this one works."""
     with trio.fail_after(90):
         async with open_server(SLEEPING, log=tmp_path / "log") as child:
@@ -111,12 +111,12 @@ async def test_the_cpu_of_another_process_is_its_own_alone(tmp_path: Path) -> No
             assert usage(child.pid).cpu_s - before.cpu_s < 0.05
 
 
-def test_mapped_files_are_resident_but_not_a_process_s_own() -> None:
+def test_mapped_files_are_resident_but_not_own_memory() -> None:
     used = usage(os.getpid())
     assert 0 < used.own_bytes < used.rss_bytes
 
 
-def test_the_machine_s_ticks_only_grow() -> None:
+def test_machine_ticks_only_grow() -> None:
     idle, ticks = machine_ticks()
     idle_after, ticks_after = machine_ticks()
     assert 0 <= idle <= idle_after

@@ -1,4 +1,4 @@
-"""Results are kept as one document, and drawn."""
+"""Results are saved as one document, and drawn."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +15,7 @@ from tests.bench.samples import noisy_results
 PNG = b"\x89PNG\r\n"
 
 
-def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+def test_results_round_trip(tmp_path: Path) -> None:
     results = noisy_results(1)
     results.marks.append(Mark("a mark", None, 5, "ms"))
     save(results, tmp_path / "new" / "a.json")
@@ -23,14 +23,14 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"format": 1}'])
-def test_a_file_without_results_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+def test_file_without_results_is_rejected_by_name(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "a.json"
     file.write_bytes(content)
     with pytest.raises(ResultsUnreadable, match=r"a\.json holds no results"):
         load(file)
 
 
-def test_results_of_another_format_are_refused(tmp_path: Path) -> None:
+def test_results_of_another_format_are_rejected(tmp_path: Path) -> None:
     document = msgspec.to_builtins(noisy_results(1)) | {"format": 99}
     (tmp_path / "a.json").write_bytes(msgspec.json.encode(document))
     with pytest.raises(ResultsUnreadable, match="has format 99"):
@@ -38,11 +38,11 @@ def test_results_of_another_format_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("value", "met"), [(4.9, True), (5, True), (5.1, False), (None, False), (-1, True)])
-def test_a_mark_is_met_up_to_its_limit_and_never_without_a_figure(value: float | None, met: bool) -> None:
+def test_mark_is_met_up_to_its_limit_and_never_without_a_figure(value: float | None, met: bool) -> None:
     assert Mark("a mark", value, 5, "ms").met is met
 
 
-def test_results_are_drawn_as_svg_and_png_with_their_scenarios_named(tmp_path: Path) -> None:
+def test_results_are_drawn_as_svg_and_png_with_scenario_names(tmp_path: Path) -> None:
     results = noisy_results(1)
     results.points.append(Point("miss", "50%", "", results.points[0].steps))
     files = draw(results, tmp_path, "r")
@@ -56,7 +56,7 @@ def test_results_are_drawn_as_svg_and_png_with_their_scenarios_named(tmp_path: P
     assert "miss" in (tmp_path / "r-cpu.svg").read_text()
 
 
-def test_a_sweep_has_a_line_for_each_setting(tmp_path: Path) -> None:
+def test_sweep_plot_has_a_line_for_each_setting(tmp_path: Path) -> None:
     results = noisy_results(1)
     points = [
         Point("mixed", point.label, f"limits.concurrent_requests={value}", point.steps)
@@ -70,7 +70,7 @@ def test_a_sweep_has_a_line_for_each_setting(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("draw_it", [draw, draw_sweep])
-def test_where_nothing_was_served_an_empty_panel_is_drawn(
+def test_plot_has_an_empty_panel_if_nothing_was_served(
     draw_it: Callable[[Results, Path, str], list[Path]], tmp_path: Path
 ) -> None:
     results = replace(noisy_results(1, points=1), hello_us=[])
@@ -81,7 +81,7 @@ def test_where_nothing_was_served_an_empty_panel_is_drawn(
     assert draw_it is draw_sweep or "no answers" in (tmp_path / "r-cpu.svg").read_text()
 
 
-def test_files_of_before_more_was_kept_are_read(tmp_path: Path) -> None:
+def test_older_files_with_fewer_fields_are_read(tmp_path: Path) -> None:
     document = msgspec.to_builtins(noisy_results(1))
     for name in ("build", "cpu_quota", "store_on", "commit"):
         del document["machine"][name]

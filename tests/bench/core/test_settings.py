@@ -21,13 +21,13 @@ def plainly(value: Setting) -> object:
 
 
 @given(st.dictionaries(st.tuples(names, names), values, max_size=8))
-def test_every_setting_is_read_back(settings: dict[tuple[str, str], Setting]) -> None:
+def test_every_setting_round_trips(settings: dict[tuple[str, str], Setting]) -> None:
     read = tomllib.loads(toml({f"{table}.{name}": value for (table, name), value in settings.items()}))
     expected = {place: plainly(value) for place, value in settings.items()}
     assert {(table, name): value for table, rows in read.items() for name, value in rows.items()} == expected
 
 
-def test_a_table_in_a_table_keeps_its_name() -> None:
+def test_nested_table_keeps_its_name() -> None:
     assert tomllib.loads(toml({"upstreams.defaults.retries": 0})) == {"upstreams": {"defaults": {"retries": 0}}}
 
 
@@ -51,7 +51,7 @@ def test_values_from_the_command_line_have_their_types(text: str, read: tuple[ob
 
 
 @given(st.text(max_size=30))
-def test_whatever_is_typed_is_values_or_refused(text: str) -> None:
+def test_any_text_is_values_or_rejected(text: str) -> None:
     with suppress(WrongUse):
         assert read_settings(text)
 
@@ -59,5 +59,5 @@ def test_whatever_is_typed_is_values_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "shown"), [(True, "true"), (10, "10"), ("a b", "a b"), ((5, 300.5), "[5, 300.5]"), (("a",), '["a"]')]
 )
-def test_a_value_is_shown_as_in_the_file(value: Setting, shown: str) -> None:
+def test_value_is_shown_as_in_the_file(value: Setting, shown: str) -> None:
     assert spelled(value) == shown

@@ -1,4 +1,4 @@
-"""Work that Ctrl-C and a closed terminal end, and work side by side."""
+"""Work that Ctrl-C and a closed terminal end, and concurrent work."""
 
 import signal
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from bench.core.tasks import run_side_by_side, run_until_stopped
 
 @pytest.fixture
 def hangup() -> Iterator[None]:
-    """SIGHUP ends this process, however it was started."""
+    """Let SIGHUP end this process, however it was started."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -19,7 +19,7 @@ def hangup() -> Iterator[None]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.usefixtures("hangup")
-def test_a_signal_cancels_the_work_which_cleans_up_and_nothing_else(number: signal.Signals) -> None:
+def test_signal_cancels_only_the_work_which_cleans_up(number: signal.Signals) -> None:
     before, cleaned = signal.getsignal(number), list[str]()
 
     async def work() -> None:
@@ -35,8 +35,8 @@ def test_a_signal_cancels_the_work_which_cleans_up_and_nothing_else(number: sign
 
 
 @pytest.mark.usefixtures("hangup")
-def test_a_closed_terminal_ends_no_work_that_was_told_to_outlive_it() -> None:
-    """Method: as under nohup, SIGHUP is ignored before the work begins."""
+def test_closed_terminal_does_not_end_work_under_nohup() -> None:
+    """Method: as under nohup, SIGHUP is ignored before the work starts."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     async def work() -> None:
@@ -46,7 +46,7 @@ def test_a_closed_terminal_ends_no_work_that_was_told_to_outlive_it() -> None:
     assert trio.run(run_until_stopped, work) is True
 
 
-async def test_works_give_their_results_in_order_and_the_first_failure_ends_the_others() -> None:
+async def test_works_return_results_in_order_and_a_failure_cancels_the_others() -> None:
     async def give(value: int) -> int:
         await trio.lowlevel.checkpoint()
         return value

@@ -1,4 +1,4 @@
-"""The load generator counts what was answered, and calls out every answer that is not as expected."""
+"""The load generator counts responses, and reports every unexpected one."""
 
 import os
 import time
@@ -26,7 +26,7 @@ ASKED = {"path", "headers", "keys", "statuses", "tolerated", "head"}
 
 
 async def measured(asked: Asked, *, requests: int = 50, connections: int = 1, **rest: object) -> Measured:
-    """One run of exactly `requests`, with no warm-up, in a thread beside the server."""
+    """Run exactly `requests` without a warm-up, in a thread next to the server."""
     spec = {"url": asked.url, "path": "/", **{name: rest.pop(name) for name in ASKED & rest.keys()}}
     fields = {"spec": spec, "requests_max": requests, "connections": connections, "warmup_s": 0, "seconds": 10}
     load = msgspec.convert({**fields, **rest}, ClosedLoad)
@@ -34,12 +34,12 @@ async def measured(asked: Asked, *, requests: int = 50, connections: int = 1, **
         return await trio.to_thread.run_sync(measure, load)
 
 
-async def test_every_answer_is_counted_once() -> None:
+async def test_every_response_is_counted_once() -> None:
     async with open_scripted() as asked:
         result = await measured(asked, requests=50)
     assert result.requests == 50
     assert result.unexpected == {}
-    assert len(asked.heads) == 1 + 50 + 1  # the prime, the counted ones, the one under way as the counting ended
+    assert len(asked.heads) == 1 + 50 + 1  # the priming request, the counted ones, the one in progress at the end
 
 
 async def test_many_connections_are_counted_together() -> None:
@@ -50,18 +50,18 @@ async def test_many_connections_are_counted_together() -> None:
     assert len(asked.heads) == 1 + 500 + 16
 
 
-async def test_time_ends_the_counting_too() -> None:
+async def test_counting_ends_at_the_time_limit() -> None:
     async with open_scripted() as asked:
         result = await measured(asked, requests=10_000_000, seconds=0.1)
     assert 0 < result.requests < len(asked.heads)
     assert 0 < result.p50_ms <= result.p99_ms
 
 
-async def test_answers_to_the_warm_up_are_not_counted() -> None:
+async def test_warm_up_responses_are_not_counted() -> None:
     async with open_scripted() as asked:
         result = await measured(asked, requests=20, warmup_s=0.1)
     assert result.requests == 20
-    assert len(asked.heads) > 1 + 20 + 1  # the prime, the counted ones, the one under way; the warm-up
+    assert len(asked.heads) > 1 + 20 + 1  # the priming request, the counted ones, the one in progress, and the warm-up
 
 
 async def test_each_request_carries_its_own_number_and_every_header() -> None:
@@ -84,33 +84,33 @@ async def test_another_status_is_reported_when_the_first_request_gets_it() -> No
     assert result.unexpected == {"429": 1}
 
 
-async def test_an_expected_refusal_is_no_surprise() -> None:
+async def test_expected_refusal_is_not_unexpected() -> None:
     async with open_scripted(lambda _: [BUSY]) as asked:
         result = await measured(asked, statuses=[429])
     assert result.requests == 50
     assert result.unexpected == {}
 
 
-async def test_a_tolerated_refusal_is_no_surprise_either() -> None:
+async def test_tolerated_refusal_is_not_unexpected() -> None:
     async with open_scripted(lambda nth: [BUSY if nth == 10 else OK]) as asked:
         result = await measured(asked, tolerated=[429])
     assert result.unexpected == {}
 
 
-async def test_only_the_first_answer_may_lack_the_header_asked_for() -> None:
+async def test_only_the_first_response_may_lack_the_header() -> None:
     async with open_scripted(lambda nth: [OK if nth in {1, 5} else HIT]) as asked:
         result = await measured(asked, head="x-cache: hit")
     assert result.unexpected == {"without x-cache: hit": 1}
 
 
-async def test_an_answer_in_many_pieces_is_one_answer() -> None:
+async def test_response_in_many_pieces_is_one_response() -> None:
     async with open_scripted(lambda _: [OK[at : at + 1] for at in range(len(OK))]) as asked:
         result = await measured(asked, requests=20, connections=3)
     assert result.requests == 20
     assert result.unexpected == {}
 
 
-async def test_a_connection_that_is_said_to_close_is_opened_again() -> None:
+async def test_connection_with_a_close_header_is_reopened() -> None:
     async with open_scripted(lambda _: [CLOSING]) as asked:
         result = await measured(asked, requests=20)
     assert result.requests == 20
@@ -118,14 +118,14 @@ async def test_a_connection_that_is_said_to_close_is_opened_again() -> None:
     assert asked.connections == len(asked.heads)
 
 
-async def test_a_connection_closed_under_a_request_is_reported() -> None:
+async def test_connection_closed_during_a_request_is_reported() -> None:
     async with open_scripted(lambda nth: None if nth == 10 else [OK]) as asked:
         result = await measured(asked)
     assert result.requests == 50
     assert result.unexpected == {"closed": 1}
 
 
-async def test_a_request_that_is_never_answered_is_reported() -> None:
+async def test_request_without_a_response_is_reported() -> None:
     async with open_scripted(lambda _: []) as asked:
         wire = ClosedWire(RequestSpec(asked.url, "/"))
 
@@ -140,14 +140,14 @@ async def test_a_request_that_is_never_answered_is_reported() -> None:
     assert wire.tally.unexpected == {"no answer": 3}
 
 
-async def test_the_server_s_own_usage_is_read() -> None:
+async def test_usage_of_the_server_is_read() -> None:
     async with open_scripted() as asked:
         result = await measured(asked, requests=3000, pid=os.getpid())
     assert result.server_cpu_s > 0
     assert result.server_rss_bytes > 1_000_000
 
 
-async def test_it_runs_as_a_process_of_its_own() -> None:
+async def test_closed_load_runs_in_a_separate_process() -> None:
     async with open_scripted() as asked:
         with trio.fail_after(90):
             result = await drive(ClosedLoad(RequestSpec(asked.url, "/"), connections=2, warmup_s=0, requests_max=30))
@@ -155,7 +155,7 @@ async def test_it_runs_as_a_process_of_its_own() -> None:
     assert result.client_cpu_s > 0
 
 
-async def test_a_server_that_is_not_there_fails_the_run() -> None:
+async def test_missing_server_fails_the_run() -> None:
     async with open_scripted() as asked:
         pass
     with trio.fail_after(90), pytest.raises(ChildFailed, match="ConnectionRefused"):
@@ -167,23 +167,23 @@ async def test_a_server_that_is_not_there_fails_the_run() -> None:
     cut=st.integers(min_value=0),
     name=st.sampled_from(["content-length", "Content-Length"]),
 )
-def test_an_answer_is_whole_with_its_last_byte_and_not_before(body: bytes, cut: int, name: str) -> None:
+def test_response_is_complete_with_its_last_byte(body: bytes, cut: int, name: str) -> None:
     answer = f"HTTP/1.1 200 OK\r\nX-A: b\r\n{name}:  {len(body)} \r\n\r\n".encode() + body
     assert whole_head(answer[: cut % len(answer)]) is None
     assert whole_head(answer) is not None
 
 
-def test_an_answer_without_a_length_is_refused() -> None:
+def test_response_without_a_length_is_rejected() -> None:
     with pytest.raises(Unframed):
         whole_head(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
 
 
 @given(st.lists(st.floats(min_value=0, max_value=1e6), min_size=1).map(sorted), st.floats(min_value=0.01, max_value=1))
-def test_a_percentile_is_the_smallest_that_covers_its_share(ordered: list[float], share: float) -> None:
+def test_percentile_is_the_smallest_value_covering_its_share(ordered: list[float], share: float) -> None:
     found = percentile(ordered, share)
     assert sum(each <= found for each in ordered) >= share * len(ordered) - 1e-9
     assert sum(each < found for each in ordered) < share * len(ordered)
 
 
-def test_a_percentile_of_nothing_is_zero() -> None:
+def test_percentile_of_nothing_is_zero() -> None:
     assert percentile([], 0.99) == 0

@@ -1,4 +1,4 @@
-"""A histogram counts exactly, and tells values to a thousandth."""
+"""A histogram has exact counts, and values to a thousandth."""
 
 import math
 
@@ -20,7 +20,7 @@ def recorded(values: list[int]) -> Histogram:
 
 
 @given(nanoseconds)
-def test_a_bucket_holds_its_value_and_is_a_thousandth_wide(value: int) -> None:
+def test_bucket_contains_its_value_and_is_a_thousandth_wide(value: int) -> None:
     highest = highest_of(bucket_of(value))
     assert value <= highest <= value * (1 + 2**-10)
     assert bucket_of(highest) == bucket_of(value)
@@ -28,13 +28,13 @@ def test_a_bucket_holds_its_value_and_is_a_thousandth_wide(value: int) -> None:
 
 
 @given(many.filter(bool), st.floats(min_value=0.001, max_value=1))
-def test_a_percentile_is_that_of_the_sorted_values_to_a_thousandth(values: list[int], share: float) -> None:
+def test_percentile_equals_the_sorted_values_to_a_thousandth(values: list[int], share: float) -> None:
     exact_ms = sorted(values)[max(1, math.ceil(share * len(values))) - 1] / 1e6
     assert exact_ms <= recorded(values).percentile_ms(share) <= exact_ms * 1.001
 
 
 @given(st.lists(many, max_size=5))
-def test_merging_the_parts_is_recording_the_whole(parts: list[list[int]]) -> None:
+def test_merged_parts_equal_the_whole(parts: list[list[int]]) -> None:
     merged = Histogram()
     for part in parts:
         merged.merge(recorded(part))
@@ -44,14 +44,14 @@ def test_merging_the_parts_is_recording_the_whole(parts: list[list[int]]) -> Non
 
 
 @given(many)
-def test_its_counts_make_another_that_is_the_same(values: list[int]) -> None:
+def test_histogram_from_counts_is_equal(values: list[int]) -> None:
     histogram = recorded(values)
     assert Histogram(dict(histogram.counts)).counts == histogram.counts
 
 
-def test_nothing_recorded_has_a_percentile_of_zero() -> None:
+def test_empty_histogram_has_a_percentile_of_zero() -> None:
     assert Histogram().percentile_ms(0.99) == 0
 
 
-def test_a_clock_that_seems_to_go_back_counts_as_zero() -> None:
+def test_negative_value_counts_as_zero() -> None:
     assert recorded([-5]).percentile_ms(1) == pytest.approx(0)

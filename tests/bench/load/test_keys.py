@@ -1,4 +1,4 @@
-"""Requests ask for what their scenario says: the same, something new, or a mix."""
+"""Requests use the keys of their scenario: the same, new ones, or a mix."""
 
 from collections import Counter
 from itertools import islice
@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from bench.load.keys import KEYS, KNOWN, NEW_FROM
 
 
-def test_one_key_is_always_the_same() -> None:
+def test_one_is_always_the_same_key() -> None:
     assert set(islice(KEYS["one"](7, 3), 20)) == {0}
 
 
 @given(st.integers(min_value=1, max_value=6))
-def test_new_keys_of_several_processes_never_meet(processes: int) -> None:
+def test_new_keys_of_several_processes_are_distinct(processes: int) -> None:
     keys = [key for first in range(processes) for key in islice(KEYS["new"](1 + first, processes), 50)]
     assert sorted(keys) == list(range(NEW_FROM + 1, NEW_FROM + 1 + 50 * processes))
 
 
-def test_a_mix_asks_4_of_5_times_for_something_known_and_most_often_for_the_best_known() -> None:
+def test_mixed_keys_are_80_percent_known_by_popularity() -> None:
     keys = list(islice(KEYS["mixed"](1, 1), 20_000))
     known = Counter(key for key in keys if key < KNOWN)
     assert 0.78 < known.total() / len(keys) < 0.82
@@ -27,7 +27,7 @@ def test_a_mix_asks_4_of_5_times_for_something_known_and_most_often_for_the_best
     assert known[0] > 1.5 * known[1] > 2 * known[3]
 
 
-def test_what_a_mix_asks_for_as_new_is_new() -> None:
+def test_new_keys_of_a_mix_are_new() -> None:
     new = [key for key in islice(KEYS["mixed"](1, 2), 5_000) if key >= KNOWN]
     assert len(new) == len(set(new)) > 500
     assert min(new) > NEW_FROM

@@ -1,4 +1,4 @@
-"""Connections of the open loop, on bare sockets: what a server does to an idle one is no request's failure."""
+"""Connections of the open loop on plain sockets: an idle connection closed by the server fails no request."""
 
 import select
 import socket
@@ -11,17 +11,17 @@ from bench.load.lines import NOTHING, Line, Lines
 REQUEST = b"GET / HTTP/1.1\r\n\r\n"
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER that turns a close into a reset."""
+"""SO_LINGER settings that turn a close into a reset."""
 
 
 def next_of(lines: Lines) -> list[bytes | None]:
-    """Let the lines go on that can, at the latest in ten seconds."""
+    """Let ready lines continue, for at most ten seconds."""
     assert select.select([lines.fileno()], [], [], 10)[0]
     return [lines.go_on(line) for line in lines.ready()]
 
 
 @pytest.mark.parametrize("is_reset", [False, True], ids=["closed", "reset"])
-def test_an_idle_connection_that_the_server_ends_is_opened_again(*, is_reset: bool) -> None:
+def test_idle_connection_closed_by_the_server_is_reopened(*, is_reset: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, Lines(server.getsockname()) as lines:
         line = Line()
         for ticket in range(2):

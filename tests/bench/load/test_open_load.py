@@ -1,4 +1,4 @@
-"""The open loop omits nothing: what a caller would have waited is what it counts."""
+"""The open loop omits nothing: it counts the wait that a caller would have had."""
 
 import os
 import time
@@ -30,7 +30,7 @@ CLOSING = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 
 async def counts_of(url: str, *, rate: float, count: int, **rest: object) -> OpenLoadCounts:
-    """One run in this process, its first request a moment from now."""
+    """Run in this process, with the first request a moment from now."""
     ask_fields = {name: rest.pop(name) for name in ("path", "keys", "tolerated", "head") if name in rest}
     first_ns = time.monotonic_ns() + 20_000_000
     fields = {"first_ns": first_ns, "interval_ns": round(1e9 / rate), "count": count, "drain_s": 5}
@@ -39,10 +39,10 @@ async def counts_of(url: str, *, rate: float, count: int, **rest: object) -> Ope
         return await OpenLoop(load).run()
 
 
-async def test_a_stall_is_seen_by_every_request_that_was_meant_to_be_sent_in_it() -> None:
+async def test_stall_is_counted_for_every_request_scheduled_in_it() -> None:
     """Goal: no coordinated omission. Method: 200 requests a second for 2 s; after 100 the server stalls for 1 s.
 
-    So the half of them that falls into the stall waits for its end, a second the first and evenly less the later ones.
+    The half of them that falls into the stall waits for its end: a second for the first, evenly less for later ones.
     """
     async with open_stalling(after=100, stall_s=1.0) as url:
         result = await counts_of(url, rate=200, count=400)
@@ -54,8 +54,8 @@ async def test_a_stall_is_seen_by_every_request_that_was_meant_to_be_sent_in_it(
     assert waited >= 175
 
 
-async def test_a_stall_is_seen_as_well_when_there_are_no_connections_left() -> None:
-    """Method: as above, but one connection, on which one request waits for an answer and the others for it."""
+async def test_stall_is_counted_without_free_connections() -> None:
+    """Method: as above, but with one connection: one request waits for a response, the others for the connection."""
     async with open_stalling(after=100, stall_s=1.0) as url:
         result = await counts_of(url, rate=200, count=400, connections=1)
     assert result.connections == 1
@@ -63,21 +63,21 @@ async def test_a_stall_is_seen_as_well_when_there_are_no_connections_left() -> N
     assert Histogram(result.latencies).percentile_ms(0.75) > 450
 
 
-async def test_a_slow_server_is_sent_as_many_requests_as_a_fast_one() -> None:
+async def test_slow_server_gets_as_many_requests_as_a_fast_one() -> None:
     async with open_stalling(after=0, stall_s=0.5) as url:
         result = await counts_of(url, rate=100, count=50)
     assert (result.meant, Histogram(result.latencies).total) == (50, 50)
     assert result.connections > 40
 
 
-async def test_a_fast_server_needs_few_connections() -> None:
+async def test_fast_server_needs_few_connections() -> None:
     async with open_scripted() as asked:
         result = await counts_of(asked.url, rate=100, count=50)
     assert len(asked.heads) == 50
     assert asked.connections == result.connections <= 25
 
 
-async def test_requests_without_an_answer_are_counted_with_what_they_waited() -> None:
+async def test_requests_without_a_response_are_counted_with_their_wait() -> None:
     async with open_scripted(lambda nth: [OK] if nth <= 10 else []) as asked:
         result = await counts_of(asked.url, rate=100, count=20, drain_s=0.3)
     assert (result.meant, result.unanswered) == (20, 10)
@@ -85,13 +85,13 @@ async def test_requests_without_an_answer_are_counted_with_what_they_waited() ->
     assert Histogram(result.latencies).percentile_ms(0.75) >= 300
 
 
-async def test_requests_that_never_got_a_connection_are_unanswered_too() -> None:
+async def test_requests_without_a_connection_have_no_response() -> None:
     async with open_scripted(lambda _: []) as asked:
         result = await counts_of(asked.url, rate=100, count=20, drain_s=0.1, connections=2)
     assert (len(asked.heads), result.unanswered) == (2, 20)
 
 
-async def test_the_warm_up_is_sent_but_in_no_figure() -> None:
+async def test_warm_up_is_sent_but_not_counted() -> None:
     async with open_scripted() as asked:
         counted_from_ns = time.monotonic_ns() + 20_000_000 + 245_000_000
         result = await counts_of(asked.url, rate=100, count=50, counted_from_ns=counted_from_ns)
@@ -100,7 +100,7 @@ async def test_the_warm_up_is_sent_but_in_no_figure() -> None:
     assert Histogram(result.latencies).total == Histogram(result.lags).total == result.meant
 
 
-async def test_refusals_that_are_tolerated_are_counted_apart_and_others_make_the_run_invalid() -> None:
+async def test_tolerated_refusals_are_separate_and_others_invalidate_the_run() -> None:
     async with open_scripted(lambda nth: [BUSY if nth % 2 else OK]) as asked:
         tolerant = await counts_of(asked.url, rate=200, count=20, tolerated=[429])
         strict = await counts_of(asked.url, rate=200, count=20)
@@ -115,27 +115,27 @@ async def test_each_request_carries_its_own_key() -> None:
     assert Counter(asked.targets) == Counter(b"/user%d" % (NEW_FROM + n) for n in range(5, 45, 2))
 
 
-async def test_a_connection_that_the_server_has_closed_between_requests_is_opened_again() -> None:
+async def test_connection_closed_between_requests_is_reopened() -> None:
     async with open_scripted(lambda _: [CLOSING]) as asked:
         result = await counts_of(asked.url, rate=100, count=10)
     assert (result.unexpected, asked.connections) == ({}, 10)
 
 
-async def test_a_connection_closed_under_a_request_is_reported() -> None:
+async def test_connection_closed_during_a_request_is_reported() -> None:
     async with open_scripted(lambda nth: None if nth == 5 else [OK]) as asked:
         result = await counts_of(asked.url, rate=100, count=10)
     assert result.unexpected == {"ConnectionAbortedError": 1}
     assert result.unanswered == 0
 
 
-async def test_a_server_that_is_not_there_ends_the_run_too() -> None:
+async def test_missing_server_ends_the_run() -> None:
     async with open_scripted() as asked:
         pass
     result = await counts_of(asked.url, rate=100, count=10)
     assert result.unexpected == {"ConnectionRefusedError": 10}
 
 
-async def test_the_timer_counts_the_instants_that_nobody_waited_for() -> None:
+async def test_timer_counts_instants_without_a_waiting_task() -> None:
     first_ns, interval_ns = time.monotonic_ns() - 100_000_000, 10_000_000
     with trio.fail_after(90), Ticker(first_ns=first_ns, interval_ns=interval_ns) as ticker:
         before = (time.monotonic_ns() - first_ns) // interval_ns + 1
@@ -151,7 +151,7 @@ async def test_the_timer_counts_the_instants_that_nobody_waited_for() -> None:
     seconds=st.floats(min_value=0.1, max_value=5),
     warmup_s=st.floats(min_value=0, max_value=2),
 )
-def test_the_parts_of_a_load_are_together_one_even_rate(rate: float, seconds: float, warmup_s: float) -> None:
+def test_parts_of_a_load_have_one_even_rate(rate: float, seconds: float, warmup_s: float) -> None:
     loads = split_load(RequestSpec("http://h:1", "/"), Tempo(rate, seconds, warmup_s), connections=100, first_key=7)
     assert sum(load.count for load in loads) == max(round(rate * (seconds + warmup_s)), 1)
     assert len({load.counted_from_ns for load in loads}) == 1
@@ -167,12 +167,12 @@ def first_instants(load: OpenLoad, many: int) -> Iterator[int]:
 
 @contextmanager
 def working(asked: Asked, pid: int) -> Iterator[ServerTarget]:
-    """The scripted server, as if it were the process with this id."""
+    """Return the scripted server, as if it were the process with this id."""
     yield ServerTarget(url=asked.url, pid=pid)
 
 
-async def test_several_processes_are_one_load_and_cpu_is_the_server_s_process_alone(tmp_path: Path) -> None:
-    """Method: the process said to be the server sleeps, while this one, the real server, works."""
+async def test_several_processes_form_one_load_and_cpu_is_only_the_servers(tmp_path: Path) -> None:
+    """Method: the process named as the server sleeps, while this process, the real server, works."""
     sleeping = (PYTHON, "-c", "print('ready', flush=True); import time; time.sleep(600)")
     pace = Tempo(rate=5_500, seconds=1.0, warmup_s=0.2)
     with trio.fail_after(90):
@@ -189,12 +189,12 @@ async def test_several_processes_are_one_load_and_cpu_is_the_server_s_process_al
 
 
 def generators() -> list[str]:
-    """The load generators that this process has started and that still run."""
+    """Return the load generators that this process has started and that still run."""
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
     return [pid for pid in children if b"open_load" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
-async def test_a_run_that_is_cancelled_leaves_no_process() -> None:
+async def test_cancelled_run_leaves_no_process() -> None:
     async with open_scripted(lambda _: []) as asked:
         with trio.move_on_after(2.5) as scope:
             await drive_open(SCENARIOS["hello"], ServerTarget(asked.url, os.getpid()), Tempo(100, 60))
@@ -203,8 +203,8 @@ async def test_a_run_that_is_cancelled_leaves_no_process() -> None:
     assert generators() == []
 
 
-def test_a_step_of_too_many_requests_is_shorter_and_keeps_its_rate() -> None:
-    """The figures are divided by the seconds that were really counted."""
+def test_step_with_too_many_requests_is_shortened_at_the_same_rate() -> None:
+    """The figures are divided by the seconds that were actually counted."""
     assert bounded(Tempo(10_000, 3_600)) == Tempo(10_000, REQUESTS_MAX / 10_000)
     assert bounded(Tempo(10_000, 5)) == Tempo(10_000, 5)
     loads = split_load(RequestSpec("http://h:1", "/"), bounded(Tempo(10_000, 3_600)), connections=100, first_key=1)

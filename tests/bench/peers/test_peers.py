@@ -1,4 +1,4 @@
-"""The peers serve what the scenarios ask of them."""
+"""The peers serve the requests of the scenarios."""
 
 import os
 import shutil
@@ -56,7 +56,7 @@ async def test_nginx_checks_the_key_and_forwards(tmp_path: Path) -> None:
     assert set(asked.targets) >= asked_for(1, 20)
 
 
-async def test_a_node_with_both_servers_beside_it_serves_billed_misses() -> None:
+async def test_node_with_postgres_and_redis_serves_billed_misses() -> None:
     if missing_servers():
         assert not os.environ.get("SLUICE_REQUIRE_SERVERS")
         pytest.skip("PostgreSQL and Redis are not installed")
@@ -68,7 +68,7 @@ async def test_a_node_with_both_servers_beside_it_serves_billed_misses() -> None
     assert cost.unexpected == {}
 
 
-def test_scenarios_of_one_stage_are_measured_on_one_server_and_only_those_that_can_run() -> None:
+def test_runnable_scenarios_of_one_stage_share_a_server() -> None:
     groups = list(staged(COSTED))
     names = [row.name for rows in groups for row in rows]
     left_out = {"nginx": not shutil.which("nginx"), "shared": bool(missing_servers())}

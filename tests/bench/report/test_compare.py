@@ -1,4 +1,4 @@
-"""Comparing tells changes from noise. Repeats are simulated, from fixed seeds."""
+"""Comparing separates changes from noise. Repeats are simulated, from fixed seeds."""
 
 from collections import Counter
 from dataclasses import replace
@@ -21,8 +21,8 @@ def verdicts(before: Results, after: Results, *figures: str) -> Counter[str]:
 
 @pytest.mark.parametrize("noise", [0.005, 0.05, 0.3])
 @pytest.mark.parametrize("repeats", [2, 3, 5])
-def test_noise_is_not_called_a_change(noise: float, repeats: int) -> None:
-    """Method: 50 pairs of runs of the same server; of their 1,200 figures as good as none may count as changed."""
+def test_noise_is_not_a_change(noise: float, repeats: int) -> None:
+    """Method: 50 pairs of runs of the same server; almost none of their 1,200 figures may count as changed."""
     seen = sum(
         (
             verdicts(
@@ -38,7 +38,7 @@ def test_noise_is_not_called_a_change(noise: float, repeats: int) -> None:
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.4, "worse"), (1 / 1.4, "better")])
-def test_a_change_well_above_the_noise_is_called_one(factor: float, verdict: str) -> None:
+def test_change_above_the_noise_is_reported(factor: float, verdict: str) -> None:
     seen = sum(
         (
             verdicts(noisy_results(seed), noisy_results(seed + 10_000, factor=factor), "us/req", "p50 ms")
@@ -50,12 +50,12 @@ def test_a_change_well_above_the_noise_is_called_one(factor: float, verdict: str
     assert seen[verdict] + seen["unknown"] == seen.total()
 
 
-def test_a_small_change_is_seen_when_the_noise_is_smaller() -> None:
+def test_small_change_is_reported_if_the_noise_is_smaller() -> None:
     seen = verdicts(noisy_results(1, noise=0.004), noisy_results(2, noise=0.004, factor=1.05), "us/req", "p50 ms")
     assert seen == {"worse": 8}
 
 
-def test_a_sure_change_below_the_smallest_share_is_no_change() -> None:
+def test_certain_change_below_the_minimum_is_not_reported() -> None:
     assert verdicts(noisy_results(1, noise=1e-6), noisy_results(2, noise=1e-6, factor=1.01), "us/req") == {"same": 4}
 
 
@@ -66,8 +66,8 @@ def test_more_served_is_better() -> None:
     assert verdicts(before, after, "served %") == {"better": 4}
 
 
-def test_to_be_offered_less_is_not_to_serve_less_well_and_is_told() -> None:
-    """Method: what the closed loop found possible has halved, so half is offered, and all of it is served."""
+def test_lower_offered_rate_is_noted_and_not_worse() -> None:
+    """Method: the capacity that the closed loop found has halved, so half is offered, and all of it is served."""
     before, after = noisy_results(1, noise=0.001), noisy_results(2, noise=0.001)
     for point in after.points:
         point.steps[:] = [replace(step, rate=step.rate / 2, served_per_s=step.rate / 2) for step in point.steps]
@@ -77,7 +77,7 @@ def test_to_be_offered_less_is_not_to_serve_less_well_and_is_told() -> None:
     }
 
 
-def test_one_request_more_of_few_is_no_change() -> None:
+def test_one_more_of_few_requests_is_not_a_change() -> None:
     before, after = noisy_results(1, points=1), noisy_results(2, points=1)
     for results, served in ((before, 40.0), (after, 41.0)):
         results.points[0].steps[:] = [
@@ -86,23 +86,23 @@ def test_one_request_more_of_few_is_no_change() -> None:
     assert verdicts(before, after, "served %") == {"unknown": 1}, "one of 40 is more than 2 %"
 
 
-def test_without_repeats_nothing_is_claimed() -> None:
+def test_no_verdict_without_repeats() -> None:
     seen = verdicts(noisy_results(1, repeats=1), noisy_results(2, repeats=1, factor=3))
     assert seen == {"unknown": seen.total()}
 
 
-def test_a_result_is_the_same_as_itself_where_its_repeats_can_tell() -> None:
+def test_result_compared_with_itself_is_the_same() -> None:
     assert set(verdicts(noisy_results(1, noise=0.005), noisy_results(1, noise=0.005))) == {"same"}
     assert set(verdicts(noisy_results(1, noise=0.3), noisy_results(1, noise=0.3))) == {"unknown"}
 
 
-def test_only_points_of_both_results_are_compared() -> None:
+def test_only_common_points_are_compared() -> None:
     before, after = noisy_results(1, points=4), noisy_results(2, points=2)
     assert {change.label for change in compare(before, after)} == {"00%", "10%"}
 
 
 @pytest.mark.parametrize(("repeats", "verdict"), [(5, "worse"), (1, "unknown")])
-def test_a_server_that_serves_nothing_any_more_is_no_missing_figure(repeats: int, verdict: str) -> None:
+def test_server_that_serves_nothing_is_worse_and_not_missing(repeats: int, verdict: str) -> None:
     before, after = (noisy_results(seed, points=1, repeats=repeats, noise=0.01) for seed in (1, 2))
     after.points[0].steps[:] = [replace(step, served_per_s=0.0) for step in after.points[0].steps]
     (change,) = (each for each in compare(before, after) if each.figure == "served %")
@@ -111,7 +111,7 @@ def test_a_server_that_serves_nothing_any_more_is_no_missing_figure(repeats: int
     assert back.verdict == {"worse": "better"}.get(verdict, verdict)
 
 
-def test_what_was_measured_once_is_compared_without_a_verdict() -> None:
+def test_single_measurements_have_no_verdict() -> None:
     before, after = noisy_results(1, points=0), noisy_results(2, points=0)
     for results, factor in ((before, 1.0), (after, 1.5)):
         results.costs.append(replace(COST, cpu_us=200.0 * factor))
@@ -128,7 +128,7 @@ def test_what_was_measured_once_is_compared_without_a_verdict() -> None:
     ]
 
 
-def test_a_figure_that_is_missing_is_left_out() -> None:
+def test_missing_figure_is_left_out() -> None:
     before, after = noisy_results(1, points=1), noisy_results(2, points=1)
     after.points[0].steps[:] = [replace(step, cpu_us=0.0) for step in after.points[0].steps]
     assert "us/req" not in {change.figure for change in compare(before, after)}
@@ -138,7 +138,7 @@ values = st.lists(st.floats(min_value=0.1, max_value=1000), min_size=2, max_size
 
 
 @given(values, values, st.floats(min_value=0.01, max_value=100))
-def test_the_unit_of_a_figure_changes_nothing(before: list[float], after: list[float], unit: float) -> None:
+def test_unit_of_a_figure_does_not_affect_the_comparison(before: list[float], after: list[float], unit: float) -> None:
     change, noise = difference(before, after)
     scaled, scaled_noise = difference([each * unit for each in before], [each * unit for each in after])
     assert scaled == pytest.approx(change, rel=1e-6, abs=1e-9)
@@ -146,17 +146,17 @@ def test_the_unit_of_a_figure_changes_nothing(before: list[float], after: list[f
 
 
 @given(values, values)
-def test_there_and_back_is_no_change(before: list[float], after: list[float]) -> None:
+def test_change_and_its_inverse_cancel(before: list[float], after: list[float]) -> None:
     there, _ = difference(before, after)
     back, _ = difference(after, before)
     assert (1 + there) * (1 + back) == pytest.approx(1)
 
 
-def test_runs_of_one_machine_at_one_pace_and_the_same_rates_need_no_caveat() -> None:
+def test_comparable_runs_have_no_notes() -> None:
     assert comparability_notes(noisy_results(1), noisy_results(2)) == []
 
 
-def test_what_makes_a_comparison_doubtful_is_said() -> None:
+def test_notes_name_every_reason_for_doubt() -> None:
     before, after = noisy_results(1), noisy_results(2)
     machine = replace(
         after.machine, cpus=8, python="CPython 3.12", libraries={"trio": "0.36.0", "sqlite": "3.45"}, load_average=9.0
@@ -169,25 +169,25 @@ def test_what_makes_a_comparison_doubtful_is_said() -> None:
         "python: CPython 3.11 before, CPython 3.12 after",
         "trio 0.35.0 before, 0.36.0 after",
         "B was stopped before its end",
-        "something else was at work before B: a load average of 9.0",
-        "not every answer was as it should in B: hit",
-        "some requests got no answer in B: hit",
-        "the bare server changed by +100.0% too: part of this is the machine, not the gateway",
+        "other work was running before B: a load average of 9.0",
+        "not every response was as expected in B: hit",
+        "some requests got no response in B: hit",
+        "the bare server changed by +100.0% too: the machine explains part of the difference",
         "the offered rates differ in hit: run B with --like A.json to compare latencies",
     ]
 
 
-def test_steps_of_other_lengths_are_said_where_both_files_tell_them() -> None:
+def test_different_step_lengths_are_noted_if_both_files_have_them() -> None:
     before, after = noisy_results(1), noisy_results(2)
     for results, seconds in ((before, 3.0), (after, 1.0)):
         for point in results.points:
             point.steps[:] = [replace(step, seconds=seconds) for step in point.steps]
     assert comparability_notes(before, after) == [
-        "the steps are not as long in both in hit: run B with the --seconds of A"
+        "the steps have different lengths in hit: run B with the --seconds of A"
     ]
     assert comparability_notes(before, noisy_results(2)) == []
 
 
-def test_a_pace_that_was_measured_once_is_not_judged_by_its_last_percent() -> None:
+def test_pace_measured_once_is_compared_coarsely() -> None:
     before, after = (replace(noisy_results(seed), hello_us=[us]) for seed, us in ((1, 10.0), (2, 10.1)))
     assert comparability_notes(before, after) == []

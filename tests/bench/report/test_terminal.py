@@ -1,4 +1,4 @@
-"""A run at the terminal: its tables and files, however it ends."""
+"""A run in a terminal: its tables and files, however it ends."""
 
 import signal
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ MARK = Mark("a mark", 4.0, 5.0, "ms")
 
 
 def measure(then: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint) -> Measure:
-    """A measuring that finds a mark, and then does something."""
+    """Return a measurement that finds a mark, and then runs an action."""
 
     async def find(results: Results, announce: Announce) -> None:
         announce("a step")
@@ -40,7 +40,7 @@ async def be_stopped() -> None:
     await trio.sleep_forever()
 
 
-def test_a_run_that_came_to_its_end_is_shown_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_finished_run_is_shown_and_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert measure_and_show(measure(), works=2, files=Files(tmp_path, "a"))
     said, told = capsys.readouterr()
     assert "a mark" in said
@@ -51,14 +51,12 @@ def test_a_run_that_came_to_its_end_is_shown_and_kept(tmp_path: Path, capsys: py
     assert (results.marks, results.figures) == ([MARK], [Figure("a figure", 1.0, "s")])
 
 
-def test_a_run_prints_the_document_that_it_leaves_when_json_is_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_output_equals_the_saved_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert measure_and_show(measure(), works=2, files=Files(tmp_path, "a", as_json=True))
     assert msgspec.json.decode(capsys.readouterr().out, type=Results) == load(tmp_path / "a.json")
 
 
-def test_a_server_that_dies_fails_the_run_and_what_was_measured_is_shown_and_kept(
+def test_dead_server_fails_the_run_but_results_are_shown_and_saved(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ChildFailed, match="ended with -9"):
@@ -68,7 +66,7 @@ def test_a_server_that_dies_fails_the_run_and_what_was_measured_is_shown_and_kep
     assert (results.complete, results.marks, results.figures) == (False, [MARK], [])
 
 
-def test_a_run_that_is_stopped_says_so_and_what_was_measured_is_shown_and_kept(
+def test_stopped_run_is_reported_and_results_are_shown_and_saved(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert not measure_and_show(measure(be_stopped), works=2, files=Files(tmp_path, "a"))
@@ -79,9 +77,7 @@ def test_a_run_that_is_stopped_says_so_and_what_was_measured_is_shown_and_kept(
     assert (results.complete, results.marks, results.figures) == (False, [MARK], [])
 
 
-def test_a_run_that_is_stopped_before_anything_is_known_leaves_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_stopped_without_results_leaves_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async def find(_results: Results, _announce: Announce) -> None:
         await be_stopped()
 
@@ -90,9 +86,7 @@ def test_a_run_that_is_stopped_before_anything_is_known_leaves_nothing(
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_a_run_with_answers_that_were_not_expected_is_not_valid(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_with_unexpected_responses_is_not_valid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async def find(results: Results, _announce: Announce) -> None:
         await trio.lowlevel.checkpoint()
         results.points.append(Point("hit", "40/s", "", [replace(STEP, unexpected={"500": 1})]))

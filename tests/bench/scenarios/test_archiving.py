@@ -1,4 +1,4 @@
-"""The archive is written beside misses in every second turn, and its lock is held in the others."""
+"""The archive is written during misses in every second turn, and its lock is held in the others."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import trio
 from bench.scenarios.archiving import Archiving, TurnFigures, figures_of, measure
 
 
-async def test_turns_with_the_archive_are_beside_turns_without(tmp_path: Path) -> None:
+async def test_turns_alternate_with_and_without_the_archive(tmp_path: Path) -> None:
     with trio.fail_after(180):
         found = await measure(Archiving(str(tmp_path), rows=20_000, accounts=10, per_s=20, seconds=0.5, turns=1))
     assert (len(found.without), len(found.archiving)) == (1, 1)
@@ -16,7 +16,7 @@ async def test_turns_with_the_archive_are_beside_turns_without(tmp_path: Path) -
     assert min(found.p50_times, found.p99_times) > 0
 
 
-def test_each_turn_is_held_against_the_one_before_it() -> None:
+def test_each_turn_is_compared_with_the_previous_one() -> None:
     turns = [TurnFigures(1.0 * pace, 2.0 * pace, 100, 1_000, 0.1, 0.5, 0) for pace in (1, 10, 100)]
     slower = [TurnFigures(2.0 * pace, 6.0 * pace, 100, 1_000, 0.1, 0.5, 500) for pace in (1, 10, 100)]
     found = figures_of(turns, slower)

@@ -1,4 +1,4 @@
-"""The scenario of deliveries against a real node, with few of them, and what is said of it."""
+"""The deliveries scenario against a real node, with few deliveries, and its report."""
 
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ FEW = partial(
 PACE = DeliveryPace(1_000.0, 500.0)
 
 
-async def test_deliveries_of_every_kind_come_and_those_to_a_black_hole_hold_none_up() -> None:
+async def test_deliveries_of_every_kind_arrive_despite_an_unresponsive_host() -> None:
     with trio.fail_after(90):
         seen = await measure_deliveries(FEW)
     assert all(min(pace.per_s, pace.cpu_us) > 0 for pace in (seen.plain, seen.kept, seen.closed))
@@ -31,13 +31,13 @@ async def test_deliveries_of_every_kind_come_and_those_to_a_black_hole_hold_none
         assert turn.cpu_us > 0
 
 
-async def test_deliveries_that_do_not_come_are_no_result() -> None:
-    with trio.fail_after(90), pytest.raises(ChildFailed, match=r": \d+ deliveries have not come"):
+async def test_missing_deliveries_fail_the_scenario() -> None:
+    with trio.fail_after(90), pytest.raises(ChildFailed, match=r": \d+ deliveries have not arrived"):
         await measure_deliveries(partial(FEW, patience_s=0.0))
 
 
-async def test_a_receiver_answers_each_request_and_notes_when_it_began(tmp_path: Path) -> None:
-    """Method: two requests on a connection that is kept, the second of them in two pieces; one on one that is not."""
+async def test_receiver_responds_and_records_the_first_byte(tmp_path: Path) -> None:
+    """Method: two requests on a reused connection, the second in two pieces; one on a connection that is not reused."""
     with trio.fail_after(90):
         async with open_receivers(tmp_path / "authority.pem") as (receivers, urls):
             host, port = urls.plain[0].removeprefix("http://").removesuffix("/hook").split(":")
@@ -63,7 +63,7 @@ def request(delivery_id: str) -> bytes:
     return f"POST /hook HTTP/1.1\r\nHost: h\r\nwebhook-id: {delivery_id}\r\nContent-Length: 2\r\n\r\n{{}}".encode()
 
 
-def test_settlement_and_the_black_hole_are_marks_and_the_rest_are_figures() -> None:
+def test_settlement_and_unresponsive_host_are_marks() -> None:
     alone, beside = (
         [DeliveryTurn(dict(counts(ms).counts), 2_000.0) for ms in each] for each in ((9, 10, 50), (8, 10.8, 12))
     )

@@ -1,4 +1,4 @@
-"""The scenario of monitors against a real node, with few of them, and what is said of it."""
+"""The monitors scenario against a real node, with few monitors, and its report."""
 
 import pytest
 import trio
@@ -10,19 +10,19 @@ from bench.scenarios.feed import measure_monitors
 from bench.scenarios.feed_marks import monitors_found
 
 
-async def test_monitors_that_share_a_slot_all_run_and_the_others_do_not() -> None:
+async def test_only_monitors_that_share_the_slot_run() -> None:
     with trio.fail_after(90):
         seen = await measure_monitors(30, stored=600, lead_s=1.0)
     assert (seen.count, seen.stored, Histogram(seen.lags).total) == (30, 600, 30)
     assert min(seen.took_s, seen.cpu_s) > 0
 
 
-async def test_a_slot_that_comes_before_its_monitors_is_no_result() -> None:
-    with trio.fail_after(90), pytest.raises(ChildFailed, match="came before its monitors were made"):
+async def test_slot_before_its_monitors_fails_the_scenario() -> None:
+    with trio.fail_after(90), pytest.raises(ChildFailed, match="came before its monitors were created"):
         await measure_monitors(30, stored=0, lead_s=-5.0)
 
 
-def test_how_late_runs_begin_is_a_mark_and_what_they_cost_are_figures() -> None:
+def test_start_lateness_is_a_mark_and_costs_are_figures() -> None:
     lags = Histogram()
     for nth in range(100):
         lags.record(round((0.25 if nth < 98 else 1.5) * 1e9))

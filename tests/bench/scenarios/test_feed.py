@@ -1,4 +1,4 @@
-"""The scenarios of the feed against real servers, each with few polls and events, and what is said of them."""
+"""The feed scenarios against real servers, each with few polls and events, and their reports."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -57,8 +57,8 @@ SEEN = Parked(
 
 
 @pytest.mark.parametrize("stage", [FEED, FLOOR], ids=["node", "floor"])
-async def test_parked_polls_are_woken_left_alone_and_drained(stage: Stage) -> None:
-    """Method: 60 polls are those of two whole accounts and a part of a third."""
+async def test_parked_polls_are_woken_left_idle_and_drained(stage: Stage) -> None:
+    """Method: 60 polls belong to two whole accounts and a part of a third."""
     with trio.fail_after(90):
         seen = await measure_parked(60, stage, to_a_key=6, to_an_account=3, idle_s=0.3)
     assert (seen.count, seen.lost) == (60, 0)
@@ -72,8 +72,8 @@ async def test_parked_polls_are_woken_left_alone_and_drained(stage: Stage) -> No
     assert to_a_key.percentile_ms(1) >= to_a_key.percentile_ms(0.5) > 0
 
 
-async def test_a_reader_catches_up_and_consumers_acknowledge_to_the_end() -> None:
-    """Method: two consumers have ten pages each, and more time than they need; the first of each is not counted."""
+async def test_reader_catches_up_and_consumers_acknowledge_to_the_end() -> None:
+    """Method: two consumers have ten pages each, and more time than needed; the first page of each is not counted."""
     with trio.fail_after(90):
         seen = await measure_reads(events=1_000, consumers=2, seconds=30)
     assert seen.events == 1_000
@@ -83,19 +83,17 @@ async def test_a_reader_catches_up_and_consumers_acknowledge_to_the_end() -> Non
 
 @pytest.fixture(scope="module")
 def one_poll_a_key() -> Iterator[ServerTarget]:
-    """A node for several tests, at which a key may hold one poll."""
+    """A node shared by several tests, at which each key may hold one poll."""
     stage = open_stage(Stage("feed", {"limits.long_polls": 1}))
     with start_blocking_portal("trio") as portal, portal.wrap_async_context_manager(stage) as target:
         yield target
 
 
 @pytest.mark.parametrize(
-    ("key", "said"), [("", "before its time"), ("sl_nobody", "answered with 401")], ids=["one too many", "a stranger"]
+    ("key", "said"), [("", "too early"), ("sl_nobody", "answered with 401")], ids=["one too many", "a stranger"]
 )
-def test_a_poll_that_gets_something_else_than_the_feed_promises_ends_the_run(
-    key: str, said: str, one_poll_a_key: ServerTarget
-) -> None:
-    """Method: a key may hold one poll here, so its second is answered at once; a stranger's are refused."""
+def test_unexpected_poll_response_ends_the_run(key: str, said: str, one_poll_a_key: ServerTarget) -> None:
+    """Method: a key may hold one poll here, so its second gets a response immediately; an unknown key is rejected."""
     clients = PollClients(one_poll_a_key.url)
     with open_control(one_poll_a_key.control) as control:
         (person,) = control.people(1, 1)
@@ -112,7 +110,7 @@ def test_a_poll_that_gets_something_else_than_the_feed_promises_ends_the_run(
     ("order", "token", "said"),
     [("bench.frobnicate", None, "no operation bench.frobnicate"), (WAITING, "wrong", "token is missing or wrong")],
 )
-def test_an_order_that_is_not_obeyed_fails_with_the_server_s_words(
+def test_rejected_command_fails_with_the_servers_message(
     order: str, token: str | None, said: str, one_poll_a_key: ServerTarget
 ) -> None:
     place = ControlAddress(one_poll_a_key.control.url, token or one_poll_a_key.control.token)
@@ -122,7 +120,7 @@ def test_an_order_that_is_not_obeyed_fails_with_the_server_s_words(
             control.receive(Waiting)
 
 
-def test_marks_are_those_that_were_promised() -> None:
+def test_marks_of_parked_polls() -> None:
     seen = replace(SEEN, to_a_key=counts(1.0, 9.0))
     marks = parked_marks(seen)
     assert [(mark.limit, mark.unit) for mark in marks] == [
@@ -138,27 +136,27 @@ def test_marks_are_those_that_were_promised() -> None:
     assert all(mark.name.startswith("10000 parked polls") for mark in marks)
 
 
-def test_a_drain_that_loses_a_poll_and_an_idleness_that_was_none_have_no_figure() -> None:
+def test_lossy_drain_and_interrupted_idle_time_have_no_figure() -> None:
     marks = parked_marks(replace(SEEN, lost=1, idle_cpu_share=None))
     assert (marks[1].value, marks[-1].value) == (None, None)
     assert extrapolated(replace(SEEN, idle_cpu_share=None))[1].value is None
 
 
-def test_what_the_polls_aimed_at_take_is_worked_out_and_said_to_be() -> None:
+def test_cost_of_the_goal_is_extrapolated_and_labelled() -> None:
     figures = extrapolated(SEEN)
     assert all(figure.name.startswith(f"{GOAL} polls by arithmetic from 10000") for figure in figures)
     assert [figure.value for figure in figures] == pytest.approx([683.6, 2, 4.5, 10], rel=0.001)
 
 
-def test_every_figure_of_parked_polls_says_of_which() -> None:
+def test_every_figure_of_parked_polls_names_its_polls() -> None:
     figures = parked_figures("10000 polls", SEEN)
     assert len({figure.name for figure in figures}) == len(figures) == 12
     assert all(figure.name.startswith("10000 polls, ") for figure in figures)
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
-async def test_a_settled_miss_leaves_few_bytes(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """On SQLite it is the mark itself; a small table of PostgreSQL has half-empty pages."""
+async def test_settled_miss_leaves_few_bytes(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """On SQLite the limit is the mark; a small PostgreSQL table has half-empty pages."""
     url = f"sqlite:///{tmp_path}/sluice.db"
     if engine == "postgres":
         url = request.getfixturevalue("postgres").fresh()
@@ -181,13 +179,13 @@ def test_reads_and_depth_are_figures_and_marks() -> None:
     assert deep.figures[-1].value == 20_000
 
 
-def test_no_more_polls_are_parked_than_descriptors_allow() -> None:
+def test_parked_polls_are_limited_by_descriptors() -> None:
     possible = polls_possible()
     assert 0 < possible <= GOAL
     assert possible % POLLS_EACH == 0
 
 
-async def test_a_scenario_of_the_feed_runs_once_and_has_no_rates() -> None:
+async def test_feed_scenario_runs_once_without_rates() -> None:
     options = SuiteOptions(("depth",), feed=FeedOptions(events=1_000))
     results, told = new_results(), list[str]()
     with trio.fail_after(90):
@@ -197,24 +195,24 @@ async def test_a_scenario_of_the_feed_runs_once_and_has_no_rates() -> None:
     assert (len(results.marks), len(results.figures), results.points) == (2, 3, [])
 
 
-async def test_pages_of_a_log_are_read_at_the_store() -> None:
+async def test_pages_of_a_log_are_read_from_the_store() -> None:
     with trio.fail_after(90):
         seen = await measure_depth(3_000, reads=20)
     assert (Histogram(seen.page).total, Histogram(seen.unchanged).total) == (20, 20)
     assert seen.fill_s > 0
 
 
-async def test_a_node_that_does_not_start_is_no_result() -> None:
+async def test_node_that_does_not_start_fails_the_scenario() -> None:
     with trio.fail_after(90), pytest.raises(ChildFailed, match="long_polls"):
         await measure_parked(25, Stage("feed", {"limits.long_polls": -1}))
 
 
-def test_the_feed_s_scenarios_are_among_the_names() -> None:
+def test_names_include_the_feed_scenarios() -> None:
     assert set(SCENARIOS) == {"parked", "reads", "depth", "growth", "monitors", "deliveries", "flood"} < set(NAMES)
 
 
 def counts(p50_ms: float, p99_ms: float) -> dict[int, int]:
-    """A histogram with these two percentiles."""
+    """Return a histogram with these two percentiles."""
     histogram = Histogram()
     for nth in range(100):
         histogram.record(round((p50_ms if nth < 98 else p99_ms) * 1e6))

@@ -1,4 +1,4 @@
-"""The flood of the bench: a moment of it against a real node, and what its marks say."""
+"""The flood scenario: a short one against a real node, and its marks."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from bench.suite import NAMES
 from tests.bench.samples import STEP
 
 
-async def test_a_moment_of_a_flood_has_a_quiet_key_beside_it_and_a_time_after_it() -> None:
+async def test_flood_measures_a_quiet_key_and_the_time_after_it() -> None:
     assert "flood" in NAMES
     with trio.fail_after(120):
         found = await measure_flood(0.5, times=(0.5,), capacity_s=0.5)
@@ -26,7 +26,7 @@ async def test_a_moment_of_a_flood_has_a_quiet_key_beside_it_and_a_time_after_it
     assert offered > 1
 
 
-def test_the_marks_are_what_was_served_and_how_long_anybody_waited(tmp_path) -> None:
+def test_flood_marks_cover_served_requests_and_waits(tmp_path) -> None:
     flood = replace(
         STEP, rate=2_500.0, served_per_s=700.0, refused_per_s=1_800.0, p99_ms=100.0, refused_p99_ms=50.0, seconds=3.0
     )
@@ -52,7 +52,7 @@ def test_the_marks_are_what_was_served_and_how_long_anybody_waited(tmp_path) -> 
     assert "picture-flood.svg" in {file.name for file in draw(results, tmp_path, "picture")}
 
 
-def test_a_flood_on_a_machine_that_did_not_stay_as_fast_is_told_and_not_judged() -> None:
+def test_flood_with_an_unstable_machine_pace_is_not_judged() -> None:
     flood = replace(STEP, rate=2_500.0, served_per_s=700.0, seconds=3.0)
     for capacities in ((1_300.0, 700.0), (700.0, 700.0), (1_300.0, 1_300.0)):
         seen = Flooded(2.5, flood, STEP, STEP, capacities)

@@ -1,4 +1,4 @@
-"""The generated rows are such as the product enters, so that the ledger proves itself over them."""
+"""The generated rows equal those that the product writes, so that the ledger can be verified with them."""
 
 from functools import partial
 from pathlib import Path
@@ -15,10 +15,10 @@ from storage.opening import open_store
 
 
 @pytest.mark.parametrize("engine", [SQLITE, POSTGRESQL])
-async def test_generated_rows_prove_themselves_beside_traffic_and_are_measured(tmp_path: Path, engine: str) -> None:
+async def test_generated_rows_are_verified_and_measured_during_traffic(tmp_path: Path, engine: str) -> None:
     if engine == POSTGRESQL and "postgresql" in missing_servers():
         pytest.skip("PostgreSQL is not installed")
-    folder = str(tmp_path) if engine == SQLITE else gettempdir()  # which a server that root may not run can enter
+    folder = str(tmp_path) if engine == SQLITE else gettempdir()  # an unprivileged server must be able to enter it
     found = await measure(Volume(folder, rows=2_000, accounts=4, engine=engine))
     assert found.rows == 2_000
     assert found.beside > 0
@@ -27,7 +27,7 @@ async def test_generated_rows_prove_themselves_beside_traffic_and_are_measured(t
         assert min(figures.charge_and_close_us, figures.balance_us, figures.page_us, figures.old_page_us) > 0
 
 
-async def test_a_proof_tells_after_each_piece_how_many_rows_it_has_added_up(tmp_path: Path) -> None:
+async def test_proof_reports_the_rows_after_each_piece(tmp_path: Path) -> None:
     said: list[int] = []
     await make_store(f"sqlite:///{tmp_path}/rows.db", Misses(PIECE // 2 + 1, 4, BEGAN_MS, HOUR_MS))
     async with open_store(f"sqlite:///{tmp_path}/rows.db", MIGRATIONS) as store:

@@ -50,4 +50,4 @@ def test_slot_runs_once_and_prints_its_record(place: Place) -> None:
 
 
 def test_unknown_monitor_is_rejected_in_one_line(place: Place) -> None:
-    assert place.operate("monitor", "run", "mon_none").refused(1) == "there is no monitor mon_none"
+    assert place.operate("monitor", "run", "mon_none").refused(1) == "unknown monitor mon_none"

@@ -66,10 +66,10 @@ async def test_a_wrong_rule_is_refused_beside_its_row_and_changes_nothing(tmp_pa
             ({"rule_value_1": ""}, "value must be a finite number"),
             ({"rule_value_1": "nan"}, "value must be a finite number"),
             ({"rule_op_1": "over"}, "op must be one of"),
-            ({"rule_op_1": "no_data"}, "value is not taken by no_data"),
+            ({"rule_op_1": "no_data"}, "value is not allowed with no_data"),
             ({"rule_consecutive_1": "0"}, "must be a whole number from 1"),
             ({"rule_cooldown_s_1": "soon"}, "must be a whole number from 0"),
-            ({"rule_op_1": "gt", "rule_value_1": "1000"}, "is the same as another one"),
+            ({"rule_op_1": "gt", "rule_value_1": "1000"}, "is a duplicate"),
         ):
             second = {"rule_metric_1": "author.followers", "rule_op_1": "lt", "rule_value_1": "5"}
             await owner.get(path)

@@ -144,7 +144,7 @@ async def test_a_wrong_webhook_is_refused_beside_its_field_and_nothing_is_made(t
             ({"url": "http://example.com/hook"}, "Address cannot be called"),
             ({"url": "https://10.0.0.1/hook"}, "Address cannot be called"),
             ({"types": []}, "Events is required"),
-            ({"types": ["key.revokd"]}, "Events is no type of event"),
+            ({"types": ["key.revokd"]}, "Events is not an event type"),
             ({"description": "x" * 201}, "Description must have at most 200 characters"),
             ({"secret": "short"}, "Signing secret must have 8 to 200 characters"),
         ):

@@ -151,7 +151,7 @@ ROWS = {
         wrong("name", next_step="Send x."),
     ),
     "an unknown monitor": Row(
-        MonitorUnknown("mon_9A"), "RESOURCE_NOT_FOUND", "no monitor mon_9A; GET", {"reason": "unknown_monitor"}
+        MonitorUnknown("mon_9A"), "RESOURCE_NOT_FOUND", "Unknown monitor mon_9A; GET", {"reason": "unknown_monitor"}
     ),
     "as many monitors as the plan has": Row(
         MonitorLimitReached("free", 3, "active monitors"),
@@ -177,7 +177,10 @@ ROWS = {
         WebhookUnknown("mon_9"), "RESOURCE_NOT_FOUND", "mon_9 has no webhook; PATCH it", {"reason": "unknown_webhook"}
     ),
     "no delivery": Row(
-        DeliveryUnknown("whd_9"), "RESOURCE_NOT_FOUND", "no delivery whd_9; the list", {"reason": "unknown_delivery"}
+        DeliveryUnknown("whd_9"),
+        "RESOURCE_NOT_FOUND",
+        "Unknown delivery whd_9; the list",
+        {"reason": "unknown_delivery"},
     ),
     "a redelivery too many": Row(
         RedeliveryRefused("delivery_pending", "it is under way", "Wait for it."),

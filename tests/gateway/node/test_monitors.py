@@ -68,7 +68,7 @@ async def test_an_operator_runs_a_slot_and_is_told_how_it_ended(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ({"monitor": "mon_none"}, "there is no monitor mon_none"),
+        ({"monitor": "mon_none"}, "unknown monitor mon_none"),
         ({"monitor": "mon_1", "slot": "9999-12-31T23:59:59-14:00"}, "9999-12-31T23:59:59-14:00 is not an ISO"),
         ({"monitor": "mon_1", "slot": "soon"}, "soon is not an ISO 8601 instant such as 2030-01-31T12:00:00Z"),
     ],

@@ -1,4 +1,4 @@
-"""Webhooks of an account on a post office: events, the feeder, the deliveries, and what receivers got."""
+"""Account webhooks on a post office: events, the feeder, the deliveries, and the received requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECRET = "a secret of my own"
 
 
 class Hooked:
-    """The webhooks of accounts on an office, whose deliveries its `Receivers` get."""
+    """The account webhooks of an office, whose deliveries go to its `Receivers`."""
 
     def __init__(self, office: Office) -> None:
         self.office = office
@@ -53,21 +53,21 @@ class Hooked:
 
     @asynccontextmanager
     async def open(self, receivers: Receivers, **terms: Any) -> AsyncIterator[None]:
-        """The feeder and the deliveries, while the block runs."""
+        """Run the feeder and the deliveries for as long as the block runs."""
         async with self.office.open(receivers, **terms), open_feeder(self.feeder):
             yield
 
     async def make(self, account: str, *types: str, url: str = URL) -> str:
-        """The id of a new webhook."""
+        """Create a webhook, and return its id."""
         draft = self.service.draft(WebhookBody(url, list(types or ("*",)), None, SECRET))
         return (await self.service.create(draft, account)).view.webhook.id
 
     async def patch(self, account: str, id_: str, **fields: Any) -> Any:
-        """Change a webhook; as JSON has it."""
+        """Change a webhook, and return it as JSON."""
         return self.service.to_json(await self.service.change(account, id_, WebhookPatch(**fields)))
 
     async def happen(self, account: str, count: int = 1, *, first: int = 0) -> list[str]:
-        """So many events in one transaction; the ids of their subjects, in order."""
+        """Append `count` events in one transaction, and return the ids of their subjects in order."""
         ids = [f"key_{first + number}" for number in range(count)]
         await self.store.write(lambda tx: self.happen_in(tx, account, ids))
         self.feeder.wake()
@@ -78,14 +78,14 @@ class Hooked:
         self.office.desk.feed.append(tx, facts)
 
     async def run_out(self, account: str) -> None:
-        """One event of another type."""
+        """Append one event of another type."""
         data = CreditsExhausted(balance=0, pack_credits=1)
         fact = Fact(account, "credits.exhausted", Subject("account", account), data)
         await self.store.write(lambda tx: self.office.desk.feed.append(tx, [fact]))
         self.feeder.wake()
 
     async def fed(self, within_s: float = 30.0) -> None:
-        """Wait until nothing is left in the feed, and nothing is queued."""
+        """Wait until the feed has no more events and the queue is empty."""
         sql = (
             "SELECT COUNT(*) FROM account_webhooks JOIN feeds ON feeds.account_id = account_webhooks.account_id "
             "WHERE feeds.last_pos > account_webhooks.pos"
@@ -97,12 +97,12 @@ class Hooked:
 
 
 def bodies(sent: Iterable[Sent]) -> list[Any]:
-    """The bodies that came."""
+    """Return the received bodies."""
     return [orjson.loads(one.body) for one in sent]
 
 
 def subjects(sent: Iterable[Sent]) -> list[str]:
-    """The subjects of all events that came, batch after batch."""
+    """Return the subjects of all received events, in order of batches."""
     return [event["subject"]["id"] for body in bodies(sent) for event in body["events"]]
 
 

@@ -1,4 +1,4 @@
-"""Events come in batches, in their order, each once in a batch, and no crash loses one (decisions 22)."""
+"""Events arrive in batches and in order, each in exactly one batch, and no crash loses one (decisions 22)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tests.scheduler.account_webhooks.hooked import SECRET, SIGNER, Hooked, bodi
 from tests.scheduler.webhooks.office import BROKEN, GONE, HEADER, OK, SILENT, Office, Receivers, Sent
 
 
-async def test_events_come_in_batches_of_at_most_a_hundred_in_the_order_of_the_feed(office: Office) -> None:
+async def test_batches_hold_at_most_100_events_in_feed_order(office: Office) -> None:
     hooked, account, receivers = Hooked(office), await office.desk.account(), Receivers()
     other = await office.desk.account()
-    await hooked.happen(account, 3, first=900)  # before it is made
+    await hooked.happen(account, 3, first=900)  # before the webhook is created
     await hooked.make(account)
     async with hooked.open(receivers):
         ids = await hooked.happen(account, 250)
@@ -42,7 +42,7 @@ async def test_events_come_in_batches_of_at_most_a_hundred_in_the_order_of_the_f
     assert FeedTokens(SIGNER, account).open(event["cursor"]).pos == 4, "the feed reads on behind it"
 
 
-async def test_a_batch_is_signed_by_both_schemes(office: Office) -> None:
+async def test_batch_is_signed_with_both_schemes(office: Office) -> None:
     hooked, account, receivers = Hooked(office), await office.desk.account(), Receivers()
     await hooked.make(account)
     async with hooked.open(receivers):
@@ -55,7 +55,7 @@ async def test_a_batch_is_signed_by_both_schemes(office: Office) -> None:
     assert HEADER in dict(sent.headers)
 
 
-async def test_a_webhook_takes_the_types_that_it_names(virtual: Office, autojump_clock: MockClock) -> None:
+async def test_webhook_receives_only_its_types(virtual: Office, autojump_clock: MockClock) -> None:
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers()
     id_ = await hooked.make(account, "credits.*")
     async with hooked.open(receivers):
@@ -70,10 +70,8 @@ async def test_a_webhook_takes_the_types_that_it_names(virtual: Office, autojump
     assert subjects(receivers.sent)[1:] == ["key_7"]
 
 
-async def test_a_receiver_that_is_down_leaves_events_in_the_feed_in_fuller_batches(
-    virtual: Office, autojump_clock: MockClock
-) -> None:
-    """Goal: what waits is bounded by eight deliveries, and comes all the same."""
+async def test_events_stay_in_the_feed_while_the_receiver_is_down(virtual: Office, autojump_clock: MockClock) -> None:
+    """Goal: at most eight deliveries wait, and every event still arrives."""
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers(SILENT)
     id_ = await hooked.make(account)
     async with hooked.open(receivers, backoff_s=(60.0,) * 5):
@@ -90,7 +88,7 @@ async def test_a_receiver_that_is_down_leaves_events_in_the_feed_in_fuller_batch
     assert len(delivered) == rows.QUEUED_MAX + 1, "the others were gathered"
 
 
-async def test_ten_failures_pause_it_and_a_url_that_is_saved_again_resumes_it_where_it_was(
+async def test_ten_failures_pause_and_saving_the_url_resumes_at_the_same_position(
     virtual: Office, autojump_clock: MockClock
 ) -> None:
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers(BROKEN)
@@ -114,7 +112,7 @@ async def test_ten_failures_pause_it_and_a_url_that_is_saved_again_resumes_it_wh
     assert subjects(receivers.sent) == missed, "nothing that the feed still has is passed over"
 
 
-async def test_what_a_410_ended_is_sent_again_once_it_is_resumed(virtual: Office, autojump_clock: MockClock) -> None:
+async def test_delivery_ended_by_410_is_redelivered_after_resume(virtual: Office, autojump_clock: MockClock) -> None:
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers(GONE, OK)
     id_ = await hooked.make(account)
     async with hooked.open(receivers):
@@ -132,7 +130,7 @@ async def test_what_a_410_ended_is_sent_again_once_it_is_resumed(virtual: Office
     assert second.body == first.body or third.body == first.body, "the same bytes"
 
 
-async def test_a_test_is_one_event_of_no_feed_and_never_counts(virtual: Office, autojump_clock: MockClock) -> None:
+async def test_test_event_is_in_no_feed_and_never_counts_as_failure(virtual: Office, autojump_clock: MockClock) -> None:
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers(BROKEN)
     id_ = await hooked.make(account, "credits.low")
     async with hooked.open(receivers, backoff_s=()):
@@ -144,7 +142,7 @@ async def test_a_test_is_one_event_of_no_feed_and_never_counts(virtual: Office, 
     assert (await hooked.service.get(account, id_)).target.failures == 0
 
 
-async def test_a_deleted_webhook_gets_nothing_and_leaves_nothing(office: Office) -> None:
+async def test_deleted_webhook_receives_nothing_and_leaves_no_rows(office: Office) -> None:
     hooked, account, receivers = Hooked(office), await office.desk.account(), Receivers()
     id_ = await hooked.make(account)
     async with hooked.open(receivers):
@@ -159,10 +157,8 @@ async def test_a_deleted_webhook_gets_nothing_and_leaves_nothing(office: Office)
         assert counted == (0,), table
 
 
-async def test_a_feeder_that_stops_at_any_step_loses_nothing_and_queues_once(
-    virtual: Office, autojump_clock: MockClock
-) -> None:
-    """Goal: each event is in exactly one batch, in order, wherever the node is cut short."""
+async def test_feeder_stopped_at_any_step_queues_each_event_once(virtual: Office, autojump_clock: MockClock) -> None:
+    """Goal: each event is in exactly one batch, in order, wherever the node is interrupted."""
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers()
     await hooked.make(account)
     happened: list[str] = []
@@ -186,7 +182,7 @@ async def test_a_feeder_that_stops_at_any_step_loses_nothing_and_queues_once(
     assert waits > 3
 
 
-async def test_retention_that_overtakes_a_webhook_lets_it_go_on_with_what_is_kept(office: Office) -> None:
+async def test_webhook_continues_after_events_removed_by_retention(office: Office) -> None:
     hooked, account, receivers = Hooked(office), await office.desk.account(), Receivers()
     await hooked.make(account)
     await hooked.happen(account, 10)
@@ -197,8 +193,8 @@ async def test_retention_that_overtakes_a_webhook_lets_it_go_on_with_what_is_kep
     assert subjects(receivers.sent) == [f"key_{number}" for number in range(5, 10)]
 
 
-async def test_a_position_is_that_of_the_feed(office: Office) -> None:
-    """Goal: the cursor of an event in a batch is the very text that the feed gives."""
+async def test_event_cursor_equals_the_feed_cursor(office: Office) -> None:
+    """Goal: the cursor of an event in a batch is identical to the feed's cursor."""
     hooked, account, receivers = Hooked(office), await office.desk.account(), Receivers()
     await hooked.make(account)
     async with hooked.open(receivers):

@@ -1,4 +1,4 @@
-"""Nodes that share a store queue for the same webhooks at once, and each event is in one batch all the same."""
+"""Nodes that share a store queue for the same webhooks concurrently, and each event is still in exactly one batch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.servers.postgres import PostgresServer
 NODES, ROUNDS = 3, 20
 
 
-async def test_nodes_queue_each_event_once_in_the_order_of_the_feed(postgres: PostgresServer) -> None:
-    """Method: three nodes that all append, and whose feeders are woken by each; one of them delivers."""
+async def test_nodes_queue_each_event_once_in_feed_order(postgres: PostgresServer) -> None:
+    """Method: three nodes append events, which wake the feeders of all; one of them delivers."""
     url = postgres.fresh()
     receivers = Receivers()
     with trio.fail_after(60):

@@ -1,4 +1,4 @@
-"""Which slots are due, when crowds start, and whose turn it is."""
+"""The slots of a monitor, the start times of crowds, and turns of accounts."""
 
 from collections import Counter
 
@@ -19,9 +19,7 @@ busy = st.dictionaries(accounts, st.integers(0, 25))
 
 
 @given(cadences, delays, delays)
-def test_whatever_was_missed_the_newest_slot_is_run_and_the_next_one_lies_ahead(
-    cadence: object, first_s: float, late_s: float
-) -> None:
+def test_newest_missed_slot_runs_and_the_next_is_in_the_future(cadence: object, first_s: float, late_s: float) -> None:
     first = due_slots(cadence, MADE_AT, MADE_AT + first_s, created_at=MADE_AT).next_at  # type: ignore[arg-type]
     now = first + late_s
     due = due_slots(cadence, first, now, created_at=MADE_AT)  # type: ignore[arg-type]
@@ -35,7 +33,7 @@ def test_whatever_was_missed_the_newest_slot_is_run_and_the_next_one_lies_ahead(
 
 
 @given(cadences, delays)
-def test_nothing_is_due_before_its_slot(cadence: object, early_s: float) -> None:
+def test_no_slot_before_its_time(cadence: object, early_s: float) -> None:
     first = due_slots(cadence, MADE_AT, MADE_AT, created_at=MADE_AT).next_at  # type: ignore[arg-type]
     due = due_slots(cadence, first, first - 1.0 - early_s, created_at=MADE_AT)  # type: ignore[arg-type]
     assert (due.newest, due.missed) == (None, [])
@@ -43,7 +41,7 @@ def test_nothing_is_due_before_its_slot(cadence: object, early_s: float) -> None
 
 
 @given(st.text(max_size=40), st.integers(0, 20_000))
-def test_a_place_in_the_crowd_is_stable_and_within_a_minute(monitor_id: str, crowd: int) -> None:
+def test_spread_start_is_stable_and_within_a_minute(monitor_id: str, crowd: int) -> None:
     start_at = start_of(1_000.0, monitor_id, crowd)
     assert start_at == start_of(1_000.0, monitor_id, crowd)
     assert 1_000.0 <= start_at < 1_000.0 + SPREAD_MAX_S
@@ -51,7 +49,7 @@ def test_a_place_in_the_crowd_is_stable_and_within_a_minute(monitor_id: str, cro
 
 
 @given(waiting, busy, st.integers(-3, 100), st.integers(1, 25))
-def test_turns_go_round_the_accounts(
+def test_in_turn_is_round_robin_over_accounts(
     waits: list[tuple[int, str]], under_way: dict[str, int], free: int, each_max: int
 ) -> None:
     ready = [Ready(float(at), account, f"run_{place}") for place, (at, account) in enumerate(waits)]
@@ -63,7 +61,7 @@ def test_turns_go_round_the_accounts(
         taken = given_to[account] - under_way.get(account, 0)
         assert [one for one in chosen if one.account_id == account] == own[:taken]
         assert given_to[account] <= each_max
-    for one in set(ready) - set(chosen):  # who is left out has no fewer under way than who was chosen, or no room
+    for one in set(ready) - set(chosen):  # its account has no fewer in progress, or no room
         if len(chosen) < free:
             assert given_to[one.account_id] >= each_max
         else:

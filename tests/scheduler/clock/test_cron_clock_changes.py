@@ -27,7 +27,7 @@ def slots(expression: str, zone: str, begin: float, end: float) -> list[str]:
 
 
 FORWARD = [
-    # the gap in local time, the instant at which it is, and what runs in the 26 hours around it
+    # the gap in local time, its instant, and the slots in the 26 hours around it
     (BERLIN, "2026-03-29 01:00", "30 2 * * *", ["28 01:30", "29 01:00"]),
     (BERLIN, "2027-03-28 01:00", "30 2 * * *", ["27 01:30", "28 01:00"]),
     (BERLIN, "2028-03-26 01:00", "30 2 * * *", ["25 01:30", "26 01:00"]),
@@ -62,7 +62,7 @@ BACK = [
     ("America/Santiago", "2026-04-05 03:00", "30 23 * * *", ["05 02:30"]),
 ]
 EVERY_HOUR = [
-    # one that runs every hour has no hour to miss and none too many
+    # an hourly one has no hour to miss and no extra one
     (BERLIN, "2026-03-29 01:00", "0 * * * *", ["28 23:00", "29 00:00", "29 01:00", "29 02:00", "29 03:00"]),
     (BERLIN, "2026-03-29 01:00", "30 */1 * * *", ["28 23:30", "29 00:30", "29 01:30", "29 02:30"]),
     (BERLIN, "2026-10-25 01:00", "0 * * * *", ["24 23:00", "25 00:00", "25 01:00", "25 02:00", "25 03:00"]),
@@ -73,17 +73,17 @@ EVERY_HOUR = [
 
 
 @pytest.mark.parametrize(("zone", "change", "expression", "expected"), FORWARD)
-def test_a_skipped_local_time_runs_once_at_the_end_of_the_gap(zone, change, expression, expected):
+def test_skipped_local_time_runs_once_after_the_gap(zone, change, expression, expected):
     assert slots(expression, zone, unix(change) - 24.5 * 3600, unix(change) + 60) == expected
 
 
 @pytest.mark.parametrize(("zone", "change", "expression", "expected"), BACK)
-def test_a_repeated_local_time_runs_the_first_time_only(zone, change, expression, expected):
+def test_repeated_local_time_runs_only_once(zone, change, expression, expected):
     assert slots(expression, zone, unix(change) - 2.5 * 3600, unix(change) + 2.5 * 3600) == expected
 
 
 @pytest.mark.parametrize(("zone", "change", "expression", "expected"), EVERY_HOUR)
-def test_every_hour_is_every_hour_that_passes(zone, change, expression, expected):
+def test_hourly_cron_runs_every_elapsed_hour(zone, change, expression, expected):
     assert slots(expression, zone, unix(change) - 2.5 * 3600, unix(change) + 2.5 * 3600)[: len(expected)] == expected
 
 
@@ -104,15 +104,15 @@ ZONES = st.sampled_from([BERLIN, NEW_YORK, LORD_HOWE, "Africa/Cairo", "America/S
 
 
 @given(NAMED_HOURS, ZONES, st.integers(int(unix("2026-01-01")), int(unix("2028-12-31"))))
-def test_each_local_time_of_each_date_runs_exactly_once(expression, zone, begin):
-    """Goal: none missed, none double. Method: count the dates' times by the local clock, minute by minute."""
+def test_each_local_time_of_a_date_runs_exactly_once(expression, zone, begin):
+    """Goal: no slot missed, none twice. Method: count the times of each date by the local clock, minute by minute."""
     begin, end = begin - begin % 60, begin - begin % 60 + 3 * DAY_S
     minutes, hours = (set(map(int, field.split(","))) for field in expression.split()[:2])
     due: dict[datetime, int] = {}
     previous = datetime.fromtimestamp(begin - DAY_S, UTC).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
     for instant in range(begin - DAY_S, end + 1, 60):
         local = datetime.fromtimestamp(instant, UTC).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
-        while previous < local:  # every local minute that has come by now, shown by the clock or skipped
+        while previous < local:  # every past local minute, shown by the clock or skipped
             previous += timedelta(minutes=1)
             if previous.minute in minutes and previous.hour in hours:
                 due.setdefault(previous, instant)
@@ -123,8 +123,8 @@ def test_each_local_time_of_each_date_runs_exactly_once(expression, zone, begin)
 
 
 @given(WITH_DATES, ZONES, st.integers(int(unix("2026-01-01")), int(unix("2028-12-31"))))
-def test_slots_are_those_of_cronsim_where_it_keeps_local_times(expression, zone, after):
-    """Method: cronsim itself, asked for fields without stars, which it then handles by the local clock."""
+def test_slots_match_cronsim_in_local_time_mode(expression, zone, after):
+    """Method: cronsim itself, with fields without stars, which it then handles by the local clock."""
     cadence = stored_cadence({"cron": expression, "timezone": zone})
     spelt = expression.replace("*/20 ", "0,20,40 ", 1)
     if spelt.split()[1] == "*" and zone not in ("UTC", "Asia/Kolkata"):

@@ -1,4 +1,4 @@
-"""A site of linked pages that jobs read by recipes, and the workers that read it."""
+"""A site of linked pages that jobs read with recipes, and the workers that read it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ HOME = "https://site.test/"
 
 @dataclass(slots=True)
 class Site:
-    """As `Recipes`: `links` are those of each page; a page that is not there is a 404, one in `broken` fails."""
+    """Like `Recipes`: `links` holds the links of each page; a missing page is a 404, and a page in `broken` fails."""
 
     links: Mapping[str, Sequence[str]]
     broken: frozenset[str] = frozenset()
     costly: frozenset[str] = frozenset()
     takes_s: float = 0.0
     waits: Counter[str] = field(default_factory=Counter)
-    """How often a page's host wants us to wait, before it gives the page."""
+    """How often a page's host asks for a pause before it returns the page."""
     read_pages: Counter[str] = field(default_factory=Counter)
     under_way: Counter[str] = field(default_factory=Counter)
     most_at_once: int = 0
@@ -90,7 +90,7 @@ class Site:
 
 
 def tree(depth: int, width: int) -> dict[str, list[str]]:
-    """PageSteps below `HOME` that lead `width` further ones each, and back to the first."""
+    """Return pages below `HOME` that each link to `width` more, and back to the first."""
     pages: dict[str, list[str]] = {}
 
     def grow(url: str, level: int) -> None:
@@ -104,7 +104,7 @@ def tree(depth: int, width: int) -> dict[str, list[str]]:
 
 
 class JobDesk(WorkingDesk):
-    """Jobs on one store, as a node has them."""
+    """Jobs on one store, as on a node."""
 
     def __init__(
         self, desk: Desk, site: Site, on_end: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None
@@ -122,19 +122,19 @@ class JobDesk(WorkingDesk):
         return await self.service.begin(crawl_of(CrawlBody(HOME, **fields), self.site), owner)
 
     async def until(self, owner: JobOwner, job: JobRecord, done: int) -> JobRecord:
-        """The job once so many of its steps are done."""
+        """Return the job once this many of its steps are done."""
         while (found := await self.service.get(owner.account_id, job.id)).done < done:  # noqa: ASYNC110 - the store's
             await trio.sleep(0.01)
         return found
 
     async def ended(self, owner: JobOwner, job: JobRecord) -> JobRecord:
-        """The job once it has ended."""
+        """Return the job once it has ended."""
         while not (found := await self.service.get(owner.account_id, job.id)).is_over:  # noqa: ASYNC110 - the store's
             await trio.sleep(0.01)
         return found
 
     async def pages_of(self, owner: JobOwner, job: JobRecord) -> list[tuple[int, str]]:
-        """The depth and the address of all results, in their order."""
+        """Return the depth and the URL of all results in order."""
         found, after, has_more = list[tuple[int, str]](), 0, True
         while has_more:
             rows, has_more = await self.service.steps(owner.account_id, job.id, ("done",), after=after, limit=100)

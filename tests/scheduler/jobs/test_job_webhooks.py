@@ -1,4 +1,4 @@
-"""Webhooks of jobs on one store: one delivery for each end, and nothing left behind (decisions 21)."""
+"""Webhooks of jobs on one store: one delivery for each end, and no rows left (decisions 21)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def inside(_host: str, _port: int) -> list[str]:
 
 
 class HookedDesk(JobDesk):
-    """Jobs with webhooks; `told` has the deliveries that commits announced."""
+    """Jobs with webhooks; `told` holds the deliveries announced by commits."""
 
     def __init__(self, desk: Desk, site: Site) -> None:
         self.told: list[DueDelivery] = []
@@ -61,7 +61,7 @@ class HookedDesk(JobDesk):
         return [orjson.loads(body) for (body,) in found]
 
 
-async def test_each_end_is_queued_once_and_a_pause_is_none(desk: Desk) -> None:
+async def test_each_end_is_queued_once_and_a_pause_never(desk: Desk) -> None:
     jobs = HookedDesk(desk, Site(tree(1, 3)))
     owner = await jobs.owner()
     first = await jobs.hooked(owner)
@@ -82,7 +82,7 @@ async def test_each_end_is_queued_once_and_a_pause_is_none(desk: Desk) -> None:
     assert [(one.host, one.account_id) for one in jobs.told] == [("example.com", owner.account_id)] * 2
 
 
-async def test_a_webhook_is_kept_sealed_and_goes_with_its_job(desk: Desk) -> None:
+async def test_webhook_is_stored_sealed_and_deleted_with_its_job(desk: Desk) -> None:
     jobs = HookedDesk(desk, Site(tree(1, 1)))
     owner = await jobs.owner()
     job = await jobs.hooked(owner)
@@ -97,7 +97,7 @@ async def test_a_webhook_is_kept_sealed_and_goes_with_its_job(desk: Desk) -> Non
     assert (await jobs.rows("webhooks"), await jobs.rows("deliveries"), await jobs.rows("jobs")) == (0, 0, 0)
 
 
-async def test_an_account_that_is_deleted_is_told_nothing_and_leaves_nothing(desk: Desk) -> None:
+async def test_deleted_account_receives_nothing_and_leaves_no_rows(desk: Desk) -> None:
     jobs = HookedDesk(desk, Site(tree(1, 1)))
     owner = await jobs.owner()
     await jobs.hooked(owner)
@@ -110,11 +110,11 @@ async def test_an_account_that_is_deleted_is_told_nothing_and_leaves_nothing(des
     assert await jobs.rows("webhooks") == 0
 
 
-async def test_a_target_inside_of_a_network_is_refused(desk: Desk) -> None:
+async def test_private_target_is_rejected(desk: Desk) -> None:
     jobs = HookedDesk(desk, Site(tree(1, 1)))
     hooks = replace(jobs.hooks, resolve=inside)
     with pytest.raises(MonitorInvalid, match="webhook_url cannot be called"):
         await hooks.check(hooks.target(URL, None))
-    with pytest.raises(MonitorInvalid, match="signs nothing without webhook_url"):
+    with pytest.raises(MonitorInvalid, match="needs webhook_url"):
         hooks.target(None, "a secret of my own")
     await hooks.check(None)

@@ -1,4 +1,4 @@
-"""Durable jobs: every page once, every credit once, whatever ends in between (decisions 17 and 21)."""
+"""Durable jobs: every page and every charge once, whatever fails in between (decisions 17 and 21)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.scheduler.jobs.site import HOME, JobDesk, Site, tree
 
 
 def in_levels(pages: dict[str, list[str]]) -> list[tuple[int, str]]:
-    """The pages of a site breadth first, each once: worked out apart from the crawler."""
+    """Return the pages of a site breadth first, each once, computed independently of the crawler."""
     found, level, depth = [(0, HOME)], [HOME], 0
     seen = {HOME}
     while level:
@@ -38,7 +38,7 @@ def in_levels(pages: dict[str, list[str]]) -> list[tuple[int, str]]:
     return found
 
 
-async def test_a_crawl_reads_each_page_once_breadth_first_and_pays_for_what_came(desk: Desk) -> None:
+async def test_crawl_reads_each_page_once_breadth_first_and_charges_results(desk: Desk) -> None:
     pages = tree(3, 4)
     jobs = JobDesk(desk, Site(pages))
     owner = await jobs.owner(credits=200)
@@ -54,8 +54,8 @@ async def test_a_crawl_reads_each_page_once_breadth_first_and_pays_for_what_came
     await desk.assert_sound(owner.account_id)
 
 
-async def test_jobs_of_unknown_kinds_stay_queued_and_hold_up_no_others(desk: Desk, monkeypatch: Any) -> None:
-    """Method: more jobs of a newer node's kind than one look reads, all of them older."""
+async def test_jobs_of_unknown_kinds_stay_queued_without_blocking_others(desk: Desk, monkeypatch: Any) -> None:
+    """Method: more jobs of a newer node's kind than one poll reads, all of them older."""
     monkeypatch.setattr(workers, "READY_MAX", 2)
     jobs = JobDesk(desk, Site(tree(1, 1)))
     owner = await jobs.owner(credits=200)
@@ -73,7 +73,7 @@ async def test_jobs_of_unknown_kinds_stay_queued_and_hold_up_no_others(desk: Des
 
 
 @pytest.mark.critical
-async def test_a_crawl_pays_for_a_page_that_is_too_costly(desk: Desk) -> None:
+async def test_crawl_is_charged_for_a_page_that_is_too_costly(desk: Desk) -> None:
     pages = {HOME: [f"{HOME}a", f"{HOME}bomb"], f"{HOME}a": []}
     jobs = JobDesk(desk, Site(pages, costly=frozenset((f"{HOME}bomb",))))
     owner = await jobs.owner(credits=100)
@@ -86,7 +86,7 @@ async def test_a_crawl_pays_for_a_page_that_is_too_costly(desk: Desk) -> None:
     await desk.assert_sound(owner.account_id)
 
 
-async def test_pages_that_nobody_has_or_that_fail_cost_nothing_and_are_told(desk: Desk) -> None:
+async def test_missing_and_failed_pages_are_free_and_listed(desk: Desk) -> None:
     pages = {HOME: [f"{HOME}{name}" for name in ("a", "gone", "broken")], f"{HOME}a": []}
     jobs = JobDesk(desk, Site(pages, frozenset((f"{HOME}broken",))))
     owner = await jobs.owner()
@@ -112,7 +112,7 @@ async def test_pages_that_nobody_has_or_that_fail_cost_nothing_and_are_told(desk
         ({"limit": 100, "exclude_paths": ["/0/*", "/1/*"]}, 5),
     ],
 )
-async def test_a_crawl_stays_within_its_bounds(desk: Desk, bounds: dict[str, Any], expected: int) -> None:
+async def test_crawl_stays_within_its_bounds(desk: Desk, bounds: dict[str, Any], expected: int) -> None:
     jobs = JobDesk(desk, Site(tree(2, 3)))
     owner = await jobs.owner()
     async with jobs.open():
@@ -120,7 +120,7 @@ async def test_a_crawl_stays_within_its_bounds(desk: Desk, bounds: dict[str, Any
     assert ended.done == expected
 
 
-async def test_few_pages_of_one_host_are_read_at_a_time(desk: Desk) -> None:
+async def test_pages_of_one_host_have_limited_concurrency(desk: Desk) -> None:
     jobs = JobDesk(desk, Site(tree(2, 5), takes_s=0.01))
     owner = await jobs.owner()
     async with jobs.open():
@@ -130,7 +130,7 @@ async def test_few_pages_of_one_host_are_read_at_a_time(desk: Desk) -> None:
     assert jobs.site.most_at_once == 2
 
 
-async def test_a_page_whose_host_wants_us_to_wait_is_waited_for_and_not_lost(desk: Desk) -> None:
+async def test_page_of_a_throttled_host_is_retried(desk: Desk) -> None:
     jobs = JobDesk(desk, Site(tree(1, 3), waits=Counter({HOME: 1, f"{HOME}1/": 2})))
     owner = await jobs.owner()
     async with jobs.open():
@@ -138,7 +138,7 @@ async def test_a_page_whose_host_wants_us_to_wait_is_waited_for_and_not_lost(des
     assert (ended.status, ended.done, ended.failed, ended.used_credits) == ("completed", 4, 0, 4)
 
 
-async def test_what_cannot_be_paid_or_is_one_job_too_many_is_refused_and_nothing_is_held(
+async def test_unaffordable_or_excess_job_is_rejected_without_reservation(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = JobDesk(desk, Site(tree(1, 1)))
@@ -155,7 +155,7 @@ async def test_what_cannot_be_paid_or_is_one_job_too_many_is_refused_and_nothing
     assert await desk.money(owner.account_id) == (29, 1)
 
 
-async def test_a_job_is_paused_resumed_and_cancelled_by_its_owner_alone(desk: Desk) -> None:
+async def test_job_is_paused_resumed_and_cancelled_only_by_its_owner(desk: Desk) -> None:
     jobs = JobDesk(desk, Site(tree(3, 4), takes_s=0.005))
     owner, other = await jobs.owner(), await jobs.owner()
     async with jobs.open():
@@ -180,18 +180,20 @@ async def test_a_job_is_paused_resumed_and_cancelled_by_its_owner_alone(desk: De
     await desk.assert_sound(owner.account_id, other.account_id)
 
 
-async def test_a_job_goes_on_after_any_number_of_deaths_with_each_page_kept_and_paid_once(desk: Desk) -> None:
-    """Goal: nothing is lost or paid twice. Method: the workers are cancelled, or forget the job without giving it back,
-    forty times on the way."""
+async def test_job_survives_worker_deaths_without_lost_pages_or_double_charges(desk: Desk) -> None:
+    """Goal: nothing is lost or charged twice.
+
+    Method: forty times, the workers are cancelled, or forget the job without returning its lease.
+    """
     pages, rng = tree(3, 4), Random(7)
     jobs = JobDesk(desk, Site(pages, takes_s=0.002))
     owner = await jobs.owner()
     job, deaths = await jobs.crawl(owner, limit=100), 0
     while not (await jobs.service.get(owner.account_id, job.id)).is_over and deaths < 400:
         async with jobs.open():
-            await trio.sleep(rng.random() * 0.03 * (1 + deaths / 20))  # longer lives, where the machine is slow
+            await trio.sleep(rng.random() * 0.03 * (1 + deaths / 20))  # longer lives on a slow machine
             deaths += 1
-            if rng.random() < 0.5:  # as kill -9 leaves it: running, under a lease that nobody renews
+            if rng.random() < 0.5:  # like after kill -9: running, with a lease that is not renewed
                 await desk.store.write(
                     lambda tx: tx.run("UPDATE jobs SET attempt = attempt + 1 WHERE status = 'running'")
                 )
@@ -204,9 +206,7 @@ async def test_a_job_goes_on_after_any_number_of_deaths_with_each_page_kept_and_
     await desk.assert_sound(owner.account_id)
 
 
-async def test_a_wave_that_was_cut_short_is_planned_again_as_it_was(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_interrupted_wave_is_planned_again_identically(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_runs, "PLANNED_AT_ONCE", 2)
     pages = tree(2, 5)
     jobs = JobDesk(desk, Site(pages))
@@ -220,7 +220,7 @@ async def test_a_wave_that_was_cut_short_is_planned_again_as_it_was(
         return cut(self, tx, **terms) if left[0] else False
 
     monkeypatch.setattr(job_runs.JobRuns, "_add", cut_short)
-    for attempt in range(20):  # each gets further than the one before
+    for attempt in range(20):  # each gets further than the previous one
         left[0] = 2 + 2 * attempt
         async with jobs.open():
             with trio.move_on_after(0.2):
@@ -231,7 +231,7 @@ async def test_a_wave_that_was_cut_short_is_planned_again_as_it_was(
     assert await jobs.pages_of(owner, job) == in_levels(pages)
 
 
-async def test_a_job_whose_reservation_was_never_taken_ends_at_once(desk: Desk) -> None:
+async def test_job_without_a_reservation_fails_immediately(desk: Desk) -> None:
     jobs = JobDesk(desk, Site(tree(1, 1)))
     owner = await jobs.owner()
     job = await jobs.crawl(owner, limit=5)
@@ -242,7 +242,7 @@ async def test_a_job_whose_reservation_was_never_taken_ends_at_once(desk: Desk) 
     assert not jobs.site.read_pages
 
 
-async def test_recovery_after_a_crash_leaves_what_is_reserved_for_jobs(desk: Desk) -> None:
+async def test_crash_recovery_keeps_job_reservations(desk: Desk) -> None:
     jobs = JobDesk(desk, Site(tree(1, 1)))
     owner = await jobs.owner()
     job = await jobs.crawl(owner, limit=5)
@@ -254,7 +254,7 @@ async def test_recovery_after_a_crash_leaves_what_is_reserved_for_jobs(desk: Des
     assert await desk.money(owner.account_id) == (9_998, 0)
 
 
-async def test_the_jobs_of_a_deleted_account_end_and_are_removed(desk: Desk) -> None:
+async def test_jobs_of_a_deleted_account_are_cancelled_and_removed(desk: Desk) -> None:
     jobs = JobDesk(desk, Site(tree(2, 3)))
     owner = await jobs.owner()
     done, left = await jobs.crawl(owner, limit=5), await jobs.crawl(replace_request(owner), limit=50)
@@ -272,7 +272,7 @@ async def test_the_jobs_of_a_deleted_account_end_and_are_removed(desk: Desk) -> 
     await desk.assert_sound(owner.account_id)
 
 
-async def test_jobs_that_ended_long_ago_are_swept_some_steps_at_a_time(desk: Desk) -> None:
+async def test_old_jobs_are_swept_a_few_steps_at_a_time(desk: Desk) -> None:
     jobs = JobDesk(desk, Site(tree(2, 3)))
     owner = await jobs.owner()
     async with jobs.open():
@@ -287,7 +287,7 @@ async def test_jobs_that_ended_long_ago_are_swept_some_steps_at_a_time(desk: Des
         await jobs.service.get(owner.account_id, job.id)
 
 
-async def test_a_job_of_another_kind_is_unknown_and_makes_an_id_of_its_own(desk: Desk) -> None:
+async def test_job_of_another_kind_is_unknown_and_has_its_own_id_prefix(desk: Desk) -> None:
     jobs = JobDesk(desk, Site(tree(1, 1)))
     owner = await jobs.owner()
     others = service.JobService(
@@ -306,7 +306,7 @@ async def test_a_job_of_another_kind_is_unknown_and_makes_an_id_of_its_own(desk:
     assert [one.id for one in await others.page(owner.account_id, before=None, limit=10)] == [made.id]
 
 
-async def test_an_unforeseen_error_of_a_private_kind_is_logged_without_its_text(
+async def test_unexpected_error_of_a_private_kind_is_logged_without_its_text(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = JobDesk(desk, Site(tree(1, 1)))

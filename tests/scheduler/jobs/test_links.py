@@ -1,4 +1,4 @@
-"""The links that a crawl follows: one spelling a page, its bounds, and traps."""
+"""The links that a crawl follows: canonical URLs, bounds, and traps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ START = "https://site.test/docs/"
 
 
 def pages(*links: str, room: int = 10_000, known: Sequence[str] = (START,), **bounds: object) -> list[str]:
-    """The pages that a crawl goes on with, as a wave finds them."""
+    """Return the pages that a crawl follows, as a wave finds them."""
     rules, frontier = LinkRules(CrawlBounds(START, 10_000, **bounds)), Frontier()  # type: ignore[arg-type]
     for page in known:
         frontier.note(page)
@@ -58,48 +58,48 @@ def pages(*links: str, room: int = 10_000, known: Sequence[str] = (START,), **bo
         ("https://site.test/" + "a" * 2_100, None),
     ],
 )
-def test_a_page_has_one_spelling(url: str, page: str | None) -> None:
+def test_canonical_url(url: str, page: str | None) -> None:
     assert canonical(url) == page
 
 
 @given(st.text(max_size=60))
-def test_a_spelling_is_its_own_spelling_whatever_was_sent(text: str) -> None:
+def test_canonical_is_idempotent_for_any_text(text: str) -> None:
     page = canonical(f"https://site.test/{text}")
     assert page is None or canonical(page) == page
 
 
-def test_pages_that_differ_by_nothing_that_matters_are_one() -> None:
+def test_equivalent_urls_are_visited_once() -> None:
     assert pages(
         "https://site.test/docs/a", "https://www.site.test/docs/a/", "http://site.test/docs/a", START, f"{START}#top"
     ) == ["https://site.test/docs/a"]
     assert len(pages(f"{START}a?x=1&y=2", f"{START}a?y=2&x=1")) == 1
 
 
-def test_a_crawl_stays_in_its_folder_and_at_its_host_unless_it_may_leave() -> None:
+def test_crawl_stays_in_its_folder_and_host_by_default() -> None:
     links = (f"{START}a", "https://site.test/docs2", "https://site.test/", "https://other.test/docs/")
     assert pages(*links) == [f"{START}a"]
     assert pages(*links, backward=True) == [f"{START}a", "https://site.test/docs2", "https://site.test/"]
     assert pages(*links, external=True) == [f"{START}a", "https://other.test/docs/"]
 
 
-def test_patterns_choose_paths_and_only_the_star_means_anything() -> None:
+def test_only_the_star_is_special_in_path_patterns() -> None:
     links = (f"{START}a/1", f"{START}a/print/1", f"{START}b", f"{START}[x]")
     assert pages(*links, include=("/docs/a/*",)) == [f"{START}a/1", f"{START}a/print/1"]
     assert pages(*links, include=("/docs/a/*",), exclude=("*/print/*",)) == [f"{START}a/1"]
     assert pages(f"{START}ab", f"{START}a?", include=("/docs/a?",)) == []
 
 
-def test_a_hostile_pattern_takes_no_longer_than_another() -> None:
+def test_hostile_pattern_matches_in_linear_time() -> None:
     before = time.process_time()
     assert pages(f"{START}{'a' * 1_900}", include=("*a" * 99 + "b",)) == []
     assert time.process_time() - before < 1.0
 
 
 @pytest.mark.critical
-def test_the_costliest_page_and_patterns_take_a_second_of_one_worker_at_most() -> None:
-    """50 patterns each to include and exclude, and 2,000 links of which no pattern can refuse one early.
+def test_worst_case_page_and_patterns_take_at_most_a_second() -> None:
+    """50 patterns each to include and exclude, and 2,000 links that no pattern can reject early.
 
-    Each pattern was a regular expression of its own: those of the time took 40 s for such a page.
+    When each pattern was a regular expression, such a page took 40 s.
     """
     patterns = tuple("*" + "a*" * 8 + f"{n}" for n in range(50))
     bounds = CrawlBounds(START, 10_000, include=(*patterns, "*"), exclude=patterns)
@@ -114,22 +114,22 @@ TEXTS = st.text(alphabet="ab/*.[]?!\\\n", max_size=12)
 
 
 def matches_before(patterns: Sequence[str], path: str) -> bool:
-    """What patterns meant when each was a regular expression."""
+    """Match patterns as regular expressions, as earlier versions did."""
     return any(re.match(translate(re.sub(r"([\[?])", r"[\1]", text)), path) for text in patterns)
 
 
 @pytest.mark.critical
 @given(st.lists(TEXTS, max_size=5), TEXTS)
-def test_patterns_mean_what_they_meant_as_regular_expressions(patterns: list[str], path: str) -> None:
+def test_patterns_match_like_regular_expressions(patterns: list[str], path: str) -> None:
     assert PathPatterns(patterns).match(path) == matches_before(patterns, path)
 
 
 @given(st.lists(st.text(alphabet="ab*", max_size=10), max_size=4), st.text(alphabet="ab", max_size=30))
-def test_patterns_of_few_letters_mean_the_same_too(patterns: list[str], path: str) -> None:
+def test_patterns_of_few_letters_match_like_regular_expressions(patterns: list[str], path: str) -> None:
     assert PathPatterns(patterns).match(path) == matches_before(patterns, path)
 
 
-def test_links_of_a_page_are_bounded_by_count_and_length() -> None:
+def test_links_of_a_page_are_limited_by_count_and_length() -> None:
     many = [f"{START}{n}" for n in range(LINKS_MAX + 5)]
     assert followed_links(many) == (tuple(many[:LINKS_MAX]), 5)
     long = ["x" * (LINK_CHARS_MAX // 4)] * 9
@@ -139,14 +139,14 @@ def test_links_of_a_page_are_bounded_by_count_and_length() -> None:
     assert pages(f"{START}?{'&'.join(f'{n}' for n in range(MEMBERS_MAX + 1))}") == []
 
 
-def test_findings_that_decompress_to_too_much_lead_nowhere() -> None:
+def test_findings_that_decompress_to_too_much_are_ignored() -> None:
     bounds = msgspec.to_builtins(CrawlBounds(START, 10))
     bomb = packed(orjson.dumps(["x" * 40_000_000]))
     good = packed(orjson.dumps([f"{START}a", f"{START}a", "https://other.test/"]))
     assert pages_led_to(bounds, [bomb, good]) == [[], [f"{START}a"]]
 
 
-def test_calendars_orders_of_lists_and_paths_that_grow_are_bounded() -> None:
+def test_calendars_sort_orders_and_growing_paths_are_limited() -> None:
     for days in (
         [f"{START}cal/{year}/{month}" for year in range(1_990, 2_060) for month in range(1, 13)],
         [
@@ -166,7 +166,7 @@ def test_calendars_orders_of_lists_and_paths_that_grow_are_bounded() -> None:
     assert pages(*grows) == grows[:3]
 
 
-def test_files_that_are_no_pages_are_passed_over_and_the_room_is_kept() -> None:
+def test_non_page_files_are_skipped_and_use_no_room() -> None:
     assert pages(f"{START}a.PNG", f"{START}b.zip", f"{START}c.html", f"{START}d") == [f"{START}c.html", f"{START}d"]
     assert pages(*(f"{START}{chr(97 + n)}" for n in range(20)), room=3) == [f"{START}{one}" for one in "abc"]
     assert pages(f"{START}a", room=0) == []

@@ -13,7 +13,7 @@ from tests.scheduler.desk import Desk
 
 
 class WorkingDesk:
-    """Jobs that are worked on while it is open; a kind's own desk sets its `runs`."""
+    """Jobs that run while it is open; a desk for a kind sets its `runs`."""
 
     runs: JobRuns
 

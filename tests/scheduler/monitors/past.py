@@ -1,4 +1,4 @@
-"""Runs of the past, as tests make them up."""
+"""Past runs with made-up numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VIEWS, LIKES = "items[].post.engagement.views", "items[].post.engagement.likes"
 
 
 def past(*each: Numbers) -> list[RunNumbers]:
-    """One run an hour, oldest first, each with its changes since the one before."""
+    """Return hourly runs, oldest first, each with its changes since the previous one."""
     before = [None, *each]
     return [
         RunNumbers(

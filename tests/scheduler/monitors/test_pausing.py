@@ -1,4 +1,4 @@
-"""Pausing beside the clock, on each real engine: what was begun before goes on, and nothing is begun after."""
+"""Pausing during clock activity, on each real engine: started runs continue, and no new one starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOUR = 3600.0
 MONITORS = 80
 
 
-async def test_a_run_that_waits_is_dropped_by_a_pause_and_one_under_way_is_not(desk: Desk) -> None:
+async def test_pause_drops_pending_runs_but_not_active_ones(desk: Desk) -> None:
     account = await desk.account(100)
     waits, runs = await desk.monitor(account), await desk.monitor(account)
     service = service_of(desk)
@@ -35,7 +35,7 @@ async def test_a_run_that_waits_is_dropped_by_a_pause_and_one_under_way_is_not(d
     assert len(await desk.events(account)) == 1
 
 
-async def test_a_pause_drops_what_a_node_that_stopped_has_given_back_and_refunded(desk: Desk) -> None:
+async def test_pause_drops_runs_returned_by_a_stopped_node(desk: Desk) -> None:
     account = await desk.account(100)
     monitor = await desk.monitor(account)
     desk.recipes.takes_s = 60.0
@@ -48,7 +48,7 @@ async def test_a_pause_drops_what_a_node_that_stopped_has_given_back_and_refunde
     assert await desk.money(account) == (100, 0)
 
 
-async def test_a_change_that_does_not_pause_leaves_a_run_that_waits_alone(desk: Desk) -> None:
+async def test_other_changes_keep_pending_runs(desk: Desk) -> None:
     account = await desk.account()
     monitor = await desk.monitor(account)
     await service_of(desk).run_now(account, monitor.id)
@@ -58,10 +58,8 @@ async def test_a_change_that_does_not_pause_leaves_a_run_that_waits_alone(desk: 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("deletes", [False, True])
-async def test_nothing_is_begun_after_a_pause_or_delete_that_raced_with_the_clock(
-    seed: int, deletes: bool, store_url: str
-) -> None:
-    """Method: many monitors are due at once on one node or two, and each is paused or deleted somewhere meanwhile."""
+async def test_no_run_starts_after_a_concurrent_pause_or_delete(seed: int, deletes: bool, store_url: str) -> None:
+    """Method: many monitors share a slot on one or two nodes, and each is paused or deleted at some point."""
     rng, is_shared = Random(seed), store_url.startswith("postgresql")
     async with AsyncExitStack() as stack:
         names = ("a", "b") if is_shared else ("a",)
@@ -101,7 +99,7 @@ async def _stop_one(desk: Desk, monitor: Monitor, after_s: float, deletes: bool)
 
 
 async def _all_ended(clocks: list[Clock], desk: Desk) -> None:
-    """Nothing is under way, nor waits to be."""
+    """Check that no run is active or pending."""
     count = "SELECT COUNT(*) FROM runs WHERE finished_at IS NULL"
     with trio.fail_after(20):
         while True:

@@ -1,4 +1,4 @@
-"""Monitors on each real engine: limits that hold between nodes, changes that leave the rest alone, bounded deletes."""
+"""Monitors on each real engine: limits over several nodes, changes that keep other fields, and bounded deletes."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def service_of(desk: Desk, woken: list[float] | None = None, resolver: Resolve |
     )
 
 
-async def test_the_plans_limit_is_exact_between_two_nodes(store_url: str) -> None:
-    """Goal: no plan is outrun by asking several nodes at once. Method: forty creates on two nodes of one store."""
+async def test_plan_limit_is_exact_over_two_nodes(store_url: str) -> None:
+    """Goal: no plan is exceeded by calling several nodes concurrently. Method: forty creates on two nodes."""
     is_shared = store_url.startswith("postgresql")
     async with open_desk(store_url, is_alone=not is_shared) as one:
         account = (await one.accounts.create("test", plan="starter")).id
@@ -80,7 +80,7 @@ async def test_the_plans_limit_is_exact_between_two_nodes(store_url: str) -> Non
 
 @asynccontextmanager
 async def open_nodes(store_url: str) -> AsyncIterator[tuple[Desk, Sequence[MonitorService]]]:
-    """Two nodes of one PostgreSQL; on SQLite, which one process owns, one node twice."""
+    """Two nodes of one PostgreSQL; on SQLite, which one process owns, the same node twice."""
     is_shared = store_url.startswith("postgresql")
     async with AsyncExitStack() as stack:
         one = await stack.enter_async_context(open_desk(store_url, is_alone=not is_shared))
@@ -93,10 +93,10 @@ async def active_count(desk: Desk, account: str) -> int:
     return count
 
 
-async def test_no_race_of_resumes_pauses_and_creates_passes_the_plans_limit(store_url: str) -> None:
-    """Goal: a monitor that somebody pauses amid its resume is counted anew. Method: a hundred rounds at the limit.
+async def test_races_of_resumes_pauses_and_creates_respect_the_plan_limit(store_url: str) -> None:
+    """Goal: a monitor that is paused during its resume is counted again. Method: a hundred rounds at the limit.
 
-    In each one monitor is paused and resumed at once, while paused ones and new ones wait for its place.
+    In each round one monitor is paused and resumed concurrently, while paused and new ones wait for its place.
     """
     async with open_nodes(store_url) as (desk, services):
         account = (await desk.accounts.create("test", plan="free")).id
@@ -135,8 +135,8 @@ async def test_no_race_of_resumes_pauses_and_creates_passes_the_plans_limit(stor
         assert refusals > 50
 
 
-async def test_no_resume_is_refused_below_the_plans_limit(store_url: str) -> None:
-    """Method: each of the three that a plan allows is resumed four times at once, on two nodes, a hundred times."""
+async def test_resume_below_the_plan_limit_is_accepted(store_url: str) -> None:
+    """Method: each of the three monitors of a plan is resumed four times on two nodes, a hundred times."""
     async with open_nodes(store_url) as (desk, services):
         account = (await desk.accounts.create("test", plan="free")).id
         ids = [(await services[0].create(services[0].draft(PLAIN), account, "key_1")).view.monitor.id for _ in "123"]
@@ -150,7 +150,7 @@ async def test_no_resume_is_refused_below_the_plans_limit(store_url: str) -> Non
             assert await active_count(desk, account) == 3
 
 
-async def test_the_clock_is_woken_by_all_that_it_does_not_know_of(desk: Desk) -> None:
+async def test_every_change_wakes_the_clock(desk: Desk) -> None:
     woken: list[float] = []
     service, account = service_of(desk, woken), await desk.account()
     saved = await service.create(service.draft(PLAIN), account, "key_1")
@@ -160,8 +160,8 @@ async def test_the_clock_is_woken_by_all_that_it_does_not_know_of(desk: Desk) ->
     assert len(woken) == 3
 
 
-async def test_a_change_leaves_alone_what_a_run_writes(desk: Desk) -> None:
-    """Goal: an owner's change and a run's end do not undo each other. Method: a run ends after its monitor was read."""
+async def test_change_keeps_fields_written_by_runs(desk: Desk) -> None:
+    """Goal: an owner's change and a run's end keep each other's fields. Method: a run ends after the read."""
     service, account = service_of(desk), await desk.account()
     saved = await service.create(service.draft(PLAIN), account, "key_1")
     monitor = saved.view.monitor
@@ -173,7 +173,7 @@ async def test_a_change_leaves_alone_what_a_run_writes(desk: Desk) -> None:
     assert after.baseline_run_id == lease.run.id
 
 
-async def test_a_paused_monitor_goes_on_with_its_next_slot_and_runs_nothing_of_the_time_between(desk: Desk) -> None:
+async def test_resumed_monitor_continues_with_its_next_slot(desk: Desk) -> None:
     service, account = service_of(desk), await desk.account()
     id_ = (await service.create(service.draft(PLAIN), account, "key_1")).view.monitor.id
     paused = (await service.change(account, id_, PatchBody(status="paused"))).view.monitor
@@ -183,7 +183,7 @@ async def test_a_paused_monitor_goes_on_with_its_next_slot_and_runs_nothing_of_t
     assert active.next_slot_at == (desk.time // 3600 + 1) * 3600
 
 
-async def test_a_run_that_was_asked_for_waits_for_the_last_one_to_be_a_minute_old(desk: Desk) -> None:
+async def test_manual_run_needs_a_minute_since_the_last_run(desk: Desk) -> None:
     service, account = service_of(desk), await desk.account()
     id_ = (await service.create(service.draft(PLAIN), account, "key_1")).view.monitor.id
     first = await service.run_now(account, id_)
@@ -195,7 +195,7 @@ async def test_a_run_that_was_asked_for_waits_for_the_last_one_to_be_a_minute_ol
     assert (await service.run_now(account, id_)).id != first.id
 
 
-async def test_a_secret_is_sealed_for_its_monitor(desk: Desk) -> None:
+async def test_secret_is_sealed_for_its_monitor(desk: Desk) -> None:
     service, account = service_of(desk), await desk.account()
     saved = await service.create(service.draft(PLAIN), account, "key_1")
     webhooks = await desk.store.read(lambda tx: hook_rows.read_webhooks(tx, [saved.view.monitor.id]))
@@ -217,7 +217,7 @@ async def test_a_secret_is_sealed_for_its_monitor(desk: Desk) -> None:
     assert other.to_json(saved.view)["webhook"]["signing_secret_hint"] is None
 
 
-async def test_a_recipe_that_can_no_longer_be_called_is_shown_with_a_warning(desk: Desk) -> None:
+async def test_monitor_with_an_unavailable_recipe_has_a_warning(desk: Desk) -> None:
     service, account = service_of(desk), await desk.account()
     monitor = await desk.monitor(account, recipe="gone/gone")
     shown = service.to_json(await service.get(account, monitor.id))
@@ -246,7 +246,7 @@ async def test_pages_of_runs_and_monitors_follow_the_order_of_their_keys(desk: D
     assert page.entries[0].delivery.attempts == 0
 
 
-async def test_a_deleted_monitor_takes_everything_with_it(desk: Desk) -> None:
+async def test_deleted_monitor_leaves_no_rows(desk: Desk) -> None:
     service, account = service_of(desk), await desk.account()
     id_ = (await service.create(service.draft(PLAIN), account, "key_1")).view.monitor.id
     await desk.ran((await service.get(account, id_)).monitor)
@@ -257,7 +257,7 @@ async def test_a_deleted_monitor_takes_everything_with_it(desk: Desk) -> None:
         assert await desk.store.read(lambda tx, table=table: tx.one(f"SELECT COUNT(*) FROM {table}")) == (0,)
 
 
-async def test_paused_monitors_have_a_bound_too(quick: Desk) -> None:
+async def test_paused_monitors_count_toward_the_total_limit(quick: Desk) -> None:
     service, account = service_of(quick), await quick.account()
     monitor = await quick.monitor(account, status="paused")
 
@@ -270,7 +270,7 @@ async def test_paused_monitors_have_a_bound_too(quick: Desk) -> None:
         await service.create(service.draft(PLAIN), account, "key_1")
 
 
-async def test_a_webhook_whose_name_leads_to_a_private_address_is_not_registered(desk: Desk) -> None:
+async def test_webhook_name_with_a_private_address_is_rejected(desk: Desk) -> None:
     resolver = Resolver([PUBLIC], [PUBLIC, "10.0.0.7"])
     service, account = service_of(desk, resolver=resolver), await desk.account()
     id_ = (await service.create(service.draft(PLAIN), account, "key_1")).view.monitor.id

@@ -1,4 +1,4 @@
-"""A monitor as its owner reads it: its fields, estimates, secrets' hints and warnings (spec 2.6, decisions 12)."""
+"""A monitor as its owner sees it: its fields, estimates, secret hints and warnings (spec 2.6, decisions 12)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def shown(monitor: Monitor, opened: OpenedWebhook | None = None, **recipes: Any)
     return read
 
 
-def test_a_monitor_is_shown_as_it_was_made() -> None:
+def test_monitor_json_has_the_created_values() -> None:
     found = shown(made(name="Mine", params={"who": "ada"}, alert_rules=[RULE]), hook())
     assert found.keys() == FIELDS
     assert (found["id"], found["name"], found["recipe"]) == ("mon_1", "Mine", PROFILE)
@@ -88,7 +88,7 @@ def test_a_monitor_is_shown_as_it_was_made() -> None:
     ],
 )
 @pytest.mark.parametrize("price", [1, 5])
-def test_estimates_are_the_recipes_price_and_one_credit(cadence: object, per_month: int, price: int) -> None:
+def test_estimates_are_the_recipe_price_plus_one_credit(cadence: object, per_month: int, price: int) -> None:
     found = shown(made(cadence=cadence), hook(), credits_least=price)
     assert found["cadence"] == cadence
     assert found["estimated_cost_per_run"] == price + 1
@@ -96,30 +96,30 @@ def test_estimates_are_the_recipes_price_and_one_credit(cadence: object, per_mon
 
 
 @given(st.text(min_size=8, max_size=200))
-def test_of_a_secret_no_more_than_a_quarter_and_four_characters_are_shown(secret: str) -> None:
+def test_secret_hint_shows_at_most_a_quarter_and_four_characters(secret: str) -> None:
     hint = shown(made(), hook(secret))["webhook"]["signing_secret_hint"].removeprefix("...")
     assert len(hint) <= min(4, len(secret) // 4)
     assert secret.endswith(hint)
 
 
 @pytest.mark.parametrize(("length", "shows"), [(8, 2), (15, 3), (16, 4), (200, 4)])
-def test_of_a_secret_that_may_be_sent_only_the_end_is_shown(length: int, shows: int) -> None:
+def test_secret_hint_of_any_valid_secret_is_its_end(length: int, shows: int) -> None:
     secret = "".join(chr(0x4E00 + place) for place in range(length))
     assert shown(made(), hook(secret))["webhook"]["signing_secret_hint"] == f"...{secret[-shows:]}"
 
 
-def test_what_another_master_secret_has_sealed_is_not_shown() -> None:
+def test_values_sealed_with_another_master_secret_are_null() -> None:
     webhook = shown(made(), hook(None, None))["webhook"]
     assert (webhook["url"], webhook["signing_secret_hint"]) == (None, None)
 
 
-def test_without_a_webhook_there_is_none() -> None:
+def test_monitor_without_webhook() -> None:
     found = shown(made(LIST, webhook_url=None, track={"metrics": [LIKES]}))
     assert (found["webhook"], found["warnings"]) == (None, [])
     assert found["track"] == {"metrics": [LIKES], "row_key": "post.id", "max_rows": 100}
 
 
-def test_a_paused_monitor_runs_next_never() -> None:
+def test_paused_monitor_has_no_next_run() -> None:
     found = shown(replace(made(), status="paused", next_slot_at=None), hook())
     assert (found["status"], found["next_run_at"], found["estimated_monthly_cost"]) == ("paused", None, 6 * 730)
 
@@ -135,13 +135,13 @@ RULES = {
 
 
 @pytest.mark.parametrize(("metric", "warned"), RULES.items())
-def test_a_rule_that_no_result_could_meet_is_warned_of(metric: str, warned: bool) -> None:
+def test_impossible_rule_has_a_warning(metric: str, warned: bool) -> None:
     warnings = shown(made(alert_rules=[{**RULE, "metric": metric}]), hook())["warnings"]
-    why = f"alert_rules[0] cannot be judged: '{metric}' is in an array or more than 4 names deep"
+    why = f"alert_rules[0] cannot be evaluated: '{metric}' is in an array or more than 4 names deep"
     assert warnings == ([why] if warned else [])
 
 
-def test_a_metric_that_could_not_be_checked_is_warned_of() -> None:
+def test_unchecked_metric_has_a_warning() -> None:
     (warning,) = shown(made(LIST, webhook_url=None, track={"metrics": [OPEN]}))["warnings"]
     assert f"{OPEN} could not be checked" in warning
 
@@ -154,7 +154,7 @@ def test_a_metric_that_could_not_be_checked_is_warned_of() -> None:
         ({"failures": 3}, "was paused when its receiver answered 410"),
     ],
 )
-def test_a_webhook_that_was_paused_says_why_and_how_it_is_resumed(fields: dict[str, Any], says: str) -> None:
+def test_paused_webhook_warning_says_why_and_how_to_resume(fields: dict[str, Any], says: str) -> None:
     found = shown(made(), hook(status="paused", **fields))
     (warning,) = found["warnings"]
     assert says in warning
@@ -163,27 +163,27 @@ def test_a_webhook_that_was_paused_says_why_and_how_it_is_resumed(fields: dict[s
     assert found["webhook"]["failure_count"] == fields["failures"]
 
 
-def test_a_webhook_that_never_delivers_is_warned_of() -> None:
+def test_webhook_that_never_delivers_has_a_warning() -> None:
     (warning,) = shown(made(suppress_webhook_unless_alert=True), hook())["warnings"]
     assert "nothing is delivered" in warning
     assert shown(made(suppress_webhook_unless_alert=True, alert_rules=[RULE]), hook())["warnings"] == []
 
 
-def test_a_recipe_that_is_gone_has_no_price_and_hides_nothing_else() -> None:
+def test_removed_recipe_has_no_price_and_hides_no_other_field() -> None:
     found = shown(replace(made(), recipe="gone/gone"), hook())
-    assert found["warnings"] == ["its runs fail now: recipe names no data endpoint"]
+    assert found["warnings"] == ["its runs fail at the moment: recipe names no data endpoint"]
     assert (found["estimated_cost_per_run"], found["estimated_monthly_cost"], found["rows_asked"]) == (None, None, None)
     assert found["name"] == "github/profile monitor"
 
 
-def test_a_cadence_that_can_no_longer_be_read_is_warned_of() -> None:
+def test_unreadable_cadence_has_a_warning() -> None:
     zone = {"cron": "0 0 * * *", "timezone": "Mars/Olympus"}
     found = shown(replace(made(), cadence=orjson.dumps(zone).decode()), hook())
     (warning,) = found["warnings"]
-    assert warning.startswith("it is not run any more: cadence.timezone must name a zone")
+    assert warning.startswith("it no longer runs: cadence.timezone must be a zone")
     assert (found["cadence"], found["estimated_cost_per_run"], found["estimated_monthly_cost"]) == (zone, 6, None)
 
 
-def test_all_warnings_are_told_at_once() -> None:
+def test_all_warnings_are_listed_together() -> None:
     monitor = replace(made(suppress_webhook_unless_alert=True), recipe="gone/gone", cadence='"dayly"')
     assert len(shown(monitor, hook(status="paused", failures=10))["warnings"]) == 4

@@ -1,4 +1,4 @@
-"""The owner's side of a webhook: rotation, resuming, redelivery, the log."""
+"""The owner's operations on a webhook: rotation, resuming, redelivery, the log."""
 
 import hashlib
 import json
@@ -19,15 +19,15 @@ from scheduler.webhooks.targets.hook_rows import remove_webhook
 from tests.scheduler.webhooks.office import BROKEN, GONE, OK, URL, Office, Receivers, Sent
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # both packages are of others' making
+    warnings.simplefilter("ignore")  # both packages are third-party code
     import standardwebhooks
     import stripe
 
 OLD = "whsec_c2VjcmV0"
 
 
-async def test_while_a_rotation_lasts_both_secrets_sign_and_then_the_new_one_alone(office: Office) -> None:
-    """Goal: our verifier and the two packages take either secret, over the very bytes that came."""
+async def test_both_secrets_sign_during_a_rotation(office: Office) -> None:
+    """Goal: our verifier and both packages accept either secret, over exactly the received bytes."""
     account = await office.desk.account()
     monitor = await office.monitor(account)
     rotated = await office.webhooks.rotate(account, monitor.id)
@@ -48,11 +48,11 @@ async def test_while_a_rotation_lasts_both_secrets_sign_and_then_the_new_one_alo
     with pytest.raises(SignatureRefused):
         verify(OLD, new_alone.signature, new_alone.body, now=office.now())
     assert both.signature.count("v1=") == 2
-    with pytest.raises(SignatureRefused):  # the previous secret's stands last
+    with pytest.raises(SignatureRefused):  # the previous secret's signature is last
         verify(OLD, both.signature.rpartition(",")[0], both.body, now=office.now())
 
 
-async def test_a_resumed_webhook_takes_deliveries_and_counts_anew(virtual: Office, autojump_clock: MockClock) -> None:
+async def test_resumed_webhook_delivers_with_a_reset_failure_count(virtual: Office, autojump_clock: MockClock) -> None:
     account = await virtual.desk.account()
     monitor = await virtual.monitor(account)
     receivers = Receivers(GONE, OK)
@@ -67,7 +67,7 @@ async def test_a_resumed_webhook_takes_deliveries_and_counts_anew(virtual: Offic
     assert (await virtual.delivery(id_)).status == "delivered"
 
 
-async def test_a_redelivery_is_a_new_series_of_the_same_bytes(virtual: Office, autojump_clock: MockClock) -> None:
+async def test_redelivery_is_a_new_series_with_the_same_bytes(virtual: Office, autojump_clock: MockClock) -> None:
     account = await virtual.desk.account()
     monitor = await virtual.monitor(account)
     receivers = Receivers(*[BROKEN] * 6, BROKEN, BROKEN, OK)
@@ -91,7 +91,7 @@ async def test_a_redelivery_is_a_new_series_of_the_same_bytes(virtual: Office, a
 
 
 @pytest.mark.parametrize("answer", [OK, BROKEN])
-async def test_a_redelivery_never_moves_the_count(virtual: Office, autojump_clock: MockClock, answer: Attempt) -> None:
+async def test_redelivery_never_changes_the_count(virtual: Office, autojump_clock: MockClock, answer: Attempt) -> None:
     account = await virtual.desk.account()
     monitor = await virtual.monitor(account)
     receivers = Receivers(BROKEN)
@@ -107,7 +107,7 @@ async def test_a_redelivery_never_moves_the_count(virtual: Office, autojump_cloc
     assert (await virtual.delivery(ids[0])).attempts == 4
 
 
-async def test_what_waits_for_its_next_attempt_can_be_sent_at_once(virtual: Office, autojump_clock: MockClock) -> None:
+async def test_waiting_delivery_can_be_sent_immediately(virtual: Office, autojump_clock: MockClock) -> None:
     account = await virtual.desk.account()
     monitor = await virtual.monitor(account)
     receivers = Receivers(BROKEN, BROKEN, OK)
@@ -120,7 +120,7 @@ async def test_what_waits_for_its_next_attempt_can_be_sent_at_once(virtual: Offi
     assert (await virtual.delivery(id_)).status == "delivered"
 
 
-async def test_an_attempt_under_way_is_not_joined_by_another(virtual: Office, autojump_clock: MockClock) -> None:
+async def test_redelivery_does_not_start_a_second_attempt(virtual: Office, autojump_clock: MockClock) -> None:
     account = await virtual.desk.account()
     monitor = await virtual.monitor(account)
     receivers = Receivers()
@@ -139,7 +139,7 @@ async def test_an_attempt_under_way_is_not_joined_by_another(virtual: Office, au
     assert len(receivers.sent) == 1
 
 
-async def test_redeliveries_are_refused_while_paused_and_without_end(office: Office) -> None:
+async def test_redelivery_is_rejected_while_paused_and_after_60_attempts(office: Office) -> None:
     account = await office.desk.account()
     monitor = await office.monitor(account)
     (id_,) = await office.queue(monitor)
@@ -155,7 +155,7 @@ async def test_redeliveries_are_refused_while_paused_and_without_end(office: Off
     assert (await office.delivery(id_)).redelivered_after is None
 
 
-async def test_others_monitors_and_deliveries_are_unknown(office: Office) -> None:
+async def test_monitors_and_deliveries_of_others_are_unknown(office: Office) -> None:
     account, stranger = await office.desk.account(), await office.desk.account()
     monitor, other = await office.monitor(account), await office.monitor(account)
     bare: Monitor = await office.desk.monitor(account, status="paused")
@@ -182,7 +182,7 @@ async def test_others_monitors_and_deliveries_are_unknown(office: Office) -> Non
             await without
 
 
-async def test_the_log_comes_in_pages_newest_first(office: Office) -> None:
+async def test_delivery_log_pages_are_newest_first(office: Office) -> None:
     account = await office.desk.account()
     monitor = await office.monitor(account)
     receivers = Receivers()

@@ -1,4 +1,4 @@
-"""Sessions that are cancelled at each of their steps: what was reserved is used or given back, on each real engine."""
+"""Sessions cancelled at each step, on each real engine: reserved credits are either used or returned."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CREDITS = 10_000
 
 
 class ScriptedPages:
-    """A browser whose pages open at once; `open_now` are those that are open."""
+    """A browser whose pages open immediately; `open_now` holds the open ones."""
 
     def __init__(self) -> None:
         self.open_now = 0
@@ -50,7 +50,7 @@ class ScriptedPages:
 
 
 class Owned:
-    """An account whose sessions are opened, worked in, lengthened and closed, and its books."""
+    """An account whose sessions are opened, used, extended and closed, and its ledger."""
 
     def __init__(self, desk: Desk, account: str, key: str) -> None:
         self._desk = desk
@@ -77,7 +77,7 @@ class Owned:
         )
 
     async def live(self, holder: SessionHolder) -> None:
-        """One session from its beginning to its end."""
+        """Run one session from its start to its end."""
         service, account = self.service(holder), self._account
         session = await service.open(await service.begin(SessionDraft("https://example.com/", 600), self.owner()))
         await service.execute(account, session.id, [Action("scrape")])
@@ -91,7 +91,7 @@ class Owned:
         return SessionOwner(self._account, self._key, f"req_{next(self._numbers):032x}")
 
     async def close_all(self, holder: SessionHolder) -> None:
-        """Close what is left, as its owner does."""
+        """Close the remaining sessions as their owner."""
         service = self.service(holder)
         for session in await service.page(self._account, before=None, limit=100):
             await service.close(self._account, session.id)
@@ -100,7 +100,7 @@ class Owned:
                 await trio.lowlevel.checkpoint()
 
     async def assert_conserved(self) -> None:
-        """All are closed, their pages too, and what was reserved is used or has gone back."""
+        """Check that all sessions and pages are closed, and that all reserved credits were used or returned."""
         assert self.pages.open_now == 0
         sql = "SELECT status, used_credits, held_credits FROM web_sessions"
         rows = await self._desk.store.read(lambda tx: tx.all(sql, ()))
@@ -115,7 +115,7 @@ async def owned(desk: Desk) -> Owned:
 
 
 @pytest.mark.critical
-async def test_a_session_whose_page_is_too_costly_to_open_pays_the_least_price(desk: Desk) -> None:
+async def test_session_with_a_too_costly_page_pays_the_minimum_price(desk: Desk) -> None:
     one = await owned(desk)
     one.pages.is_costly = True
     async with open_holder(one.setting) as holder:
@@ -128,10 +128,10 @@ async def test_a_session_whose_page_is_too_costly_to_open_pays_the_least_price(d
     await one.assert_conserved()
 
 
-async def test_a_client_that_hangs_up_at_any_step_leaves_sessions_that_can_be_closed_and_are_paid_once(
+async def test_client_disconnect_at_any_step_leaves_closable_sessions(
     desk: Desk,
 ) -> None:
-    """Goal: `used + refunded = reserved`. Method: cancel opening, work, more time and the end at each step."""
+    """Goal: `used + refunded = reserved`. Method: cancel opening, use, extension and closing at each step."""
     one = await owned(desk)
     async with open_holder(one.setting) as holder:
 
@@ -143,13 +143,13 @@ async def test_a_client_that_hangs_up_at_any_step_leaves_sessions_that_can_be_cl
     assert one.lives in (1, 2), "a last write that the store's thread has taken by then is awaited"
 
 
-async def test_a_node_that_stops_at_any_step_leaves_no_session_open_and_none_unpaid(desk: Desk) -> None:
-    """Method: cancel the node and its caller at each of their steps; the next node closes what is left."""
+async def test_node_stopped_at_any_step_settles_every_session(desk: Desk) -> None:
+    """Method: cancel the node and its client at each of their steps; the next node closes the remaining sessions."""
     one = await owned(desk)
 
     async def run() -> None:
         async with open_holder(one.setting) as holder:
-            with suppress(WebSessionOver):  # the node has closed it under its caller
+            with suppress(WebSessionOver):  # the node has closed it during the call
                 await one.live(holder)
 
     async def check(_got_through: bool) -> None:
@@ -161,10 +161,8 @@ async def test_a_node_that_stops_at_any_step_leaves_no_session_open_and_none_unp
     assert one.lives >= 1
 
 
-async def test_a_node_that_looks_late_keeps_the_sessions_that_it_holds(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Method: let the clock pass the lease of an open session between two looks, many times."""
+async def test_late_poll_keeps_the_nodes_own_sessions(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Method: let the lease of an open session expire between two polls, many times."""
     monkeypatch.setattr("scheduler.sessions.holder.LOOK_S", 0.001)
     one = await owned(desk)
     async with open_holder(one.setting) as holder:

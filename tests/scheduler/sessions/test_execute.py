@@ -1,4 +1,4 @@
-"""Actions in sessions that are sent again, or to another node, in a real Chromium: done once (decisions 21)."""
+"""Session actions sent again or to another node, in a real Chromium, are done once (decisions 21)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.servers.redis import RedisServer
 
 
 async def typed_times(node: OpenNode, session: str) -> int:
-    """The times that something was typed, which the page itself counts."""
+    """Return how often text was typed, counted by the page itself."""
     done = await execute(node, session, {"type": "scrape", "formats": "text", "only_main_content": False})
     text: str = done["results"][0]["page"]["content"]["text"]
     return text.count("|")
 
 
-async def test_actions_with_an_idempotency_key_are_done_once(tmp_path: Path, chromium: Chromium) -> None:
-    """Goal: a click is not made twice. Method: the page counts what is typed into it."""
+async def test_actions_with_an_idempotency_key_run_once(tmp_path: Path, chromium: Chromium) -> None:
+    """Goal: no action is done twice. Method: the page counts the typed texts."""
     async with open_node(tmp_path, chromium) as node:
         site(node)
         session = (await open_session(node))["session_id"]
@@ -45,7 +45,7 @@ async def test_actions_with_an_idempotency_key_are_done_once(tmp_path: Path, chr
         status, told = await send(node, "POST", path, {"actions": [typed, typed]}, once="click")
         assert (status, told["error"]["type"]) == (422, "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH")
         assert await typed_times(node, session) == 1
-        with trio.move_on_after(0.3):  # the client goes, and what it asked for is done all the same
+        with trio.move_on_after(0.3):  # the client disconnects, and its actions are still done
             slow = {"actions": [{"type": "wait", "ms": 1000}, typed]}
             await send(node, "POST", path, slow, once="gone")
         told = {}
@@ -62,7 +62,7 @@ async def test_actions_with_an_idempotency_key_are_done_once(tmp_path: Path, chr
         await node.assert_sound()
 
 
-async def test_actions_whose_end_nobody_knows_are_not_done_again(tmp_path: Path) -> None:
+async def test_actions_with_an_unknown_outcome_are_not_repeated(tmp_path: Path) -> None:
     with open_chromium() as browser:
         async with open_node(tmp_path, browser) as node:
             site(node)
@@ -82,10 +82,10 @@ async def test_actions_whose_end_nobody_knows_are_not_done_again(tmp_path: Path)
             assert (status, told["error"]["type"]) == (409, "IDEMPOTENCY_REPLAY_UNAVAILABLE")
 
 
-async def test_a_session_is_worked_in_and_closed_on_the_node_that_does_not_hold_it(
+async def test_session_is_used_and_closed_from_another_node(
     tmp_path: Path, chromium: Chromium, postgres: PostgresServer, empty_redis: RedisServer
 ) -> None:
-    """Goal: any node answers for a session. Method: two whole nodes on one PostgreSQL and one browser."""
+    """Goal: any node can serve a session. Method: two complete nodes on one PostgreSQL and one browser."""
     shared = {"store": {"url": postgres.fresh()}, "state": {"url": empty_redis.url}}
     async with (
         open_node(tmp_path / "first", chromium, **shared) as first,
@@ -100,7 +100,7 @@ async def test_a_session_is_worked_in_and_closed_on_the_node_that_does_not_hold_
             {"type": "click", "selector": "#go"},
             {"type": "scrape", "formats": "text"},
         ]
-        for node in (second, first):  # the second time on the other node: it is told, and not done again
+        for node in (second, first):  # the second time on the other node: the result is returned without running again
             status, told = await send(node, "POST", path, {"actions": actions}, key=first.key, once="work")
             assert status == 200, told
             assert "Ada" in told["data"]["results"][2]["page"]["content"]["text"]

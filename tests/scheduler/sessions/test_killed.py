@@ -1,4 +1,4 @@
-"""Sessions of nodes that die by SIGKILL: the browser lets their pages go, and the next node settles their money."""
+"""Sessions of nodes killed with SIGKILL: the browser closes their pages, and the next node settles their credits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def call(url: str, key: str, body: Any = None, method: str = "GET") -> dict[str,
 
 
 def open_session(url: str, key: str) -> None:
-    """Open one and work in it until the node dies."""
+    """Open a session and use it until the node dies."""
     body = {"url": "https://example.com/scripts/form", "ttl_seconds": 600}
     try:
         session = call(f"{url}/v1/web/sessions", key, body, "POST")["data"]["session_id"]
@@ -45,7 +45,7 @@ def pages_open(browser: Chromium) -> int:
         return sum(one["type"] == "page" and "example.com" in one["url"] for one in json.loads(answer.read()))
 
 
-def test_sessions_of_nodes_that_are_killed_are_closed_and_settled(
+def test_sessions_of_killed_nodes_are_closed_and_settled(
     tmp_path: Path, commands: Commands, chromium: Chromium
 ) -> None:
     place, rng, seen_open = Place(tmp_path, commands), Random(5), 0
@@ -65,7 +65,7 @@ def test_sessions_of_nodes_that_are_killed_are_closed_and_settled(
         wait_until(lambda: pages_open(chromium) == 0)
     assert seen_open, "kills met sessions that were open"
     with place.serve("--sandbox") as node:
-        sessions = f"{node.url}/v1/web/sessions?limit=100"  # on a server's store a lease has to pass
+        sessions = f"{node.url}/v1/web/sessions?limit=100"  # on a shared store, the lease has to expire first
         wait_until(lambda: {one["status"] for one in call(sessions, key)["data"]["items"]} == {"closed"})
         found = call(sessions, key)["data"]["items"]
         assert {one["closed_because"] for one in found} <= {"node_lost", "failed"}

@@ -1,4 +1,4 @@
-"""Sessions of the web over HTTP, in a real Chromium: actions, money, time, and the end for certain (decisions 21)."""
+"""Web sessions over HTTP, in a real Chromium: actions, credits, time, and guaranteed ends (decisions 21)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def execute(node: OpenNode, session: str, *actions: Any) -> dict[str, Any]
 
 
 async def closed(node: OpenNode, session: str) -> dict[str, Any]:
-    """The session, once it is closed."""
+    """Return the session once it is closed."""
     found: dict[str, Any] = {"status": "open"}
     with trio.fail_after(60):
         while found["status"] != "closed":
@@ -91,9 +91,7 @@ async def until_no_page(browser: Chromium) -> None:
             await trio.sleep(0.1)
 
 
-async def test_a_session_is_opened_worked_in_and_closed_for_the_price_of_its_time(
-    tmp_path: Path, chromium: Chromium
-) -> None:
+async def test_session_costs_the_price_of_its_time(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium) as node:
         site(node)
         before = await node.money()
@@ -149,7 +147,7 @@ async def test_a_session_is_opened_worked_in_and_closed_for_the_price_of_its_tim
         await node.assert_sound()
 
 
-async def test_what_cannot_be_done_is_refused_by_name_and_for_free(tmp_path: Path, chromium: Chromium) -> None:
+async def test_invalid_session_requests_are_rejected_for_free(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium) as node:
         site(node)
         for body, param in (
@@ -186,9 +184,7 @@ async def test_what_cannot_be_done_is_refused_by_name_and_for_free(tmp_path: Pat
         await send(node, "DELETE", f"{PATH}/{session}")
 
 
-async def test_time_is_lengthened_idempotency_keys_open_once_and_limits_hold(
-    tmp_path: Path, chromium: Chromium
-) -> None:
+async def test_session_time_idempotency_and_limits(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium) as node:
         site(node)
         body = {"url": f"https://{HOST}/form", "ttl_seconds": 60}
@@ -213,7 +209,7 @@ async def test_time_is_lengthened_idempotency_keys_open_once_and_limits_hold(
         await node.assert_sound()
 
 
-async def test_a_session_ends_when_its_time_is_up_or_nothing_is_done_in_it(tmp_path: Path, chromium: Chromium) -> None:
+async def test_session_ends_at_its_time_limit_or_when_idle(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium) as node:
         site(node)
         session = (await open_session(node, ttl_seconds=60, activity_ttl_seconds=10))["session_id"]
@@ -229,7 +225,7 @@ async def test_a_session_ends_when_its_time_is_up_or_nothing_is_done_in_it(tmp_p
         await node.assert_sound()
 
 
-async def test_a_browser_that_dies_ends_its_sessions_for_what_they_were_worth(tmp_path: Path) -> None:
+async def test_dead_browser_ends_sessions_for_their_open_time(tmp_path: Path) -> None:
     with open_chromium() as browser:
         async with open_node(tmp_path, browser) as node:
             site(node)
@@ -242,7 +238,7 @@ async def test_a_browser_that_dies_ends_its_sessions_for_what_they_were_worth(tm
             await node.assert_sound()
 
 
-async def test_a_node_that_stops_closes_its_sessions_and_one_without_a_browser_says_so(
+async def test_stopping_node_closes_sessions_and_node_without_browser_rejects_them(
     tmp_path: Path, chromium: Chromium
 ) -> None:
     async with open_node(tmp_path, chromium) as node:
@@ -257,7 +253,7 @@ async def test_a_node_that_stops_closes_its_sessions_and_one_without_a_browser_s
         await node.assert_sound()
 
 
-async def test_one_account_opens_at_most_half_of_the_sessions_of_a_node(tmp_path: Path, chromium: Chromium) -> None:
+async def test_account_opens_at_most_half_of_a_nodes_sessions(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium, web={"browser_sessions": 3}) as node:
         site(node)
         opened = await open_session(node)

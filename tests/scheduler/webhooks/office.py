@@ -1,4 +1,4 @@
-"""A post office: monitors with webhooks on one store, the service that delivers, and receivers that tests script."""
+"""A post office: monitors with webhooks on one store, the delivery service, and scripted receivers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SILENT = Attempt(None, "timed_out", "no answer came", 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An attempt as the receiver saw it; `at` is on Trio's clock."""
+    """An attempt as seen by the receiver; `at` is on Trio's clock."""
 
     url: str
     body: bytes
@@ -56,14 +56,14 @@ class Sent:
 
 
 Script = Callable[[Sent], Awaitable[Attempt]]
-"""The answer of a receiver to an attempt."""
+"""The response of a receiver to an attempt."""
 
 
 class Receivers:
-    """A stand-in for the network: it remembers what came, and answers as the script says."""
+    """A replacement for the network: it records attempts, and responds as scripted."""
 
     def __init__(self, *answers: Attempt) -> None:
-        """The answers to all that comes, the last one for ever; `script` may be set instead."""
+        """Take the responses to all attempts, the last one repeated forever; `script` can be replaced later."""
         self._answers = list(answers) or [OK]
         self.script: Script = self._answer
         self.sent: list[Sent] = []
@@ -124,7 +124,7 @@ class Office:
 
     @asynccontextmanager
     async def open(self, receivers: Receivers, **terms: Any) -> AsyncIterator[Deliveries]:
-        """The service; its wake-up is this office's."""
+        """Run the service, which this office can wake."""
         setting = DeliverySetting(
             store=self.store,
             feed=self.desk.feed,
@@ -144,14 +144,14 @@ class Office:
             yield self._service
 
     async def monitor(self, account: str, url: str = URL, secret: str = "whsec_c2VjcmV0") -> Monitor:
-        """A monitor with a webhook; nothing is scheduled."""
+        """Create a monitor with a webhook and without a schedule."""
         monitor = await self.desk.monitor(account, status="paused")
         webhook = new_webhook(self.cipher, monitor.id, url, secret)
         await self.store.write(lambda tx: hook_rows.add_webhook(tx, webhook))
         return monitor
 
     async def queue(self, monitor: Monitor, count: int = 1, *, url: str = URL, body: bytes = b"{}") -> list[str]:
-        """So many runs of a monitor, each with a delivery, in one transaction."""
+        """Store runs of a monitor, each with a delivery, in one transaction."""
 
         def queue(tx: Tx) -> list[str]:
             return [self.queue_in(tx, monitor, url=url, body=body) for _ in range(count)]
@@ -195,7 +195,7 @@ class Office:
 
 
 def quick_office() -> Office:
-    """On a database in memory, whose clock is Trio's."""
+    """On an in-memory database with Trio's clock."""
     desk = Desk(InlineStore(MIGRATIONS))
     desk.starts_at = EPOCH
     return Office(desk)

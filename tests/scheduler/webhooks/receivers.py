@@ -1,4 +1,4 @@
-"""Receivers with certificates, and attempts at them as if they stood at public addresses."""
+"""Receivers with certificates, and attempts at them as if they had public addresses."""
 
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -22,21 +22,21 @@ TEST_S = 30.0
 
 
 def client_tls() -> ssl.SSLContext:
-    """Trusts the receivers' authority."""
+    """Trust the receivers' authority."""
     context = ssl.create_default_context()
     AUTHORITY.configure_trust(context)
     return context
 
 
 def server_tls(name: str = HOST) -> ssl.SSLContext:
-    """A receiver's own certificate."""
+    """Return a receiver's own certificate."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     AUTHORITY.issue_cert(name).configure_cert(context)
     return context
 
 
 class Resolver:
-    """Gives one list of addresses after the other, the last one for ever; remembers what it was asked."""
+    """Returns one list of addresses after the other, the last one repeated forever, and records the lookups."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self._answers = list(answers)
@@ -75,7 +75,7 @@ async def receiving(
     idle_s: float = 30,
     in_the_clear: bool = False,
 ) -> AsyncIterator[Scene]:
-    """A receiver at `PUBLIC` whose every byte `script` decides; `in_the_clear` as tests of whole nodes have it."""
+    """Run a receiver at `PUBLIC` whose every byte `script` controls; `in_the_clear` is for tests of whole nodes."""
     with trio.fail_after(TEST_S):
         async with open_upstream_server(script, None if in_the_clear else tls or server_tls()) as server:
             here = ("127.0.0.1", server.origin.port)

@@ -1,4 +1,4 @@
-"""Signatures: the specification's scheme, verifiers that we did not write, rotation, and what is refused."""
+"""Signatures: the specification's scheme, third-party verifiers, rotation, and rejected headers."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ from scheduler.webhooks.errors import SignatureRefused
 from scheduler.webhooks.signature import Headers, new_secret, sign, signed_headers, verify
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # both packages are of others' making
+    warnings.simplefilter("ignore")  # both packages are third-party code
     import standardwebhooks
     import stripe
 
@@ -32,12 +32,12 @@ def of(headers: Headers, name: str) -> str:
     return dict(headers)[name]
 
 
-def test_the_header_is_as_the_specification_says() -> None:
+def test_header_matches_the_specification() -> None:
     wanted = hmac.new(SECRET.encode(), b"1800000000." + BODY, hashlib.sha256).hexdigest()
     assert sign(BODY, keys=[SECRET], at=AT + 0.99) == f"t=1800000000,v1={wanted}"
 
 
-def test_a_delivery_carries_both_schemes_for_the_same_instant() -> None:
+def test_both_schemes_sign_the_same_instant() -> None:
     headers = signed_headers(BODY, delivery_id="whd_1", keys=[SECRET], at=AT, header_name=HEADER)
     assert [name for name, _ in headers] == [HEADER, "webhook-id", "webhook-timestamp", "webhook-signature"]
     assert (of(headers, "webhook-id"), of(headers, "webhook-timestamp")) == ("whd_1", "1800000000")
@@ -46,7 +46,7 @@ def test_a_delivery_carries_both_schemes_for_the_same_instant() -> None:
 
 
 @pytest.mark.parametrize("secret", SECRETS, ids=range(len(SECRETS)))
-def test_stripe_accepts_our_signature_over_the_exact_bytes(secret: str) -> None:
+def test_stripe_library_accepts_our_signature(secret: str) -> None:
     header = sign(BODY, keys=[secret], at=time.time())
     assert stripe.WebhookSignature.verify_header(BODY.decode(), header, secret, tolerance=300)
     with pytest.raises(stripe.SignatureVerificationError):
@@ -54,7 +54,7 @@ def test_stripe_accepts_our_signature_over_the_exact_bytes(secret: str) -> None:
 
 
 @pytest.mark.parametrize("secret", SECRETS, ids=range(len(SECRETS)))
-def test_standard_webhooks_accepts_it_too(secret: str) -> None:
+def test_standard_webhooks_library_accepts_our_signature(secret: str) -> None:
     body = orjson.dumps({"run_id": "run_1"})
     headers = dict(signed_headers(body, delivery_id="whd_1", keys=[secret], at=time.time(), header_name=HEADER))
     decodable = secret.startswith("whsec_") and len(secret) > 40
@@ -65,7 +65,7 @@ def test_standard_webhooks_accepts_it_too(secret: str) -> None:
 
 
 @given(st.binary(max_size=200), st.text(min_size=8, max_size=200), st.integers(0, 10**10))
-def test_what_was_signed_is_verified(body: bytes, secret: str, at: int) -> None:
+def test_sign_and_verify_round_trip(body: bytes, secret: str, at: int) -> None:
     secret = secret.encode("utf-8", "replace").decode()
     assert verify(secret, sign(body, keys=[secret], at=at), body, now=at) == at
 
@@ -73,7 +73,7 @@ def test_what_was_signed_is_verified(body: bytes, secret: str, at: int) -> None:
 # Rotation
 
 
-def test_while_a_rotation_lasts_either_secret_verifies_and_the_previous_ones_signature_is_last() -> None:
+def test_either_secret_verifies_during_a_rotation_with_the_previous_last() -> None:
     headers = signed_headers(BODY, delivery_id="whd_1", keys=["new secret", "old secret"], at=AT, header_name=HEADER)
     for secret in ("new secret", "old secret"):
         assert verify(secret, of(headers, HEADER), BODY, now=AT) == AT
@@ -82,7 +82,7 @@ def test_while_a_rotation_lasts_either_secret_verifies_and_the_previous_ones_sig
     assert len(of(headers, "webhook-signature").split(" ")) == 2
 
 
-def test_verifiers_of_others_take_either_secret_while_a_rotation_lasts() -> None:
+def test_other_libraries_accept_either_secret_during_a_rotation() -> None:
     secrets = [new_secret(), new_secret()]
     body = b'{"run_id":"run_1"}'
     headers = dict(signed_headers(body, delivery_id="whd_1", keys=secrets, at=time.time(), header_name=HEADER))
@@ -91,16 +91,16 @@ def test_verifiers_of_others_take_either_secret_while_a_rotation_lasts() -> None
         assert standardwebhooks.Webhook(secret).verify(body, headers)
 
 
-# Refusals
+# Errors
 
 
 @pytest.mark.parametrize("off_s", [0, 299, 300, -300])
-def test_within_the_tolerance_the_clocks_may_differ(off_s: float) -> None:
+def test_clocks_may_differ_within_the_tolerance(off_s: float) -> None:
     assert verify(SECRET, sign(BODY, keys=[SECRET], at=AT), BODY, now=AT + off_s) == AT
 
 
 @pytest.mark.parametrize("off_s", [301, -301, 10**9])
-def test_an_old_delivery_is_no_proof(off_s: float) -> None:
+def test_old_delivery_is_rejected(off_s: float) -> None:
     with pytest.raises(SignatureRefused, match="s are allowed"):
         verify(SECRET, sign(BODY, keys=[SECRET], at=AT), BODY, now=AT + off_s)
     assert verify(SECRET, sign(BODY, keys=[SECRET], at=AT), BODY, now=AT + off_s, tolerance_s=10**10) == AT
@@ -124,7 +124,7 @@ def test_an_old_delivery_is_no_proof(off_s: float) -> None:
         "t=9999999999999,v1=00",
     ],
 )
-def test_a_header_of_another_form_is_refused(header: str) -> None:
+def test_malformed_header_is_rejected(header: str) -> None:
     with pytest.raises(SignatureRefused, match="the header is"):
         verify(SECRET, header, BODY, now=AT)
 
@@ -143,19 +143,19 @@ def test_a_header_of_another_form_is_refused(header: str) -> None:
         (SECRET, BODY, lambda header: re.sub("v1=.*", "v1=é", header)),
     ],
 )
-def test_another_body_secret_instant_or_digest_is_refused(secret: str, body: bytes, change: object) -> None:
+def test_other_body_secret_instant_or_digest_is_rejected(secret: str, body: bytes, change: object) -> None:
     assert callable(change)
     with pytest.raises(SignatureRefused, match="no v1"):
         verify(secret, change(sign(BODY, keys=[SECRET], at=AT)), body, now=AT)
 
 
-def test_spaces_and_later_versions_beside_the_signature_do_no_harm() -> None:
+def test_spaces_and_later_versions_in_the_header_are_ignored() -> None:
     stamp, _, digest = sign(BODY, keys=[SECRET], at=AT).partition(",")
     assert verify(SECRET, f"{stamp}, v0=x, {digest} ,v2=later", BODY, now=AT) == AT
 
 
-def test_every_signature_is_compared_whichever_is_right() -> None:
-    """Goal: time tells nothing. Method: the right one stands first, last, or among many, and each is found."""
+def test_every_signature_is_always_compared() -> None:
+    """Goal: the duration reveals nothing. Method: the right one is first, last, or among many, and each is found."""
     good = sign(BODY, keys=[SECRET], at=AT).partition(",v1=")[2]
     bad = "0" * 64
     for offered in ([good, bad], [bad, good], [bad] * 20 + [good] + [bad] * 20):
@@ -163,7 +163,7 @@ def test_every_signature_is_compared_whichever_is_right() -> None:
         assert verify(SECRET, header, BODY, now=AT) == AT
 
 
-def test_made_secrets_are_256_random_bits_of_a_form_that_both_schemes_read() -> None:
+def test_generated_secrets_have_256_random_bits_and_work_with_both_schemes() -> None:
     secret = new_secret(lambda count: bytes(range(count)))
     assert base64.b64decode(secret.removeprefix("whsec_"), validate=True) == bytes(range(32))
     assert len({new_secret() for _ in range(100)}) == 100

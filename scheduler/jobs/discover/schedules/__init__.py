@@ -1,1 +1,1 @@
-"""Discover runs on a cadence: occurrences as Monitors' slots, and rows new against all earlier ones (decisions 19)."""
+"""Scheduled discover runs: slots as for Monitors, and rows compared with all earlier occurrences (decisions 19)."""

@@ -1,4 +1,4 @@
-"""Discover schedules as they are sent, and as they are stored."""
+"""Discover schedules: as sent, and in stored form."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _CADENCE = Meta(
         ]
     },
 )
-_NAME = Meta(description="What its events call it, 1 to 100 characters.", examples=["Mentions of our product"])
+_NAME = Meta(description="The schedule's name in events, 1 to 100 characters.", examples=["Mentions of our product"])
 
 
 class ScheduleBody(msgspec.Struct, frozen=True):
     """The fields of a new schedule."""
 
-    run: Annotated[SearchBody, Meta(description="What each occurrence looks for, and what it may cost.")]
+    run: Annotated[SearchBody, Meta(description="The search and the cost limit of each occurrence.")]
     cadence: Annotated[Any, _CADENCE]
     name: Annotated[str | None, _NAME] = None
 
@@ -39,7 +39,7 @@ class ScheduleBody(msgspec.Struct, frozen=True):
 class RunBound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The field of a schedule's run that can be changed."""
 
-    max_credits: Annotated[int, Meta(description="The most that an occurrence may cost, 1 to 10,000 credits.")]
+    max_credits: Annotated[int, Meta(description="The most credits that an occurrence may cost, 1 to 10,000.")]
 
 
 class SchedulePatchBody(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class DiscoverSchedule:
     id: str
     account_id: str
     key_id: str | None
-    """The key that sees its events."""
+    """The key that can see its events."""
     name: str
     body: str
     cadence: str
@@ -66,7 +66,7 @@ class DiscoverSchedule:
     paused_because: str | None
     next_slot_at: float | None
     skips: int
-    """How many of its last occurrences were skipped, in a row."""
+    """The number of occurrences skipped in a row up to now."""
     last_run_id: str | None
     created_at: float
     updated_at: float
@@ -74,7 +74,7 @@ class DiscoverSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A slot of a schedule: the run that it became, or why it was skipped."""
+    """A slot of a schedule: the run that it started, or the reason why it was skipped."""
 
     schedule_id: str
     scheduled_for: float

@@ -1,4 +1,4 @@
-"""The SQL of discover schedules and their occurrences, each function in a transaction of its caller's."""
+"""The SQL of discover schedules and their occurrences; each function runs in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ HALT = "UPDATE discover_schedules SET status = 'paused', next_slot_at = NULL WHE
 
 
 def add_schedule(tx: Tx, schedule: DiscoverSchedule) -> None:
-    """Keep a new schedule."""
+    """Store a new schedule."""
     tx.run_many(ADD, [_values(schedule)])
 
 
 def owned(tx: Tx, account_id: str, schedule_id: str, *, locked: bool = False) -> DiscoverSchedule:
-    """The account's schedule.
+    """Return the account's schedule.
 
     Raises:
-        ScheduleUnknown: it has no such schedule.
+        ScheduleUnknown: the account has no such schedule.
     """
     row = tx.one(f"{READ} {{lock}}" if locked else READ, (schedule_id,))
     if row is None or row[1] != account_id:
@@ -89,53 +89,53 @@ def schedules_page(tx: Tx, account_id: str, *, before: tuple[float, str] | None,
 
 
 def save_schedule(tx: Tx, schedule: DiscoverSchedule) -> None:
-    """Keep a schedule as it is now."""
+    """Save the changed fields of a schedule."""
     one = schedule
     values = (one.name, one.body, one.cadence, one.status, one.paused_because, one.next_slot_at, one.skips)
     tx.run(SAVE, (*values, one.last_run_id, one.updated_at, one.id))
 
 
 def count_schedules(tx: Tx, account_id: str) -> int:
-    """How many schedules an account has."""
+    """The number of schedules of an account."""
     row = tx.one(COUNT, (account_id,))
-    assert row is not None, "a count is a row"
+    assert row is not None, "COUNT returns one row"
     return int(row[0])
 
 
 def next_due_at(tx: Tx) -> float | None:
-    """When the next slot of any schedule comes."""
+    """Return the earliest next slot of all schedules."""
     row = tx.one(NEXT)
     return None if row is None else row[0]
 
 
 def due_schedules(tx: Tx, now: float, limit: int) -> list[tuple[str, str]]:
-    """The ids of schedules whose slot has come, and of their accounts."""
+    """Return the ids of schedules whose slot has arrived, with their accounts."""
     return [(row[0], row[1]) for row in tx.all(DUE, (now, limit))]
 
 
 def lock_schedules(tx: Tx, ids: Sequence[str]) -> list[DiscoverSchedule]:
-    """Those of these schedules that are active, locked."""
+    """Lock and return the active ones of these schedules."""
     return [DiscoverSchedule(*row) for row in tx.all_in(LOCKED, ids)]
 
 
 def schedules_ahead(tx: Tx, now: float, limit: int) -> list[DiscoverSchedule]:
-    """Active schedules whose slot is to come, the furthest off first, locked."""
+    """Lock and return active schedules with a future slot, furthest first."""
     return [DiscoverSchedule(*row) for row in tx.all(AHEAD, (now, limit))]
 
 
 def make_older(tx: Tx, schedule_id: str, created_at: float) -> None:
-    """Set when a schedule was made, which was told by a clock that stood ahead."""
+    """Correct the creation time of a schedule that a fast clock has set."""
     tx.run(MAKE_OLDER, (created_at, schedule_id))
 
 
 def add_occurrences(tx: Tx, occurrences: Sequence[Occurrence]) -> None:
-    """Keep how slots went; one that is kept already stays."""
+    """Store the outcomes of slots; existing ones are kept."""
     if occurrences:
         tx.run_many(ADD_OCCURRENCES, [_occurrence_values(one) for one in occurrences])
 
 
 def is_taken(tx: Tx, schedule_id: str, slot: float) -> bool:
-    """Whether a slot of a schedule has been run or skipped."""
+    """Return whether a slot of a schedule was already run or skipped."""
     return tx.one(TAKEN, (schedule_id, slot)) is not None
 
 
@@ -145,12 +145,12 @@ def occurrences_page(tx: Tx, schedule_id: str, *, before: float | None, limit: i
 
 
 def halt(tx: Tx, schedule_id: str) -> None:
-    """Let nothing of a schedule be due any more."""
+    """Pause a schedule, so that none of its slots are opened any more."""
     tx.run(HALT, (schedule_id,))
 
 
 def drop_some(tx: Tx, schedule_id: str) -> bool:
-    """Remove some of what a schedule remembers, and with the last of it the schedule; True: it is gone."""
+    """Delete some rows of a schedule, and the schedule itself with the last of them. Return True once it is deleted."""
     for sql in (DROP_SEEN, DROP_OCCURRENCES):
         if tx.run(sql, (schedule_id, schedule_id, DROPPED_AT_ONCE)) == DROPPED_AT_ONCE:
             return False
@@ -159,7 +159,7 @@ def drop_some(tx: Tx, schedule_id: str) -> bool:
 
 
 def forget_schedules_of(tx: Tx, account_id: str) -> int:
-    """Remove some of what a deleted account's schedules have left; 0 when nothing is left."""
+    """Delete some rows of a deleted account's schedules; return 0 when none are left."""
     row = tx.one(OF_ACCOUNT, (account_id,))
     if row is None:
         return 0
@@ -169,7 +169,7 @@ def forget_schedules_of(tx: Tx, account_id: str) -> int:
 
 
 def drop_old_occurrences(tx: Tx, before: float) -> int:
-    """Remove some occurrences from before an instant; how many."""
+    """Delete some occurrences from before an instant, and return their number."""
     old = tx.all(OLD, (before, DROPPED_AT_ONCE))
     for row in old:
         tx.run(DROP_OLD, (row[0], row[1]))

@@ -1,4 +1,4 @@
-"""Discover schedules as their owners have them: made, listed, changed and forgotten (decisions 19)."""
+"""The operations on discover schedules: create, list, change and delete (decisions 19)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from scheduler.json_input import nearest, quoted
 from storage.store import Store, Tx, Write
 
 ALL_MAX: Final = 100
-"""Schedules of an account."""
+"""The most schedules of an account."""
 NAME_MAX: Final = 100
 PAUSE_S: Final = 0.02
 
 
 class ScheduleService:
-    """Every method takes the account: what belongs to another one is unknown."""
+    """Discover schedules. Every method takes the account; schedules of other accounts are unknown to it."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ScheduleService:
         make_id: Callable[[str], str],
         wake: Callable[[], None],
     ) -> None:
-        """`wake` tells the clock that something may be due earlier than it knows."""
+        """Take `wake`, which makes the clock check for earlier slots."""
         self._store = store
         self._searches = searches
         self._now = now
@@ -52,10 +52,10 @@ class ScheduleService:
         self._wake = wake
 
     def draft(self, sent: ScheduleBody, account_id: str, key_id: str | None) -> DiscoverSchedule:
-        """A new schedule, judged; nothing is stored.
+        """Validate a new schedule without storing it.
 
         Raises:
-            JobInvalid, CadenceInvalid: the first field that is wrong.
+            JobInvalid, CadenceInvalid: names the first invalid field.
         """
         now = self._now()
         read_body(sent.run, self._searches(), at="run.")
@@ -77,14 +77,16 @@ class ScheduleService:
         )
 
     async def create(self, schedule: DiscoverSchedule, *, write: Write | None = None) -> DiscoverSchedule:
-        """Keep a new schedule. `write` stands for the store's, to record there what came of it.
+        """Store a new schedule.
+
+        `write` replaces the store's own write, so that the caller can record the result in the same transaction.
 
         Raises:
-            MonitorLimitReached: the account has too many; nothing was made.
+            MonitorLimitReached: the account has too many schedules; nothing was created.
         """
 
         def add(tx: Tx) -> DiscoverSchedule:
-            read_account(tx, schedule.account_id)  # locked, so that the count is exact on any number of nodes
+            read_account(tx, schedule.account_id)  # locks the account, so that the count is exact across nodes
             if schedule_rows.count_schedules(tx, schedule.account_id) >= ALL_MAX:
                 raise MonitorLimitReached("of every account", ALL_MAX, "discover schedules, paused ones too")
             schedule_rows.add_schedule(tx, schedule)
@@ -95,13 +97,13 @@ class ScheduleService:
         return made
 
     async def page(self, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[DiscoverSchedule]:
-        """A page, newest first."""
+        """Return a page of schedules, newest first."""
         return await self._store.read(
             partial(schedule_rows.schedules_page, account_id=account_id, before=before, limit=limit)
         )
 
     async def get(self, account_id: str, schedule_id: str) -> DiscoverSchedule:
-        """One of them.
+        """Return one schedule.
 
         Raises:
             ScheduleUnknown: the account has no such schedule.
@@ -111,7 +113,7 @@ class ScheduleService:
     async def occurrences(
         self, account_id: str, schedule_id: str, *, before: float | None, limit: int
     ) -> list[Occurrence]:
-        """A page of its occurrences, newest first.
+        """Return a page of the schedule's occurrences, newest first.
 
         Raises:
             ScheduleUnknown: the account has no such schedule.
@@ -124,7 +126,7 @@ class ScheduleService:
         return await self._store.read(read)
 
     async def change(self, account_id: str, schedule_id: str, sent: SchedulePatchBody) -> DiscoverSchedule:
-        """Change what was sent. Letting it go on forgets what was skipped before.
+        """Change the fields that were sent. Resuming a schedule resets its count of skipped occurrences.
 
         Raises:
             ScheduleUnknown, JobInvalid, CadenceInvalid: nothing was changed.
@@ -141,7 +143,9 @@ class ScheduleService:
         return changed
 
     async def delete(self, account_id: str, schedule_id: str) -> None:
-        """Unschedule it, then forget it, as many rows at a time as others can wait for; its runs stay.
+        """Pause a schedule, then delete its rows in small transactions, so that other writes do not wait.
+
+        Its runs are kept.
 
         Raises:
             ScheduleUnknown: the account has no such schedule.
@@ -159,10 +163,10 @@ class ScheduleService:
 
 
 def patched(schedule: DiscoverSchedule, sent: SchedulePatchBody, now: float) -> DiscoverSchedule:
-    """A schedule after a change.
+    """Return a schedule with a change applied.
 
     Raises:
-        JobInvalid, CadenceInvalid: the first field that is wrong.
+        JobInvalid, CadenceInvalid: names the first invalid field.
     """
     if sent == SchedulePatchBody():
         raise JobInvalid("body", "changes nothing", "Send status, cadence, name or run.max_credits.")

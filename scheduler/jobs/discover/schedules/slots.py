@@ -1,6 +1,6 @@
-"""Slots of schedules become runs, or are skipped; three that are skipped in a row pause the schedule (spec 3).
+"""Starts runs for the slots of schedules, or skips them; three skips in a row pause the schedule (spec 3).
 
-Accounts are locked first, then schedules, then jobs, feeds last.
+Accounts are locked first, then schedules, then jobs, and feeds last.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from storage.store import Tx
 
 AT_ONCE: Final = 20
 INVALID: Final = "run_invalid"
-"""The run cannot be begun as it is stored: a platform is gone, or a newer release has stored it."""
-"""Schedules of one transaction: each may begin a run of hundreds of legs."""
+"""The stored run cannot be started: a platform was removed, or a newer release stored it."""
+"""Schedules per transaction; each may start a run of hundreds of legs."""
 SKIPS_MAX: Final = 3
 STILL_RUNS: Final = "previous_run_active"
 NO_CREDITS: Final = "insufficient_credits"
@@ -43,7 +43,7 @@ THREE_SKIPS: Final = "three_skips"
 
 
 class ScheduleSlots:
-    """Opens slots of schedules, on the store's thread: a source of the one clock."""
+    """Opens slots of schedules on the store's thread, as a slot source of the clock."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ScheduleSlots:
         make_id: Callable[[str], str],
         wake: Callable[[], None],
     ) -> None:
-        """`wake` tells the workers that a run is ready; it is called on the Trio side."""
+        """Take `wake`, which makes the workers check for new runs; it is called on the Trio thread."""
         self._jobs = jobs
         self._feed = feed
         self._searches = searches
@@ -64,11 +64,11 @@ class ScheduleSlots:
         self._wake = wake
 
     def due_at(self, tx: Tx) -> float | None:
-        """When the next slot of any schedule is due."""
+        """Return the earliest next slot of all schedules."""
         return schedule_rows.next_due_at(tx)
 
     def open_due(self, tx: Tx) -> None:
-        """Begin the newest due slot of some schedules, record what they missed, set when they are next due."""
+        """Start the newest open slot of some schedules, record the slots that they missed, and set their next slots."""
         now = self._now()
         due = schedule_rows.due_schedules(tx, now, AT_ONCE)
         tx.all_in(READ_ACCOUNTS, sorted({account_id for _, account_id in due}))
@@ -80,7 +80,7 @@ class ScheduleSlots:
         tx.on_commit(self._wake)
 
     def bring_back(self, tx: Tx, instant: Instant) -> int:
-        """Bring back slots that are further off than the next one of their cadence can be."""
+        """Reset slots that are later than the next slot of their cadence can be."""
         now = instant(tx)
         ahead = schedule_rows.schedules_ahead(tx, now, AT_ONCE)
         late = [(one, slot) for one in ahead if (slot := _next_slot(one, now)) < (one.next_slot_at or 0.0)]
@@ -92,7 +92,7 @@ class ScheduleSlots:
     def _open(self, tx: Tx, schedule: DiscoverSchedule, first: float, now: float) -> list[Fact]:
         try:
             due = due_slots(cadence_of(schedule.cadence), first, now, created_at=schedule.created_at)
-        except (CadenceInvalid, ValueError):  # one row that cannot be read must not stop all others
+        except (CadenceInvalid, ValueError):  # one unreadable row must not stop all others
             paused = replace(schedule, status="paused", paused_because=UNREADABLE, next_slot_at=None, updated_at=now)
             schedule_rows.save_schedule(tx, paused)
             return []
@@ -109,7 +109,7 @@ class ScheduleSlots:
         return facts
 
     def _occurrence(self, tx: Tx, schedule: DiscoverSchedule, slot: float, now: float) -> Occurrence:
-        """The run of a slot that is due, or why it is skipped."""
+        """Return the occurrence of a slot: its run, or the reason why it is skipped."""
         try:
             run_id = self._begin(tx, schedule)
         except InsufficientCredits:
@@ -128,13 +128,13 @@ class ScheduleSlots:
         return Occurrence(schedule.id, slot, None, reason, now)
 
     def _begin(self, tx: Tx, schedule: DiscoverSchedule) -> str | None:
-        """Begin a run; its id, None where the one before has not settled."""
+        """Start a run and return its id, or None if the previous run has not settled."""
         before = None if schedule.last_run_id is None else job_rows.read_job(tx, schedule.last_run_id)
         if before is not None and before.status in ("queued", "running"):
             return None
         try:
             sent = msgspec.json.decode(schedule.body, type=SearchBody)
-        except msgspec.MsgspecError as exc:  # such as one of a newer release, while nodes are upgraded one by one
+        except msgspec.MsgspecError as exc:  # for example one stored by a newer release during a rolling upgrade
             raise JobInvalid("run", "cannot be read by this release", "Upgrade this node.") from exc
         spec = read_body(sent, self._searches(), at="run.")
         terms = RunTerms(sent.max_credits, is_told=True, key_id=schedule.key_id, schedule_id=schedule.id)
@@ -143,15 +143,18 @@ class ScheduleSlots:
 
 
 def _next_slot(schedule: DiscoverSchedule, now: float) -> float:
-    """The next slot of a schedule; one that was made in the future counts as made now. Infinite if it is unreadable."""
+    """Return the next slot of a schedule, or infinity if its cadence is unreadable.
+
+    A future creation time counts as now.
+    """
     try:
         return next_slot(cadence_of(schedule.cadence), now, min(schedule.created_at, now))
-    except (CadenceInvalid, ValueError):  # the schedule is paused when its slot comes
+    except (CadenceInvalid, ValueError):  # the schedule is paused at its next slot
         return float("inf")
 
 
 def _after(schedule: DiscoverSchedule, occurrences: Sequence[Occurrence]) -> DiscoverSchedule:
-    """A schedule behind these occurrences: how many were skipped in a row, and which was its last run."""
+    """Return a schedule after these occurrences, with its consecutive skips and its last run."""
     for one in occurrences:
         skips = 0 if one.run_id is not None else schedule.skips + 1
         schedule = replace(schedule, skips=skips, last_run_id=one.run_id or schedule.last_run_id)

@@ -55,5 +55,5 @@ def test_errors_are_printed_on_one_line(place: Place) -> None:
         assert "'posts'" in ran(place, node, key["key"], "run", "x", "--max-credits", "1", "--view", "post").refused(2)
         wrong = ran(place, node, key["key"], "run", "x", "--max-credits", "1", "--platform", "hackernws").refused(1)
         assert "platforms[0]" in wrong
-        assert "no discover run dr_none" in ran(place, node, key["key"], "show", "dr_none").refused(1)
+        assert "discover run dr_none" in ran(place, node, key["key"], "show", "dr_none").refused(1)
         assert "SLUICE_API_KEY" in ran(place, node, "", "show", "dr_none").refused(2)

@@ -1,4 +1,4 @@
-"""Cohorts and their queries on one store, as a node has them, over accounts whose posts a test makes."""
+"""Cohorts and their queries on one store, as on a node, over accounts whose posts a test defines."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ DAY_S = 86_400.0
 
 @dataclass(slots=True)
 class Accounts:
-    """As `PageRecipes`: the posts of each account, newest first, in pages; one in `broken` fails.
+    """Like `PageRecipes`: returns the posts of each account, newest first, in pages; accounts in `broken` fail.
 
-    A page of an account in `throttled` is refused so many times first.
+    A page of an account in `throttled` is first refused this many times.
     """
 
     posts: Mapping[str, Sequence[tuple[str, float | None]]]
@@ -122,7 +122,7 @@ class CohortDesk(WorkingDesk):
         self.runs = JobRuns(desk.store, desk.charges, {query_rows.KIND: self.shards}, Turns(), now=desk.now)
 
     async def cohort(self, owner: JobOwner, *handles: str, platform: str = "bluesky", days: int = 30) -> str:
-        """A cohort with these members."""
+        """Create a cohort with these members."""
         made = await self.cohorts.create(owner.account_id, CohortBody("A name to hide", days))
         await self.add(owner, made, *handles, platform=platform)
         return made
@@ -150,7 +150,7 @@ class CohortDesk(WorkingDesk):
         return found
 
     async def results(self, owner: JobOwner, query_id: str, limit: int = 500) -> tuple[list[bytes], list[bytes]]:
-        """All items and all coverage."""
+        """Return all items and the complete coverage."""
         items, coverage, here = list[bytes](), list[bytes](), BEGIN
         while True:
             page = await self.queries.results(owner.account_id, query_id, here, limit)

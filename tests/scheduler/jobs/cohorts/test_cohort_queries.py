@@ -1,4 +1,4 @@
-"""Queries over cohorts: each member once, each page paid once, whatever ends in between (decisions 14, 17 and 20)."""
+"""Cohort queries: each member read once, each page charged once, whatever fails in between (decisions 14, 17, 20)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.scheduler.jobs.cohorts.panel import DAY_S, ROUTES, Accounts, CohortDe
 
 
 def newest(count: int, text: str = "all of acme") -> list[tuple[str, float | None]]:
-    """Posts of the last days, newest first."""
+    """Return posts of the last days, newest first."""
     return [(f"{text} {place}", EPOCH - 3_600.0 * (place + 1)) for place in range(count)]
 
 
@@ -31,7 +31,7 @@ def told(rows: list[bytes], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(orjson.loads(row)[name] for name in names) for row in rows]
 
 
-async def test_a_query_reads_each_member_once_and_pays_for_the_pages_that_came(desk: Desk) -> None:
+async def test_query_reads_each_member_once_and_charges_pages_with_posts(desk: Desk) -> None:
     posts = {f"m{n}": newest(n % 31) for n in range(60)}
     panel = CohortDesk(desk, Accounts(posts))
     owner = await panel.owner()
@@ -42,7 +42,7 @@ async def test_a_query_reads_each_member_once_and_pays_for_the_pages_that_came(d
     async with panel.open():
         ended = await panel.ended(owner, query)
     pages = {name: min(3, max(1, -(-len(posts[name]) // 10))) for name in posts}
-    cost = 2 * sum(pages[name] for name in posts if posts[name])  # a page without posts costs nothing
+    cost = 2 * sum(pages[name] for name in posts if posts[name])  # a page without posts is free
     assert (ended.status, ended.job.used_credits) == ("succeeded", cost)
     assert ended.record[4:11] == (
         63,
@@ -67,23 +67,25 @@ async def test_a_query_reads_each_member_once_and_pays_for_the_pages_that_came(d
     await desk.assert_sound(owner.account_id)
 
 
-async def test_a_query_goes_on_after_any_number_of_deaths_with_each_row_kept_and_each_page_paid_once(
+async def test_query_survives_worker_deaths_without_lost_rows_or_double_charges(
     desk: Desk,
 ) -> None:
-    """Goal: nothing is lost or paid twice. Method: the workers are cancelled, or forget the job without giving it back,
-    many times on the way."""
+    """Goal: nothing is lost or charged twice.
+
+    Method: many times, the workers are cancelled, or forget the job without returning its lease.
+    """
     posts, rng = {f"m{n}": newest(25) for n in range(30)}, Random(11)
     panel = CohortDesk(desk, Accounts(posts, takes_s=0.001))
     owner = await panel.owner()
     cohort, deaths = await panel.cohort(owner, *posts), 0
     query = await panel.begin(owner, cohort)
-    most = 150 if desk.is_alone else 2  # a death between a lease and its work is waited out where others may live
+    most = 150 if desk.is_alone else 2  # with other nodes, a death between a lease and its work costs the lease time
     while not (await panel.queries.get(owner.account_id, query)).is_over and deaths < most:
         async with panel.open():
             await trio.sleep(rng.random() * 0.03)
             deaths += 1
-            # As kill -9 leaves it: running, under a lease that nobody renews. Others wait until it has passed, which
-            # the storm tries; who is alone takes the job over at once.
+            # Like after kill -9: running, with a lease that is not renewed. Other nodes wait until it expires, which
+            # the storm tests; a single node takes the job over immediately.
             if desk.is_alone and rng.random() < 0.5:
                 panel.runs._store = _Forgetful(desk.store)  # type: ignore[assignment]
         panel.runs._store = desk.store
@@ -98,7 +100,7 @@ async def test_a_query_goes_on_after_any_number_of_deaths_with_each_row_kept_and
 
 
 class _Forgetful:
-    """A store by which a cancelled run gives nothing back."""
+    """A store on which a cancelled run cannot return its lease."""
 
     def __init__(self, store: Any) -> None:
         self.read = store.read
@@ -108,7 +110,7 @@ class _Forgetful:
         raise StoreUnavailable("it has died")
 
 
-async def test_a_query_that_fails_everywhere_has_failed_and_tells_why(desk: Desk) -> None:
+async def test_query_fails_with_a_reason_if_every_member_fails(desk: Desk) -> None:
     panel = CohortDesk(desk, Accounts({}, broken=frozenset(("a", "b"))))
     owner = await panel.owner()
     query = await panel.begin(owner, await panel.cohort(owner, "a", "b"))
@@ -121,7 +123,7 @@ async def test_a_query_that_fails_everywhere_has_failed_and_tells_why(desk: Desk
     assert await desk.money(owner.account_id) == (10_000, 0)
 
 
-async def test_a_platform_whose_credential_comes_or_goes_meanwhile_is_read_only_where_it_was_reserved_for(
+async def test_platform_is_read_only_if_credits_were_reserved_for_it(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     panel = CohortDesk(desk, Accounts({"a": newest(5), "k": newest(5)}))
@@ -138,7 +140,7 @@ async def test_a_platform_whose_credential_comes_or_goes_meanwhile_is_read_only_
     assert (ended.status, ended.job.used_credits) == ("succeeded", 0)
 
 
-async def test_a_source_that_holds_back_is_waited_for(desk: Desk) -> None:
+async def test_throttled_source_is_retried(desk: Desk) -> None:
     panel = CohortDesk(desk, Accounts({"a": newest(5)}, throttled=Counter(a=2)))
     owner = await panel.owner()
     query = await panel.begin(owner, await panel.cohort(owner, "a"))
@@ -147,7 +149,7 @@ async def test_a_source_that_holds_back_is_waited_for(desk: Desk) -> None:
     assert (ended.record.matches, ended.record.pages_failed, panel.accounts.reads["a", 0]) == (5, 0, 3)
 
 
-async def test_posts_of_the_window_alone_are_found_and_the_walk_ends_where_it_does(desk: Desk) -> None:
+async def test_reading_finds_only_posts_of_the_window_and_stops_after_it(desk: Desk) -> None:
     posts: list[tuple[str, float | None]] = [(f"acme {day}", EPOCH - day * DAY_S) for day in range(1, 101)]
     posts[3] = ("acme without a date", None)
     panel = CohortDesk(desk, Accounts({"a": posts}))
@@ -160,7 +162,7 @@ async def test_posts_of_the_window_alone_are_found_and_the_walk_ends_where_it_do
         (await panel.results(owner, query))[0],
         told((await panel.results(owner, query))[1], "status", "window_complete", "pages", "oldest_seen"),
     )
-    # From 15 days back to 3: without the third, which has no date, and the second, which is before date_to only.
+    # From 15 days ago to 3 days ago: without the third, which has no date, and the second, which only date_to excludes.
     assert told(items, "content_id") == [(f"a-{day - 1}",) for day in range(4, 16) if day != 4]
     assert (status, complete, pages, oldest) == ("complete", True, 2, "2026-12-26T08:00:00.000Z")
 
@@ -169,11 +171,11 @@ async def test_posts_of_the_window_alone_are_found_and_the_walk_ends_where_it_do
     ("instants", "expected"),
     [([], False), ([5.0, 4.0, 2.0], True), ([5.0, 4.0, 3.0], False), ([2.0, 5.0, 1.0], False), ([2.0, 2.5, 1.0], True)],
 )
-def test_a_page_ends_the_window_only_where_nothing_of_it_can_follow(instants: list[float], expected: bool) -> None:
+def test_page_ends_the_window_only_if_no_match_can_follow(instants: list[float], expected: bool) -> None:
     assert passes(instants, 3.0) == expected
 
 
-async def test_what_may_cost_too_much_or_cannot_be_paid_is_refused_and_nothing_is_held(desk: Desk) -> None:
+async def test_query_above_max_credits_or_balance_is_rejected_without_reservation(desk: Desk) -> None:
     panel = CohortDesk(desk, Accounts({"a": []}))
     owner = await panel.owner(credits=5)
     cohort = await panel.cohort(owner, "a")
@@ -184,7 +186,7 @@ async def test_what_may_cost_too_much_or_cannot_be_paid_is_refused_and_nothing_i
     assert await desk.money(owner.account_id) == (5, 0)
 
 
-async def test_a_query_is_cancelled_once_and_only_while_it_runs(desk: Desk) -> None:
+async def test_query_can_be_cancelled_only_while_it_runs(desk: Desk) -> None:
     panel = CohortDesk(desk, Accounts({f"m{n}": newest(5) for n in range(30)}, takes_s=0.2))
     owner = await panel.owner()
     query = await panel.begin(owner, await panel.cohort(owner, *panel.accounts.posts))
@@ -203,7 +205,7 @@ async def test_a_query_is_cancelled_once_and_only_while_it_runs(desk: Desk) -> N
         await panel.results(owner, query)
 
 
-async def test_retention_begins_anew_with_each_use_and_ends_with_the_key_and_expired_queries(desk: Desk) -> None:
+async def test_each_use_restarts_retention_which_ends_with_key_and_queries(desk: Desk) -> None:
     panel = CohortDesk(desk, Accounts({"a": newest(5), "b": newest(3)}))
     owner = await panel.owner()
     cohort = await panel.cohort(owner, "a", days=7)
@@ -238,7 +240,7 @@ async def rows_of(desk: Desk, table: str) -> list[Any]:
     return list(await desk.store.read(lambda tx: tx.all(f"SELECT * FROM {table}")))
 
 
-async def test_the_cohorts_of_a_deleted_account_are_destroyed_before_its_jobs_are_removed(desk: Desk) -> None:
+async def test_deleted_account_destroys_cohorts_before_removing_jobs(desk: Desk) -> None:
     panel = CohortDesk(desk, Accounts({"a": newest(5)}))
     owner = await panel.owner()
     query = await panel.begin(owner, await panel.cohort(owner, "a"))
@@ -260,7 +262,7 @@ async def test_the_cohorts_of_a_deleted_account_are_destroyed_before_its_jobs_ar
     assert query not in str(await rows_of(desk, "cohort_queries"))
 
 
-def test_shards_are_so_many_members_that_few_pages_are_read_again() -> None:
+def test_shard_size_bounds_the_pages_read_again_after_a_crash() -> None:
     members = [(number, "bluesky") for number in range(1, 101)]
     for pages, size in ((1, 20), (2, 10), (3, 6), (20, 1)):
         made = spec.QuerySpec("coh_1", "", 0.0, None, 10, pages)
@@ -270,8 +272,8 @@ def test_shards_are_so_many_members_that_few_pages_are_read_again() -> None:
         assert plan.draft.held_credits == 100 * pages * 2
 
 
-def test_a_page_is_below_its_bytes_and_no_row_is_lost_between_pages() -> None:
-    """Goal: every row once, whatever the lengths. Method: random rows, pages of random limits."""
+def test_result_pages_respect_the_byte_limit_and_lose_no_row() -> None:
+    """Goal: every row once, for all lengths. Method: random rows, and pages with random limits."""
     rng = Random(5)
     for _ in range(60):
         sizes = [rng.choice((10, 3_000, 400_000, PAGE_BYTES - AROUND_BYTES - 1)) for _ in range(rng.randrange(1, 30))]

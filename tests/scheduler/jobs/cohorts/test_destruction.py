@@ -1,4 +1,4 @@
-"""A cohort's key goes with it: nobody opens what it sealed, by whatever is left (decisions 20)."""
+"""Once a cohort's key is destroyed, its data can never be decrypted from the remaining files (decisions 20)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.servers.postgres import PostgresServer
 
 CIPHER = Cipher(SECRET)
 SEALED = re.compile(rb"(?=([A-Za-z0-9+/]{95}[A-Za-z0-9+/=]))")
-"""Whatever may be a sealed key."""
+"""Matches text that may be a sealed key."""
 
 
 @pytest.fixture
 def files(store_url: str, request: pytest.FixtureRequest) -> list[Path]:
-    """The folders with all files of the store; of PostgreSQL without its own log, which its operator removes."""
+    """Return the folders with all files of the store, except PostgreSQL's own log, which its operator removes."""
     if store_url.startswith("sqlite"):
         return [Path(store_url.removeprefix("sqlite:///")).parent]
     server: PostgresServer = request.getfixturevalue("postgres")
@@ -48,7 +48,7 @@ def contents(folders: list[Path]) -> Iterator[bytes]:
 
 
 async def checkpoint(desk: Desk, store_url: str) -> None:
-    """Have the server write all its pages."""
+    """Make the server write all its pages."""
     if store_url.startswith("postgresql"):
         with psycopg.connect(store_url, autocommit=True) as connection:
             connection.execute("CHECKPOINT")
@@ -56,12 +56,12 @@ async def checkpoint(desk: Desk, store_url: str) -> None:
 
 
 def seals_in(folders: list[Path]) -> set[bytes]:
-    """All texts in the files that may be a sealed key."""
+    """Return all text in the files that may be a sealed key."""
     return {match[1] for body in contents(folders) for match in SEALED.finditer(body)}
 
 
 def keys_left(seals: set[bytes], cohort_id: str) -> list[CohortKey]:
-    """All keys of a cohort among them that the node's secret opens."""
+    """Return the keys among them that the node's secret opens for a cohort."""
     found = []
     for sealed in seals:
         try:
@@ -71,11 +71,12 @@ def keys_left(seals: set[bytes], cohort_id: str) -> list[CohortKey]:
     return found
 
 
-async def test_after_its_deletion_nothing_in_the_store_opens_what_a_cohort_sealed(
-    desk: Desk, files: list[Path], store_url: str
-) -> None:
-    """Goal: destroyed is destroyed. Method: many cohorts come and go, so that pages are split, freed and used again;
-    then every text in the files that may be a sealed key is tried with the node's secret."""
+async def test_deleted_cohort_leaves_no_key_in_the_store_files(desk: Desk, files: list[Path], store_url: str) -> None:
+    """Goal: destroyed is destroyed.
+
+    Method: many cohorts come and go, so that pages are split, freed and reused; then every text in the files that may
+    be a sealed key is tried with the node's secret.
+    """
     panel = CohortDesk(desk, Accounts({"a": newest(5)}))
     owner = await panel.owner()
     cohorts = [await panel.cohort(owner, "a") for _ in range(40)]
@@ -104,7 +105,7 @@ async def test_after_its_deletion_nothing_in_the_store_opens_what_a_cohort_seale
         assert keys_left(left, cohort)
 
 
-def test_a_kept_key_is_long_enough_to_have_pages_of_its_own_and_opens_only_for_its_cohort() -> None:
+def test_stored_key_fills_overflow_pages_and_opens_only_for_its_cohort() -> None:
     key, kept = make_key(CIPHER, "coh_1")
     assert len(kept) == len(ZEROS) == KEPT_BYTES
     body = key.seal(b"a handle", "member of coh_1")
@@ -129,7 +130,7 @@ def test_a_kept_key_is_long_enough_to_have_pages_of_its_own_and_opens_only_for_i
     assert key.digest("identity", "bluesky", "a") not in (other.digest("identity", "bluesky", "a"), key.digest("a"))
 
 
-async def test_every_kept_row_of_a_cohort_is_sealed(desk: Desk) -> None:
+async def test_every_stored_row_of_a_cohort_is_sealed(desk: Desk) -> None:
     panel = CohortDesk(desk, Accounts({"zelda-of-hyrule": newest(5, "the princess met acme")}))
     owner = await panel.owner()
     cohort = await panel.cohort(owner, "zelda-of-hyrule")
@@ -146,7 +147,7 @@ async def test_every_kept_row_of_a_cohort_is_sealed(desk: Desk) -> None:
 
 
 async def dump_of(desk: Desk) -> bytes:
-    """All rows of all tables, values and bytes alike."""
+    """Return all rows of all tables, with values and bytes alike."""
 
     listed = "SELECT name FROM sqlite_master WHERE type = 'table'"
     if not isinstance(desk.store, SqliteStore):

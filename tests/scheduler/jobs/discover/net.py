@@ -1,4 +1,4 @@
-"""Searches and accounts that tests script, as recipes; and discover runs on a desk's store."""
+"""Scripted searches and accounts as recipes, and discover runs on a desk's store."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from upstreams.model.params import State
 def search(
     platform: str, kind: str = "post", key: str = "post", resource: str = "search", **terms: Any
 ) -> PlatformSearch:
-    """A search of a platform."""
+    """Return a search of a platform."""
     values = {"values": {"limit": 2}, "newest": {}, "takes_days": False, "available": True, "price_credits": 1, **terms}
     return PlatformSearch(f"{platform}/{resource}", platform, kind, key, **values)  # type: ignore[arg-type] - of a test
 
 
 def a_post(name: str, by: str | None = None, at: str | None = None, language: str = "en") -> Record:
-    """A row of a search for posts."""
+    """Return a row of a search for posts."""
     byline = None if by is None else {"id": None, "username": by, "display_name": by.title(), "avatar_url": None}
     if byline is not None:
         byline |= {"verified": None, "url": f"https://social.test/{by}"}
@@ -52,7 +52,7 @@ def a_post(name: str, by: str | None = None, at: str | None = None, language: st
 
 
 def an_account(name: str, **fields: Any) -> Record:
-    """A row of a search for accounts, and what an account's own page answers."""
+    """Return a row of a search for accounts, or the response of an account's own page."""
     url = fields.pop("url", f"https://social.test/{name}")
     return AUTHOR.wrap(author(id=f"id_{name}", username=name, url=url, **fields), [])
 
@@ -62,9 +62,9 @@ Pages = Sequence[Sequence[Record]]
 
 @dataclass(slots=True)
 class Net:
-    """As `Recipes`. `pages` are those of each search and keyword; whatever is in `broken` fails.
+    """Like `Recipes`: `pages` holds the pages of each search and keyword; everything in `broken` fails.
 
-    A search in `throttled` asks to hold back so many times first, for `held_s`.
+    A search in `throttled` first asks for a pause this many times, for `held_s`.
     """
 
     pages: dict[tuple[str, str], Pages] = field(default_factory=dict)
@@ -123,7 +123,7 @@ class Net:
 
 
 class DiscoverDesk(WorkingDesk):
-    """Discover runs on one store, as a node has them."""
+    """Discover runs on one store, as on a node."""
 
     def __init__(self, desk: Desk, net: Net, searches: Sequence[PlatformSearch], profiles: Sequence[str] = ()) -> None:
         super().__init__(desk)
@@ -144,7 +144,7 @@ class DiscoverDesk(WorkingDesk):
 
     @asynccontextmanager
     async def keep_time(self) -> AsyncIterator[None]:
-        """Slots are opened as they come, and their runs are run."""
+        """Open slots as they arrive, and run their runs."""
         async with self.open(), self.desk.clock() as clock:
             self.clock, clock.others = clock, (self.slots,)
             clock.wake()
@@ -152,12 +152,12 @@ class DiscoverDesk(WorkingDesk):
             self.clock = None
 
     async def schedule(self, owner: JobOwner, cadence: object = "hourly", **run: Any) -> DiscoverSchedule:
-        """A new schedule."""
+        """Create a schedule."""
         sent = ScheduleBody(SearchBody(**{"keywords": ["trio"], "max_credits": 100, **run}), cadence, "Our topic")
         return await self.schedules.create(self.schedules.draft(sent, owner.account_id, owner.key_id))
 
     async def occurrences(self, schedule: DiscoverSchedule) -> list[Occurrence]:
-        """Its slots, oldest first."""
+        """Return its slots, oldest first."""
         found = await self.schedules.occurrences(schedule.account_id, schedule.id, before=None, limit=1_000)
         return found[::-1]
 
@@ -169,7 +169,7 @@ class DiscoverDesk(WorkingDesk):
         return await self.service.begin(read_body(sent, self.service.searches()), terms, owner)
 
     async def settled(self, owner: JobOwner, run_id: str) -> DiscoverView:
-        """The run once it has ended or is paused."""
+        """Return the run once it has ended or is paused."""
         with trio.fail_after(60):
             while not is_settled((found := await self.service.get(owner.account_id, run_id)).job):  # noqa: ASYNC110 - the store
                 await trio.sleep(0.01)
@@ -177,23 +177,23 @@ class DiscoverDesk(WorkingDesk):
         return found
 
     async def assert_counted(self, run: DiscoverRecord) -> None:
-        """Each leg that has ended is counted once."""
+        """Check that each finished leg is counted once."""
         sql = "SELECT status, COUNT(*) FROM discover_legs WHERE run_id = ? GROUP BY status"
         legs = Counter(dict(await self.desk.store.read(lambda tx: tx.all(sql, (run.run_id,)))))
         assert (run.legs_done, run.legs_empty, run.legs_failed) == (legs["done"], legs["empty"], legs["failed"])
 
     async def rows(self, run_id: str, *, only_new: bool = False) -> list[DiscoverRow]:
-        """All rows, in their order."""
+        """Return all rows in order."""
         rows, has_more = await self.service.rows(run_id, 0, limit=100_000, only_new=only_new)
         assert not has_more
         return rows
 
     async def names(self, run_id: str) -> list[str]:
-        """What tests call the rows by: the ids of posts, the names of accounts."""
+        """Return the tests' names for the rows: ids of posts, names of accounts."""
         return [name_of(run_rows.record_of(one)) for one in await self.rows(run_id)]
 
     async def events(self, account_id: str) -> list[tuple[str, dict[str, Any]]]:
-        """The types and the bodies of all events of discover, in their order."""
+        """Return the types and bodies of all discover events in order."""
         found = await self.desk.store.read(
             lambda tx: tx.all(
                 "SELECT type, body FROM events WHERE account_id = ? AND type LIKE 'discover.%' ORDER BY pos",

@@ -1,4 +1,4 @@
-"""The accounts view: authors and user searches, read where too little is known, and judged by documented weights."""
+"""The accounts view: authors and user searches, read if they lack details, and judged by documented weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.scheduler.jobs.discover.test_runs import again
 SEARCHES = (search("social"), search("social", "account", "author", "search/users"))
 
 
-async def test_accounts_are_found_read_judged_and_gone(desk: Desk) -> None:
+async def test_accounts_are_found_read_judged_and_dropped(desk: Desk) -> None:
     net = Net(
         {
             ("social/search", "trio"): [[a_post("p1", by="trio"), a_post("p2", by="gone"), a_post("p3", by="trio")]],
@@ -43,11 +43,11 @@ async def test_accounts_are_found_read_judged_and_gone(desk: Desk) -> None:
     }
     assert orjson.loads(rows["known"].judged or "")["label"] == "uncertain"
     assert record_of(rows["trio"])["author"]["followers"] == 9
-    assert view.job.used_credits == 3  # two pages and one account: one that is gone costs nothing
+    assert view.job.used_credits == 3  # two pages and one account: a missing account is free
     types = [type_ for type_, _ in await desk_.events(owner.account_id)]
     assert types[-2:] == ["discover.accounts_ready", "discover.completed"]
     changes = changes_data(await desk_.service.changes(owner.account_id, job.id, 0, limit=100), 0)
-    assert changes["gone"] == []  # nobody who begins at 0 has had it
+    assert changes["gone"] == []  # a client that starts at 0 never had it
     gone = await desk.store.read(
         lambda tx: tx.one("SELECT row_id, first_version FROM discover_rows WHERE is_gone = 1 AND record IS NULL")
     )
@@ -55,7 +55,7 @@ async def test_accounts_are_found_read_judged_and_gone(desk: Desk) -> None:
     assert later["gone"] == [gone[0]]
 
 
-async def test_an_account_that_turns_out_to_be_another_row_is_merged_into_it(desk: Desk) -> None:
+async def test_account_with_the_same_url_is_merged_into_its_row(desk: Desk) -> None:
     nameless = a_post("p1", by="renamed")
     nameless["post"]["author"]["url"] = None
     net = Net(
@@ -75,7 +75,7 @@ async def test_an_account_that_turns_out_to_be_another_row_is_merged_into_it(des
     assert {one["endpoint"] for one in orjson.loads(row.found_in)} == {"social/search", "social/search/users"}
 
 
-async def test_accounts_are_read_within_the_budget_and_the_rest_when_it_is_raised(desk: Desk) -> None:
+async def test_accounts_are_read_within_the_budget_and_continue_when_raised(desk: Desk) -> None:
     names = [f"n{n}" for n in range(6)]
     net = Net(
         {("social/search", "trio"): [[a_post(one, by=one) for one in names]]},
@@ -134,7 +134,7 @@ def account(**fields: Any) -> dict[str, Any]:
         ("straße", account(username="STRASSE"), "possible", 0.5, ("handle_equals",)),
     ],
 )
-def test_the_table_of_judgements(
+def test_judge_weights_and_labels(
     keyword: str, author: dict[str, Any], label: str, score: float, reasons: tuple[str, ...]
 ) -> None:
     match = judge_one(keyword, author, is_read=True)
@@ -143,12 +143,12 @@ def test_the_table_of_judgements(
         assert judge_one(keyword, author, is_read=False).label == "uncertain"
 
 
-def test_an_account_is_judged_by_the_keyword_that_it_fits_best() -> None:
+def test_judge_uses_the_best_keyword() -> None:
     match = judge(["other", "octocat", "cat"], account(username="octocat"), is_read=True)
     assert (match.keyword, match.score) == ("octocat", 0.5)
 
 
-def test_the_page_tells_every_weight() -> None:
+def test_documentation_lists_every_weight() -> None:
     from pathlib import Path  # noqa: PLC0415 - of this test alone
 
     text = (Path(__file__).parents[4] / "docs" / "discover.md").read_text()

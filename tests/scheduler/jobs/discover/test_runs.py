@@ -1,4 +1,4 @@
-"""Discover runs: every row once, every credit once, whatever ends in between (decisions 17 and 19)."""
+"""Discover runs: every row and every charge once, whatever fails in between (decisions 17 and 19)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TWO = (search("one"), search("two"))
 
 
 def pages_of(*names: str, size: int = 2) -> list[list[dict[str, Any]]]:
-    """Posts in pages of a size."""
+    """Return posts in pages of a size."""
     return [[a_post(one) for one in names[begin : begin + size]] for begin in range(0, len(names), size)]
 
 
@@ -41,7 +41,7 @@ def again(owner: JobOwner, n: int = 2) -> JobOwner:
     return replace(owner, request_id=f"{owner.request_id}_{n}")
 
 
-async def test_a_run_keeps_each_row_once_and_tells_where_it_was_found(desk: Desk) -> None:
+async def test_run_keeps_each_row_once_with_its_sightings(desk: Desk) -> None:
     net = Net({("one/search", "trio"): pages_of("a", "b", "c"), ("two/search", "trio"): pages_of("c", "d")})
     desk_ = DiscoverDesk(desk, net, TWO)
     owner = await desk_.owner(credits=500)
@@ -60,8 +60,8 @@ async def test_a_run_keeps_each_row_once_and_tells_where_it_was_found(desk: Desk
     await desk.assert_sound(owner.account_id)
 
 
-def test_the_known_rows_of_a_page_are_found_without_looking_through_those_of_the_run() -> None:
-    """Method: how SQLite says that it would go about it; both halves name more than the run."""
+def test_known_rows_of_a_page_are_found_by_index() -> None:
+    """Method: SQLite's query plan; both halves use more of the index than the run."""
     sql = run_rows.FIND.replace("{keys}", "?, ?").replace("{ids}", "?, ?")
     with closing(sqlite3.connect(":memory:")) as empty:
         for one in TABLES:
@@ -71,7 +71,7 @@ def test_the_known_rows_of_a_page_are_found_without_looking_through_those_of_the
     assert [one.partition("(")[2] for one in looks] == ["run_id=? AND key=?)", "run_id=? AND row_id=?)"]
 
 
-async def test_a_search_that_holds_back_is_waited_for(desk: Desk) -> None:
+async def test_throttled_search_is_retried(desk: Desk) -> None:
     net = Net({("one/search", "trio"): pages_of("a", "b", "c")}, throttled=Counter({"one/search": 2}))
     desk_ = DiscoverDesk(desk, net, TWO[:1])
     owner = await desk_.owner()
@@ -82,9 +82,7 @@ async def test_a_search_that_holds_back_is_waited_for(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(("held_s", "calls"), [(1, 3), (61, 1)])
-async def test_a_search_that_holds_back_too_often_or_for_too_long_fails_its_leg(
-    desk: Desk, held_s: int, calls: int
-) -> None:
+async def test_leg_fails_if_its_search_is_throttled_too_often_or_too_long(desk: Desk, held_s: int, calls: int) -> None:
     net = Net({("two/search", "trio"): pages_of("a")}, throttled=Counter({"one/search": 9}), held_s=held_s)
     desk_ = DiscoverDesk(desk, net, TWO)
     owner = await desk_.owner()
@@ -95,7 +93,7 @@ async def test_a_search_that_holds_back_too_often_or_for_too_long_fails_its_leg(
     await desk.assert_sound(owner.account_id)
 
 
-async def test_an_empty_search_is_no_failure_and_a_broken_one_makes_the_run_partial(desk: Desk) -> None:
+async def test_empty_search_succeeds_and_broken_search_makes_the_run_partial(desk: Desk) -> None:
     net = Net({("one/search", "trio"): pages_of("a")}, broken={("two/search", "trio")})
     desk_ = DiscoverDesk(desk, net, TWO)
     owner = await desk_.owner()
@@ -108,7 +106,7 @@ async def test_an_empty_search_is_no_failure_and_a_broken_one_makes_the_run_part
 
 
 @pytest.mark.critical
-async def test_a_run_pays_for_a_page_that_is_too_costly(desk: Desk) -> None:
+async def test_run_is_charged_for_a_page_that_is_too_costly(desk: Desk) -> None:
     net = Net({("one/search", "trio"): pages_of("a")}, costly={("two/search", "trio")}, price_credits=2)
     desk_ = DiscoverDesk(desk, net, [search("one", price_credits=2), search("two", price_credits=2)])
     owner = await desk_.owner(credits=50)
@@ -120,7 +118,7 @@ async def test_a_run_pays_for_a_page_that_is_too_costly(desk: Desk) -> None:
     assert await desk.money(owner.account_id) == (46, 0)
 
 
-async def test_a_run_of_which_every_search_fails_is_failed_and_costs_nothing(desk: Desk) -> None:
+async def test_run_fails_for_free_if_every_search_fails(desk: Desk) -> None:
     net = Net(broken={("one/search", "trio"), ("two/search", "trio")})
     desk_ = DiscoverDesk(desk, net, TWO)
     owner = await desk_.owner(credits=50)
@@ -132,7 +130,7 @@ async def test_a_run_of_which_every_search_fails_is_failed_and_costs_nothing(des
     assert told == ["discover.progress", "discover.progress", "discover.failed"]
 
 
-async def test_a_run_is_paused_at_its_bound_and_goes_on_where_it_stood(desk: Desk) -> None:
+async def test_run_pauses_at_max_credits_and_resumes_at_the_same_place(desk: Desk) -> None:
     names = [f"p{n:02d}" for n in range(20)]
     desk_ = DiscoverDesk(desk, Net({("one/search", "trio"): pages_of(*names)}), TWO[:1])
     owner = await desk_.owner(credits=100)
@@ -160,7 +158,7 @@ async def test_a_run_is_paused_at_its_bound_and_goes_on_where_it_stood(desk: Des
     await desk.assert_sound(owner.account_id)
 
 
-async def test_a_run_reserves_what_the_balance_can_spare_and_is_paused_when_that_is_spent(desk: Desk) -> None:
+async def test_run_reserves_the_available_balance_and_pauses_when_spent(desk: Desk) -> None:
     desk_ = DiscoverDesk(desk, Net({("one/search", "trio"): pages_of(*"abcdefghij")}), TWO[:1])
     owner = await desk_.owner(credits=3)
     async with desk_.open():
@@ -181,7 +179,7 @@ async def test_a_run_reserves_what_the_balance_can_spare_and_is_paused_when_that
 KEYWORDS = [f"word{number}" for number in range(20)]
 
 
-async def test_a_full_run_skips_its_other_legs(desk: Desk) -> None:
+async def test_run_stops_at_max_rows_and_skips_the_rest(desk: Desk) -> None:
     """Every keyword has rows at both platforms; the first legs fill the run."""
     legs = [(path, keyword) for path in ("one/search", "two/search") for keyword in KEYWORDS]
     pages = {(path, keyword): pages_of(*(f"{path}-{keyword}-{row}" for row in range(6))) for path, keyword in legs}
@@ -195,7 +193,7 @@ async def test_a_full_run_skips_its_other_legs(desk: Desk) -> None:
 
 
 class LastIsFirst(Net):
-    """The first of all pages comes behind those of all other searches."""
+    """The first of all pages arrives after all other searches."""
 
     async def gather(self, recipe: Recipe, credits_held: int, **how: Any) -> Gathered:
         if recipe.values["query"] == "trio" and recipe.path == "/v1/one/search":
@@ -203,8 +201,8 @@ class LastIsFirst(Net):
         return await super().gather(recipe, credits_held, **how)
 
 
-async def test_a_leg_that_a_full_run_has_ended_is_counted_once_though_its_next_page_was_planned(desk: Desk) -> None:
-    """Goal: such a run ends. Method: the page that fills it is the last of its wave, with all other legs counted."""
+async def test_leg_of_a_full_run_is_counted_once_with_a_planned_page(desk: Desk) -> None:
+    """Goal: such a run ends. Method: the page that fills it is the last of its wave, and all other legs are counted."""
     net = LastIsFirst({("one/search", "trio"): pages_of(*"abcdef"), ("two/search", "trio"): pages_of(*"uvwxyz")})
     desk_ = DiscoverDesk(desk, net, TWO)
     owner = await desk_.owner()
@@ -214,8 +212,8 @@ async def test_a_leg_that_a_full_run_has_ended_is_counted_once_though_its_next_p
     assert (view.run.legs_planned, view.run.legs_done, view.run.legs_empty) == (18, 2, 16)
 
 
-async def test_a_run_whose_bound_is_changed_while_it_begins_goes_on(desk: Desk) -> None:
-    """Method: the owner's change, which reserves anew, comes between the lease of an attempt and its first look."""
+async def test_run_continues_if_max_credits_changes_while_it_starts(desk: Desk) -> None:
+    """Method: the owner's change, with a new reservation, comes between an attempt's lease and its first read."""
     desk_ = DiscoverDesk(desk, Net({("one/search", "trio"): pages_of(*"abcdef")}), TWO[:1])
     owner = await desk_.owner()
     job = await desk_.begin(owner, max_credits=10)
@@ -230,7 +228,7 @@ async def test_a_run_whose_bound_is_changed_while_it_begins_goes_on(desk: Desk) 
     assert await desk.money(owner.account_id) == (10_000 - 3, 0)
 
 
-async def test_owners_pause_resume_and_cancel_their_own_runs(desk: Desk) -> None:
+async def test_owner_pauses_resumes_and_cancels_own_runs(desk: Desk) -> None:
     names = [f"p{n}" for n in range(200)]
     net = Net({("one/search", f"k{n}"): pages_of(*names) for n in range(10)}, takes_s=0.01)
     desk_ = DiscoverDesk(desk, net, TWO[:1])
@@ -247,7 +245,7 @@ async def test_owners_pause_resume_and_cancel_their_own_runs(desk: Desk) -> None
         assert resumed.job.status == "queued"
         raised = await desk_.service.change(again(owner, 3), job.id, RunPatch(None, 2_000))
         assert raised.run.max_credits == 2_000
-        with pytest.raises(JobInvalid, match="while the run goes on"):
+        with pytest.raises(JobInvalid, match="while the run is active"):
             await desk_.service.change(again(owner, 4), job.id, RunPatch(None, 1_999))
         await trio.sleep(0.1)
         cancelled = await desk_.service.cancel(owner.account_id, job.id)
@@ -262,7 +260,7 @@ async def test_owners_pause_resume_and_cancel_their_own_runs(desk: Desk) -> None
     await desk.assert_sound(owner.account_id)
 
 
-async def test_events_tell_each_tenth_once_in_order_and_hold_no_words(desk: Desk) -> None:
+async def test_progress_events_are_sent_once_per_tenth_without_keywords(desk: Desk) -> None:
     keywords = [f"secret{n}" for n in range(20)]
     net = Net({("one/search", one): pages_of(f"{one}_row") for one in keywords})
     desk_ = DiscoverDesk(desk, net, TWO[:1])
@@ -299,9 +297,12 @@ async def test_events_tell_each_tenth_once_in_order_and_hold_no_words(desk: Desk
     assert quiet.job.status == "completed"
 
 
-async def test_a_run_goes_on_after_any_number_of_deaths_with_each_row_kept_and_paid_once(desk: Desk) -> None:
-    """Goal: nothing is lost, doubled or paid twice. Method: the workers are cancelled, or forget the run without giving
-    it back, again and again; at the end it is compared with a run that nobody cut short."""
+async def test_run_survives_worker_deaths_without_lost_rows_or_double_charges(desk: Desk) -> None:
+    """Goal: nothing is lost, duplicated or charged twice.
+
+    Method: the workers are repeatedly cancelled, or forget the run without returning its lease; at the end it is
+    compared with an uninterrupted run.
+    """
     keywords, rng = [f"k{n}" for n in range(6)], Random(5)
     pages = {
         (one.id, keyword): pages_of(*(f"{(n * 7 + len(keyword) * m) % 90}" for m in range(9)))
@@ -316,9 +317,9 @@ async def test_a_run_goes_on_after_any_number_of_deaths_with_each_row_kept_and_p
     job = await desk_.begin(owner, keywords=keywords)
     while not (await desk_.service.get(owner.account_id, job.id)).job.is_over and deaths < 400:
         async with desk_.open():
-            await trio.sleep(rng.random() * 0.02 * (1 + deaths / 20))  # longer lives, where the machine is slow
+            await trio.sleep(rng.random() * 0.02 * (1 + deaths / 20))  # longer lives on a slow machine
             deaths += 1
-            if rng.random() < 0.5:  # as kill -9 leaves it: running, under a lease that nobody renews
+            if rng.random() < 0.5:  # like after kill -9: running, with a lease that is not renewed
                 await desk.store.write(
                     lambda tx: tx.run("UPDATE jobs SET attempt = attempt + 1 WHERE status = 'running'")
                 )
@@ -337,7 +338,7 @@ async def test_a_run_goes_on_after_any_number_of_deaths_with_each_row_kept_and_p
     await desk.assert_sound(owner.account_id)
 
 
-async def test_a_run_that_stays_paused_expires_and_is_removed_with_its_rows(desk: Desk) -> None:
+async def test_paused_run_expires_and_is_removed_with_its_rows(desk: Desk) -> None:
     desk_ = DiscoverDesk(desk, Net({("one/search", "trio"): pages_of(*"abcdef")}), TWO[:1])
     owner = await desk_.owner()
     async with desk_.open():
@@ -357,7 +358,7 @@ async def test_a_run_that_stays_paused_expires_and_is_removed_with_its_rows(desk
     await desk.assert_sound(owner.account_id)
 
 
-async def test_changes_since_a_version_are_added_changed_and_gone_page_by_page(desk: Desk) -> None:
+async def test_changes_since_a_version_include_added_changed_and_dropped_rows(desk: Desk) -> None:
     net = Net({("one/search", "trio"): pages_of(*"abcdef"), ("one/search", "anyio"): pages_of(*"fedx")})
     desk_ = DiscoverDesk(desk, net, TWO[:1])
     owner = await desk_.owner()

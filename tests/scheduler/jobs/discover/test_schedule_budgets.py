@@ -13,7 +13,7 @@ from tests.scheduler.jobs.discover.test_schedules import HOUR, found, started
 
 @pytest.mark.critical
 @pytest.mark.parametrize("revoked", [False, True])
-async def test_runs_of_a_schedule_count_toward_its_key_and_are_skipped_at_the_limit(
+async def test_scheduled_runs_count_toward_the_key_and_are_skipped_at_its_limit(
     quick: Desk, autojump_clock: trio.testing.MockClock, *, revoked: bool
 ) -> None:
     net = Net()

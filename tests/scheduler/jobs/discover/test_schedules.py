@@ -1,4 +1,4 @@
-"""Schedules: each slot once, rows new against all earlier occurrences, skips, and all their events (spec 3, 6.2)."""
+"""Schedules: each slot once, rows compared with all earlier occurrences, skips, and their events (spec 3, 6.2)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,11 @@ def started(desk: Desk, net: Net, begins_at: float = EPOCH) -> DiscoverDesk:
 
 
 def found(net: Net, *names: str) -> None:
-    """The search finds these from now on."""
+    """Make the search return these from now on."""
     net.pages["one/search", "trio"] = [[a_post(one) for one in names]]
 
 
-async def test_a_schedules_life_occurrence_by_occurrence_value_by_value(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_schedule_occurrences_and_their_events(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     net = Net()
     desk = started(quick, net)
     owner = await desk.owner()
@@ -70,7 +68,7 @@ async def test_a_schedules_life_occurrence_by_occurrence_value_by_value(
     await quick.assert_sound(owner.account_id)
 
 
-async def test_three_skips_in_a_row_pause_a_schedule_and_its_owner_lets_it_go_on(
+async def test_three_skips_in_a_row_pause_a_schedule_until_its_owner_resumes_it(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     net = Net()
@@ -98,7 +96,7 @@ async def test_three_skips_in_a_row_pause_a_schedule_and_its_owner_lets_it_go_on
         assert (await desk.occurrences(schedule))[-1].run_id is not None
 
 
-async def test_a_slot_is_skipped_while_the_run_before_goes_on(
+async def test_slot_is_skipped_while_the_previous_run_is_active(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     net = Net(takes_s=1.5 * HOUR)
@@ -111,7 +109,7 @@ async def test_a_slot_is_skipped_while_the_run_before_goes_on(
     assert reasons == [None, "previous_run_active", None]
 
 
-async def test_after_downtime_the_newest_slot_is_run_and_those_before_are_missed(
+async def test_newest_slot_runs_after_downtime_and_earlier_ones_are_missed(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     desk = DiscoverDesk(quick, Net(), ONE)
@@ -125,10 +123,10 @@ async def test_after_downtime_the_newest_slot_is_run_and_those_before_are_missed
     assert (await desk.schedules.get(owner.account_id, schedule.id)).status == "active"
 
 
-async def test_schedule_that_a_newer_release_wrote_does_not_stop_the_others(
+async def test_schedule_written_by_a_newer_release_does_not_stop_others(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Method: a body that this release cannot read, then a cadence, beside a schedule that it can."""
+    """Method: a body and then a cadence that this release cannot read, next to a readable schedule."""
     desk = started(quick, Net())
     owner = await desk.owner()
     newer, odd, plain = [await desk.schedule(owner) for _ in range(3)]
@@ -141,9 +139,7 @@ async def test_schedule_that_a_newer_release_wrote_does_not_stop_the_others(
     assert [one.skip_reason for one in await desk.occurrences(plain)] == [None]
 
 
-async def test_slots_that_a_clock_ahead_has_made_due_come_back(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_slots_set_by_a_fast_clock_are_reset(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     ahead = started(quick, Net(), EPOCH + 300 * 24 * HOUR)
     owner = await ahead.owner()
     schedule = await ahead.schedule(owner)
@@ -153,7 +149,7 @@ async def test_slots_that_a_clock_ahead_has_made_due_come_back(
     assert [one.scheduled_for for one in await ahead.occurrences(schedule)] == [EPOCH + HOUR]
 
 
-async def test_a_scheduled_run_that_fails_tells_both(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+async def test_failed_scheduled_run_sends_both_events(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick, Net(broken={("one/search", "trio")}))
     owner = await desk.owner()
     await desk.schedule(owner)
@@ -163,7 +159,7 @@ async def test_a_scheduled_run_that_fails_tells_both(quick: Desk, autojump_clock
     assert types == ["discover.progress", "discover.failed", "discover.run_failed"]
 
 
-async def test_a_schedule_is_changed_listed_and_forgotten_by_its_owner_alone(desk: Desk) -> None:
+async def test_schedule_is_changed_listed_and_deleted_only_by_its_owner(desk: Desk) -> None:
     desk_ = DiscoverDesk(desk, Net(), ONE)
     owner, other = await desk_.owner(), await desk_.owner()
     schedule = await desk_.schedule(owner)
@@ -198,7 +194,7 @@ async def test_a_schedule_is_changed_listed_and_forgotten_by_its_owner_alone(des
         (SchedulePatchBody(cadence={"cron": "* * * * *"}), "cadence.cron"),
     ],
 )
-async def test_a_wrong_field_of_a_change_is_named(desk: Desk, patch: SchedulePatchBody, param: str) -> None:
+async def test_invalid_field_of_a_change_is_named(desk: Desk, patch: SchedulePatchBody, param: str) -> None:
     desk_ = DiscoverDesk(desk, Net(), ONE)
     owner = await desk_.owner()
     schedule = await desk_.schedule(owner)
@@ -207,9 +203,7 @@ async def test_a_wrong_field_of_a_change_is_named(desk: Desk, patch: SchedulePat
     assert refused.value.param == param
 
 
-async def test_the_fields_of_a_schedules_run_are_named_where_they_stand(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_invalid_run_fields_are_named_with_their_path(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk_ = DiscoverDesk(desk, Net(), ONE)
     owner = await desk_.owner()
     sent: dict[str, Any] = {"keywords": ["trio"], "max_credits": 0}

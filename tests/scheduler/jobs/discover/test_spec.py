@@ -1,4 +1,4 @@
-"""The request of a run: each wrong field is named, with what is wrong and the nearest right thing."""
+"""The request of a run: each invalid field is named, with the problem and the nearest valid value."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def body(**fields: Any) -> RunBody:
         ({"platforms": ["youtube"]}, "platforms[0]", None),
     ],
 )
-def test_a_wrong_field_is_named(fields: dict[str, Any], param: str, meant: str | None) -> None:
+def test_invalid_field_is_named(fields: dict[str, Any], param: str, meant: str | None) -> None:
     with pytest.raises(JobInvalid) as refused:
         read_body(body(**fields), KNOWN)
     assert (refused.value.param, refused.value.did_you_mean) == (param, meant)
     assert refused.value.next_step.startswith(("Send", "Choose"))
 
 
-def test_a_plan_is_each_keyword_on_each_search_that_can_be_called() -> None:
+def test_plan_has_each_keyword_on_each_available_search() -> None:
     spec = read_body(body(keywords=["a  b", "c"]), KNOWN)
     assert [one.id for one in spec.searches] == ["hackernews/search", "lemmy/search"]
     assert spec.unavailable == ("youtube/search",)
@@ -74,7 +74,7 @@ def test_a_plan_is_each_keyword_on_each_search_that_can_be_called() -> None:
     assert (price_of(items, read_step("1.1")), most_credits(items)) == (2, 40)
 
 
-def test_a_span_is_told_to_searches_that_take_it_and_ends_those_that_are_in_order() -> None:
+def test_dates_are_passed_to_searches_and_end_sorted_ones_early() -> None:
     spec = read_body(body(date_from="2026-11-01", date_to="2026-11-03"), KNOWN)
     hackernews, lemmy = spec.searches
     assert spec.values("x", hackernews) == {
@@ -87,7 +87,7 @@ def test_a_span_is_told_to_searches_that_take_it_and_ends_those_that_are_in_orde
     assert not spec.holds((spec.date_to or 0) + 1, None)
 
 
-async def test_a_wave_is_the_accounts_and_then_the_pages_each_once() -> None:
+async def test_wave_has_accounts_before_pages_each_once() -> None:
     wave = SearchWave()
     for name in ("1.1", "2.1", "@social row_b"):
         wave.note(name)

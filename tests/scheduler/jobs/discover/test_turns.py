@@ -31,7 +31,7 @@ def spec_with(keywords: int, platforms: list[str]) -> DiscoverSpec:
 @pytest.mark.parametrize(
     "platforms", [["a"], ["a", "b"], list("abcdef"), ["a", "a", "b", "c"], list("abcdefghijklmnopqrstuvwxy")]
 )
-def test_every_beginning_of_the_turns_holds_about_as_many_legs_of_each(keywords: int, platforms: list[str]) -> None:
+def test_every_prefix_of_the_turns_is_balanced(keywords: int, platforms: list[str]) -> None:
     spec = spec_with(keywords, platforms)
     turns = [spec.leg(number) for number in legs_in_turn(spec)]
     assert sorted(legs_in_turn(spec)) == list(range(1, spec.legs + 1))
@@ -48,17 +48,17 @@ def test_every_beginning_of_the_turns_holds_about_as_many_legs_of_each(keywords:
     assert len(set(first)) == min(len(first), len(set(platforms)))
 
 
-def test_the_name_of_a_rest_is_read_back() -> None:
+def test_rest_step_name_round_trips() -> None:
     assert read_step(PageRest(12, 3, 2).name) == PageRest(12, 3, 2)
 
 
 @pytest.mark.parametrize(("left", "steps", "share"), [(100, 20, 5), (100, 500, 1), (7, 2, 3), (0, 3, 1), (9, 0, 9)])
-def test_a_step_may_add_an_equal_share_of_the_rows_that_are_left(left: int, steps: int, share: int) -> None:
+def test_step_share_is_an_equal_part_of_the_remaining_rows(left: int, steps: int, share: int) -> None:
     assert share_of_rows(left, steps) == share
 
 
 @pytest.mark.critical
-async def test_every_keyword_gets_rows_before_a_run_is_full(desk: Desk) -> None:
+async def test_every_keyword_has_rows_when_a_run_is_full(desk: Desk) -> None:
     """Regression: of 20 keywords only the first 4 had rows when the run was `completed`."""
     net = Net({("one/search", one): [[a_post(f"{one}_{n}") for n in range(50)]] for one in KEYWORDS})
     desk_ = DiscoverDesk(desk, net, [search("one")])
@@ -76,8 +76,8 @@ async def test_every_keyword_gets_rows_before_a_run_is_full(desk: Desk) -> None:
 
 
 @pytest.mark.critical
-async def test_rows_that_wait_for_their_turn_fill_a_run_without_another_page(desk: Desk) -> None:
-    """Method: half of the keywords find nothing, so that the other half has room for more than its first shares."""
+async def test_waiting_rows_fill_a_run_without_another_page(desk: Desk) -> None:
+    """Method: half of the keywords find nothing, so the other half has room for more than its first shares."""
     net = Net(
         {
             ("one/search", one): [[a_post(f"{one}_{page}_{n}") for n in range(50)] for page in range(2)]
@@ -97,7 +97,7 @@ async def test_rows_that_wait_for_their_turn_fill_a_run_without_another_page(des
 
 
 @pytest.mark.critical
-async def test_rows_that_wait_are_kept_though_no_credits_are_left(desk: Desk) -> None:
+async def test_waiting_rows_are_added_without_credits(desk: Desk) -> None:
     pages = [[a_post(f"{n}") for n in range(50)], [a_post("later")]]
     desk_ = DiscoverDesk(desk, Net({("one/search", "k00"): pages}), [search("one")])
     owner = await desk_.owner()
@@ -113,7 +113,7 @@ async def test_rows_that_wait_are_kept_though_no_credits_are_left(desk: Desk) ->
 
 
 @pytest.mark.critical
-async def test_a_small_budget_reaches_every_keyword_and_platform(desk: Desk) -> None:
+async def test_small_budget_reaches_every_keyword_and_platform(desk: Desk) -> None:
     platforms = list("abcde")
     net = Net({(f"{slug}/search", one): pages_of(f"{slug}{one}") for slug in platforms for one in KEYWORDS})
     desk_ = DiscoverDesk(desk, net, [search(slug) for slug in platforms])
@@ -127,7 +127,7 @@ async def test_a_small_budget_reaches_every_keyword_and_platform(desk: Desk) -> 
 
 
 @pytest.mark.critical
-async def test_a_search_that_a_budget_does_not_cover_leaves_it_to_the_others(desk: Desk) -> None:
+async def test_unaffordable_search_leaves_the_budget_to_others(desk: Desk) -> None:
     net = Net({("cheap/search", one): pages_of(one) for one in KEYWORDS})
     desk_ = DiscoverDesk(desk, net, [search("dear", price_credits=30), search("cheap")])
     owner = await desk_.owner()
@@ -138,8 +138,8 @@ async def test_a_search_that_a_budget_does_not_cover_leaves_it_to_the_others(des
 
 
 @pytest.mark.critical
-async def test_pages_whose_rows_are_not_kept_are_free(desk: Desk) -> None:
-    """Method: four pages are read at the same time for a run that has room for one row."""
+async def test_pages_that_add_no_row_are_free(desk: Desk) -> None:
+    """Method: four pages are read concurrently for a run that has room for one row."""
     net = Net({("one/search", one): pages_of(one) for one in KEYWORDS[:4]}, takes_s=0.05)
     desk_ = DiscoverDesk(desk, net, [search("one")])
     owner = await desk_.owner(credits=50)
@@ -154,7 +154,7 @@ async def test_pages_whose_rows_are_not_kept_are_free(desk: Desk) -> None:
 
 
 @pytest.mark.critical
-async def test_pages_without_rows_or_with_none_that_are_looked_for_are_free(desk: Desk) -> None:
+async def test_pages_without_matching_rows_are_free(desk: Desk) -> None:
     old = [[a_post("old", at="2020-01-01T00:00:00.000Z")]]
     net = Net(
         {("one/search", "old"): old, ("one/search", "same"): pages_of("a"), ("two/search", "same"): pages_of("a")}
@@ -168,7 +168,7 @@ async def test_pages_without_rows_or_with_none_that_are_looked_for_are_free(desk
     assert await desk.money(owner.account_id) == (48, 0)
 
 
-async def test_accounts_are_read_in_turns_over_the_pages_that_found_them(desk: Desk) -> None:
+async def test_accounts_are_read_in_turns_over_their_pages(desk: Desk) -> None:
     net = Net(
         {("one/users", one): [[an_account(f"{one}_{n}") for n in range(5)]] for one in KEYWORDS[:4]},
         profiles={

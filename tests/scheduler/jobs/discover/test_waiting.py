@@ -1,4 +1,4 @@
-"""Requests that wait for discover runs to settle: woken at once, and cheap however many wait, on virtual time."""
+"""Requests that wait until discover runs settle: woken immediately, and cheap in any number, on virtual time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MANY = 1_000
 
 
 class Jobs:
-    """The store's jobs that have not settled, and how often it was read."""
+    """The store's unsettled jobs, and the number of reads."""
 
     def __init__(self, *open_: str) -> None:
         self.open = set(open_)
@@ -39,7 +39,7 @@ class Jobs:
         self.ended.append((run_id, trio.current_time()))
 
 
-async def test_a_waiter_returns_as_soon_as_its_run_settles(autojump_clock: MockClock) -> None:
+async def test_waiter_returns_when_its_run_settles(autojump_clock: MockClock) -> None:
     jobs = Jobs("a", "b")
     async with trio.open_nursery() as nursery:
         for run_id in ("a", "a", "b"):
@@ -54,14 +54,14 @@ async def test_a_waiter_returns_as_soon_as_its_run_settles(autojump_clock: MockC
     assert jobs.waits._looker is None
 
 
-async def test_a_run_that_has_settled_before_is_not_waited_for(autojump_clock: MockClock) -> None:
+async def test_settled_run_is_not_waited_for(autojump_clock: MockClock) -> None:
     jobs = Jobs()
     await jobs.wait("gone")
     assert (jobs.ended, jobs.reads) == ([("gone", 0.0)], 1)
 
 
-async def test_a_lost_notice_is_made_up_for_by_a_look(autojump_clock: MockClock) -> None:
-    """Another node runs the job, or its account is deleted."""
+async def test_lost_wake_is_found_by_polling(autojump_clock: MockClock) -> None:
+    """Settle the job as on another node, or delete its account."""
     jobs = Jobs("a", "b")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(jobs.wait, "a")
@@ -73,8 +73,8 @@ async def test_a_lost_notice_is_made_up_for_by_a_look(autojump_clock: MockClock)
 
 
 @pytest.mark.critical
-async def test_a_thousand_waiters_read_the_store_as_seldom_as_a_few(autojump_clock: MockClock) -> None:
-    """Before, each of them read it every second: 55,000 reads for these."""
+async def test_many_waiters_read_the_store_as_rarely_as_a_few(autojump_clock: MockClock) -> None:
+    """Regression: each waiter used to read the store every second, 55,000 reads for these."""
     jobs = Jobs(*(f"run {number}" for number in range(MANY)))
     async with trio.open_nursery() as nursery:
         for number in range(MANY):
@@ -83,7 +83,7 @@ async def test_a_thousand_waiters_read_the_store_as_seldom_as_a_few(autojump_clo
     assert jobs.reads - MANY <= 2 * WAIT_S / LOOK_EVERY_S, "one look at all a second, in two queries"
 
 
-async def test_the_looker_hands_on_its_task_when_it_leaves(autojump_clock: MockClock) -> None:
+async def test_looker_hands_over_when_it_leaves(autojump_clock: MockClock) -> None:
     jobs = Jobs("a", "b", "c")
     async with trio.open_nursery() as nursery:
         with trio.CancelScope() as first:
@@ -97,7 +97,7 @@ async def test_the_looker_hands_on_its_task_when_it_leaves(autojump_clock: MockC
     assert 35.2 < jobs.ended[1][1] <= 35.2 + LOOK_EVERY_S
 
 
-async def test_all_waiters_return_soon_after_the_node_begins_to_stop(autojump_clock: MockClock) -> None:
+async def test_all_waiters_return_soon_after_the_node_stops(autojump_clock: MockClock) -> None:
     jobs = Jobs("a", "b")
     async with trio.open_nursery() as nursery:
         for run_id in ("a", "b", "b"):

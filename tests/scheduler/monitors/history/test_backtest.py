@@ -1,4 +1,4 @@
-"""A backtest fires where its rules fired, or would have fired: the same judge over what the store has kept."""
+"""A backtest fires when its rules fired, or would have fired: the same evaluation of the stored numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TRACK = {"metrics": [STARS, FORKS, "total"], "row_key": "repository.id", "max_ro
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """The upstream of one run: the data of a whole or a partial answer, or no answer at all."""
+    """The upstream of one run: a whole or partial response, or none."""
 
     data: dict[str, Any] | None
     coverage: float = 1.0
@@ -51,7 +51,7 @@ ROW = st.builds(
 )
 PAGES = st.builds(lambda rows, total: {"items": rows, "total": total}, st.just([]) | st.lists(ROW, max_size=4), NUMBER)
 RECORDS = st.just({}) | st.builds(lambda stars, forks: {"stars": stars, "deep": {"forks": forks}}, NUMBER, NUMBER)
-"""Often empty: a page without rows has failed, an ordinary monitor's result without a number has not."""
+"""Often empty: a page without rows is a failure, but an ordinary monitor's result without a number is not."""
 
 
 def histories(data: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[list[Came]]:
@@ -71,7 +71,7 @@ def rules(*metrics: str) -> st.SearchStrategy[list[AlertRule]]:
 async def lived(
     desk: Desk, monitor: Monitor, history: Sequence[Came], sent: Sequence[Any], *, set_at: int
 ) -> list[Any]:
-    """The alerts of each run, by rules that the owner has set just before one of them, as a backtest would tell it."""
+    """Return the alerts of each run for rules set just before one of them, in the form of a backtest."""
     found = []
     for place, came in enumerate(history):
         if place == set_at:
@@ -85,7 +85,7 @@ async def lived(
 
 
 async def tried(desk: Desk, monitor: Monitor, sent: Sequence[Any], *, since: int) -> Any:
-    """The result of a backtest of the runs from one of them on."""
+    """Return the backtest of the runs, starting with one of them."""
     track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
     window = SlotSpan(since=EPOCH + since * HOUR_S)
     return shown_backtest(await Projections(desk.store, LongReads()).backtest(monitor, window, read_rules(sent, track)))
@@ -106,14 +106,17 @@ async def agrees(track: Any, history: Sequence[Came], ruled: Sequence[AlertRule]
 
 @settings(max_examples=60, deadline=None)
 @given(histories(PAGES), rules(STARS, FORKS, "total"), st.sampled_from([0, 0, 1, 3]))
-def test_what_fired_on_a_numbers_only_monitor_fires_in_its_backtest(history, ruled, set_at) -> None:
-    """Goal: past and present agree. Method: runs through the real store, rules set before any of them, then tried."""
+def test_backtest_of_a_numbers_only_monitor_matches_its_alerts(history, ruled, set_at) -> None:
+    """Goal: past and present agree.
+
+    Method: runs through the real store, with rules set before any of them, then tested.
+    """
     trio.run(agrees, TRACK, history, ruled, set_at)
 
 
 @settings(max_examples=60, deadline=None)
 @given(histories(RECORDS), rules("stars", "deep.forks"), st.sampled_from([0, 0, 1, 3]))
-def test_what_fired_on_an_ordinary_monitor_fires_in_its_backtest(history, ruled, set_at) -> None:
+def test_backtest_of_an_ordinary_monitor_matches_its_alerts(history, ruled, set_at) -> None:
     trio.run(agrees, None, history, ruled, set_at)
 
 
@@ -124,17 +127,17 @@ LOW_TOTAL = {"metric": "total", "op": "lt", "value": 1}
 
 
 @pytest.mark.parametrize(("rule", "places"), [(NO_TOTAL, [1]), (LOW_TOTAL, [])])
-async def test_a_page_without_results_has_no_numbers_when_it_runs_and_when_it_is_tried(
+async def test_run_without_results_has_no_numbers_in_run_and_backtest(
     desk: Desk, rule: dict[str, Any], places: list[int]
 ) -> None:
-    """Its `total` of 0 is kept nowhere, so an alert about it could never be looked up."""
+    """Its `total` of 0 is not stored, so an alert about it could never be looked up."""
     monitor = await desk.monitor(await desk.account(), track=TRACK)
     fired = await lived(desk, monitor, [FULL, EMPTY, FULL], [rule], set_at=0)
     assert [(await desk.all_runs(monitor.id))[place].id for place in places] == [one["run_id"] for one in fired]
     assert (await tried(desk, monitor, [rule], since=0))["fired"] == fired
 
 
-async def test_the_first_run_of_a_window_is_compared_with_the_one_before_it(desk: Desk) -> None:
+async def test_first_run_of_a_window_is_compared_with_the_previous_run(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account())
     history = [Came({"stars": 5}), Came(None), Came({"stars": 9})]
     rule = {"metric": "stars", "op": "abs_change_gt", "value": 1}
@@ -143,8 +146,8 @@ async def test_the_first_run_of_a_window_is_compared_with_the_one_before_it(desk
     assert (fired["alerts"][0]["from"], fired["alerts"][0]["to"]) == (5, 9)
 
 
-async def test_a_result_without_numbers_is_what_the_next_one_is_compared_with(desk: Desk) -> None:
-    """An ordinary monitor's run that came without numbers is ok: nothing has changed since it."""
+async def test_result_without_numbers_is_the_next_baseline(desk: Desk) -> None:
+    """An ordinary monitor's run without numbers is ok: it is the next run's baseline."""
     monitor = await desk.monitor(await desk.account())
     rule = {"metric": "stars", "op": "abs_change_gt", "value": 1}
     history = [Came({"stars": 5}), Came({"stars": "hidden"}), Came({"stars": 9})]

@@ -1,4 +1,4 @@
-"""The picture of a metric: well-formed XML whatever it shows, everything within its frame, alerts marked."""
+"""The chart of a metric: well-formed XML for any content, everything within its frame, alerts marked."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def circles(root: ElementTree.Element, kind: str) -> list[ElementTree.Element]:
     return [node for node in root.iter(f"{SVG}circle") if node.get("class") == kind]
 
 
-def test_points_are_those_of_one_metric_of_one_row_with_its_alerts() -> None:
+def test_points_of_one_metric_and_row_have_their_alerts() -> None:
     runs = past({"p1": {VIEWS: 10}, "p2": {VIEWS: 1}}, {"p2": {VIEWS: 2}}, {"p1": {VIEWS: 30}})
     runs[2] = replace(runs[2], alerts=[ALERT, {**ALERT, "row_id": "p2"}, {**ALERT, "metric": "total"}])
     assert list(points_of(runs, VIEWS, "p1")) == [
@@ -45,32 +45,32 @@ def test_points_are_those_of_one_metric_of_one_row_with_its_alerts() -> None:
     ]
 
 
-def test_that_a_number_is_nowhere_is_an_alert_of_every_row() -> None:
+def test_no_data_alert_belongs_to_every_row() -> None:
     runs = [replace(past({})[0], status="failed", alerts=[{**ALERT, "op": "no_data", "to": None, "row_id": "_"}])]
     assert list(points_of(runs, VIEWS, "p1")) == [ChartPoint(FIRST, None, ("no_data",))]
 
 
-def test_an_ordinary_monitors_alerts_have_no_row() -> None:
+def test_alerts_of_an_ordinary_monitor_have_no_row() -> None:
     runs = past({"_": {VIEWS: 10}})
     runs[0] = replace(runs[0], alerts=[{key: value for key, value in ALERT.items() if key != "row_id"}])
     assert [point.alerts for point in points_of(runs, VIEWS)] == [("gt: 30",)]
 
 
-def test_an_alert_has_a_marker_that_says_what_fired() -> None:
+def test_alert_marker_has_a_title_with_the_rule() -> None:
     root = drawn("views", [ChartPoint(FIRST, 10), ChartPoint(FIRST + HOUR_S, 1_500, ("gt: 1.5k",))])
     (marker,) = circles(root, "alert")
     assert "".join(marker.itertext()) == "2027-01-15 09:00 UTC: 1,500; alert gt: 1.5k"
     assert len(circles(root, "dot")) == 1
 
 
-def test_the_scale_has_round_numbers_and_the_line_every_point() -> None:
+def test_scale_is_round_and_the_line_has_every_point() -> None:
     root = drawn("views", [ChartPoint(FIRST + place * HOUR_S, 1_000 * place) for place in range(10)])
     assert [text for text in texts(root) if text.endswith("k") or text == "0"] == ["0", "5k", "10k"]
     assert "2027-01-15 08:00 UTC" in texts(root)
     assert line_of(root).count("L") == 9
 
 
-def test_a_run_without_the_number_breaks_the_line_and_its_alert_is_a_ring_at_the_edge() -> None:
+def test_missing_number_breaks_the_line_and_its_alert_is_a_ring() -> None:
     numbers = [None, 1, 2, None, 4, None, None]
     points = [
         ChartPoint(FIRST + place * HOUR_S, number, ("no_data",) * (place == 3)) for place, number in enumerate(numbers)
@@ -83,7 +83,7 @@ def test_a_run_without_the_number_breaks_the_line_and_its_alert_is_a_ring_at_the
     assert "2027-01-15 09:00 UTC" in texts(root), "it begins with the first number"
 
 
-def test_a_long_title_keeps_its_beginning_and_its_end() -> None:
+def test_long_title_keeps_its_start_and_end() -> None:
     name = "The monitor of everything " * 8
     (title, *_) = texts(drawn(f"{name}: items[].post.engagement.likes of 8863", []))
     assert len(title) < 90
@@ -93,18 +93,18 @@ def test_a_long_title_keeps_its_beginning_and_its_end() -> None:
     assert len(wide) < 45
 
 
-def test_a_long_line_has_no_dots_but_its_alerts() -> None:
+def test_long_line_has_alerts_but_no_dots() -> None:
     points = [ChartPoint(FIRST + place, place, ("gt: 5",) if place == 500 else ()) for place in range(1_000)]
     root = drawn("views", points)
     assert (len(circles(root, "dot")), len(circles(root, "alert"))) == (0, 1)
 
 
 @pytest.mark.parametrize("points", [[], [ChartPoint(FIRST, None)], [ChartPoint(FIRST, None, ("no_data",))]])
-def test_without_numbers_it_says_so(points: list[ChartPoint]) -> None:
+def test_chart_without_numbers_shows_a_message(points: list[ChartPoint]) -> None:
     assert "No numbers in this window" in texts(drawn("views", points))
 
 
-def test_it_has_colours_for_light_and_dark() -> None:
+def test_chart_has_light_and_dark_colours() -> None:
     assert "prefers-color-scheme:dark" in chart_svg("views", [])
 
 
@@ -113,7 +113,7 @@ def test_it_has_colours_for_light_and_dark() -> None:
 @example("all alike", [1.7e308, 1.7e308], "")
 @example("smallest", [5e-324, 0], "")
 @example("close", [2**53, 2**53 - 1], "")
-def test_whatever_it_shows_it_is_xml_and_within_its_frame(title: str, values: list[float | None], alert: str) -> None:
+def test_chart_is_valid_xml_within_its_frame(title: str, values: list[float | None], alert: str) -> None:
     points = [
         ChartPoint(FIRST + place * HOUR_S, value, (alert,) if place % 2 else ()) for place, value in enumerate(values)
     ]
@@ -125,7 +125,7 @@ def test_whatever_it_shows_it_is_xml_and_within_its_frame(title: str, values: li
         assert 0 <= float(text.get("y") or "") <= HEIGHT
 
 
-def test_a_title_cannot_break_out() -> None:
+def test_title_is_escaped() -> None:
     picture = chart_svg('"/><script>alert(1)</script>\x00\ud800', [])
     assert "<script" not in picture
     ElementTree.fromstring(picture)

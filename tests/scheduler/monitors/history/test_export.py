@@ -1,4 +1,4 @@
-"""Spec 4.5: what an export holds, as CSV that any reader takes and as NDJSON that is exact."""
+"""Spec 4.5: the content of an export, as CSV for any reader and as exact NDJSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_back(runs: list[RunNumbers]) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text, newline=""), strict=True))
 
 
-def test_the_header_and_the_lines_are_those_of_the_specification() -> None:
+def test_csv_header_and_lines_match_the_specification() -> None:
     runs = past({"p1": {VIEWS: 100, LIKES: 0}}, {"p1": {VIEWS: 150, LIKES: 4}, "p2": {VIEWS: 1.5}})
     assert CSV_HEADER + "".join(csv_lines(runs)) == (
         "t,row_id,metric,value,abs_change,pct_change\r\n"
@@ -33,7 +33,7 @@ def test_the_header_and_the_lines_are_those_of_the_specification() -> None:
     )
 
 
-def test_ndjson_has_the_columns_as_keys_and_null_for_what_is_not_there() -> None:
+def test_ndjson_has_columns_as_keys_and_null_for_missing_values() -> None:
     lines = list(ndjson_lines(past({"p1": {VIEWS: 100}}, {"p1": {VIEWS: 50}})))
     assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
     first, second = map(orjson.loads, lines)
@@ -63,13 +63,13 @@ def test_ndjson_has_the_columns_as_keys_and_null_for_what_is_not_there() -> None
         (" =1", " =1"),
     ],
 )
-def test_a_cell_is_quoted_where_it_must_be_and_never_begins_a_formula(row_id: str, cell: str) -> None:
+def test_csv_cell_is_quoted_and_never_a_formula(row_id: str, cell: str) -> None:
     (line,) = csv_lines(past({row_id: {"total": -5}}))
     assert line == f"2027-01-15T08:00:00.000Z,{cell},total,-5,,\r\n"
 
 
 @given(HISTORIES)
-def test_every_reader_gets_back_what_was_stored(runs: list[RunNumbers]) -> None:
+def test_csv_round_trips_through_readers(runs: list[RunNumbers]) -> None:
     header, *rows = read_back(runs)
     assert header == list(COLUMNS)
     expected = list(export_rows(runs))
@@ -82,13 +82,13 @@ def test_every_reader_gets_back_what_was_stored(runs: list[RunNumbers]) -> None:
 
 
 @given(HISTORIES)
-def test_ndjson_is_exact(runs: list[RunNumbers]) -> None:
+def test_ndjson_round_trips_exactly(runs: list[RunNumbers]) -> None:
     lines = [orjson.loads(line) for line in ndjson_lines(runs)]
     assert [tuple(line.values()) for line in lines] == list(export_rows(runs))
 
 
-def test_lines_are_made_one_run_at_a_time() -> None:
-    """Goal: an export of any length needs little memory. Method: the second run is not looked at for the first line."""
+def test_lines_are_generated_one_run_at_a_time() -> None:
+    """Goal: an export of any length needs little memory. Method: the second run is not read for the first line."""
     read: list[str] = []
 
     def runs() -> object:
@@ -118,7 +118,7 @@ def test_lines_are_made_one_run_at_a_time() -> None:
         ),
     ],
 )
-def test_changes_are_read_from_the_deltas_of_either_kind(
+def test_changes_are_read_for_both_kinds_of_monitors(
     deltas: bytes | None, numbers: dict[str, dict[str, int]], changes: object
 ) -> None:
     assert changes_in(deltas, numbers) == changes

@@ -1,4 +1,4 @@
-"""Pages of monitors and of runs: their order, windows, sizes and filters, on a database in memory."""
+"""Pages of monitors and of runs: their order, windows, sizes and filters, on an in-memory database."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ALWAYS = SlotSpan()
 
 
 async def monitors(quick: Desk, account: str, number: int) -> list[Monitor]:
-    """Made at two instants, so that several share one."""
+    """Create monitors at two instants, so that several share one."""
     made = []
     for nth in range(number):
         quick.time = EPOCH + nth // 2
@@ -50,7 +50,7 @@ async def listed(
 
 
 async def with_runs(quick: Desk, *statuses: str) -> Monitor:
-    """A monitor with a run an hour, of these statuses."""
+    """Create a monitor with hourly runs of these statuses."""
     monitor = await quick.monitor(await quick.account())
 
     def add(tx: Tx) -> None:
@@ -74,7 +74,7 @@ async def paged(
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 99])
-async def test_pages_of_monitors_are_newest_first_and_miss_none(quick: Desk, limit: int) -> None:
+async def test_monitor_pages_are_newest_first_and_complete(quick: Desk, limit: int) -> None:
     account = await quick.account()
     made = await monitors(quick, account, 7)
     await monitors(quick, await quick.account(), 2)
@@ -98,7 +98,7 @@ async def test_monitors_are_listed_and_counted_by_status(quick: Desk) -> None:
     assert await quick.store.read(lambda tx: (active_monitors(tx, "acc_0"), all_monitors(tx, "acc_0"))) == (0, 0)
 
 
-async def test_what_an_owner_may_change_is_written_and_nothing_else(quick: Desk) -> None:
+async def test_save_monitor_writes_only_the_owners_fields(quick: Desk) -> None:
     monitor = await quick.monitor(await quick.account())
     other = await quick.monitor(monitor.account_id)
     changed = replace(
@@ -124,7 +124,7 @@ async def test_what_an_owner_may_change_is_written_and_nothing_else(quick: Desk)
     assert await quick.store.read(lambda tx: store.read_monitor(tx, "mon_none")) is None
 
 
-async def test_runs_are_newest_first_and_say_whether_there_are_older_ones(quick: Desk) -> None:
+async def test_run_pages_are_newest_first_with_has_more(quick: Desk) -> None:
     monitor = await with_runs(quick, "ok", "ok", "skipped", "ok")
     assert await paged(quick, monitor) == (["run_3", "run_2", "run_1", "run_0"], False)
     assert await paged(quick, monitor, limit=4) == (["run_3", "run_2", "run_1", "run_0"], False)
@@ -133,7 +133,7 @@ async def test_runs_are_newest_first_and_say_whether_there_are_older_ones(quick:
     assert await paged(quick, monitor, status="failed") == ([], False)
 
 
-async def test_the_first_instant_belongs_to_a_window_and_the_last_does_not(quick: Desk) -> None:
+async def test_window_includes_since_and_excludes_until(quick: Desk) -> None:
     monitor = await with_runs(quick, "ok", "ok", "ok")
     second, third = EPOCH + HOUR_S, EPOCH + 2 * HOUR_S
     assert await paged(quick, monitor, window=SlotSpan(second, third)) == (["run_1"], False)
@@ -143,7 +143,7 @@ async def test_the_first_instant_belongs_to_a_window_and_the_last_does_not(quick
 
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False))
-def test_the_bounds_of_a_window_are_finite_and_never_wider_than_it(since: float, until: float) -> None:
+def test_window_bounds_are_finite_and_within_the_window(since: float, until: float) -> None:
     low, high = SlotSpan(since, until).bounds
     assert -inf < low
     assert high < inf
@@ -151,7 +151,7 @@ def test_the_bounds_of_a_window_are_finite_and_never_wider_than_it(since: float,
     assert high <= until
 
 
-async def test_a_run_is_shown_with_the_newest_of_its_deliveries(quick: Desk) -> None:
+async def test_run_entry_has_its_newest_delivery(quick: Desk) -> None:
     monitor = await with_runs(quick, "ok", "ok")
     add = (
         "INSERT INTO deliveries (id, run_id, monitor_id, account_id, host, body, status, attempts, delivered_at,"
@@ -170,8 +170,8 @@ async def test_a_run_is_shown_with_the_newest_of_its_deliveries(quick: Desk) -> 
     assert (oldest.delivery, oldest.data) == (None, RunData())
 
 
-async def test_a_page_ends_early_when_what_it_includes_is_large(quick: Desk) -> None:
-    """The first run is on the page whatever its size, so that a page is never empty while there are runs."""
+async def test_page_with_large_data_ends_early(quick: Desk) -> None:
+    """The first run is always on the page, whatever its size, so that a page is never empty while there are runs."""
     monitor = await with_runs(quick, "ok", "ok", "ok", "ok")
     large = RunData(b"x" * (PAGE_BYTES // 2))
 
@@ -192,13 +192,13 @@ async def test_a_page_ends_early_when_what_it_includes_is_large(quick: Desk) -> 
         assert all(entry.data == large for entry in entries)
 
 
-async def test_the_newest_slot_is_the_last_that_came_to_anything(quick: Desk) -> None:
+async def test_last_slot_is_the_newest_with_a_run(quick: Desk) -> None:
     monitor = await with_runs(quick, "ok", "skipped", "pending")
     for now, slot in ((EPOCH - 1, None), (EPOCH, EPOCH), (EPOCH + 9 * HOUR_S, EPOCH + 2 * HOUR_S)):
         assert await quick.store.read(lambda tx, now=now: last_slot_at(tx, monitor.id, now)) == slot  # type: ignore[misc]
 
 
-async def test_runs_that_wait_are_forgotten_and_no_others(quick: Desk) -> None:
+async def test_drop_pending_deletes_only_pending_runs(quick: Desk) -> None:
     monitor = await with_runs(quick, "ok", "pending", "skipped", "pending")
     await quick.store.write(lambda tx: drop_pending(tx, "mon_else"))
     assert len((await paged(quick, monitor))[0]) == 4
@@ -206,7 +206,7 @@ async def test_runs_that_wait_are_forgotten_and_no_others(quick: Desk) -> None:
     assert (await paged(quick, monitor))[0] == ["run_2", "run_0"]
 
 
-async def test_runs_are_forgotten_a_bounded_number_at_a_time(quick: Desk) -> None:
+async def test_drop_runs_deletes_a_limited_number(quick: Desk) -> None:
     monitor = await with_runs(quick, "ok", "ok", "ok")
     dropped = [await quick.store.write(lambda tx: drop_runs(tx, monitor.id, 2)) for _ in range(3)]
     assert dropped == [2, 1, 0]

@@ -1,4 +1,4 @@
-"""The scales of charts: round, around everything, and with a name of its own for each line."""
+"""The scales of charts: round, covering all values, and with a distinct label for each line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.scheduler.monitors.past import NUMBER
         (-1e300, 1e300, ["-1e300", "-5e299", "0", "5e299", "1e300"]),
     ],
 )
-def test_the_lines_are_round_and_named_apart(low: float, high: float, labels: list[str]) -> None:
+def test_grid_lines_are_round_with_distinct_labels(low: float, high: float, labels: list[str]) -> None:
     assert value_scale(low, high).labels() == labels
 
 
@@ -35,7 +35,7 @@ def test_the_lines_are_round_and_named_apart(low: float, high: float, labels: li
 @example(5e-324, 0)
 @example(1.7e308, -1.7e308)
 @example(2**53, 2**53 - 1)
-def test_whatever_the_numbers_a_few_lines_are_around_them(one: float, other: float) -> None:
+def test_scale_of_any_numbers_has_a_few_lines_around_them(one: float, other: float) -> None:
     low, high = sorted((one, other))
     scale = value_scale(low, high)
     lines, labels = scale.lines(), scale.labels()
@@ -58,12 +58,12 @@ def test_whatever_the_numbers_a_few_lines_are_around_them(one: float, other: flo
         ("2027-01-15T00:00:00Z", "2046-03-09T00:00:00Z", ["2030-01", "2035-01", "2040-01", "2045-01"]),
     ],
 )
-def test_instants_are_round_in_utc(first: str, last: str, names: list[str]) -> None:
+def test_time_ticks_are_round_in_utc(first: str, last: str, names: list[str]) -> None:
     assert [name for _, name in time_ticks(unix(first), unix(last))] == names
 
 
 @given(st.integers(0, 2 * 10**10), st.floats(0, 6e9))
-def test_whatever_the_span_there_are_few_instants_and_all_of_them_in_it(first: float, span_s: float) -> None:
+def test_time_ticks_of_any_span_are_few_and_within_it(first: float, span_s: float) -> None:
     ticks = [at for at, _ in time_ticks(first, first + span_s)]
     assert len(ticks) <= 9
     assert all(first <= at <= first + span_s for at in ticks)
@@ -82,5 +82,5 @@ def test_whatever_the_span_there_are_few_instants_and_all_of_them_in_it(first: f
         (0.1, "0.1"),
     ],
 )
-def test_a_number_is_short_beside_a_scale(number: float, text: str) -> None:
+def test_short_number_labels(number: float, text: str) -> None:
     assert short(number) == text

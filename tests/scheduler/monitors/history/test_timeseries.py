@@ -1,4 +1,4 @@
-"""Spec 4.5, decisions 12: the points and series of stored runs, and where they end."""
+"""Spec 4.5, decisions 12: the points and series of stored runs, and their limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def projected(
     return series.data("mon_1", by_row=by_row)
 
 
-def test_an_ordinary_monitor_has_points_oldest_first_and_no_series() -> None:
+def test_ordinary_monitor_has_points_oldest_first_without_series() -> None:
     assert projected(PLAIN, by_row=False) == {
         "monitor_id": "mon_1",
         "metric_keys": ["total", "author.followers"],
@@ -32,7 +32,7 @@ def test_an_ordinary_monitor_has_points_oldest_first_and_no_series() -> None:
     }
 
 
-def test_a_numbers_only_monitor_has_a_series_for_each_number_of_each_row() -> None:
+def test_numbers_only_monitor_has_a_series_per_row_and_metric() -> None:
     assert projected(ROWS) == {
         "monitor_id": "mon_1",
         "metric_keys": ["total", VIEWS, LIKES],
@@ -57,7 +57,7 @@ def test_metrics_and_a_row_narrow_both_points_and_series() -> None:
     assert projected(ROWS, Chosen({"other"}))["metric_keys"] == []
 
 
-def test_beyond_the_most_points_the_oldest_runs_are_left_out() -> None:
+def test_oldest_runs_beyond_points_max_are_left_out() -> None:
     told = projected(ROWS, points_max=4)
     assert told["series_truncated"] is True
     assert told["points"] == []
@@ -68,7 +68,7 @@ def test_beyond_the_most_points_the_oldest_runs_are_left_out() -> None:
     assert "series_truncated" not in projected(ROWS, points_max=5)
 
 
-def test_runs_beyond_the_most_points_are_not_even_read() -> None:
+def test_runs_beyond_points_max_are_not_read() -> None:
     def newest_first() -> object:
         yield ROWS[1]
         yield ROWS[0]
@@ -81,9 +81,7 @@ def test_runs_beyond_the_most_points_are_not_even_read() -> None:
 
 
 @given(HISTORIES, st.integers(1, 40))
-def test_there_are_never_more_points_than_that_and_all_of_the_newest_are_there(
-    runs: list[RunNumbers], points_max: int
-) -> None:
+def test_points_are_at_most_points_max_and_the_newest(runs: list[RunNumbers], points_max: int) -> None:
     told = projected(runs, points_max=points_max)
     sizes = [sum(map(len, run.numbers.values())) for run in runs]
     series: list[dict[str, list[object]]] = told["series"]  # type: ignore[assignment]

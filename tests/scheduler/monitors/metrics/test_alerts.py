@@ -38,7 +38,7 @@ def fires(rule: AlertRule, cur: float, prev: float | None = None) -> bool:
         ("lt", 0, -0.0, False),
     ],
 )
-def test_absolute_ops_compare_the_number_alone(op, value, cur, expected):
+def test_absolute_ops_compare_only_the_number(op, value, cur, expected):
     assert fires(AlertRule("x", op, value), cur) is expected
     assert fires(AlertRule("x", op, value), cur, prev=-100) is expected
 
@@ -63,19 +63,19 @@ def test_absolute_ops_compare_the_number_alone(op, value, cur, expected):
         ("pct_change_lt", 100, 0, 50, False),
     ],
 )
-def test_ops_of_change_compare_with_the_run_before(op, value, prev, cur, expected):
+def test_change_ops_compare_with_the_previous_run(op, value, prev, cur, expected):
     assert fires(AlertRule("x", op, value), cur, prev) is expected
 
 
 @pytest.mark.parametrize("op", ["abs_change_gt", "pct_change_gt", "pct_change_lt"])
 @pytest.mark.parametrize("value", [-1e9, 0, 1e9])
 @pytest.mark.parametrize("previous", [None, {}, {"a": {}}, {"a": {"y": 1}}, {"b": {"x": 1}}])
-def test_ops_of_change_never_fire_without_a_number_before(op, value, previous):
+def test_change_ops_never_fire_without_a_previous_number(op, value, previous):
     told = judged([AlertRule("x", op, value)], {"a": {"x": 5}}, previous)
     assert told == ([], [], {})
 
 
-def test_an_alert_tells_what_the_specification_says():
+def test_alert_json_matches_the_specification():
     numbers, previous = {"a": {"x": 150}}, {"a": {"x": 100}}
     rules = [AlertRule("x", "gt", 5), AlertRule("x", "pct_change_gt", 5), AlertRule("x", "abs_change_gt", 5)]
     absolute, pct, change = judged(rules, numbers, previous).fired
@@ -102,25 +102,25 @@ def test_an_alert_tells_what_the_specification_says():
     assert judged([AlertRule("x", "abs_change_gt", 5)], numbers, {"a": {"x": 0}}).fired[0].pct_change is None
 
 
-def test_alerts_of_an_ordinary_monitor_have_no_row():
+def test_ordinary_monitor_alerts_have_no_row_id():
     (alert,) = judged([AlertRule("a.b", "gt", 1)], {"_": {"a.b": 2}}, by_row=False).fired
     assert alert == Alert("a.b", "gt", None, 2)
     assert "row_id" not in alert.to_json()
 
 
-def test_each_row_is_judged_by_itself_in_page_order():
+def test_rows_are_evaluated_separately_in_page_order():
     numbers = {"_": {"total": 9}, "b": {"x": 9}, "c": {}, "a": {"x": 8}, "d": {"x": 1}}
     assert [alert.row_id for alert in judged([AlertRule("x", "gt", 5)], numbers).fired] == ["b", "a"]
     assert [alert.row_id for alert in judged([AlertRule("total", "gt", 5)], numbers).fired] == ["_"]
 
 
-def test_a_rule_whose_metric_is_not_there_is_skipped_with_a_warning():
+def test_rule_with_a_missing_metric_is_skipped_with_a_warning():
     told = judged([AlertRule("nope", "gt", 0), AlertRule("x", "gt", 0)], {"a": {"x": 1}, "b": {}})
     assert told.warnings == ["the rule nope gt was skipped: this run has no number there"]
     assert [alert.metric for alert in told.fired] == ["x"]
 
 
-def test_no_data_fires_when_no_row_has_the_metric():
+def test_no_data_fires_if_no_row_has_the_metric():
     rule = AlertRule("x", "no_data")
     assert judged([rule], {"a": {"x": 0}, "b": {}}).fired == []
     for numbers in ({}, {"_": {}}, {"a": {"y": 1}}):
@@ -131,12 +131,12 @@ def test_no_data_fires_when_no_row_has_the_metric():
 
 
 def walk(rule: AlertRule, series, step_s=HOUR_S) -> list[int]:
-    """The places of a series of runs at which the rule fires; None is a run without the number."""
+    """Return the positions of a series of runs at which the rule fires; None is a run without the number."""
     state, fired, previous = {}, [], None
     for place, number in enumerate(series):
         numbers = {"a": {} if number is None else {"x": number}}
         told = judged([rule], numbers, previous, state=state, at=place * step_s)
-        state = json.loads(orjson.dumps(told.state))  # as the store keeps it
+        state = json.loads(orjson.dumps(told.state))  # as stored
         previous = numbers
         fired += [place] * len(told.fired)
     return fired
@@ -163,7 +163,7 @@ def test_a_rule_over_a_series_of_runs(rule, series, expected):
     assert walk(rule, series) == expected
 
 
-def test_rows_are_paced_apart_and_those_of_other_rules_too():
+def test_rows_and_rules_are_paced_separately():
     rules = [AlertRule("x", "gt", 5, consecutive=2), AlertRule("x", "gt", 7, consecutive=2)]
     first = judged(rules, {"a": {"x": 6}, "b": {"x": 8}})
     assert first.fired == []
@@ -171,18 +171,18 @@ def test_rows_are_paced_apart_and_those_of_other_rules_too():
     assert [(alert.row_id, alert.op) for alert in second.fired] == [("a", "gt")]
 
 
-def test_a_rule_that_was_edited_starts_anew_and_one_that_is_gone_is_forgotten():
+def test_edited_rule_starts_with_empty_state_and_removed_rule_is_forgotten():
     state = judged([AlertRule("x", "gt", 5, consecutive=2)], {"a": {"x": 6}}).state
     assert state
     assert judged([AlertRule("x", "gt", 5.5, consecutive=2)], {"a": {"x": 6}}, state=state).fired == []
     assert judged([], {"a": {"x": 6}}, state=state).state == {}
 
 
-def test_rules_without_pace_keep_no_state():
+def test_rules_without_streak_or_cooldown_keep_no_state():
     assert judged([AlertRule("x", "gt", 5)], {"a": {"x": 6}}).state == {}
 
 
-def test_what_is_remembered_is_bounded_by_what_is_worth_most():
+def test_remembered_rows_are_limited_to_the_most_useful():
     rule, state = AlertRule("x", "gt", 5, cooldown_s=1_000 * HOUR_S), {}
     for run in range(10):
         numbers = {f"{run}-{row}": {"x": 6} for row in range(200)}
@@ -205,8 +205,11 @@ RUNS = st.lists(st.dictionaries(st.sampled_from("ab_"), st.dictionaries(st.sampl
 
 
 @given(st.lists(RULES, max_size=4, unique=True), RUNS, st.booleans())
-def test_a_backtest_tells_what_the_runs_told_when_they_ran(rules, runs, by_row):
-    """Goal: history and present agree. Method: judge run by run, the state through JSON, a failed run no baseline."""
+def test_backtest_matches_the_original_alerts(rules, runs, by_row):
+    """Goal: history and present agree.
+
+    Method: evaluate run by run, with the state through JSON; failed runs are no baseline.
+    """
     fired, state, previous = [], {}, None
     for place, numbers in enumerate(runs):
         told = judged(rules, numbers, previous, state=state, at=place * HOUR_S, by_row=by_row)
@@ -219,7 +222,7 @@ def test_a_backtest_tells_what_the_runs_told_when_they_ran(rules, runs, by_row):
 
 
 @given(RULES, RUNS)
-def test_pace_only_ever_silences(rule, runs):
+def test_streaks_and_cooldowns_only_remove_alerts(rule, runs):
     plain = AlertRule(rule.metric, rule.op, rule.value)
     seen = [Seen(str(place), place * HOUR_S, numbers) for place, numbers in enumerate(runs)]
     paced = {(firing.run_id, *map(str, firing.alerts)) for firing in backtest([rule], seen, by_row=True)}

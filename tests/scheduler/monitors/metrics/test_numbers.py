@@ -1,4 +1,4 @@
-"""The numbers of runs and their changes: finite ones only, in page order, and nothing told that is not there."""
+"""The numbers of runs and their changes: only finite ones, in page order, without invented values."""
 
 from __future__ import annotations
 
@@ -62,19 +62,19 @@ def post(id_: object, **engagement: object) -> dict[str, object]:
         ({"n": 5}, None),
     ],
 )
-def test_a_number_is_finite_and_neither_a_boolean_nor_text(value, number):
+def test_number_of_accepts_only_finite_numbers(value, number):
     assert number_of(value) == number
     assert type(number_of(value)) is type(number)
 
 
-def test_rows_are_numbered_by_their_id_in_page_order_without_what_is_not_told():
+def test_row_numbers_are_keyed_by_id_in_page_order():
     data = {"items": [post("b", views=3, likes=None), post("a", views=True, likes="7"), post("c", views=nan, likes=0)]}
     taken = numbers_of(data, POSTS)
     assert list(taken.numbers.items()) == [("b", {VIEWS: 3}), ("a", {}), ("c", {LIKES: 0})]
     assert taken.warnings == []
 
 
-def test_the_page_comes_first_under_its_own_id():
+def test_page_numbers_come_first():
     data = {"items": [post("a", views=1)], "total": 9}
     assert numbers_of(data, Track((VIEWS, "total"), "post.id")).numbers == {"_": {"total": 9}, "a": {VIEWS: 1}}
     assert numbers_of({"author": {"followers": 3}}, Track(("author.followers",))).numbers == {
@@ -82,31 +82,31 @@ def test_the_page_comes_first_under_its_own_id():
     }
 
 
-def test_rows_without_an_id_and_rows_that_came_before_are_left_out_and_told():
+def test_rows_without_id_and_repeated_rows_are_left_out_with_warnings():
     ids = ["a", None, "a", "", True, 1.5, {}, 7, "b", "a", "x" * 501]
     taken = numbers_of({"items": [post(id_, views=place) for place, id_ in enumerate(ids)] + [None, 5, "row"]}, POSTS)
     assert taken.numbers == {"a": {VIEWS: 0}, "7": {VIEWS: 7}, "b": {VIEWS: 8}}
     assert taken.warnings == [
         "9 rows were left out, without a usable post.id",
-        "2 rows were left out, with a post.id that came before",
+        "2 rows were left out, with a repeated post.id",
     ]
 
 
-def test_a_row_cannot_take_the_place_of_the_page():
+def test_row_cannot_replace_the_page():
     taken = numbers_of({"items": [post("_", views=1)], "total": 2}, Track(("total", VIEWS), "post.id"))
     assert taken.numbers == {"_": {"total": 2}}
-    assert taken.warnings == ["1 row was left out, with a post.id that came before"]
+    assert taken.warnings == ["1 row was left out, with a repeated post.id"]
 
 
 @pytest.mark.parametrize("rows_max", [1, 3, 200])
-def test_rows_beyond_the_most_that_are_kept_are_not_read(rows_max):
+def test_rows_beyond_max_rows_are_not_read(rows_max):
     data = {"items": [post(None), post("0"), *(post(str(n), views=n) for n in range(300))], "total": 1}
     taken = numbers_of(data, Track(("total", VIEWS), "post.id", rows_max))
     assert list(taken.numbers) == ["_", *(str(n) for n in range(rows_max))]
 
 
 @given(JSON)
-def test_any_answer_has_numbers_or_none(data):
+def test_numbers_of_accepts_any_data(data):
     for track in (Track(("a", "items[].a.b", "b.a"), "b"), POSTS, Track(("a.b.a",))):
         taken = numbers_of(data, track)
         assert all(isfinite(number) for values in taken.numbers.values() for number in values.values())
@@ -116,7 +116,7 @@ def test_any_answer_has_numbers_or_none(data):
 @pytest.mark.parametrize(
     ("numbers", "has"), [({}, False), ({"_": {}}, False), ({"a": {}, "b": {}}, False), ({"a": {}, "b": {"x": 0}}, True)]
 )
-def test_a_run_has_a_value_when_any_row_has(numbers, has):
+def test_run_has_a_value_if_any_row_has(numbers, has):
     assert has_value(numbers) is has
 
 
@@ -134,11 +134,11 @@ def test_a_run_has_a_value_when_any_row_has(numbers, has):
         (5e-324, 1.0, 1.0, None),
     ],
 )
-def test_how_a_number_changed(prev, cur, difference, pct):
+def test_change_of_a_number(prev, cur, difference, pct):
     assert change(prev, cur) == Delta(prev, cur, difference, pct)
 
 
-def test_deltas_tell_of_numbers_in_both_runs_and_of_rows_in_one():
+def test_deltas_have_common_numbers_and_new_and_gone_rows():
     prev = {"gone": {"x": 1}, "a": {"x": 10, "lost": 1}, "b": {"lost": 1}, "also gone": {}}
     cur = {"new": {"x": 1}, "b": {"x": 2}, "a": {"x": 15, "found": 1}, "newer": {}}
     deltas = deltas_of(prev, cur)
@@ -150,7 +150,7 @@ def test_deltas_tell_of_numbers_in_both_runs_and_of_rows_in_one():
     }
 
 
-def test_the_first_run_has_no_deltas():
+def test_first_run_has_no_deltas():
     assert deltas_of(None, {"a": {"x": 1}}) is None
     assert plain_deltas(None, {"x": 1}) == {}
 
@@ -171,7 +171,7 @@ def test_deltas_lead_from_one_run_to_the_next(prev, cur):
     orjson.dumps(deltas.to_json())
 
 
-def test_metrics_are_finite_leaves_down_to_the_fourth_name_and_never_in_arrays():
+def test_metrics_are_finite_leaves_up_to_four_names_deep():
     result = {
         "a": 1,
         "b": {"c": 2.5, "d": {"e": {"f": 3, "g": {"h": 4}}}},
@@ -185,18 +185,18 @@ def test_metrics_are_finite_leaves_down_to_the_fourth_name_and_never_in_arrays()
 
 
 @pytest.mark.parametrize("result", [None, 5, "5", [1, {"n": 2}], {}])
-def test_a_result_without_names_has_no_metrics(result):
+def test_result_that_is_not_an_object_has_no_metrics(result):
     assert metrics_of(result) == {}
 
 
-def test_the_metrics_of_a_table_kept_in_an_object_are_bounded():
+def test_metrics_of_a_table_in_an_object_are_limited():
     found = metrics_of({"users": {str(n): {"n": n} for n in range(5_000)}, "x" * 201: 1})
     assert len(found) == 1_000
     assert next(iter(found)) == "users.0.n"
 
 
 @given(JSON, JSON)
-def test_plain_deltas_are_the_changes_of_metrics_that_both_results_have(before, after):
+def test_plain_deltas_cover_the_common_metrics(before, after):
     prev, cur = metrics_of(before), metrics_of(after)
     deltas = plain_deltas(prev, cur)
     assert deltas.keys() <= prev.keys() & cur.keys()

@@ -1,4 +1,4 @@
-"""The shape of an archetype's answers is that of what its own constructors make."""
+"""The shape of an archetype's responses equals the output of its own constructors."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ NUMBERS = {
 
 
 OPEN = {"WebPage": {"extraction"}, "WebPageList": {"extraction"}, "GatheredCommentList": {"params"}}
-"""Names of what is open in these archetypes alone: values by a caller's schema, and an endpoint's own parameters."""
+"""Open fields of only these archetypes: values of a client's schema, and an endpoint's own parameters."""
 
 
 def emptiest(constructor: Callable[..., dict[str, object]]) -> dict[str, object]:
-    """The record of which nothing is known but, where it has one, its id."""
+    """Return the record without any known field except its id, if it has one."""
     params = inspect.signature(constructor).parameters
     required = [name for name, param in params.items() if param.default is param.empty]
     known = {"id": "1"} if "id" in params else {}
@@ -41,13 +41,13 @@ def emptiest(constructor: Callable[..., dict[str, object]]) -> dict[str, object]
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_the_numbers_of_an_archetype(name):
+def test_numbers_of_an_archetype(name):
     shape = shape_of(next(archetype for archetype in KNOWN if archetype.name == name))
     assert {path for path, kind in shape.kinds.items() if kind == "number"} == set(NUMBERS[name].split())
 
 
 @pytest.mark.parametrize("name", ["Author", "Post"])
-def test_a_list_has_the_numbers_of_its_single_archetype_in_each_row_and_a_total(name):
+def test_list_has_the_numbers_of_its_rows_and_a_total(name):
     single, many = (shape_of(next(found for found in KNOWN if found.name == each)) for each in (name, f"{name}List"))
     assert {path.removeprefix(ROW): kind for path, kind in many.kinds.items() if path.startswith(ROW)} == single.kinds
     assert many.kinds["total"] == "number"
@@ -55,8 +55,8 @@ def test_a_list_has_the_numbers_of_its_single_archetype_in_each_row_and_a_total(
 
 
 @pytest.mark.parametrize("archetype", FIXED, ids=lambda archetype: archetype.name)
-def test_the_paths_of_a_shape_are_those_of_the_answers_that_the_gateway_shapes(archetype):
-    """Goal: the two cannot drift. Method: shape the emptiest record; below what it leaves empty nothing can be told."""
+def test_shape_paths_match_shaped_responses(archetype):
+    """Goal: the two cannot diverge. Method: shape the emptiest record; fields inside empty ones are not checked."""
     record, beside = emptiest(archetype.make), emptiest(archetype.beside) if archetype.beside else {}
     legs = (Leg("hackernews/story", Missing("it is away")),) if archetype.has_legs else ()
     result = Page([record], total=1, legs=legs, beside=beside) if archetype.many else Single(record, legs=legs)
@@ -71,26 +71,26 @@ def test_the_paths_of_a_shape_are_those_of_the_answers_that_the_gateway_shapes(a
 
 
 @pytest.mark.parametrize("archetype", FIXED, ids=lambda archetype: archetype.name)
-def test_only_what_nobody_declares_is_open(archetype):
+def test_only_undeclared_fields_are_open(archetype):
     assert {path.rpartition(".")[2] for path in shape_of(archetype).open} <= {"ext", "owner"} | OPEN.get(
         archetype.name, set()
     )
 
 
-def test_a_composites_paths_begin_with_its_parts():
+def test_composite_paths_begin_with_their_part():
     shape = shape_of(archetypes.DOSSIER)
     assert shape.kinds["repository.stars"] == "number"
     assert shape.kinds["releases"] == "array"
 
 
-def test_a_path_that_is_never_filled_is_none_of_the_shape():
+def test_unfilled_paths_are_not_in_the_shape():
     shape = shape_of(archetypes.AUTHOR_LIST, frozenset({"followers", "total"}))
     gone = {"items[].author.followers", "items[].computed.engagement_rate", "items[].computed.estimated_reach", "total"}
     assert shape.never == gone
     assert shape_of(archetypes.AUTHOR_LIST).kinds.keys() - shape.kinds.keys() == gone
 
 
-def test_below_an_open_object_everything_is_open_but_not_the_object_itself():
+def test_paths_inside_an_open_object_are_open():
     shape = shape_of(archetypes.POST_LIST)
     assert shape.is_open_at("items[].post.ext.score")
     assert shape.is_open_at("items[].post.ext.a.b")

@@ -1,4 +1,4 @@
-"""Every path of `track` leads to a number of the recipe's answers, or is refused with the path that was meant."""
+"""Every path of `track` leads to a number of the recipe's responses, or is rejected with a suggestion."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def refusal(sent, archetype=POSTS) -> TrackInvalid:
         (archetypes.REPOSITORY_LIST, "stars", "items[].repository.stars"),
     ],
 )
-def test_a_path_at_the_wrong_level_is_corrected(archetype, path, meant):
+def test_path_at_the_wrong_level_is_corrected(archetype, path, meant):
     refused = refusal({"metrics": [path]}, archetype)
     assert refused.param == "track.metrics[0]"
     assert refused.problem == f"names {path!r} at the wrong level; its path is {meant}"
@@ -77,9 +77,9 @@ def test_a_path_at_the_wrong_level_is_corrected(archetype, path, meant):
         (AUTHOR, "author.Followers", "author.followers"),
     ],
 )
-def test_a_path_that_is_nearly_right_gets_a_did_you_mean(archetype, path, meant):
+def test_misspelled_path_gets_a_did_you_mean(archetype, path, meant):
     refused = refusal({"metrics": [path]}, archetype)
-    assert refused.problem == f"{path!r} is no number of this recipe's answers; did you mean {meant}?"
+    assert refused.problem == f"{path!r} is not a number of this recipe's responses; did you mean {meant}?"
     assert refused.did_you_mean == meant
 
 
@@ -101,28 +101,28 @@ def test_a_path_that_is_nearly_right_gets_a_did_you_mean(archetype, path, meant)
         (archetypes.COMMENT_LIST, "items[].comment.replies", "'items[].comment.replies' is an array"),
     ],
 )
-def test_a_path_to_something_else_than_a_number_is_told_what_it_is(archetype, path, told):
+def test_path_to_another_kind_names_the_kind(archetype, path, told):
     refused = refusal({"metrics": [path]}, archetype)
     assert refused.problem == f"must lead to a number; {told}"
     assert refused.did_you_mean is None
 
 
-def test_an_object_of_numbers_is_told_with_its_numbers():
+def test_path_to_an_object_lists_its_numbers():
     refused = refusal({"metrics": ["items[].post.engagement"]})
     assert refused.did_you_mean == VIEWS
     assert "items[].post.engagement.saves" in refused.next_step
 
 
 @pytest.mark.parametrize("path", ["zzz", ".", "items[].", "[]", "..", "weather"])
-def test_a_path_that_is_near_to_nothing_is_told_what_there_is(path):
+def test_unknown_path_lists_the_numbers(path):
     refused = refusal({"metrics": [path]}, archetypes.COMMENT_LIST)
-    assert refused.problem == f"{path!r} is no number of this recipe's answers"
+    assert refused.problem == f"{path!r} is not a number of this recipe's responses"
     there_is = "items[].comment.engagement.likes, items[].comment.engagement.replies, total"
     assert refused.next_step == f"Its numbers are {there_is}."
 
 
 @pytest.mark.parametrize("archetype", FIXED, ids=lambda archetype: archetype.name)
-def test_every_number_of_a_shape_can_be_tracked_and_nothing_else(archetype):
+def test_every_number_of_a_shape_can_be_tracked_and_no_other_path(archetype):
     shape = shape_of(archetype)
     known_by = "id" if f"items[].{archetype.key}.id" in shape.kinds else "url"  # as pages of the web are
     row_key = {} if shape.row_key or not shape.is_list else {"row_key": f"{archetype.key}.{known_by}"}
@@ -133,14 +133,14 @@ def test_every_number_of_a_shape_can_be_tracked_and_nothing_else(archetype):
 
 
 @given(st.sampled_from(FIXED), st.text(max_size=60))
-def test_any_text_is_refused_with_a_way_out_unless_it_is_a_number(archetype, path):
+def test_any_other_text_is_rejected_with_a_suggestion(archetype, path):
     shape = shape_of(archetype)
     assume(path not in set(numbers_in(shape)) and not shape.is_open_at(path))
     refusal({"metrics": [path]}, archetype)
 
 
 @given(st.sampled_from(FIXED), st.data())
-def test_a_number_with_one_letter_lost_is_understood(archetype, data):
+def test_path_with_a_missing_letter_is_suggested(archetype, data):
     numbers = list(numbers_in(shape_of(archetype)))
     assume(numbers)
     path = data.draw(st.sampled_from(numbers))
@@ -159,7 +159,7 @@ def test_a_number_with_one_letter_lost_is_understood(archetype, data):
         (archetypes.RELEASE_LIST, ["total"], None),
     ],
 )
-def test_posts_comments_and_authors_have_a_row_key_by_default(archetype, metrics, row_key):
+def test_posts_comments_and_authors_have_a_default_row_key(archetype, metrics, row_key):
     assert read_track({"metrics": metrics}, archetype) == (Track(tuple(metrics), row_key, 100), [])
 
 
@@ -167,17 +167,17 @@ def test_posts_comments_and_authors_have_a_row_key_by_default(archetype, metrics
     ("archetype", "sent", "problem", "meant"),
     [
         (archetypes.REPOSITORY_LIST, None, "must be set", None),
-        (POSTS, "items[].post.id", "inside each row", "post.id"),
+        (POSTS, "items[].post.id", "relative to each row", "post.id"),
         (POSTS, "id", "'id' is not in a row", "post.id"),
         (POSTS, "post.idd", "'post.idd' is not in a row", "post.id"),
         (POSTS, "post.flags.pinned", "'post.flags.pinned' is a boolean", None),
         (POSTS, "post", "'post' is an object", None),
         (POSTS, "", "must be a path inside a row, not ''", None),
         (POSTS, 5, "must be a path inside a row, not a number", None),
-        (AUTHOR, "author.id", "answers with no rows", None),
+        (AUTHOR, "author.id", "returns no rows", None),
     ],
 )
-def test_a_row_key_that_tells_no_rows_apart_is_refused(archetype, sent, problem, meant):
+def test_invalid_row_key_is_rejected(archetype, sent, problem, meant):
     path = "author.followers" if archetype is AUTHOR else "items[].repository.stars"
     refused = refusal({"metrics": [VIEWS if archetype is POSTS else path], "row_key": sent}, archetype)
     assert refused.param == "track.row_key"
@@ -185,14 +185,14 @@ def test_a_row_key_that_tells_no_rows_apart_is_refused(archetype, sent, problem,
     assert refused.did_you_mean == meant
 
 
-def test_a_repositorys_row_key_may_be_any_text_or_number_of_the_row():
+def test_repository_row_key_can_be_any_text_or_number():
     metrics = ["items[].repository.stars"]
     for key in ("repository.id", "repository.full_name", "repository.size_kb"):
         read = read_track({"metrics": metrics, "row_key": key}, archetypes.REPOSITORY_LIST)
         assert read == (Track(tuple(metrics), key), [])
 
 
-def test_without_a_fixed_shape_paths_are_taken_and_told_as_unchecked():
+def test_paths_without_a_known_shape_get_an_unchecked_warning():
     sent = {"metrics": ["repository.stars", "items[].n", "languages.Jupyter Notebook"], "row_key": "id", "max_rows": 7}
     read = read_track(sent, None)
     assert read.track == Track(tuple(sent["metrics"]), "id", 7, is_named=True)
@@ -202,26 +202,26 @@ def test_without_a_fixed_shape_paths_are_taken_and_told_as_unchecked():
 @pytest.mark.parametrize(
     "path", ["a..b", ".a", "a.", "items[0].n", "a[].b", "items[].", "items[]", "a\nb", "[]", "x" * 201]
 )
-def test_without_a_fixed_shape_a_path_still_has_to_be_one(path):
+def test_path_syntax_is_checked_without_a_known_shape(path):
     assert refusal({"metrics": [path]}, None).param == "track.metrics[0]"
 
 
-def test_a_composites_paths_are_those_of_its_parts():
+def test_composite_paths_can_be_tracked():
     assert read_track({"metrics": ["repository.stars"]}, archetypes.DOSSIER).warnings == []
     assert refusal({"metrics": ["repository.starz"]}, archetypes.DOSSIER).did_you_mean == "repository.stars"
     assert "is an array" in refusal({"metrics": ["releases"]}, archetypes.DOSSIER).problem
 
 
-def test_what_an_endpoint_never_fills_is_refused_and_so_is_what_is_computed_of_it():
+def test_unfilled_fields_and_computed_ones_are_rejected():
     never = frozenset({"engagement.views", "total"})
     for path in (VIEWS, "items[].computed.engagement_rate", "items[].computed.estimated_reach", "total"):
         with pytest.raises(TrackInvalid) as refused:
             read_track({"metrics": [path]}, POSTS, never)
-        assert "is never told by this recipe's platform" in refused.value.problem
+        assert "is never filled by this recipe's platform" in refused.value.problem
     assert read_track({"metrics": ["items[].post.engagement.likes"]}, POSTS, never).warnings == []
 
 
-def test_what_an_open_field_holds_is_told_as_unchecked():
+def test_paths_inside_open_fields_get_an_unchecked_warning():
     read = read_track({"metrics": ["items[].post.ext.score", VIEWS]}, POSTS)
     assert [warning.split()[0] for warning in read.warnings] == ["items[].post.ext.score"]
 
@@ -239,8 +239,8 @@ def test_what_an_open_field_holds_is_told_as_unchecked():
         ({"metrics": ["total", True]}, "track.metrics[1]", "must be text, not a boolean", None),
         ({"metrics": [""]}, "track.metrics[0]", "must have 1 to 200 characters", None),
         ({"metrics": ["x" * 201]}, "track.metrics[0]", "must have 1 to 200 characters", None),
-        ({"metrics": ["total", "total"]}, "track.metrics[1]", "names 'total' a second time", None),
-        ({"metrics": ["total"], "max_row": 5}, "track.max_row", "is no field of it", "max_rows"),
+        ({"metrics": ["total", "total"]}, "track.metrics[1]", "repeats 'total'", None),
+        ({"metrics": ["total"], "max_row": 5}, "track.max_row", "is not a known field", "max_rows"),
         ({"metrics": ["total"], "max_rows": 0}, "track.max_rows", "from 1 to 200", None),
         ({"metrics": ["total"], "max_rows": 201}, "track.max_rows", "from 1 to 200", None),
         ({"metrics": ["total"], "max_rows": True}, "track.max_rows", "from 1 to 200", None),
@@ -248,13 +248,13 @@ def test_what_an_open_field_holds_is_told_as_unchecked():
         ({"metrics": ["total"], "max_rows": 5.0}, "track.max_rows", "from 1 to 200", None),
     ],
 )
-def test_a_track_that_is_none_is_refused(sent, param, problem, meant):
+def test_invalid_track_is_rejected(sent, param, problem, meant):
     refused = refusal(sent)
     assert (refused.param, refused.did_you_mean) == (param, meant)
     assert problem in refused.problem
 
 
-def test_a_track_is_stored_and_read_back():
+def test_track_round_trips():
     for rows in (1, 200):
         track = read_track({"metrics": ["total", VIEWS], "row_key": "post.url", "max_rows": rows}, POSTS).track
         assert stored_track(orjson.loads(track.stored())) == track
@@ -262,11 +262,11 @@ def test_a_track_is_stored_and_read_back():
 
 
 @pytest.mark.parametrize("sent", [{"metrics": [VIEWS]}, {"metrics": ["total"], "max_rows": 7}])
-def test_rows_are_asked_for_where_their_number_was_named_and_rows_are_tracked(sent):
+def test_rows_are_requested_if_max_rows_is_named_and_rows_are_tracked(sent):
     track = read_track(sent, POSTS).track
     assert (track.rows_asked, rows_asked(track.stored()), rows_asked(None)) == (None, None, None)
 
 
-def test_a_track_that_was_stored_before_runs_asked_for_rows_asks_for_none():
+def test_old_stored_track_requests_no_rows():
     kept = {"metrics": [VIEWS], "row_key": "post.id", "max_rows": 100}
     assert rows_asked(orjson.dumps(kept).decode()) is None

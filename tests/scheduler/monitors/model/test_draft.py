@@ -1,4 +1,4 @@
-"""Anything that is sent for a monitor becomes one that can be kept, or a refusal that names a field and a way on."""
+"""Every body for a monitor becomes a storable monitor, or an error that names a field and a fix."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def assert_helpful(refused: MonitorInvalid, fields: tuple[str, ...]) -> None:
 
 
 def assert_sound(monitor: Monitor) -> None:
-    """The rules of the store's constraints and the clock's readers."""
+    """Check the rules of the store's constraints and the clock's readers."""
     assert monitor.webhook_format == "full" or monitor.track is not None
     assert (monitor.next_slot_at is None) == (monitor.status == "paused")
     assert monitor.next_slot_at is None or monitor.next_slot_at > NOW
@@ -85,7 +85,7 @@ def assert_sound(monitor: Monitor) -> None:
 
 
 @given(CREATES)
-def test_whatever_is_sent_becomes_a_monitor_or_a_refusal_that_helps(sent: CreateBody) -> None:
+def test_any_body_becomes_a_monitor_or_a_helpful_error(sent: CreateBody) -> None:
     try:
         monitor = kept(sent)
     except MonitorInvalid as refused:
@@ -99,7 +99,7 @@ TRACKED = CreateBody("github/search", "hourly", {}, track={"metrics": [LIKES, "t
 
 
 @given(PATCHES, st.booleans())
-def test_whatever_is_sent_changes_a_monitor_soundly_or_is_refused(sent: PatchBody, is_paused: bool) -> None:
+def test_any_patch_is_applied_correctly_or_rejected(sent: PatchBody, is_paused: bool) -> None:
     before = kept(TRACKED)
     if is_paused:
         before = replace(before, status="paused", next_slot_at=None)

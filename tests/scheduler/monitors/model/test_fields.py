@@ -1,4 +1,4 @@
-"""Single fields of a monitor as they are sent: what is taken, and what each refusal proposes (spec 2.6, 8)."""
+"""Single fields of a monitor: accepted values, and the suggestion of each error (spec 2.6, 8)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ READS: tuple[tuple[str, Callable[[Any], object]], ...] = (
 
 
 @given(JSON)
-def test_whatever_is_sent_is_taken_as_it_is_or_refused_by_its_name(sent: Any) -> None:
+def test_any_value_is_accepted_unchanged_or_rejected_by_field(sent: Any) -> None:
     for param, read in READS:
         found = outcome(partial(read, sent))
         if isinstance(found, MonitorInvalid):
@@ -67,22 +67,22 @@ def test_whatever_is_sent_is_taken_as_it_is_or_refused_by_its_name(sent: Any) ->
 
 
 @pytest.mark.parametrize("name", ["a", "a" * 200, " a ", "Followers of \u05d0\u05d1", "a, b: {c}"])
-def test_a_name_of_one_printable_line_is_taken(name: str) -> None:
+def test_name_of_one_printable_line_is_accepted(name: str) -> None:
     assert read_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", " ", "\u00a0", "a" * 201, "a\nb", "a\tb", "a\0b", "\u202e", None, 5])
-def test_another_name_is_refused(name: object) -> None:
+def test_invalid_name_is_rejected(name: object) -> None:
     assert refusal(lambda: read_name(name)).param == "name"
 
 
 @pytest.mark.parametrize(("sent", "flag"), [(True, True), (False, False), (None, False)])
-def test_a_flag_is_a_truth_value_and_null_is_false(sent: object, flag: bool) -> None:
+def test_flag_is_a_boolean_and_null_is_false(sent: object, flag: bool) -> None:
     assert read_flag("run_now", sent) is flag
 
 
 @pytest.mark.parametrize("sent", [0, 1, "true", "", [], {}])
-def test_what_is_only_like_a_truth_value_is_none(sent: object) -> None:
+def test_flag_rejects_values_that_are_not_booleans(sent: object) -> None:
     assert refusal(lambda: read_flag("run_now", sent)).param == "run_now"
 
 
@@ -90,12 +90,12 @@ def test_what_is_only_like_a_truth_value_is_none(sent: object) -> None:
     ("sent", "meant"),
     [("pause", "paused"), ("ACTIVE", "active"), ("activ", "active"), ("on", None), ("", None), (None, None), (5, None)],
 )
-def test_a_word_that_is_none_of_the_choices_is_told_the_nearest(sent: object, meant: str | None) -> None:
+def test_invalid_choice_gets_the_nearest_one(sent: object, meant: str | None) -> None:
     refused = refusal(lambda: read_status(sent))
     assert (refused.did_you_mean, refused.next_step) == (meant, "Send active or paused.")
 
 
-def test_rows_are_delivered_only_where_numbers_are_kept() -> None:
+def test_rows_format_needs_track() -> None:
     assert read_format("rows", TRACK) == "rows"
     assert read_format("full", None) == read_format(None, None) == read_format(None, TRACK) == "full"
     refused = refusal(lambda: read_format("rows", None))
@@ -125,36 +125,36 @@ UNCALLABLE = (
 
 
 @pytest.mark.parametrize("url", CALLABLE)
-def test_a_public_address_is_taken(url: str) -> None:
+def test_public_url_is_accepted(url: str) -> None:
     assert read_url(url, allow_insecure=False) == url
 
 
 @pytest.mark.parametrize("url", UNCALLABLE)
-def test_a_target_that_is_not_plainly_public_is_refused(url: str) -> None:
+def test_non_public_url_is_rejected(url: str) -> None:
     assert refusal(lambda: read_url(url, allow_insecure=False)).param == "webhook_url"
 
 
-def test_an_operator_can_allow_addresses_within() -> None:
+def test_operator_can_allow_private_addresses() -> None:
     for url in ("http://127.0.0.1:9/hook", "https://localhost/"):
         assert read_url(url, allow_insecure=True) == url
 
 
-def test_no_address_is_no_webhook() -> None:
+def test_missing_url_means_no_webhook() -> None:
     assert read_url(None, allow_insecure=False) is None
 
 
 @pytest.mark.parametrize("length", [8, 200])
-def test_an_own_secret_has_8_to_200_characters(length: int) -> None:
+def test_own_secret_has_8_to_200_characters(length: int) -> None:
     assert read_secret("s" * length, HOOK) == "s" * length
 
 
 @pytest.mark.parametrize("secret", ["", "seven77", "s" * 201, 12345678, True])
-def test_another_secret_is_refused_and_not_repeated(secret: object) -> None:
+def test_invalid_secret_is_rejected_without_being_quoted(secret: object) -> None:
     refused = refusal(lambda: read_secret(secret, HOOK))
     assert refused.param == "webhook_secret"
     assert str(secret or "-") not in str(refused)
 
 
-def test_a_secret_without_a_webhook_signs_nothing() -> None:
+def test_secret_without_a_webhook_is_rejected() -> None:
     assert refusal(lambda: read_secret("long enough", None)).next_step == "Send webhook_url too."
     assert read_secret(None, None) is None

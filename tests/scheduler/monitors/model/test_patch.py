@@ -1,4 +1,4 @@
-"""Changes of a monitor: what is left out stays, what is wrong is named, and when it runs next (decisions 12)."""
+"""Changes of a monitor: omitted fields are kept, invalid ones are named, and the next slot is set (decisions 12)."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("sent", "fields"), CHANGES.values(), ids=CHANGES.keys())
-def test_a_change_changes_what_it_names_and_counts(sent: dict[str, Any], fields: dict[str, Any]) -> None:
+def test_patch_changes_only_its_fields_and_the_version(sent: dict[str, Any], fields: dict[str, Any]) -> None:
     assert changed(PLAIN, **sent) == replace(PLAIN, updated_at=LATER, version=1, **fields)
 
 
 BEGUN = replace(TRACKED, rule_state='{"x": 1}', baseline_run_id="run_1")
 
 
-def test_other_parameters_and_another_track_begin_anew() -> None:
-    """Numbers of another request, or other numbers, are not compared with those before."""
+def test_new_parameters_or_track_reset_baseline_and_rule_state() -> None:
+    """Numbers of other parameters or another track are not compared with earlier ones."""
     for sent in ({"params": {"query": "another"}}, {"track": {"metrics": ["total"]}}):
         after = changed(BEGUN, **sent)
         assert (after.rule_state, after.baseline_run_id) == ("{}", None), sent
@@ -64,7 +64,7 @@ def test_other_parameters_and_another_track_begin_anew() -> None:
     assert (same.rule_state, same.baseline_run_id, same.name) == ('{"x": 1}', "run_1", "Another")
 
 
-def test_a_track_can_be_given_and_taken_back_where_a_webhook_is_left() -> None:
+def test_track_can_be_set_and_removed_with_a_webhook() -> None:
     tracked = changed(PLAIN, track={"metrics": ["total"]}, webhook_format="rows")
     assert (orjson.loads(tracked.track or "")["metrics"], tracked.webhook_format) == (["total"], "rows")
     assert changed(tracked, track=None, webhook_format="full").track is None
@@ -79,7 +79,7 @@ def test_a_track_can_be_given_and_taken_back_where_a_webhook_is_left() -> None:
         assert refused.value.param == param, sent
 
 
-def test_stored_rules_are_judged_with_a_track_that_is_sent() -> None:
+def test_stored_rules_are_validated_against_a_new_track() -> None:
     ruled = changed(TRACKED, alert_rules=[RULE])
     with pytest.raises(MonitorInvalid) as refused:
         changed(ruled, track={"metrics": ["total"]})
@@ -87,13 +87,13 @@ def test_stored_rules_are_judged_with_a_track_that_is_sent() -> None:
     assert changed(ruled, track={"metrics": ["total"]}, alert_rules=[]).alert_rules == "[]"
 
 
-def test_a_flag_and_rules_can_be_taken_back() -> None:
+def test_flag_and_rules_can_be_reset() -> None:
     before = made(suppress_webhook_unless_alert=True, alert_rules=[RULE])
     after = changed(before, suppress_webhook_unless_alert=False, alert_rules=[])
     assert (after.suppress, after.alert_rules) == (False, "[]")
 
 
-# When it runs next
+# Next slots
 
 
 @pytest.mark.parametrize(
@@ -105,32 +105,32 @@ def test_a_flag_and_rules_can_be_taken_back() -> None:
         ({"cron": "30 * * * *"}, LATER + 600),
     ],
 )
-def test_another_cadence_is_due_at_its_next_slot_from_now(cadence: object, due: float) -> None:
+def test_new_cadence_sets_the_next_slot_from_now(cadence: object, due: float) -> None:
     after = changed(PLAIN, cadence=cadence)
     assert (after.next_slot_at, orjson.loads(after.cadence)) == (due, cadence)
 
 
-def test_one_that_goes_on_is_due_at_its_next_slot_from_now() -> None:
+def test_resume_sets_the_next_slot_from_now() -> None:
     paused = changed(PLAIN, MADE + 60, status="paused")
     assert changed(paused, status="active").next_slot_at == LATER - 1_200 + 3_600
 
 
-def test_another_change_moves_no_slot() -> None:
-    """Also one that has come and waits to be begun."""
+def test_other_changes_keep_the_slot() -> None:
+    """This includes a slot that has arrived and waits to start."""
     assert PLAIN.next_slot_at is not None
     assert PLAIN.next_slot_at < LATER
     assert changed(PLAIN, name="Another").next_slot_at == PLAIN.next_slot_at
 
 
-def test_a_paused_one_stays_without_a_slot_whatever_changes() -> None:
+def test_paused_monitor_has_no_slot_after_any_change() -> None:
     paused = changed(PLAIN, status="paused")
     after = changed(paused, cadence="daily", name="Another")
     assert (after.status, after.next_slot_at, after.version) == ("paused", None, 2)
 
 
-# What is refused
+# Errors
 
-# What is sent, the field that is named, and what was meant.
+# The body, the field named in the error, and the suggestion.
 WRONG: dict[str, tuple[dict[str, Any], str, str | None]] = {
     "nothing": ({}, "body", None),
     "a misspelt status": ({"status": "pause"}, "status", "paused"),
@@ -153,14 +153,14 @@ WRONG: dict[str, tuple[dict[str, Any], str, str | None]] = {
 
 
 @pytest.mark.parametrize(("sent", "param", "meant"), WRONG.values(), ids=WRONG.keys())
-def test_a_wrong_change_is_named(sent: dict[str, Any], param: str, meant: str | None) -> None:
+def test_invalid_change_is_named(sent: dict[str, Any], param: str, meant: str | None) -> None:
     with pytest.raises(MonitorInvalid) as refused:
         changed(TRACKED, **sent)
     assert (refused.value.param, refused.value.did_you_mean) == (param, meant)
     assert refused.value.next_step.endswith(".")
 
 
-def test_the_webhook_of_a_monitor_that_keeps_no_numbers_cannot_be_removed() -> None:
-    with pytest.raises(MonitorInvalid, match="webhook_url cannot be removed, since nothing is tracked"):
+def test_webhook_cannot_be_removed_without_track() -> None:
+    with pytest.raises(MonitorInvalid, match="webhook_url cannot be removed unless track is set"):
         changed(PLAIN, webhook_url=None)
     assert changed(TRACKED, webhook_url=None) == replace(TRACKED, updated_at=LATER, version=1)

@@ -1,4 +1,4 @@
-"""Runs as rows: under which request ids their attempts are charged."""
+"""Runs as rows: the request ids that their attempts are charged under."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from scheduler.monitors.model.records import Run
 RUN = Run("run_1", "mon_1", "acc_1", 0.0, "pending", 0.0)
 
 
-def test_each_attempt_is_charged_under_an_id_of_its_own_and_the_first_under_the_runs() -> None:
-    """A crash between two attempts must never make two charges one, nor one two."""
+def test_each_attempt_has_its_own_request_id() -> None:
+    """A crash between two attempts must never merge two charges, nor split one."""
     ids = [replace(RUN, attempt=attempt).request_id() for attempt in range(5)]
     assert ids == ["run_1", "run_1", "run_1.2", "run_1.3", "run_1.4"]
 
 
-def test_an_earlier_attempts_id_can_be_named() -> None:
+def test_request_id_of_an_earlier_attempt() -> None:
     third = replace(RUN, attempt=3)
     assert [third.request_id(attempt) for attempt in (1, 2, 3)] == ["run_1", "run_1.2", "run_1.3"]

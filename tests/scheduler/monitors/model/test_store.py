@@ -15,14 +15,14 @@ from tests.scheduler.stored import kept_data
 BELONGINGS = ("webhooks", "runs", "run_data", "deliveries")
 
 
-async def test_a_monitor_is_read_as_it_was_kept(desk: Desk) -> None:
+async def test_monitor_round_trips(desk: Desk) -> None:
     account = await desk.account()
     for terms in ({}, {"track": {"metrics": ["total"]}, "webhook_format": "rows", "suppress": True}):
         monitor = await desk.monitor(account, rules=[{"metric": "total", "op": "gt", "value": 1}], **terms)
         assert await desk.read(monitor) == monitor
 
 
-async def test_a_monitor_that_is_removed_takes_all_that_belongs_to_it_along(desk: Desk) -> None:
+async def test_remove_monitor_deletes_its_dependent_rows(desk: Desk) -> None:
     account = await desk.account()
     monitor, other = [await desk.monitor(account, hook="https://example.com/hook") for _ in range(2)]
     for each in (monitor, other):
@@ -35,7 +35,7 @@ async def test_a_monitor_that_is_removed_takes_all_that_belongs_to_it_along(desk
     assert await desk.store.read(lambda tx: store.read_monitor(tx, monitor.id)) is None
 
 
-async def test_a_slot_keeps_the_first_run_that_it_got(desk: Desk) -> None:
+async def test_slot_keeps_its_first_run(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account())
     first = Run("run_1", monitor.id, monitor.account_id, EPOCH, "pending", EPOCH)
     await desk.store.write(lambda tx: run_rows.add_runs(tx, [first, replace(first, id="run_2")]))
@@ -52,14 +52,14 @@ async def test_a_slot_keeps_the_first_run_that_it_got(desk: Desk) -> None:
         {"status": "skipped", "finished_at": EPOCH},  # without a reason
     ],
 )
-async def test_the_database_itself_refuses_a_run_that_cannot_be(desk: Desk, wrong: dict[str, object]) -> None:
+async def test_database_rejects_inconsistent_runs(desk: Desk, wrong: dict[str, object]) -> None:
     monitor = await desk.monitor(await desk.account())
     run = replace(Run("run_1", monitor.id, monitor.account_id, EPOCH, "pending", EPOCH), **wrong)  # type: ignore[arg-type]
     with pytest.raises(ConstraintViolated):
         await desk.store.write(lambda tx: run_rows.add_runs(tx, [run]))
 
 
-async def test_what_a_run_brought_is_kept_small_and_read_back_whole(desk: Desk) -> None:
+async def test_run_data_is_compressed_and_round_trips(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account())
     run = await desk.ran(monitor, EPOCH)
     data = RunData(b'{"text":"' + b"x" * 100_000 + b'"}', None, b"{}")
@@ -74,13 +74,13 @@ async def test_what_a_run_brought_is_kept_small_and_read_back_whole(desk: Desk) 
     assert size < 1_000
 
 
-async def test_how_far_a_delivery_has_come_is_told(desk: Desk) -> None:
+async def test_delivery_progress_of_a_run(desk: Desk) -> None:
     run = await desk.ran(await desk.monitor(await desk.account(), hook="https://example.com/hook"))
     assert await desk.store.read(lambda tx: run_rows.delivery_of(tx, run.id)) == Delivered(0, None, None, None)
     assert await desk.store.read(lambda tx: run_rows.delivery_of(tx, "run_none")) is None
 
 
-async def test_a_lease_that_still_holds_is_left_alone(desk: Desk) -> None:
+async def test_valid_lease_is_not_taken_over(desk: Desk) -> None:
     lease = await desk.lease(await desk.monitor(await desk.account()))
     now = desk.now()
     taken = await desk.store.write(

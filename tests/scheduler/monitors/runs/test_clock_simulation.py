@@ -1,7 +1,7 @@
-"""Hours of monitors in a world where nodes stop and crash, the store goes away, upstreams fail and clocks jump.
+"""Hours of monitors while nodes stop and crash, the store is unavailable, upstreams fail and clocks jump.
 
-At the end every slot has one record, every run one ending, one event and at most one delivery; no run was charged
-twice, and the books are sound.
+At the end every slot has one record, and every run one end, one event and at most one delivery; no run was charged
+twice, and the ledger verifies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from upstreams.model.errors import UpstreamFailed
 LIVES = 12
 LIFE_S = 1_500.0
 LONG_S = 290.0
-"""A cadence of five minutes from slot to slot: a life with such runs ends amid them, whatever the chances."""
+"""A cadence with a slot every five minutes: nodes are likely to end in the middle of such runs."""
 ACCOUNTS = {"rich": 100_000, "poor": 60}
 EACH = 20
 CADENCE = {"cron": "*/5 * * * *"}
@@ -35,7 +35,7 @@ ENDED = {"monitor.run_completed", "monitor.run_failed", "monitor.run_skipped"}
 
 
 class World:
-    """One store and the nodes that live on it, one after the other."""
+    """One store and the nodes that use it, one after the other."""
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
@@ -60,7 +60,7 @@ class World:
         return gathered({"stars": self.rng.randrange(200)}, coverage=self.rng.choice((1.0, 1.0, 1.0, 0.5, 0.0)))
 
     async def settle_in(self) -> None:
-        """Accounts and monitors, made by a node that is not counted."""
+        """Create accounts and monitors with a node that is not counted."""
         desk = self.desk(99)
         for name, credits in ACCOUNTS.items():  # noqa: A001 - the specification's name
             self.accounts[name] = await desk.account(credits)
@@ -71,7 +71,7 @@ class World:
                 self.monitors.append(await desk.monitor(account, cadence=CADENCE, rules=rules, hook=hook))
 
     async def live(self, life: int) -> None:
-        """A node's life, which ends by stopping or by a crash: then nothing it does any more reaches the store."""
+        """Run a node until it stops or crashes; after a crash, nothing that it does reaches the store."""
         desk = self.desk(life)
         await recover(desk.store, now=desk.now)
         async with desk.clock():
@@ -79,7 +79,7 @@ class World:
                 await self._weather(desk)
             self.store.failing = AWAY if self.rng.random() < 0.5 else None
         self.store.failing = None
-        self.ahead_s += self.rng.choice((0.0, 0.0, 700.0))  # downtime, of the clock's kind
+        self.ahead_s += self.rng.choice((0.0, 0.0, 700.0))  # downtime on this clock
 
     async def _weather(self, desk: Desk) -> None:
         while True:
@@ -95,7 +95,7 @@ class World:
                 self.ahead_s += 400.0
 
     async def rest(self) -> Desk:
-        """A last node in calm weather, until nothing is open."""
+        """Run a last node without faults, until no run is open."""
         desk = self.desk(98)
         desk.recipes.takes_s = 0.0
         await recover(desk.store, now=desk.now)
@@ -141,14 +141,14 @@ async def test_no_slot_is_run_twice_and_no_run_is_charged_twice(
 
 
 def check_slots(monitor: Monitor, runs: list[Run], now: float) -> None:
-    """Every slot since the monitor was made has its record, and all have ended."""
+    """Check that every slot since the monitor's creation has a record, and that all have ended."""
     expected = slots_between(stored_cadence(CADENCE), EPOCH, now, created_at=monitor.created_at, limit=100_000)
     assert [run.scheduled_for for run in runs] == expected
     assert all(run.finished_at is not None for run in runs)
 
 
 async def check_told(desk: Desk, world: World, runs: list[Run]) -> None:
-    """One event that tells of each run's end, and one delivery of each that is to be delivered."""
+    """Check that each run's end has one event, and one delivery if it must be delivered."""
     told = Counter[str]()
     for account in world.accounts.values():
         told.update(event["data"]["run_id"] for event in await desk.events(account) if event["type"] in ENDED)

@@ -1,4 +1,4 @@
-"""Clocks that stood ahead, in virtual time on each engine: what they made due comes back, and runs once."""
+"""Fast clocks in virtual time on each engine: the slots that they set are reset, and run once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CADENCES: list[object] = ["hourly", "daily", "weekly", FIVE, {"cron": "30 2 * * 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def virtual(request: pytest.FixtureRequest) -> Iterator[Desk]:
-    """Monitors without threads, for tests that take `autojump_clock` too."""
+    """Monitors without threads, for tests that also use `autojump_clock`."""
     if request.param == "sqlite":
         kept: InlineStore | InlinePostgres = InlineStore(MIGRATIONS)
     else:
@@ -47,7 +47,7 @@ def move(desk: Desk, seconds: float) -> None:
 
 
 async def stand_ahead(desk: Desk, seconds: float, *, for_s: float = 30.0) -> None:
-    """A while with a clock that stands ahead, and the minute after it was put right."""
+    """Run for a while with a fast clock, and for a minute after it is corrected."""
     move(desk, seconds)
     await trio.sleep(for_s)
     move(desk, -seconds)
@@ -55,13 +55,13 @@ async def stand_ahead(desk: Desk, seconds: float, *, for_s: float = 30.0) -> Non
 
 
 @given(st.sampled_from(CADENCES), st.floats(EPOCH - YEAR, EPOCH), st.floats(0, YEAR))
-def test_no_slot_that_a_right_clock_has_set_is_taken_for_one_ahead(sent: object, made_at: float, age_s: float) -> None:
+def test_slots_of_a_correct_clock_are_not_reset(sent: object, made_at: float, age_s: float) -> None:
     cadence, now = stored_cadence(sent), made_at + age_s
     assert next_slot(cadence, now, made_at) <= next_slot(cadence, now, now)
 
 
 @pytest.mark.parametrize("sent", CADENCES, ids=str)
-async def test_after_a_year_ahead_a_monitor_is_due_at_its_next_slot(
+async def test_slot_is_reset_after_a_clock_was_a_year_ahead(
     sent: object, virtual: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     virtual.starts_at = EPOCH - trio.current_time()
@@ -75,7 +75,7 @@ async def test_after_a_year_ahead_a_monitor_is_due_at_its_next_slot(
     assert ("slots_brought_back", {"count": 1}) in virtual.log.events
 
 
-async def test_it_goes_on_at_every_slot_but_the_one_that_stands_for_the_missed_ones(
+async def test_monitor_continues_at_every_slot_after_a_reset(
     virtual: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     virtual.starts_at = EPOCH - trio.current_time()
@@ -88,7 +88,7 @@ async def test_it_goes_on_at_every_slot_but_the_one_that_stands_for_the_missed_o
     runs = [run for run in await virtual.all_runs(monitor.id) if run.scheduled_for < virtual.now()]
     assert [((run.scheduled_for - EPOCH) / HOUR, run.status) for run in runs] == [
         (1.0, "ok"),
-        (2.0, "skipped"),  # "missed, and so was every slot before": it was told already
+        (2.0, "skipped"),  # "missed, and so was every slot before": it was recorded already
         (3.0, "ok"),
         (4.0, "ok"),
         (5.0, "ok"),
@@ -97,7 +97,7 @@ async def test_it_goes_on_at_every_slot_but_the_one_that_stands_for_the_missed_o
 
 
 @pytest.mark.parametrize("sent", CADENCES, ids=str)
-async def test_a_monitor_that_was_made_ahead_is_as_old_as_it_can_be_and_runs(
+async def test_monitor_created_in_the_future_gets_a_past_creation_time(
     sent: object, virtual: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     virtual.starts_at = EPOCH + YEAR - trio.current_time()
@@ -117,9 +117,7 @@ async def test_a_monitor_that_was_made_ahead_is_as_old_as_it_can_be_and_runs(
     assert [(run.scheduled_for, run.status) for run in await virtual.all_runs(monitor.id)] == [(due_at, "ok")]
 
 
-async def test_a_run_that_waits_for_a_day_ahead_begins_now_and_once(
-    virtual: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_pending_run_in_the_future_starts_now_once(virtual: Desk, autojump_clock: trio.testing.MockClock) -> None:
     virtual.starts_at = EPOCH + YEAR - trio.current_time()
     account = await virtual.account(100)
     monitor = await virtual.monitor(account)
@@ -134,7 +132,7 @@ async def test_a_run_that_waits_for_a_day_ahead_begins_now_and_once(
     assert await virtual.money(account) == (82, 0)
 
 
-async def test_a_delivery_that_waits_for_a_day_ahead_is_due_now_and_others_keep_their_time(
+async def test_delivery_in_the_future_is_ready_now_and_others_keep_their_time(
     virtual: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     office = Office(virtual)
@@ -155,7 +153,7 @@ async def test_a_delivery_that_waits_for_a_day_ahead_is_due_now_and_others_keep_
     ]
 
 
-async def test_a_node_that_stands_behind_a_shared_stores_clock_pulls_nothing_back(postgres: PostgresServer) -> None:
+async def test_node_with_a_slow_clock_resets_nothing(postgres: PostgresServer) -> None:
     async with open_desk(postgres.fresh(), is_alone=False) as desk:
         desk.time = time.time()
         monitor = await desk.monitor(await desk.account())
@@ -166,7 +164,7 @@ async def test_a_node_that_stands_behind_a_shared_stores_clock_pulls_nothing_bac
         assert desk.log.events == []
 
 
-async def test_many_come_back_a_few_at_a_time_and_those_in_their_place_are_left(
+async def test_resets_are_batched_and_leave_correct_slots(
     virtual: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     account = await virtual.account()
@@ -190,10 +188,10 @@ async def test_many_come_back_a_few_at_a_time_and_those_in_their_place_are_left(
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_whatever_a_clock_does_no_slot_runs_twice_and_all_goes_on(
+async def test_no_slot_runs_twice_with_any_clock(
     seed: int, virtual: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Method: a clock that is set to and fro, by minutes or by years; then some hours in which it is right."""
+    """Method: a clock that jumps back and forth, by minutes or by years, and then some hours with a correct one."""
     rng = Random(seed)
     virtual.starts_at = EPOCH - trio.current_time()
     account = await virtual.account()

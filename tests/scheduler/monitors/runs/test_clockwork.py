@@ -1,4 +1,4 @@
-"""The clock in virtual time, where it takes nothing to wait for an hour."""
+"""The clock in virtual time, in which an hour passes instantly."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -31,11 +31,11 @@ def started(quick: Desk, begins_at: float = EPOCH) -> Desk:
 
 
 async def statuses(desk: Desk, monitor_id: str) -> list[tuple[float, str]]:
-    """The monitor's runs: hours since the epoch, and how they ended."""
+    """Return the monitor's runs: hours since the epoch, and statuses."""
     return [((run.scheduled_for - EPOCH) / HOUR, run.status) for run in await desk.all_runs(monitor_id)]
 
 
-async def test_a_monitor_runs_at_each_of_its_slots(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+async def test_monitor_runs_at_each_slot(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     account = await desk.account()
     monitor = await desk.monitor(account)
@@ -51,11 +51,11 @@ async def test_a_monitor_runs_at_each_of_its_slots(quick: Desk, autojump_clock: 
 @pytest.mark.parametrize(
     ("begins", "hours", "slots"),
     [
-        ("2027-10-30T23:30:00", 4, ["2027-10-31T00:30:00"]),  # 02:30 comes twice
-        ("2027-03-27T23:30:00", 4, ["2027-03-28T01:00:00"]),  # 02:30 does not come: right after the gap
+        ("2027-10-30T23:30:00", 4, ["2027-10-31T00:30:00"]),  # 02:30 occurs twice
+        ("2027-03-27T23:30:00", 4, ["2027-03-28T01:00:00"]),  # 02:30 does not occur: right after the gap
     ],
 )
-async def test_a_local_time_that_the_clocks_repeat_or_skip_runs_once(
+async def test_repeated_or_skipped_local_time_runs_once(
     quick: Desk, autojump_clock: trio.testing.MockClock, begins: str, hours: int, slots: list[str]
 ) -> None:
     desk = started(quick, at(begins))
@@ -65,7 +65,7 @@ async def test_a_local_time_that_the_clocks_repeat_or_skip_runs_once(
     assert [run.scheduled_for for run in await desk.all_runs(monitor.id)] == [at(slot) for slot in slots]
 
 
-async def test_after_downtime_the_newest_slot_runs_and_the_others_are_recorded_as_missed(
+async def test_newest_slot_runs_after_downtime_and_others_are_missed(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     account = await quick.account()
@@ -79,7 +79,7 @@ async def test_after_downtime_the_newest_slot_runs_and_the_others_are_recorded_a
     assert events == ["monitor.run_skipped"] * 4 + ["monitor.run_completed"]
 
 
-async def test_one_record_stands_for_all_slots_before_the_newest_hundred_that_were_missed(
+async def test_one_record_represents_all_older_missed_slots(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     monitor = await quick.monitor(await quick.account())
@@ -94,7 +94,7 @@ async def test_one_record_stands_for_all_slots_before_the_newest_hundred_that_we
     assert runs[1].scheduled_for == EPOCH + 900 * HOUR
 
 
-async def test_what_many_have_missed_is_recorded_a_bounded_number_of_slots_at_a_time(
+async def test_missed_slots_of_many_monitors_are_recorded_in_batches(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     account = await quick.account()
@@ -109,7 +109,7 @@ async def test_what_many_have_missed_is_recorded_a_bounded_number_of_slots_at_a_
         assert [run.status for run in runs] == ["skipped"] * (RECORDED_MAX + 1) + ["ok"]
 
 
-async def test_a_clock_that_jumps_forwards_runs_the_newest_slot_only(
+async def test_clock_jump_forwards_runs_only_the_newest_slot(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     desk = started(quick)
@@ -124,9 +124,7 @@ async def test_a_clock_that_jumps_forwards_runs_the_newest_slot_only(
     assert ("clock_jumped", {"seconds": 3 * HOUR}) in desk.log.events
 
 
-async def test_a_clock_that_jumps_backwards_runs_no_slot_again(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_clock_jump_backwards_runs_no_slot_again(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     monitor = await desk.monitor(await desk.account())
     async with desk.clock():
@@ -138,7 +136,7 @@ async def test_a_clock_that_jumps_backwards_runs_no_slot_again(
     assert len(desk.recipes.asked) == 3
 
 
-async def test_a_slot_whose_predecessor_still_runs_is_skipped(
+async def test_slot_is_skipped_while_the_previous_run_is_active(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     desk = started(quick)
@@ -153,7 +151,7 @@ async def test_a_slot_whose_predecessor_still_runs_is_skipped(
     assert desk.recipes.most_under_way == 1
 
 
-async def test_a_paused_monitor_does_not_run(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+async def test_paused_monitor_does_not_run(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     monitor = await desk.monitor(await desk.account(), status="paused")
     async with desk.clock():
@@ -161,7 +159,7 @@ async def test_a_paused_monitor_does_not_run(quick: Desk, autojump_clock: trio.t
     assert await desk.all_runs(monitor.id) == []
 
 
-async def test_a_crowd_is_spread_over_the_slots_first_seconds(
+async def test_crowd_is_spread_over_the_first_seconds_of_a_slot(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     desk = started(quick)
@@ -182,7 +180,7 @@ async def test_a_crowd_is_spread_over_the_slots_first_seconds(
     assert desk.recipes.most_under_way <= IN_FLIGHT_MAX
 
 
-async def test_while_the_node_sheds_requests_a_few_runs_at_a_time_are_begun_and_the_others_later_not_skipped(
+async def test_overloaded_node_delays_runs_without_skipping_them(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     desk = started(quick)
@@ -199,9 +197,7 @@ async def test_while_the_node_sheds_requests_a_few_runs_at_a_time_are_begun_and_
         assert await statuses(desk, monitor.id) == [(1.0, "ok")]
 
 
-async def test_while_no_run_may_begin_slots_pass_as_in_a_downtime(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_refused_runs_are_missed_like_in_downtime(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     monitor = await desk.monitor(await desk.account())
     async with desk.clock() as clock:
@@ -216,7 +212,7 @@ async def test_while_no_run_may_begin_slots_pass_as_in_a_downtime(
     assert await statuses(desk, monitor.id) == [(1.0, "skipped"), (2.0, "ok")]
 
 
-async def test_one_account_with_many_monitors_does_not_hold_up_another(
+async def test_account_with_many_monitors_does_not_block_another(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     desk = started(quick)
@@ -236,7 +232,7 @@ async def test_one_account_with_many_monitors_does_not_hold_up_another(
     assert set(counted.values()) == {1}
 
 
-async def test_an_unforeseen_error_ends_its_own_run_only(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+async def test_unexpected_error_ends_only_its_run(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     account = await desk.account(100)
     bad, good = await desk.monitor(account), await desk.monitor(account)
@@ -255,7 +251,7 @@ async def test_an_unforeseen_error_ends_its_own_run_only(quick: Desk, autojump_c
     assert [name for name, _ in desk.log.events] == ["run_failed", "run_failed"]
 
 
-async def test_a_node_that_stops_refunds_what_is_under_way_and_the_next_one_runs_it(
+async def test_stopping_node_refunds_its_runs_and_the_next_node_runs_them(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     desk = started(quick)
@@ -273,9 +269,7 @@ async def test_a_node_that_stops_refunds_what_is_under_way_and_the_next_one_runs
     assert await desk.money(account) == (94, 0)
 
 
-async def test_a_node_that_died_leaves_its_runs_to_the_next_one_at_once(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_runs_of_a_dead_node_are_adopted_immediately(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     monitor = await desk.monitor(await desk.account())
     lease = await desk.lease(monitor)
@@ -285,7 +279,7 @@ async def test_a_node_that_died_leaves_its_runs_to_the_next_one_at_once(
     assert (run.status, run.attempt) == ("ok", 2)
 
 
-async def test_a_long_run_keeps_its_lease(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+async def test_long_run_keeps_its_lease(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     desk.recipes.takes_s = 3 * LEASE_S
     monitor = await desk.monitor(await desk.account())
@@ -298,7 +292,7 @@ async def test_a_long_run_keeps_its_lease(quick: Desk, autojump_clock: trio.test
     assert [(run.status, run.attempt) for run in await desk.all_runs(monitor.id)] == [("ok", 1)]
 
 
-async def test_a_node_that_drains_begins_nothing_more(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+async def test_draining_node_starts_no_runs(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     desk.recipes.takes_s = 5.0
     monitor = await desk.monitor(await desk.account())
@@ -309,7 +303,7 @@ async def test_a_node_that_drains_begins_nothing_more(quick: Desk, autojump_cloc
     assert await statuses(desk, monitor.id) == [(1.0, "ok")]
 
 
-async def test_the_clock_outlasts_a_store_that_is_away(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+async def test_clock_survives_an_unavailable_store(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     account = await desk.account(100)
     monitor = await desk.monitor(account)
@@ -324,7 +318,7 @@ async def test_the_clock_outlasts_a_store_that_is_away(quick: Desk, autojump_clo
     assert {name for name, _ in desk.log.events} == {"clock_waits"}
 
 
-async def test_a_run_whose_end_cannot_be_written_is_resumed_and_charged_once(
+async def test_run_whose_end_cannot_be_stored_is_retried_and_charged_once(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     desk = started(quick)
@@ -343,9 +337,7 @@ async def test_a_run_whose_end_cannot_be_written_is_resumed_and_charged_once(
     assert await desk.money(account) == (94, 0)
 
 
-async def test_who_wakes_the_clock_does_not_wait_for_its_next_look(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_wake_does_not_wait_for_the_next_poll(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     monitor = await desk.monitor(await desk.account(), status="paused")
     async with desk.clock() as clock:
@@ -356,7 +348,7 @@ async def test_who_wakes_the_clock_does_not_wait_for_its_next_look(
     assert (await desk.run_of(run.id)).status == "ok"
 
 
-async def test_a_slot_can_be_run_by_hand_and_only_once(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+async def test_slot_can_be_run_manually_only_once(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     account = await desk.account(100)
     monitor = await desk.monitor(account)
@@ -374,9 +366,7 @@ async def test_a_slot_can_be_run_by_hand_and_only_once(quick: Desk, autojump_clo
     assert await desk.money(account) == (88, 0)
 
 
-async def test_a_cadence_that_can_no_longer_be_read_stops_no_other_monitor(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_unreadable_cadence_stops_no_other_monitor(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     account = await desk.account()
     bad, good = await desk.monitor(account), await desk.monitor(account)
@@ -390,7 +380,7 @@ async def test_a_cadence_that_can_no_longer_be_read_stops_no_other_monitor(
     assert desk.log.events == [("cadence_unreadable", {"monitor": bad.id})]
 
 
-async def test_a_run_whose_lease_passed_while_the_store_was_away_is_not_begun_again_beside_itself(
+async def test_run_in_flight_with_an_expired_lease_is_not_started_twice(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     desk = started(quick)

@@ -1,4 +1,4 @@
-"""Events of a monitor whose key was revoked or has expired belong to somebody who can still read them."""
+"""Events of a monitor whose key was revoked or has expired belong to an owner that can still read them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def keyed(desk: Desk, account: str, *, expires_at: float | None = None, **
 
 
 async def owners(desk: Desk, monitor: Monitor) -> list[tuple[str, str | None]]:
-    """The type and the key of each of the monitor's events."""
+    """Return the type and the key of each of the monitor's events."""
     rows = await desk.store.read(lambda tx: tx.all(LOG, (monitor.account_id,)))
     return [(row[0].removeprefix("monitor."), row[1]) for row in rows if row[2] == monitor.id]
 
@@ -34,7 +34,7 @@ def fails(_recipe: object) -> Any:
     raise UpstreamFailed("api", "status 500")
 
 
-async def test_what_a_monitor_tells_is_its_keys_until_that_is_revoked_and_then_the_accounts(desk: Desk) -> None:
+async def test_events_belong_to_the_key_until_revoked_then_to_the_account(desk: Desk) -> None:
     account = await desk.account()
     monitor = await keyed(desk, account, rules=[{"metric": "stars", "op": "gt", "value": 1}])
     other = await keyed(desk, account)
@@ -54,7 +54,7 @@ async def test_what_a_monitor_tells_is_its_keys_until_that_is_revoked_and_then_t
 
 
 @pytest.mark.parametrize("ends_in_s", [0.0, -3600.0])
-async def test_a_key_that_has_expired_owns_no_events_any_more(desk: Desk, ends_in_s: float) -> None:
+async def test_expired_key_owns_no_new_events(desk: Desk, ends_in_s: float) -> None:
     monitor = await keyed(desk, await desk.account(), expires_at=EPOCH + 10.0)
     desk.time = EPOCH + 9.9
     await desk.ran(monitor, EPOCH)
@@ -63,7 +63,7 @@ async def test_a_key_that_has_expired_owns_no_events_any_more(desk: Desk, ends_i
     assert [key for _, key in await owners(desk, monitor)] == [monitor.key_id, None]
 
 
-async def test_slots_that_are_skipped_are_told_to_the_account_too(desk: Desk) -> None:
+async def test_skip_events_go_to_the_account_after_revocation(desk: Desk) -> None:
     monitor = await keyed(desk, await desk.account())
     assert monitor.key_id is not None
     await desk.keys.revoke(monitor.key_id)
@@ -73,7 +73,7 @@ async def test_slots_that_are_skipped_are_told_to_the_account_too(desk: Desk) ->
 
 
 async def raced(runs: Desk, revokes: Desk, lease: RunLease, key_id: str, *, ahead_s: float) -> None:
-    """A run, and the revocation of its monitor's key while it is under way."""
+    """Run a monitor, and revoke its key during the run."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(runs.runs.run, lease)
         await trio.sleep(ahead_s)
@@ -81,9 +81,9 @@ async def raced(runs: Desk, revokes: Desk, lease: RunLease, key_id: str, *, ahea
 
 
 async def assert_each_has_a_reader(runs: Desk, revokes: Desk) -> None:
-    """Goal: no event that nobody can read. Method: race, and compare the owners with the places in the log.
+    """Goal: every event has an owner that can read it. Method: race, and compare the owners with the places in the log.
 
-    What stands before `key.revoked` was written while the key was good; what stands behind it has to be everybody's.
+    Events before `key.revoked` were written while the key was valid; events after it must belong to the account.
     """
     chance, account = Random(7), await runs.account()
     began_at = trio.current_time()
@@ -93,7 +93,7 @@ async def assert_each_has_a_reader(runs: Desk, revokes: Desk) -> None:
         monitor = await keyed(runs, account)
         assert monitor.key_id is not None
         lease = await runs.lease(monitor, EPOCH + attempt)
-        if attempt == 0:  # whatever the chances, each comes first at times
+        if attempt == 0:  # so that each comes first in at least one attempt
             await revokes.keys.revoke(monitor.key_id)
             await runs.runs.run(lease)
         elif attempt == 1:
@@ -111,11 +111,11 @@ async def assert_each_has_a_reader(runs: Desk, revokes: Desk) -> None:
     assert len({owner is None for _, owner, _ in told}) == 2
 
 
-async def test_however_a_run_meets_the_revocation_of_its_key_somebody_can_read_of_it(desk: Desk) -> None:
+async def test_run_events_are_readable_after_a_concurrent_revocation(desk: Desk) -> None:
     await assert_each_has_a_reader(desk, desk)
 
 
-async def test_a_run_of_one_node_meets_a_revocation_on_another(postgres: PostgresServer) -> None:
+async def test_revocation_on_another_node_applies_to_a_run(postgres: PostgresServer) -> None:
     url = postgres.fresh()
     async with open_desk(url, "a", is_alone=False) as one, open_desk(url, "b", is_alone=False) as other:
         await assert_each_has_a_reader(one, other)

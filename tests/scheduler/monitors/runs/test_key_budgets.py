@@ -1,4 +1,4 @@
-"""A Monitor's runs count toward the counter and the limit of the key that made it (decisions 24)."""
+"""A monitor's runs count toward the counter and the limit of the key that created it (decisions 24)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ async def used(desk: Desk, monitor: Monitor) -> int:
 
 
 @pytest.mark.parametrize("ended", ["", "revoked", "expired"])
-async def test_runs_stop_at_the_limit_of_their_key_also_once_it_has_ended(ended: str, desk: Desk) -> None:
-    """Revoking a key does not stop its Monitor (decisions 12), nor does it lift the limit."""
+async def test_runs_stop_at_the_key_limit_even_after_revocation(ended: str, desk: Desk) -> None:
+    """Revoking a key does not stop its monitor (decisions 12), nor does it remove the limit."""
     account = await desk.account()
     monitor = await keyed(desk, account, expires_at=EPOCH + 10.0 if ended == "expired" else None)
     assert monitor.key_id is not None
@@ -41,7 +41,7 @@ async def test_runs_stop_at_the_limit_of_their_key_also_once_it_has_ended(ended:
     await desk.assert_sound(account)
 
 
-async def test_an_attempt_that_was_cut_short_gives_the_counter_back(desk: Desk) -> None:
+async def test_interrupted_attempt_is_subtracted_from_the_key_counter(desk: Desk) -> None:
     account = await desk.account()
     monitor = await keyed(desk, account)
     lease = await desk.lease(monitor, EPOCH)
@@ -55,7 +55,7 @@ async def test_an_attempt_that_was_cut_short_gives_the_counter_back(desk: Desk) 
     await desk.assert_sound(account)
 
 
-async def test_a_monitor_without_a_key_meets_no_budget(desk: Desk) -> None:
+async def test_monitor_without_a_key_has_no_budget(desk: Desk) -> None:
     account = await desk.account()
     monitor = await desk.monitor(account, key_id=None)
     assert (await desk.ran(monitor, EPOCH)).status == "ok"

@@ -1,4 +1,4 @@
-"""Which payload a run's delivery gets."""
+"""The payload of a run's delivery."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ FACTS = {"monitor_id": "mon_1", "run_id": "run_1", "recipe": "github/search", "s
 
 @pytest.mark.parametrize("before", [None, b'{"_": {"total": 2}, "a": {"items[].app.price": 2}}'])
 @pytest.mark.parametrize("shape", ["plain", "full", "rows"])
-def test_each_monitor_gets_the_payload_of_its_format(shape: str, before: bytes | None) -> None:
+def test_payload_has_the_monitors_format(shape: str, before: bytes | None) -> None:
     monitor = MONITOR if shape == "plain" else replace(MONITOR, track=TRACK, webhook_format=shape)  # type: ignore[arg-type]
     verdict = judge_run(monitor, gathered(PAGE), before, at=EPOCH)
     told = orjson.loads(make_payload(monitor, Run("run_1", "mon_1", "acc_1", EPOCH, "ok", EPOCH), verdict))

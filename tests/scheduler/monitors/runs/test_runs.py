@@ -1,4 +1,4 @@
-"""One run from its charge to its end, as the monitor's owner finds it afterwards."""
+"""One run from its charge to its end, as the monitor's owner sees it afterwards."""
 
 from contextlib import suppress
 
@@ -35,7 +35,7 @@ async def data_of(desk: Desk, run_id: str) -> RunData:
     return data
 
 
-async def test_a_run_that_gets_everything_is_ok_and_costs_the_recipe_and_one_credit(desk: Desk) -> None:
+async def test_complete_run_is_ok_and_costs_the_recipe_plus_one_credit(desk: Desk) -> None:
     account = await desk.account(100)
     monitor = await desk.monitor(account)
     run = await desk.ran(monitor, EPOCH)
@@ -50,7 +50,7 @@ async def test_a_run_that_gets_everything_is_ok_and_costs_the_recipe_and_one_cre
     assert (after.baseline_run_id, after.runs_total, after.credits_spent) == (run.id, 1, 6)
 
 
-async def test_the_second_run_is_compared_with_the_first(desk: Desk) -> None:
+async def test_second_run_is_compared_with_the_first(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account())
     await desk.ran(monitor, EPOCH)
     desk.recipes.answer = lambda _recipe: gathered({"stars": 10})
@@ -58,7 +58,7 @@ async def test_the_second_run_is_compared_with_the_first(desk: Desk) -> None:
     assert (await data_of(desk, run.id)).deltas == b'{"stars":3}'
 
 
-async def test_a_run_without_all_legs_is_partial_and_pays_for_what_was_covered(desk: Desk) -> None:
+async def test_run_with_missing_legs_is_partial_and_charged_by_coverage(desk: Desk) -> None:
     account = await desk.account(100)
     desk.recipes.answer = lambda _recipe: gathered({"stars": 7}, coverage=0.5)
     run = await desk.ran(await desk.monitor(account))
@@ -66,8 +66,8 @@ async def test_a_run_without_all_legs_is_partial_and_pays_for_what_was_covered(d
     assert await desk.money(account) == (96, 0)
 
 
-async def test_a_walk_that_was_cut_short_is_partial_and_pays_for_its_pages(desk: Desk) -> None:
-    account = await desk.account(16)  # of which a run takes the 6 that it needs, and half of the rest
+async def test_interrupted_walk_is_partial_and_charged_by_page(desk: Desk) -> None:
+    account = await desk.account(16)  # a run takes the 6 that it needs, and half of the rest
     desk.recipes.credits_most = 50
     desk.recipes.answer = lambda _recipe: gathered(page(1), whole=False, used_credits=10)
     run = await desk.ran(await desk.monitor(account))
@@ -88,7 +88,7 @@ async def test_a_walk_that_was_cut_short_is_partial_and_pays_for_its_pages(desk:
     ],
     ids=["failed", "not to be called now", "refused in words that no store could keep"],
 )
-async def test_a_run_whose_upstream_fails_is_refunded_and_is_no_baseline(
+async def test_failed_run_is_refunded_and_not_a_baseline(
     desk: Desk, failure: Exception, reason: str, said: str
 ) -> None:
     account = await desk.account(100)
@@ -118,7 +118,7 @@ async def test_a_run_whose_upstream_fails_is_refunded_and_is_no_baseline(
         (gathered(page(1), coverage=0.0), NOTHING_USABLE),
     ],
 )
-async def test_a_numbers_only_run_without_a_number_has_failed(desk: Desk, came: object, reason: str) -> None:
+async def test_numbers_only_run_without_numbers_fails(desk: Desk, came: object, reason: str) -> None:
     account = await desk.account(100)
     desk.recipes.answer = lambda _recipe: came  # type: ignore[assignment, return-value]
     run = await desk.ran(await desk.monitor(account, track=STARS))
@@ -130,16 +130,14 @@ async def test_a_numbers_only_run_without_a_number_has_failed(desk: Desk, came: 
 @pytest.mark.parametrize(
     ("data", "coverage", "status"), [(page(1), 0.5, "partial"), (page(), 1.0, "failed"), (page(1), 0.0, "failed")]
 )
-async def test_a_run_tells_what_is_missing_of_it_however_it_ends(
-    desk: Desk, data: object, coverage: float, status: str
-) -> None:
+async def test_run_warnings_name_missing_parts(desk: Desk, data: object, coverage: float, status: str) -> None:
     desk.recipes.answer = lambda _recipe: gathered(data, coverage=coverage, warnings=["page 2 is missing"])
     run = await desk.ran(await desk.monitor(await desk.account(), track=STARS))
     assert (run.status, orjson.loads(run.warnings)) == (status, ["page 2 is missing"])
     assert orjson.loads(run.legs)[0]["source"] == "api"
 
 
-async def test_a_numbers_only_run_keeps_its_numbers_and_what_changed(desk: Desk) -> None:
+async def test_numbers_only_run_stores_numbers_and_changes(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account(), track=STARS)
     desk.recipes.answer = lambda _recipe: gathered(page(5, 6))
     first = await desk.ran(monitor, EPOCH)
@@ -152,7 +150,7 @@ async def test_a_numbers_only_run_keeps_its_numbers_and_what_changed(desk: Desk)
     assert deltas["rows_gone"] == ["r1"]
 
 
-async def test_a_run_that_cannot_be_paid_is_skipped(desk: Desk) -> None:
+async def test_unaffordable_run_is_skipped(desk: Desk) -> None:
     account = await desk.account(5)
     monitor = await desk.monitor(account, hook="https://example.com/hook")
     run = await desk.ran(monitor)
@@ -165,7 +163,7 @@ async def test_a_run_that_cannot_be_paid_is_skipped(desk: Desk) -> None:
     assert event["data"]["skip_reason"] == NO_CREDITS
 
 
-async def test_a_run_of_a_suspended_account_is_skipped_and_one_after_its_resumption_is_not(desk: Desk) -> None:
+async def test_run_is_skipped_only_while_the_account_is_suspended(desk: Desk) -> None:
     account = await desk.account(100)
     monitor = await desk.monitor(account)
     await desk.lifecycle.suspend(account)
@@ -176,7 +174,7 @@ async def test_a_run_of_a_suspended_account_is_skipped_and_one_after_its_resumpt
     assert (await desk.ran(monitor, EPOCH + 3600)).status == "ok"
 
 
-async def test_a_recipe_that_can_no_longer_be_read_fails_for_nothing(desk: Desk) -> None:
+async def test_invalid_recipe_fails_for_free(desk: Desk) -> None:
     account = await desk.account(100)
     run = await desk.ran(await desk.monitor(account, recipe="gone/gone"))
     assert (run.status, run.skip_reason) == ("failed", "recipe_invalid")
@@ -184,7 +182,7 @@ async def test_a_recipe_that_can_no_longer_be_read_fails_for_nothing(desk: Desk)
     assert await desk.money(account) == (100, 0)
 
 
-async def test_an_alert_is_told_in_the_feed_after_its_run(desk: Desk) -> None:
+async def test_alert_event_follows_the_run_event(desk: Desk) -> None:
     account = await desk.account()
     monitor = await desk.monitor(account, rules=RISES)
     desk.recipes.answer = lambda _recipe: gathered({"stars": 101})
@@ -206,20 +204,20 @@ async def test_an_alert_is_told_in_the_feed_after_its_run(desk: Desk) -> None:
     assert completed["links"]["runs"] == f"https://api.example.com/v1/monitors/{monitor.id}/runs"
 
 
-async def test_a_rule_whose_metric_is_missing_is_told_as_a_warning(desk: Desk) -> None:
+async def test_rule_with_a_missing_metric_adds_a_warning(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account(), rules=[{"metric": "forks", "op": "gt", "value": 1}])
     run = await desk.ran(monitor)
     assert orjson.loads(run.warnings) == ["the rule forks gt was skipped: this run has no number there"]
 
 
-async def test_what_rules_remember_is_kept_between_runs(desk: Desk) -> None:
+async def test_rule_state_is_kept_between_runs(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account(), rules=[{**RISES[0], "consecutive": 2}])
     desk.recipes.answer = lambda _recipe: gathered({"stars": 101})
     assert orjson.loads((await desk.ran(monitor, EPOCH)).alerts) == []
     assert len(orjson.loads((await desk.ran(monitor, EPOCH + 3600)).alerts)) == 1
 
 
-async def test_what_rules_remember_is_not_kept_when_their_owner_has_changed_them_meanwhile(desk: Desk) -> None:
+async def test_rule_state_is_not_saved_after_a_concurrent_change(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account(), rules=[{**RISES[0], "consecutive": 2}])
     desk.recipes.answer = lambda _recipe: gathered({"stars": 101})
     lease = await desk.lease(monitor)
@@ -228,7 +226,7 @@ async def test_what_rules_remember_is_not_kept_when_their_owner_has_changed_them
     assert (await desk.read(monitor)).rule_state == "{}"
 
 
-async def test_a_delivery_is_queued_with_the_run(desk: Desk) -> None:
+async def test_delivery_is_queued_with_the_run(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account(), hook="https://Hooks.example.com:8443/in?token=1")
     run = await desk.ran(monitor)
     ((run_id, host, body, status),) = await desk.deliveries()
@@ -236,7 +234,7 @@ async def test_a_delivery_is_queued_with_the_run(desk: Desk) -> None:
     assert orjson.loads(body) == [monitor.id, run.id, "ok", []]
 
 
-async def test_a_suppressed_webhook_hears_of_alerts_only(desk: Desk) -> None:
+async def test_suppressed_webhook_receives_only_alerts(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account(), rules=RISES, suppress=True, hook="https://example.com/hook")
     await desk.ran(monitor, EPOCH)
     assert await desk.deliveries() == []
@@ -245,15 +243,15 @@ async def test_a_suppressed_webhook_hears_of_alerts_only(desk: Desk) -> None:
     assert [row[0] for row in await desk.deliveries()] == [run.id]
 
 
-async def test_a_paused_webhook_gets_nothing(desk: Desk) -> None:
+async def test_paused_webhook_receives_nothing(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account(), hook="https://example.com/hook")
     await desk.store.write(lambda tx: tx.run("UPDATE webhooks SET status = 'paused'"))
     assert (await desk.ran(monitor)).status == "ok"
     assert await desk.deliveries() == []
 
 
-async def test_of_two_attempts_of_one_run_one_settles(desk: Desk) -> None:
-    """Goal: the fence. Method: the first attempt is taken to be dead and goes on after the second has ended."""
+async def test_only_one_of_two_attempts_settles(desk: Desk) -> None:
+    """Goal: the fence. Method: the first attempt is presumed dead and continues after the second has ended."""
     account = await desk.account(100)
     monitor: Monitor = await desk.monitor(account)
     first = await desk.lease(monitor)
@@ -268,7 +266,7 @@ async def test_of_two_attempts_of_one_run_one_settles(desk: Desk) -> None:
     assert len(await desk.events(account)) == 1
 
 
-async def test_a_resumed_run_refunds_the_attempt_that_was_cut_short(desk: Desk) -> None:
+async def test_next_attempt_refunds_the_interrupted_one(desk: Desk) -> None:
     account = await desk.account(100)
     monitor = await desk.monitor(account)
     lease = await desk.lease(monitor)
@@ -280,7 +278,7 @@ async def test_a_resumed_run_refunds_the_attempt_that_was_cut_short(desk: Desk) 
     assert await desk.money(account) == (94, 0)
 
 
-async def test_a_run_that_is_cut_short_again_and_again_is_given_up(desk: Desk) -> None:
+async def test_run_is_given_up_after_too_many_interrupted_attempts(desk: Desk) -> None:
     account = await desk.account(100)
     lease = await desk.lease(await desk.monitor(account))
     for _ in range(ATTEMPTS_MAX):
@@ -291,7 +289,7 @@ async def test_a_run_that_is_cut_short_again_and_again_is_given_up(desk: Desk) -
     assert await desk.money(account) == (100, 0)
 
 
-async def test_a_monitor_that_was_deleted_while_it_ran_costs_nothing(desk: Desk) -> None:
+async def test_run_of_a_deleted_monitor_is_free(desk: Desk) -> None:
     account = await desk.account(100)
     lease = await desk.lease(await desk.monitor(account, hook="https://example.com/hook"))
     await desk.store.write(lambda tx: tx.run("DELETE FROM monitors"))
@@ -302,10 +300,8 @@ async def test_a_monitor_that_was_deleted_while_it_ran_costs_nothing(desk: Desk)
 
 
 @pytest.mark.parametrize("came", [gathered({"stars": 101}), gathered({"stars": 7}, coverage=0.5), None])
-async def test_a_run_cancelled_at_any_step_is_refunded_or_whole_and_can_be_resumed(
-    quick: Desk, came: Gathered | None
-) -> None:
-    """Goal: one charge, one ending, one event a run. Method: cancel it at each wait, then run the next attempt."""
+async def test_run_cancelled_at_any_step_is_refunded_or_complete(quick: Desk, came: Gathered | None) -> None:
+    """Goal: one charge, one end, one event per run. Method: cancel it at each checkpoint, then run the next attempt."""
     account = await quick.account()
     monitor = await quick.monitor(account, rules=RISES, hook="https://example.com/hook")
 
@@ -325,7 +321,7 @@ async def test_a_run_cancelled_at_any_step_is_refunded_or_whole_and_can_be_resum
         await quick.assert_sound(account)
         runs = await quick.all_runs(monitor.id)
         active = [one for one in runs if one.status in ("pending", "running")]
-        if active:  # cut short before its end: given back, and the next attempt brings it to its end
+        if active:  # interrupted before its end: returned to the queue, and completed by the next attempt
             assert [one.status for one in active] == ["pending"]
             await quick.runs.run(await quick.again(RunLease(active[0], monitor)))
         await quick.assert_sound(account)
@@ -343,10 +339,11 @@ async def test_a_run_cancelled_at_any_step_is_refunded_or_whole_and_can_be_resum
 
 
 @pytest.mark.parametrize("came", [gathered({"stars": 101}), None])
-async def test_a_run_whose_process_dies_at_any_step_is_resumed_by_the_next_one_and_charged_once(
-    quick: Desk, came: Gathered | None
-) -> None:
-    """Goal: one charge, one ending. Method: at each wait nothing more reaches the store; then another node goes on."""
+async def test_run_of_a_process_killed_at_any_step_is_charged_once(quick: Desk, came: Gathered | None) -> None:
+    """Goal: one charge, one end.
+
+    Method: from each checkpoint on, the store is unreachable; then another node continues.
+    """
     account = await quick.account()
     monitor = await quick.monitor(account, rules=RISES, hook="https://example.com/hook")
     desks: list[Desk] = [quick]
@@ -362,7 +359,7 @@ async def test_a_run_whose_process_dies_at_any_step_is_resumed_by_the_next_one_a
         desks.append(desk)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(die_when_cancelled, quick)
-            with suppress(StorageError):  # what ends a run is shielded, and then finds the store gone
+            with suppress(StorageError):  # the end of a run is shielded, and then finds the store unavailable
                 await desk.runs.run(await desk.lease(monitor, EPOCH + 3600.0 * len(desks)))
             nursery.cancel_scope.cancel()
 

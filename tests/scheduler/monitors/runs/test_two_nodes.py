@@ -1,4 +1,4 @@
-"""Many nodes on one PostgreSQL: whatever they do at the same time, a slot is run by one of them."""
+"""Several nodes on one PostgreSQL: whatever they do concurrently, each slot runs on one of them."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -20,10 +20,10 @@ async def all_ended(desk: Desk, expected: int) -> None:
 
 
 def take_turns(*desks: Desk) -> None:
-    """Let no run end before each node has begun some; from then on a node ends a few with each of its commits.
+    """Let no run end before each node has started some; then a node ends a few with each of its commits.
 
-    Runs that all end at once wait for each other's accounts, and a busy machine keeps them waiting for longer than
-    stores have patience: then a run is cut short, and resumed once its lease has passed.
+    Runs that all end at the same time wait for each other's accounts, and on a busy machine they wait longer than the
+    store's timeout: a run is then interrupted, and retried after its lease has expired.
     """
     all_run = trio.Event()
 
@@ -43,14 +43,14 @@ def take_turns(*desks: Desk) -> None:
         desk.recipes.turn = turn_of(desk)
 
 
-async def test_of_nodes_that_tick_at_once_one_runs_each_slot(postgres: PostgresServer) -> None:
+async def test_each_slot_runs_on_one_of_two_ticking_nodes(postgres: PostgresServer) -> None:
     url = postgres.fresh()
     async with open_desk(url, "a", is_alone=False) as one, open_desk(url, "b", is_alone=False) as other:
         accounts = [await one.account() for _ in range(15)]
         monitors: list[Monitor] = [await one.monitor(accounts[n % 15]) for n in range(MONITORS)]
         for desk in (one, other):
             desk.time += HOUR + 30.0  # later than the crowd's spread
-        take_turns(one, other)  # one node has not room for all
+        take_turns(one, other)  # one node has too little room for all
         async with one.clock(), other.clock():
             await all_ended(one, MONITORS)
         assert one.log.events == other.log.events == []
@@ -65,7 +65,7 @@ async def test_of_nodes_that_tick_at_once_one_runs_each_slot(postgres: PostgresS
             assert [event["type"] for event in events] == ["monitor.run_completed"] * (MONITORS // 15)
 
 
-async def test_a_run_of_a_node_that_fell_silent_is_resumed_by_another(postgres: PostgresServer) -> None:
+async def test_run_of_a_silent_node_is_resumed_by_another(postgres: PostgresServer) -> None:
     url = postgres.fresh()
     async with open_desk(url, "a", is_alone=False) as silent, open_desk(url, "b", is_alone=False) as other:
         account = await silent.account(100)
@@ -75,7 +75,7 @@ async def test_a_run_of_a_node_that_fell_silent_is_resumed_by_another(postgres: 
         other.recipes.takes_s = 0.3
         async with other.clock():
             await all_ended(other, 1)
-        await silent.runs.run(lease)  # it was only paused, and goes on
+        await silent.runs.run(lease)  # it was only paused, and continues
         run = await other.run_of(lease.run.id)
         assert (run.status, run.attempt, run.node) == ("ok", 2, "b")
         assert await other.settled() == {f"{run.id}.2": 6}
@@ -84,8 +84,11 @@ async def test_a_run_of_a_node_that_fell_silent_is_resumed_by_another(postgres: 
         await other.assert_sound(account)
 
 
-async def test_the_attempts_of_two_nodes_that_end_at_once_settle_once(postgres: PostgresServer) -> None:
-    """Goal: the fence holds where both end in one moment. Method: many runs, each attempted by two nodes at once."""
+async def test_attempts_of_two_nodes_ending_together_settle_once(postgres: PostgresServer) -> None:
+    """Goal: the fence holds if both end at the same moment.
+
+    Method: many runs, each attempted by two nodes concurrently.
+    """
     url = postgres.fresh()
     async with open_desk(url, "a", is_alone=False) as one, open_desk(url, "b", is_alone=False) as other:
         accounts = [await one.account() for _ in range(4)]

@@ -1,4 +1,4 @@
-"""Checks of the web on the monitors' clock: what is told as a change, what it costs, and that it is told once."""
+"""Web checks on the monitors' clock: reported changes, their cost, and that each is reported once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read(text: str) -> Any:
 
 
 async def watched(desk: Desk, watch: WebWatch | None = None, *, credits: int = 1_000) -> tuple[str, Monitor]:  # noqa: A002
-    """An account with a watch and its webhook, whose recipe costs 1."""
+    """Create an account with a watch and its webhook, whose recipe costs 1."""
     desk.recipes.credits_least = desk.recipes.credits_most = 1
     account = await desk.account(credits)
     chosen = watch or WebWatch("scrape", PAGE)
@@ -47,14 +47,14 @@ async def watched(desk: Desk, watch: WebWatch | None = None, *, credits: int = 1
 
 
 async def check(desk: Desk, monitor: Monitor, text: str, place: int) -> tuple[Run, dict[str, Any]]:
-    """One check that reads this text; what is kept of it."""
+    """Run one check that reads this text, and return its stored data."""
     desk.recipes.answer = lambda _recipe: read(text)
     run = await desk.ran(monitor, EPOCH + 3_600.0 * place)
     data = await desk.store.read(lambda tx: kept_data(tx, run.id))
     return run, orjson.loads(data.deltas or b"{}")
 
 
-async def test_a_change_is_told_by_an_event_and_a_delivery_and_no_change_by_none(desk: Desk) -> None:
+async def test_change_sends_an_event_and_a_delivery(desk: Desk) -> None:
     account, monitor = await watched(desk)
     first, kept = await check(desk, monitor, "Bread\nNow 14 euros", 0)
     assert (first.status, first.credits_used, kept["first"], kept["changed"]) == ("ok", 2, True, False)
@@ -75,7 +75,7 @@ async def test_a_change_is_told_by_an_event_and_a_delivery_and_no_change_by_none
     assert await desk.money(account) == (1_000 - 4 * 2, 0)
 
 
-async def test_small_differences_add_up_until_they_are_told(quick: Desk) -> None:
+async def test_small_differences_add_up_to_a_change(quick: Desk) -> None:
     words = [f"word{place}" for place in range(100)]
     account, monitor = await watched(quick, WebWatch("scrape", PAGE, threshold=0.025))
     told = []
@@ -87,7 +87,7 @@ async def test_small_differences_add_up_until_they_are_told(quick: Desk) -> None
     assert [event["type"] for event in await quick.events(account)] == ["web.changed"] * 2
 
 
-async def test_a_failure_costs_nothing_is_told_and_is_nothing_to_compare_with(quick: Desk) -> None:
+async def test_failed_check_is_free_reported_and_not_a_baseline(quick: Desk) -> None:
     account, monitor = await watched(quick)
     await check(quick, monitor, "Bread", 0)
 
@@ -108,7 +108,7 @@ async def test_a_failure_costs_nothing_is_told_and_is_nothing_to_compare_with(qu
     assert await quick.money(account) == (1_000 - 4, 0)
 
 
-async def test_a_check_without_credits_is_skipped_and_told(quick: Desk) -> None:
+async def test_check_without_credits_is_skipped_and_reported(quick: Desk) -> None:
     account, monitor = await watched(quick, credits=3)
     await check(quick, monitor, "Bread", 0)
     skipped, _ = await check(quick, monitor, "Rolls", 1)
@@ -116,7 +116,7 @@ async def test_a_check_without_credits_is_skipped_and_told(quick: Desk) -> None:
     assert [one["data"]["status"] for one in await quick.events(account)] == ["skipped"]
 
 
-async def test_results_of_a_search_are_compared_by_their_title_and_address(quick: Desk) -> None:
+async def test_search_results_are_compared_by_title_and_url(quick: Desk) -> None:
     _, monitor = await watched(quick, WebWatch("search", query="bread"))
 
     def results(*names: str) -> Any:
@@ -133,8 +133,8 @@ async def test_results_of_a_search_are_compared_by_their_title_and_address(quick
     assert (told[2]["added"], told[2]["removed"]) == (["c https://c.example/"], ["a https://a.example/"])
 
 
-async def test_a_page_that_changes_value_by_value_is_told_each_change_once_whatever_is_cut_short(quick: Desk) -> None:
-    """Goal: exactly once, exact money. Method: every check is cancelled at each of its waits, and taken up again."""
+async def test_each_change_is_reported_once_despite_interruptions(quick: Desk) -> None:
+    """Goal: exactly once, exact charges. Method: every check is cancelled at each of its checkpoints, and retried."""
     account, monitor = await watched(quick)
     prices = ["10"]
 
@@ -162,8 +162,8 @@ async def test_a_page_that_changes_value_by_value_is_told_each_change_once_whate
     assert len(changes) == len(set(changes)) == len(runs) - 1, "all but the first"
 
 
-async def test_random_pages_are_told_exactly_when_their_words_differ_from_those_told_last(quick: Desk) -> None:
-    """Goal: no change is missed, none is invented. Method: random edits against a model of the last told text."""
+async def test_changes_are_reported_exactly_when_words_differ(quick: Desk) -> None:
+    """Goal: no change is missed or invented. Method: random edits against a model of the last reported text."""
     random, (account, monitor) = Random(7), await watched(quick)
     lines = [f"line {place} of the page" for place in range(20)]
     last, expected, changed = sorted(" ".join(lines).split()), 0, []
@@ -186,7 +186,7 @@ async def test_random_pages_are_told_exactly_when_their_words_differ_from_those_
     assert len(await quick.events(account)) == expected
 
 
-async def test_checks_go_after_their_days_but_for_the_one_that_is_compared_with(quick: Desk) -> None:
+async def test_old_checks_are_deleted_except_the_baseline(quick: Desk) -> None:
     _, monitor = await watched(quick, WebWatch("scrape", PAGE, retention_days=2))
     for place in range(4):
         quick.time = EPOCH + place * DAY_S
@@ -200,7 +200,7 @@ async def test_checks_go_after_their_days_but_for_the_one_that_is_compared_with(
 
 
 @given(before=LINES, after=LINES)
-def test_what_was_added_and_removed_turns_the_one_text_into_the_other(before: list[str], after: list[str]) -> None:
+def test_added_and_removed_lines_transform_the_text(before: list[str], after: list[str]) -> None:
     old, new = lines_of("\n".join(before)), lines_of("\n".join(after))
     found = compare(old, new)
     kept = list(old)

@@ -1,4 +1,4 @@
-"""Watches of the web as they are sent: schedules in three forms, and refusals that name the field."""
+"""Web watches as sent: schedules in three forms, and errors that name the field."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAGE = "https://example.com/shop"
         ("every monday at 8 pm", {"cron": "0 20 * * 1"}),
     ],
 )
-def test_a_schedule_in_words_means_minutes_or_a_cron(sent: str, kept: object) -> None:
+def test_schedule_text_becomes_minutes_or_a_cron(sent: str, kept: object) -> None:
     cadence = read_schedule(None, None, sent, None, EPOCH)
     assert cadence is not None
     assert cadence.to_json() == kept
@@ -53,14 +53,14 @@ def test_a_schedule_in_words_means_minutes_or_a_cron(sent: str, kept: object) ->
         ({"minutes": 60, "cron": "0 9 * * *"}, "schedule_cron"),
     ],
 )
-def test_a_schedule_that_cannot_be_kept_is_refused_by_the_name_of_its_field(fields: dict[str, Any], param: str) -> None:
+def test_invalid_schedule_is_rejected_by_field(fields: dict[str, Any], param: str) -> None:
     sent = {"minutes": None, "cron": None, "text": None, "timezone": None, **fields}
     with pytest.raises(MonitorInvalid) as refused:
         read_schedule(sent["minutes"], sent["cron"], sent["text"], sent["timezone"], EPOCH)
     assert refused.value.param == param
 
 
-def test_minutes_are_counted_from_the_creation_on() -> None:
+def test_minute_slots_start_at_the_creation() -> None:
     cadence = cadence_of('{"minutes":15}')
     created_at = EPOCH + 7.5
     assert next_slot(cadence, created_at, created_at) == EPOCH + 7 + 900
@@ -71,7 +71,7 @@ def draft(**fields: Any) -> Any:
     return read_web_draft(WebBody(**fields), ScriptedRecipes(), now=EPOCH, allow_insecure=False)
 
 
-def test_a_page_and_a_search_become_recipes_of_the_web() -> None:
+def test_page_and_search_watches_become_web_recipes() -> None:
     page = draft(url=PAGE, cadence_minutes=60, ignore=[".date", "#visits"], threshold=0.02)
     assert (page.recipe_id, page.params) == (
         "web/scrape",
@@ -100,9 +100,7 @@ def test_a_page_and_a_search_become_recipes_of_the_web() -> None:
         ({"url": PAGE, "cadence_minutes": 60, "webhook_secret": "x" * 20}, "webhook_secret", "invalid_param"),
     ],
 )
-def test_what_cannot_be_watched_is_refused_by_the_name_of_its_field(
-    fields: dict[str, Any], param: str, reason: str
-) -> None:
+def test_invalid_watch_is_rejected_by_field(fields: dict[str, Any], param: str, reason: str) -> None:
     with pytest.raises(MonitorInvalid) as refused:
         draft(**fields)
     assert (refused.value.param, refused.value.reason) == (param, reason)

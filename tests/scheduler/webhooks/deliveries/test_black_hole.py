@@ -1,4 +1,4 @@
-"""A host that takes connections and never answers, beside others: over real sockets, on both engines."""
+"""A host that accepts connections and never responds, next to others: over real sockets, on both engines."""
 
 from collections.abc import Mapping
 
@@ -14,8 +14,8 @@ HELD, ACCOUNTS, EACH = 1_000, 10, 20
 COUNTS = "SELECT status, host, COUNT(*), SUM(attempts) FROM deliveries GROUP BY status, host"
 
 
-async def test_all_others_are_delivered_while_a_black_hole_s_first_attempts_still_wait(office: Office) -> None:
-    """Method: the two are on one address, one of them under its name, and so two hosts to the queue."""
+async def test_others_are_delivered_while_an_unresponsive_host_waits(office: Office) -> None:
+    """Method: both are at one address, one of them by name, so the queue sees two hosts."""
     end = trio.Event()
 
     async def swallow(peer: Peer) -> None:
@@ -46,7 +46,7 @@ async def test_all_others_are_delivered_while_a_black_hole_s_first_attempts_stil
                 ("delivered", "127.0.0.1"): (ACCOUNTS * EACH, ACCOUNTS * EACH),
                 ("queued", "localhost"): (HELD, 0),
             }
-            await until(lambda: service.in_flight() == HOST_MAX)  # the last that were delivered are let go of
+            await until(lambda: service.in_flight() == HOST_MAX)  # the last delivered ones are removed
             assert len(hole.requests) == hole.open_connections == HOST_MAX
             assert len(good.requests) == ACCOUNTS * EACH
             assert good.connections <= HOST_MAX
@@ -55,7 +55,7 @@ async def test_all_others_are_delivered_while_a_black_hole_s_first_attempts_stil
 
 
 async def _counts(office: Office) -> Mapping[tuple[str, str], tuple[int, int]]:
-    """How many deliveries there are of each status and host, and how many attempts of theirs have ended."""
+    """Return the number of deliveries by status and host, and the number of their finished attempts."""
 
     def read(tx: Tx) -> Mapping[tuple[str, str], tuple[int, int]]:
         return {(status, host): (int(count), int(attempts)) for status, host, count, attempts in tx.all(COUNTS)}

@@ -1,4 +1,4 @@
-"""Deliveries from the queue to their receivers: retries, counting, pausing, on virtual time and on both engines."""
+"""Deliveries from the queue to their receivers: retries, counts and pauses, on virtual time and on both engines."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ DEFAULT = "whsec_c2VjcmV0"
 
 
 class _Draws:
-    """In place of random numbers: always the middle, which is no jitter."""
+    """Replaces random numbers: always the middle, which means no jitter."""
 
     def __init__(self, value: float = 0.5) -> None:
         self.value = value
@@ -31,7 +31,7 @@ class _Draws:
         return self.value
 
 
-async def test_a_delivery_is_sent_signed_and_logged(office: Office) -> None:
+async def test_delivery_is_sent_signed_and_logged(office: Office) -> None:
     monitor = await office.monitor(await office.desk.account())
     receivers = Receivers()
     async with office.open(receivers):
@@ -49,7 +49,7 @@ async def test_a_delivery_is_sent_signed_and_logged(office: Office) -> None:
     assert webhook.last_delivery_at == delivery.delivered_at is not None
 
 
-async def test_six_attempts_come_exactly_when_the_schedule_says(virtual: Office, autojump_clock: MockClock) -> None:
+async def test_six_attempts_follow_the_schedule(virtual: Office, autojump_clock: MockClock) -> None:
     virtual.rng = _Draws()  # type: ignore[assignment]
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers(BROKEN)
@@ -68,7 +68,7 @@ async def test_six_attempts_come_exactly_when_the_schedule_says(virtual: Office,
 
 
 @pytest.mark.parametrize(("draw", "factor"), [(0.0, 0.8), (1 - 1e-12, 1.2)])
-async def test_jitter_moves_a_step_by_at_most_a_fifth(
+async def test_jitter_changes_a_step_by_at_most_a_fifth(
     virtual: Office, autojump_clock: MockClock, draw: float, factor: float
 ) -> None:
     virtual.rng = _Draws(draw)  # type: ignore[assignment]
@@ -82,7 +82,7 @@ async def test_jitter_moves_a_step_by_at_most_a_fifth(
 
 
 @pytest.mark.parametrize(("asked_s", "waited_s"), [(3.0, 5.0), (8.0, 8.0), (3_600.0, 10.0)])
-async def test_retry_after_is_obeyed_up_to_twice_the_step(
+async def test_retry_after_is_honoured_up_to_twice_the_step(
     virtual: Office, autojump_clock: MockClock, asked_s: float, waited_s: float
 ) -> None:
     virtual.rng = _Draws()  # type: ignore[assignment]
@@ -95,9 +95,7 @@ async def test_retry_after_is_obeyed_up_to_twice_the_step(
     assert second.at - first.at == pytest.approx(waited_s, abs=1e-3)
 
 
-async def test_a_receiver_that_never_answers_is_left_after_the_timeout(
-    virtual: Office, autojump_clock: MockClock
-) -> None:
+async def test_unresponsive_receiver_times_out(virtual: Office, autojump_clock: MockClock) -> None:
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers()
     receivers.script = _never
@@ -109,7 +107,7 @@ async def test_a_receiver_that_never_answers_is_left_after_the_timeout(
     assert (await virtual.delivery(id_)).last_status is None
 
 
-async def test_a_run_that_queues_wakes_the_service_at_once(virtual: Office, autojump_clock: MockClock) -> None:
+async def test_queued_delivery_wakes_the_service(virtual: Office, autojump_clock: MockClock) -> None:
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers()
     async with virtual.open(receivers):
@@ -119,7 +117,7 @@ async def test_a_run_that_queues_wakes_the_service_at_once(virtual: Office, auto
     assert receivers.sent[0].at == pytest.approx(7.123, abs=1e-3)
 
 
-async def test_ten_failed_deliveries_in_a_row_pause_a_webhook_once(office: Office) -> None:
+async def test_ten_consecutive_failed_deliveries_pause_a_webhook_once(office: Office) -> None:
     account = await office.desk.account()
     monitor = await office.monitor(account)
     receivers = Receivers(BROKEN)
@@ -141,7 +139,7 @@ async def test_ten_failed_deliveries_in_a_row_pause_a_webhook_once(office: Offic
     assert (dropped.status, dropped.attempts, dropped.fail_reason) == ("failed", 0, "webhook_paused")
 
 
-async def test_what_waits_for_a_webhook_ends_with_its_pause(virtual: Office, autojump_clock: MockClock) -> None:
+async def test_queued_deliveries_end_when_the_webhook_pauses(virtual: Office, autojump_clock: MockClock) -> None:
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers(BROKEN, GONE)
     async with virtual.open(receivers):
@@ -155,7 +153,7 @@ async def test_what_waits_for_a_webhook_ends_with_its_pause(virtual: Office, aut
     assert (await virtual.webhook(monitor)).failures == 1
 
 
-async def test_a_success_begins_the_count_anew(office: Office) -> None:
+async def test_success_resets_the_failure_count(office: Office) -> None:
     monitor = await office.monitor(await office.desk.account())
     receivers = Receivers(*[BROKEN] * 9, OK, BROKEN)
     async with office.open(receivers, backoff_s=()):
@@ -166,8 +164,8 @@ async def test_a_success_begins_the_count_anew(office: Office) -> None:
     assert (webhook.status, webhook.failures) == ("active", 1)
 
 
-async def test_attempts_that_end_together_are_counted_each(office: Office) -> None:
-    """Goal: one batch of the writer with many ends of one webhook, then one of many webhooks."""
+async def test_attempts_ending_together_are_each_counted(office: Office) -> None:
+    """Goal: one writer batch with many ends of one webhook, then one with ends of many webhooks."""
     account = await office.desk.account()
     monitors = [await office.monitor(account) for _ in range(5)]
     receivers = Receivers()
@@ -187,8 +185,8 @@ async def test_attempts_that_end_together_are_counted_each(office: Office) -> No
     assert [(await office.webhook(one)).failures for one in monitors] == [3, 1, 1, 1, 1]
 
 
-async def test_deliveries_go_where_the_webhook_is_now(virtual: Office, autojump_clock: MockClock) -> None:
-    """Method: the URL changes while an attempt at the old one is under way, which says that it is gone for good."""
+async def test_deliveries_use_the_current_url(virtual: Office, autojump_clock: MockClock) -> None:
+    """Method: the URL changes during an attempt at the old one, which then returns 410."""
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers()
     new = "https://other.example.com/in"
@@ -210,7 +208,7 @@ async def test_deliveries_go_where_the_webhook_is_now(virtual: Office, autojump_
     assert (await virtual.webhook(monitor)).status == "active"
 
 
-async def test_an_attempt_that_raises_fails_alone(office: Office) -> None:
+async def test_raising_attempt_fails_alone(office: Office) -> None:
     account = await office.desk.account()
     bad, good = await office.monitor(account, "https://bad.example.com/"), await office.monitor(account)
     receivers = Receivers()
@@ -231,7 +229,7 @@ async def test_an_attempt_that_raises_fails_alone(office: Office) -> None:
     assert [name for name, _ in office.desk.log.events] == ["delivery_failed"]
 
 
-async def test_a_secret_that_does_not_open_fails_the_attempt_and_nothing_else(office: Office) -> None:
+async def test_unreadable_secret_fails_only_its_attempt(office: Office) -> None:
     monitor = await office.monitor(await office.desk.account())
     await office.store.write(lambda tx: tx.run("UPDATE webhooks SET secret = 'c2VjcmV0'"))
     receivers = Receivers()
@@ -242,8 +240,8 @@ async def test_a_secret_that_does_not_open_fails_the_attempt_and_nothing_else(of
     assert (await office.delivery(id_)).fail_reason == "attempts_used_up"
 
 
-async def test_a_monitor_that_is_deleted_takes_its_deliveries_along(office: Office) -> None:
-    """Method: one attempt is under way and another delivery waits for its second."""
+async def test_deleted_monitor_deletes_its_deliveries(office: Office) -> None:
+    """Method: one attempt is in progress and another delivery waits for its second."""
     account = await office.desk.account()
     monitor, other = await office.monitor(account), await office.monitor(account)
     receivers = Receivers()
@@ -273,7 +271,7 @@ async def test_a_monitor_that_is_deleted_takes_its_deliveries_along(office: Offi
     assert ("delivery_was_anothers") in [name for name, _ in office.desk.log.events]
 
 
-async def test_a_webhook_that_was_removed_ends_what_waits(virtual: Office, autojump_clock: MockClock) -> None:
+async def test_removed_webhook_ends_queued_deliveries(virtual: Office, autojump_clock: MockClock) -> None:
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers(BROKEN)
     async with virtual.open(receivers):
@@ -286,7 +284,7 @@ async def test_a_webhook_that_was_removed_ends_what_waits(virtual: Office, autoj
     assert len(receivers.sent) == 1
 
 
-async def test_a_stop_waits_a_moment_for_what_is_under_way(virtual: Office, autojump_clock: MockClock) -> None:
+async def test_stop_waits_briefly_for_attempts_in_progress(virtual: Office, autojump_clock: MockClock) -> None:
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers()
 
@@ -307,8 +305,8 @@ async def test_a_stop_waits_a_moment_for_what_is_under_way(virtual: Office, auto
     assert cut.next_at == pytest.approx(virtual.now())
 
 
-async def test_while_the_store_fails_nothing_is_lost(virtual: Office, autojump_clock: MockClock) -> None:
-    """Goal: an attempt whose end cannot be written is made again once its lease has passed."""
+async def test_store_failure_loses_no_delivery(virtual: Office, autojump_clock: MockClock) -> None:
+    """Goal: an attempt whose end cannot be stored is repeated after its lease has expired."""
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers()
 
@@ -334,10 +332,10 @@ async def _never(_sent: Sent) -> Attempt:
     raise AssertionError("it slept for ever")
 
 
-async def test_deliveries_of_a_suspended_account_wait_and_are_sent_soon_after_it_is_resumed(
+async def test_deliveries_of_a_suspended_account_wait_until_it_is_resumed(
     virtual: Office, autojump_clock: MockClock
 ) -> None:
-    """No attempt is used up meanwhile, and nobody else's delivery waits."""
+    """No attempt is used up in the meantime, and no other account's delivery waits."""
     accounts = [await virtual.desk.account() for _ in range(2)]
     waiting, other = [await virtual.monitor(account) for account in accounts]
     receivers = Receivers()

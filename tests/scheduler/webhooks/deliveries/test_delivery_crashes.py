@@ -1,4 +1,4 @@
-"""Deliveries whose node is cut short, and nodes that share a store."""
+"""Deliveries of interrupted nodes, and nodes that share a store."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.servers.postgres import PostgresServer
 HOSTS = 10
 
 
-async def test_a_node_that_stops_at_any_step_loses_nothing_and_counts_once(
+async def test_node_stopped_at_any_step_loses_nothing_and_counts_once(
     virtual: Office, autojump_clock: MockClock
 ) -> None:
-    """Goal: at least one attempt, one end, and a count of failures that is right, wherever the service is cancelled."""
+    """Goal: at least one attempt, one end, and a correct failure count, wherever the service is cancelled."""
     account = await virtual.desk.account()
     receivers = Receivers()
 
@@ -61,8 +61,8 @@ async def test_a_node_that_stops_at_any_step_loses_nothing_and_counts_once(
     assert turns > 10
 
 
-async def test_what_a_crash_left_leased_is_due_when_its_only_node_comes_back(office: Office) -> None:
-    """Method: a lease is written as a node writes it that then dies."""
+async def test_leased_deliveries_are_ready_when_the_only_node_restarts(office: Office) -> None:
+    """Method: a lease is written like that of a node which then dies."""
     monitor = await office.monitor(await office.desk.account())
     (id_,) = await office.queue(monitor)
     until_ = office.now() + 1_000
@@ -74,8 +74,8 @@ async def test_what_a_crash_left_leased_is_due_when_its_only_node_comes_back(off
     assert (await office.delivery(id_)).status == "delivered"
 
 
-async def test_a_lease_that_passed_is_another_nodes(virtual: Office, autojump_clock: MockClock) -> None:
-    """Goal: the end of an attempt that outlived its lease writes nothing, and the other node's end counts."""
+async def test_expired_lease_is_taken_by_another_node(virtual: Office, autojump_clock: MockClock) -> None:
+    """Goal: an attempt that ends after its lease writes nothing, and the other node's end counts."""
     monitor = await virtual.monitor(await virtual.desk.account())
     (id_,) = await virtual.queue(monitor)
     receivers = Receivers()
@@ -95,10 +95,10 @@ async def test_a_lease_that_passed_is_another_nodes(virtual: Office, autojump_cl
     assert "delivery_was_anothers" in [name for name, _ in virtual.desk.log.events]
 
 
-async def test_nodes_that_share_a_store_never_attempt_a_delivery_twice_at_a_time(postgres: PostgresServer) -> None:
-    """Method: three nodes, one of which is cancelled amid its attempts, and receivers that fail now and then.
+async def test_nodes_never_attempt_a_delivery_concurrently(postgres: PostgresServer) -> None:
+    """Method: three nodes, one of which is cancelled during its attempts, and receivers that fail occasionally.
 
-    What the cancelled one had under way, as many as it may have at the hosts, was sent and is not counted.
+    The cancelled node's attempts in progress, up to the limit per host, were sent and are not counted.
     """
     url = postgres.fresh()
     receivers = Receivers()

@@ -1,4 +1,4 @@
-"""The deliveries that a node knows to be due, against a store that its looks see only in part."""
+"""A node's cache of ready deliveries, against a store that each read covers only in part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _line(one: DueDelivery) -> Line:
 
 
 def _look(queue: list[DueDelivery], after: Line = ANEW, *, oldest: int = _OLDEST, walked: int = _WALKED) -> QueueLook:
-    """As the queue looks, with bounds of its own: the oldest, and where there are more, the first of each line."""
+    """Read like the queue, with smaller limits: the oldest, and if there are more, the first of each line."""
     found = sorted(queue)[:oldest]
     if len(found) < oldest:
         return QueueLook(found, set(), None, None)
@@ -38,7 +38,7 @@ def _look(queue: list[DueDelivery], after: Line = ANEW, *, oldest: int = _OLDEST
 
 
 class _Node:
-    """A node's loop around what it knows, and the store's queue beside it."""
+    """A node's loop with its cache, and the store's queue."""
 
     def __init__(self) -> None:
         self.due_cache = DueCache()
@@ -56,7 +56,7 @@ class _Node:
             self.must_look = True
 
     def turn(self, *, free: int = 64, told_meanwhile: DueDelivery | None = None, is_seen: bool = False) -> None:
-        """Look if there is a reason to, and begin; one may be told while the look is under way, which saw it or not."""
+        """Read if needed, and start; a delivery can be queued during the read, which may or may not include it."""
         if self.must_look:
             if told_meanwhile is not None and is_seen:
                 self.queue.append(told_meanwhile)
@@ -72,7 +72,7 @@ class _Node:
             self.put(told_meanwhile, told=True)
         chosen = self.due_cache.choose(self.under_way.values(), free=free - len(self.under_way))
         for one in chosen:
-            self.queue.remove(one)  # nothing is chosen twice, nor what is not queued
+            self.queue.remove(one)  # nothing is chosen twice or without being queued
             self.under_way[one.id] = one
             self.begun.append(one.id)
         self.must_look |= self.due_cache.is_short(self.under_way.values())
@@ -96,8 +96,8 @@ _STEPS = st.lists(
 
 
 @given(steps=_STEPS)
-def test_nothing_that_is_due_waits_while_there_is_room_for_it(steps: list[tuple[str, str, str, bool]]) -> None:
-    """Method: whatever was queued, told and ended, a few turns later only what has no room is left."""
+def test_no_ready_delivery_waits_while_there_is_room(steps: list[tuple[str, str, str, bool]]) -> None:
+    """Method: after any queueing and ending, a few turns later only deliveries without room remain."""
     node, number = _Node(), 0
     for kind, what, account, flag in steps:
         number += 100
@@ -122,7 +122,7 @@ def test_nothing_that_is_due_waits_while_there_is_room_for_it(steps: list[tuple[
     assert len(node.begun) == len(set(node.begun))
 
 
-def test_what_is_told_behind_a_line_that_is_cut_waits_for_its_turn() -> None:
+def test_delivery_queued_after_a_truncated_line_waits_for_its_turn() -> None:
     node = _Node()
     for number in range(20):
         node.put(_due(number), told=False)
@@ -134,7 +134,7 @@ def test_what_is_told_behind_a_line_that_is_cut_waits_for_its_turn() -> None:
     assert node.begun == [f"d{number:06d}" for number in range(20)]
 
 
-def test_many_that_have_no_room_are_left_to_the_store_until_there_is() -> None:
+def test_deliveries_without_room_stay_in_the_store() -> None:
     due_cache, under_way = DueCache(), [_due(number) for number in range(HOST_MAX)]
     for number in range(100, 200 + KNOWN_MAX):
         due_cache.add_queued(_due(number))
@@ -146,7 +146,7 @@ def test_many_that_have_no_room_are_left_to_the_store_until_there_is() -> None:
     assert due_cache.is_short(under_way[1:])
 
 
-def test_a_look_that_failed_takes_nothing_away() -> None:
+def test_failed_read_removes_nothing() -> None:
     due_cache = DueCache()
     due_cache.add_queued(_due(1))
     due_cache.begin_look()
@@ -156,7 +156,7 @@ def test_a_look_that_failed_takes_nothing_away() -> None:
     assert not due_cache.has_more()
 
 
-def test_a_line_of_which_all_that_a_look_saw_is_under_way_is_looked_at_again() -> None:
+def test_line_with_all_known_deliveries_in_progress_is_read_again() -> None:
     due_cache, under_way = DueCache(), [_due(number) for number in range(HOST_MAX)]
     due_cache.begin_look()
     due_cache.end_look(QueueLook(under_way, {("h", "a")}, None, None), under_way, anew=True)

@@ -1,5 +1,7 @@
-"""Receivers that do not answer and accounts that queue thousands, beside others: on virtual time, and the queries on
-both engines."""
+"""Unresponsive receivers and accounts with thousands of deliveries, next to others.
+
+They run on virtual time, and the queries on both engines.
+"""
 
 from collections.abc import Callable
 from math import ceil
@@ -33,7 +35,7 @@ async def _receive(sent: Sent) -> Attempt:
 
 
 async def _latencies(office: Office, *, holes: int, good_hosts: int = 20, rounds: int = 30) -> list[float]:
-    """How long deliveries to good receivers took from their queueing to their first byte, and then to their end."""
+    """Return how long deliveries to responsive receivers took from queueing to first byte, and then to their end."""
     receivers = Receivers()
     receivers.script = _receive
     account = await office.desk.account()
@@ -59,7 +61,7 @@ async def _latencies(office: Office, *, holes: int, good_hosts: int = 20, rounds
     return sorted(starts[id_] + _ANSWER_S - at for id_, at in queued_at.items())
 
 
-async def test_a_black_hole_with_ten_thousand_deliveries_does_not_slow_the_others(
+async def test_unresponsive_host_with_10000_deliveries_does_not_slow_others(
     virtual: Office, autojump_clock: MockClock
 ) -> None:
     alone = await _latencies(virtual, holes=0)
@@ -70,7 +72,7 @@ async def test_a_black_hole_with_ten_thousand_deliveries_does_not_slow_the_other
 
 
 class _CountingStore(InlineStore):
-    """Counts how often it is read."""
+    """Counts its reads."""
 
     reads = 0
 
@@ -79,7 +81,7 @@ class _CountingStore(InlineStore):
         return await super().read(fn)
 
 
-async def test_what_runs_queue_beside_a_black_hole_is_begun_without_a_look_at_the_queue(
+async def test_new_delivery_starts_without_reading_the_queue(
     autojump_clock: MockClock,
 ) -> None:
     store = _CountingStore(MIGRATIONS)
@@ -102,7 +104,7 @@ async def test_what_runs_queue_beside_a_black_hole_is_begun_without_a_look_at_th
     store.close()
 
 
-async def test_many_black_holes_of_one_account_leave_room_for_the_others(
+async def test_unresponsive_hosts_of_one_account_leave_room_for_others(
     virtual: Office, autojump_clock: MockClock
 ) -> None:
     receivers = Receivers()
@@ -124,7 +126,7 @@ async def test_many_black_holes_of_one_account_leave_room_for_the_others(
 
 
 async def test_accounts_that_share_a_host_take_turns(virtual: Office, autojump_clock: MockClock) -> None:
-    """Goal: who comes second waits for a few of the other's thousand deliveries, not for all of them."""
+    """Goal: the second account waits for a few of the other's thousand deliveries, not for all of them."""
     receivers = Receivers()
     receivers.script = _receive
     first = await virtual.monitor(await virtual.desk.account())
@@ -140,8 +142,8 @@ async def test_accounts_that_share_a_host_take_turns(virtual: Office, autojump_c
     assert max(ends) <= 2 * _ANSWER_S
 
 
-async def test_more_lines_than_one_walk_sees_are_seen_in_turn(virtual: Office, autojump_clock: MockClock) -> None:
-    """Method: a full line that is older than all others, so that those are found by walking alone."""
+async def test_lines_beyond_one_walk_are_read_in_turn(virtual: Office, autojump_clock: MockClock) -> None:
+    """Method: a full line that is older than all others, so that only a walk finds those."""
     receivers = Receivers()
     receivers.script = _receive
     account = await virtual.desk.account()
@@ -157,8 +159,8 @@ async def test_more_lines_than_one_walk_sees_are_seen_in_turn(virtual: Office, a
     assert {sent.id for sent in receivers.sent} > set(ids)
 
 
-async def test_a_walk_finds_the_first_of_every_line_and_no_more(office: Office) -> None:
-    """Method: lines of two hosts and two accounts, one of which is not due yet."""
+async def test_walk_finds_only_the_first_of_every_line(office: Office) -> None:
+    """Method: lines of two hosts and two accounts, one of which is not ready yet."""
     one, two = await office.desk.account(), await office.desk.account()
     a, b, c = "https://a.example.com/", "https://b.example.com/", "https://c.example.com/"
     expected: list[str] = []
@@ -180,7 +182,7 @@ async def test_a_walk_finds_the_first_of_every_line_and_no_more(office: Office) 
     assert behind == expected[-2:]
 
 
-async def test_good_receivers_are_served_beside_a_full_line_on_both_engines(office: Office) -> None:
+async def test_responsive_receivers_are_served_despite_a_full_line(office: Office) -> None:
     receivers = Receivers()
     receivers.script = _receive
     account = await office.desk.account()

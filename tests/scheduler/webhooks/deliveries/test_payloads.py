@@ -1,4 +1,4 @@
-"""Payloads to the letter of spec 2.7."""
+"""Payloads exactly as in spec 2.7."""
 
 from dataclasses import replace
 
@@ -32,30 +32,30 @@ DELTAS: PayloadDeltas = {
 }
 
 
-def test_full_of_an_ordinary_monitor() -> None:
+def test_full_payload_of_an_ordinary_monitor() -> None:
     payload = full_payload(RUN, result={"total": 12, "items": []}, deltas={"total": 2})
     assert orjson.loads(payload) == {**FACTS, "result": {"total": 12, "items": []}, "deltas": {"total": 2}}
     assert list(orjson.loads(payload)) == [*FACTS, "result", "deltas"]
 
 
-def test_full_on_the_first_run_has_empty_deltas() -> None:
+def test_full_payload_of_the_first_run_has_empty_deltas() -> None:
     run = replace(RUN, status="ok", alerts_fired=())
     decoded = orjson.loads(full_payload(run, result={}, deltas={}))
     assert (decoded["status"], decoded["alerts_fired"], decoded["deltas"]) == ("ok", [], {})
 
 
-def test_a_stored_result_goes_in_as_its_bytes() -> None:
+def test_stored_result_is_inserted_as_bytes() -> None:
     payload = full_payload(RUN, result=orjson.Fragment(b'{"a" : 1e2}'), deltas={})
     assert b'"result":{"a" : 1e2}' in payload
 
 
 @pytest.mark.parametrize("deltas", [None, DELTAS])
-def test_full_of_a_numbers_only_monitor(deltas: PayloadDeltas | None) -> None:
+def test_full_payload_of_a_numbers_only_monitor(deltas: PayloadDeltas | None) -> None:
     payload = full_numbers_payload(RUN, result={"items": []}, numbers=NUMBERS, deltas=deltas)
     assert orjson.loads(payload) == {**FACTS, "result": {"items": []}, "numbers": NUMBERS, "deltas": deltas}
 
 
-def test_rows_of_a_numbers_only_monitor() -> None:
+def test_rows_payload_of_a_numbers_only_monitor() -> None:
     decoded = orjson.loads(rows_payload(RUN, numbers=NUMBERS, deltas=DELTAS))
     at = {"t": "2027-01-15T08:00:00.250Z"}
     nothing_before = {"prev": None, "abs_change": None, "pct_change": None}
@@ -67,10 +67,10 @@ def test_rows_of_a_numbers_only_monitor() -> None:
     assert decoded == FACTS
 
 
-def test_rows_on_the_first_run_have_nothing_before_them() -> None:
+def test_rows_payload_of_the_first_run_has_no_previous_values() -> None:
     rows = orjson.loads(rows_payload(RUN, numbers=NUMBERS, deltas=None))["rows"]
     assert [row["prev"] for row in rows] == [None, None, None]
 
 
-def test_the_same_run_gives_the_same_bytes() -> None:
+def test_same_run_has_the_same_bytes() -> None:
     assert rows_payload(RUN, numbers=NUMBERS, deltas=DELTAS) == rows_payload(RUN, numbers=NUMBERS, deltas=DELTAS)

@@ -1,4 +1,4 @@
-"""The retry schedule exactly, and when a webhook is paused."""
+"""The exact retry schedule, and the pauses of webhooks."""
 
 import pytest
 from hypothesis import given
@@ -12,14 +12,14 @@ DELIVERED, FAILED, WAITING = DeliveryVerdict("delivered"), DeliveryVerdict("fail
 GONE = DeliveryVerdict("failed", is_gone=True)
 
 
-def test_six_attempts_at_once_and_after_5_s_5_min_30_min_2_h_5_h() -> None:
+def test_backoff_is_0_s_5_s_5_min_30_min_2_h_5_h() -> None:
     pauses = [judge(500, attempt=attempt, draw=MIDDLE).pause_s for attempt in range(1, 7)]
     assert pauses == [5, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, None]
     assert sum(BACKOFF_S) == 7 * 3600 + 35 * 60 + 5
 
 
 @pytest.mark.parametrize("status", FAILED_STATUSES)
-def test_all_but_2xx_and_410_is_tried_again_until_the_sixth(status: int | None) -> None:
+def test_other_statuses_are_retried_until_the_sixth_attempt(status: int | None) -> None:
     assert [judge(status, attempt=attempt, draw=MIDDLE).state for attempt in range(1, 7)] == ["waiting"] * 5 + [
         "failed"
     ]
@@ -27,19 +27,19 @@ def test_all_but_2xx_and_410_is_tried_again_until_the_sixth(status: int | None) 
 
 @pytest.mark.parametrize("attempt", range(1, 7))
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
-def test_2xx_is_delivered_at_any_attempt(status: int, attempt: int) -> None:
+def test_status_2xx_is_delivered_at_any_attempt(status: int, attempt: int) -> None:
     assert judge(status, attempt=attempt, draw=0, retry_after_s=60) == DELIVERED
 
 
 @pytest.mark.parametrize("attempt", range(1, 7))
-def test_410_ends_the_delivery_at_any_attempt_and_pauses_its_webhook_at_once(attempt: int) -> None:
+def test_status_410_ends_the_delivery_and_pauses_its_webhook(attempt: int) -> None:
     verdict = judge(410, attempt=attempt, draw=0, retry_after_s=60)
     assert verdict == GONE
     assert count(0, verdict).pause == "gone"
 
 
 @given(st.integers(1, 5), st.floats(0, 1, exclude_max=True), st.none() | st.floats(0, 1e6))
-def test_a_pause_is_its_step_give_or_take_a_fifth_or_what_the_receiver_asks_up_to_twice(
+def test_pause_is_the_step_with_jitter_or_retry_after_up_to_twice(
     attempt: int, draw: float, retry_after_s: float | None
 ) -> None:
     step = BACKOFF_S[attempt - 1]
@@ -51,17 +51,17 @@ def test_a_pause_is_its_step_give_or_take_a_fifth_or_what_the_receiver_asks_up_t
     assert pause == max(own, min(retry_after_s or 0, 2 * step))
 
 
-def test_the_jitter_uses_all_of_its_range() -> None:
+def test_jitter_uses_its_whole_range() -> None:
     assert judge(500, attempt=1, draw=0).pause_s == pytest.approx(4)
     assert judge(500, attempt=1, draw=0.999999).pause_s == pytest.approx(6, abs=1e-4)
 
 
 @pytest.mark.parametrize(("asked_s", "pause_s"), [(None, 300), (0, 300), (10, 300), (400, 400), (600, 600), (601, 600)])
-def test_retry_after_is_obeyed_up_to_twice_the_step(asked_s: float | None, pause_s: float) -> None:
+def test_retry_after_is_honoured_up_to_twice_the_step(asked_s: float | None, pause_s: float) -> None:
     assert judge(429, attempt=2, draw=MIDDLE, retry_after_s=asked_s).pause_s == pause_s
 
 
-def test_the_steps_are_the_operators() -> None:
+def test_steps_can_be_configured() -> None:
     assert judge(500, attempt=1, draw=MIDDLE, backoff_s=[7]).pause_s == 7
     assert judge(500, attempt=2, draw=MIDDLE, backoff_s=[7]).state == "failed"
     assert judge(500, attempt=1, draw=MIDDLE, backoff_s=[]).state == "failed"
@@ -70,7 +70,7 @@ def test_the_steps_are_the_operators() -> None:
 # The failure counter
 
 
-def test_ten_failed_deliveries_in_a_row_pause_the_webhook() -> None:
+def test_ten_consecutive_failed_deliveries_pause_the_webhook() -> None:
     failures, pauses = 0, []
     for _ in range(11):
         counted = count(failures, FAILED)
@@ -79,18 +79,18 @@ def test_ten_failed_deliveries_in_a_row_pause_the_webhook() -> None:
     assert pauses == [None] * 9 + ["failures"] * 2
 
 
-def test_a_success_begins_the_count_anew_and_a_delivery_that_waits_does_not_count() -> None:
+def test_success_resets_the_count_and_waiting_deliveries_do_not_count() -> None:
     assert count(9, DELIVERED) == Counted(0, None)
     assert count(9, WAITING) == Counted(9, None)
     assert count(9, FAILED) == Counted(10, "failures")
 
 
 @pytest.mark.parametrize("verdict", [DELIVERED, FAILED, WAITING])
-def test_a_redelivery_never_moves_the_count(verdict: DeliveryVerdict) -> None:
+def test_redelivery_never_changes_the_count(verdict: DeliveryVerdict) -> None:
     for failures in (0, 9, 10):
         assert count(failures, verdict, is_redelivery=True) == Counted(failures, None)
 
 
-def test_a_receiver_that_is_gone_is_gone_for_redeliveries_too() -> None:
+def test_status_410_pauses_the_webhook_for_redeliveries_too() -> None:
     assert count(3, GONE, is_redelivery=True) == Counted(3, "gone")
     assert count(3, GONE) == Counted(4, "gone")

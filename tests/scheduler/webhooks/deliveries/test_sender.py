@@ -1,4 +1,4 @@
-"""One attempt against real receivers on loopback that stand at a public address, each with its own way to fail."""
+"""One attempt against real receivers on loopback that appear at a public address, each with its own failure."""
 
 import os
 import socket
@@ -29,10 +29,10 @@ SOON_S = 0.5
 OK = always(reply(b"thanks"))
 
 
-# What arrives
+# Received requests
 
 
-async def test_the_frozen_bytes_arrive_with_their_headers_and_nothing_else_is_asked() -> None:
+async def test_stored_bytes_arrive_with_their_headers_in_one_request() -> None:
     async with receiving(OK) as scene:
         attempt = await scene.attempt()
         assert (attempt.status, attempt.error, attempt.answer) == (200, None, "thanks")
@@ -51,7 +51,7 @@ async def test_the_frozen_bytes_arrive_with_their_headers_and_nothing_else_is_as
         }
 
 
-async def test_a_receiver_can_verify_what_it_got() -> None:
+async def test_receiver_can_verify_the_delivery() -> None:
     async with receiving(OK) as scene:
         headers = signed_headers(BODY, delivery_id="whd_1", keys=["a secret"], at=1_800_000_000, header_name="x-s")
         await scene.sender.attempt(scene.url, BODY, headers=headers, deadline_at=trio.current_time() + TEST_S)
@@ -61,7 +61,7 @@ async def test_a_receiver_can_verify_what_it_got() -> None:
         assert sent["webhook-id"] == "whd_1"
 
 
-async def test_the_receivers_name_is_announced_and_its_certificate_checked() -> None:
+async def test_sni_is_sent_and_the_certificate_checked() -> None:
     names: list[str | None] = []
     tls = server_tls()
     tls.sni_callback = lambda _socket, name, _context: names.append(name)
@@ -71,7 +71,7 @@ async def test_the_receivers_name_is_announced_and_its_certificate_checked() -> 
 
 
 @pytest.mark.parametrize("status", ["204 No Content", "202 Accepted", "301 Moved", "404 Not Found", "410 Gone"])
-async def test_any_status_is_an_answer(status: str) -> None:
+async def test_any_status_is_recorded(status: str) -> None:
     async with receiving(always(reply(b"", status=status))) as scene:
         attempt = await scene.attempt()
         assert (attempt.status, attempt.error, attempt.retry_after_s) == (int(status[:3]), None, None)
@@ -87,7 +87,7 @@ async def test_any_status_is_an_answer(status: str) -> None:
         ("X: y", None),
     ],
 )
-async def test_what_the_receiver_asks_to_wait_is_told(header: str, wait_s: float | None) -> None:
+async def test_retry_after_is_returned(header: str, wait_s: float | None) -> None:
     answer = reply(b"", header, "Date: Fri, 15 Jan 2027 08:00:00 GMT", status="429 Too Many Requests")
     async with receiving(always(answer)) as scene:
         attempt = await scene.attempt()
@@ -95,13 +95,13 @@ async def test_what_the_receiver_asks_to_wait_is_told(header: str, wait_s: float
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_redirect_is_not_followed(status: int) -> None:
+async def test_redirect_is_not_followed(status: int) -> None:
     async with receiving(always(reply(b"", "Location: /elsewhere", status=f"{status} Elsewhere"))) as scene:
         assert (await scene.attempt()).status == status
         assert len(scene.server.requests) == 1
 
 
-async def test_a_proxy_in_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_proxy_in_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
         monkeypatch.setenv(name.lower(), "http://127.0.0.1:9")
@@ -110,24 +110,24 @@ async def test_a_proxy_in_the_environment_is_not_used(monkeypatch: pytest.Monkey
         assert scene.net.connected == [PUBLIC]
 
 
-# Kept connections
+# Reused connections
 
 
-async def test_a_connection_is_kept_for_the_next_attempt() -> None:
+async def test_connection_is_reused_for_the_next_attempt() -> None:
     async with receiving(OK) as scene:
         for _ in range(5):
             assert (await scene.attempt()).status == 200
         assert (scene.server.connections, len(scene.net.connected)) == (1, 1)
 
 
-async def test_without_keeping_each_attempt_has_its_own() -> None:
+async def test_each_attempt_has_its_own_connection_without_reuse() -> None:
     async with receiving(OK, idle_s=0) as scene:
         for _ in range(3):
             assert (await scene.attempt()).status == 200
         assert scene.server.connections == 3
 
 
-async def test_a_kept_connection_that_was_reset_is_replaced_within_the_attempt() -> None:
+async def test_reset_idle_connection_is_replaced_within_the_attempt() -> None:
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.send(reply(b"ok"))
@@ -142,7 +142,7 @@ async def test_a_kept_connection_that_was_reset_is_replaced_within_the_attempt()
         assert scene.server.connections == 2
 
 
-# Receivers that fail
+# Failing receivers
 
 
 async def reset(peer: Peer) -> None:
@@ -194,14 +194,14 @@ HUGE_HEADERS = b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%d: %s\r\n" % (n, b"y" * 50
         (silence, "timed_out"),
     ],
 )
-async def test_a_broken_answer_is_told_by_its_class(script: Script, error: str) -> None:
+async def test_broken_response_has_its_error_class(script: Script, error: str) -> None:
     async with receiving(script) as scene:
         attempt = await scene.attempt(within_s=SOON_S if error == "timed_out" else TEST_S)
         assert (attempt.status, attempt.error, attempt.answer) == (None, error, "")
         assert attempt.problem
 
 
-async def test_interim_answers_without_end_are_bounded() -> None:
+async def test_endless_interim_responses_are_limited() -> None:
     async with receiving(interim_for_ever) as scene:
         assert (await scene.attempt(within_s=SOON_S)).error in ("timed_out", "answer_malformed")
 
@@ -213,27 +213,27 @@ async def endless(peer: Peer) -> None:
         await peer.send("äß".encode() * 5_000)
 
 
-async def test_an_endless_body_is_read_no_further_than_needed() -> None:
+async def test_endless_body_is_read_only_as_far_as_needed() -> None:
     async with receiving(endless) as scene:
         attempt = await scene.attempt()
         assert (attempt.status, len(attempt.answer)) == (200, ANSWER_CHARACTERS_KEPT)
         assert attempt.answer.startswith("äßäß")
 
 
-async def test_an_answer_that_is_no_text_can_still_be_stored() -> None:
+async def test_binary_response_can_be_stored() -> None:
     async with receiving(always(reply(b"\0\xff\xfe"))) as scene:
         assert (await scene.attempt()).answer == "\N{REPLACEMENT CHARACTER}" * 3
 
 
 @pytest.mark.parametrize("name", ["other.example.com", "*.hooks.example.com", PUBLIC])
-async def test_a_certificate_of_another_name_is_refused_before_anything_is_sent(name: str) -> None:
+async def test_certificate_of_another_name_is_rejected_before_sending(name: str) -> None:
     async with receiving(OK, tls=server_tls(name)) as scene:
         attempt = await scene.attempt()
         assert (attempt.status, attempt.error, scene.server.requests) == (None, "tls_failed", [])
         assert "CERTIFICATE_VERIFY_FAILED" in attempt.problem
 
 
-async def test_a_receiver_without_tls_is_refused() -> None:
+async def test_receiver_without_tls_is_rejected() -> None:
     async def garbage(peer: Peer) -> None:
         await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         await trio.sleep_forever()
@@ -243,25 +243,25 @@ async def test_a_receiver_without_tls_is_refused() -> None:
         assert (attempt.status, attempt.error) == (None, "tls_failed")
 
 
-async def test_a_handshake_that_never_ends_is_bounded() -> None:
+async def test_endless_handshake_times_out() -> None:
     with trio.fail_after(TEST_S), socket.create_server(("127.0.0.1", 0)) as listener:
         async with receiving(OK, routes={PUBLIC: listener.getsockname()}) as scene:
             assert (await scene.attempt(within_s=SOON_S)).error == "timed_out"
 
 
-async def test_where_nobody_listens_the_next_address_is_tried() -> None:
+async def test_next_address_is_tried_after_connection_refused() -> None:
     async with receiving(OK, resolve=Resolver([OTHER_PUBLIC, PUBLIC])) as scene:
         assert (await scene.attempt()).status == 200
         assert scene.net.connected == [OTHER_PUBLIC, PUBLIC]
 
 
-async def test_where_nobody_listens_at_all_it_cannot_connect() -> None:
+async def test_connect_fails_if_every_address_refuses() -> None:
     async with receiving(OK, resolve=Resolver([f"151.101.1.{n}" for n in range(10)])) as scene:
         assert (await scene.attempt()).error == "connect_failed"
         assert len(scene.net.connected) == 3
 
 
-# The guard at every attempt
+# The target check at every attempt
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ async def test_where_nobody_listens_at_all_it_cannot_connect() -> None:
         "https://hooks.example.com:22/",
     ],
 )
-async def test_a_target_that_may_not_be_is_not_even_resolved(url: str) -> None:
+async def test_refused_target_is_not_resolved(url: str) -> None:
     resolver = Resolver([PUBLIC])
     async with receiving(OK, resolve=resolver) as scene:
         attempt = await scene.attempt(url)
@@ -284,14 +284,14 @@ async def test_a_target_that_may_not_be_is_not_even_resolved(url: str) -> None:
 
 
 @pytest.mark.parametrize("addresses", [["127.0.0.1"], [PUBLIC, "127.0.0.1"], ["10.0.0.1", PUBLIC], ["::1"], []])
-async def test_a_name_with_any_address_that_is_not_public_is_not_connected_to(addresses: list[str]) -> None:
+async def test_name_with_any_private_address_is_not_connected_to(addresses: list[str]) -> None:
     async with receiving(OK, resolve=Resolver(addresses)) as scene:
         attempt = await scene.attempt()
         assert (attempt.error, scene.net.connected) == ("target_refused", [])
 
 
-async def test_a_name_that_means_something_else_a_moment_later_leads_nowhere_unchecked() -> None:
-    """Goal: rebinding finds no gap. Method: the resolver turns private after its first answer."""
+async def test_dns_rebinding_never_reaches_an_unchecked_address() -> None:
+    """Goal: DNS rebinding finds no gap. Method: the resolver returns a private address after its first response."""
     resolver = Resolver([PUBLIC], ["127.0.0.1"])
     async with receiving(OK, resolve=resolver) as scene:
         assert (await scene.attempt()).status == 200
@@ -301,21 +301,21 @@ async def test_a_name_that_means_something_else_a_moment_later_leads_nowhere_unc
         assert len(scene.server.requests) == 1
 
 
-async def test_a_checked_address_that_fails_is_not_resolved_again() -> None:
+async def test_failed_address_is_not_resolved_again() -> None:
     resolver = Resolver([OTHER_PUBLIC], ["127.0.0.1"])
     async with receiving(OK, resolve=resolver) as scene:
         assert (await scene.attempt()).error == "connect_failed"
         assert (len(resolver.asked), scene.net.connected) == (1, [OTHER_PUBLIC])
 
 
-async def test_a_public_address_needs_no_resolver() -> None:
+async def test_public_address_needs_no_resolver() -> None:
     resolver = Resolver(["127.0.0.1"])
     async with receiving(OK, tls=server_tls(PUBLIC), resolve=resolver) as scene:
         attempt = await scene.attempt(f"https://{PUBLIC}:{scene.server.origin.port}/")
         assert (attempt.status, resolver.asked) == (200, [])
 
 
-async def test_an_unknown_name_is_told_as_such() -> None:
+async def test_unknown_name_has_its_error_class() -> None:
     async def unknown(host: str, port: int) -> list[str]:
         await trio.lowlevel.checkpoint()
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -328,7 +328,7 @@ async def test_an_unknown_name_is_told_as_such() -> None:
         )
 
 
-async def test_a_resolver_that_never_answers_is_bounded() -> None:
+async def test_unresponsive_resolver_times_out() -> None:
     async def silent(host: str, port: int) -> list[str]:
         await trio.sleep_forever()
         raise AssertionError
@@ -337,13 +337,13 @@ async def test_a_resolver_that_never_answers_is_bounded() -> None:
         assert (await scene.attempt(within_s=SOON_S)).error == "name_unknown"
 
 
-async def test_tests_may_deliver_in_the_clear_to_this_machine() -> None:
+async def test_tests_can_deliver_over_http_to_localhost() -> None:
     async with receiving(OK, resolve=Resolver(["127.0.0.1"]), in_the_clear=True) as scene:
         assert (await scene.attempt()).status == 200
         assert (await scene.attempt(scene.url.replace(HOST, "127.0.0.1"))).status == 200
 
 
-async def test_the_system_resolver_gives_all_addresses_of_a_name() -> None:
+async def test_system_resolver_returns_all_addresses_of_a_name() -> None:
     with trio.fail_after(TEST_S):
         resolve = SystemResolver()
         found = await resolve("localhost", 443)
@@ -353,7 +353,7 @@ async def test_the_system_resolver_gives_all_addresses_of_a_name() -> None:
             await resolve("256.256.256.256.", 443)
 
 
-# Cancelled
+# Cancellation
 
 
 def sockets() -> Iterator[str]:
@@ -366,7 +366,7 @@ def sockets() -> Iterator[str]:
             yield target
 
 
-async def test_an_attempt_that_is_cancelled_at_any_step_leaves_no_socket() -> None:
+async def test_attempt_cancelled_at_any_step_leaves_no_socket() -> None:
     async with receiving(always(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n", b"do", b"ne")) as scene:
         before, trusting = set(sockets()), client_tls()
         statuses: list[int | None] = []

@@ -19,20 +19,20 @@ def _in_turn(due: list[DueDelivery], busy: list[DueDelivery] | None = None, *, f
     return [one.id for one in in_turn(due, busy or [], free=free, host_max=2, account_max=4)]
 
 
-def test_accounts_take_turns_whoever_queued_first() -> None:
+def test_accounts_take_turns_regardless_of_queue_order() -> None:
     due = [DueDelivery(float(n), f"h{n}", "big", f"big{n}") for n in range(5)] + [
         DueDelivery(9.0, "h", "small", "small")
     ]
     assert _in_turn(due) == ["big0", "small", "big1", "big2", "big3"]
 
 
-def test_an_account_with_attempts_under_way_comes_after_those_without() -> None:
+def test_account_with_attempts_in_progress_comes_last() -> None:
     busy = [DueDelivery(0.0, "h", "big", "under way")]
     due = [DueDelivery(1.0, "i", "big", "big"), DueDelivery(2.0, "j", "small", "small")]
     assert _in_turn(due, busy, free=1) == ["small"]
 
 
-def test_a_host_that_is_full_lets_those_behind_it_pass() -> None:
+def test_full_host_does_not_block_later_deliveries() -> None:
     due = [DueDelivery(float(n), "full", "x", f"full{n}") for n in range(1_000)] + [
         DueDelivery(2_000.0, "other", "x", "other")
     ]
@@ -45,9 +45,7 @@ def test_accounts_share_a_host_fairly() -> None:
 
 
 @given(due=_DUES, busy=_DUES, free=st.integers(0, 20))
-def test_no_bound_is_ever_passed_and_no_room_is_wasted(
-    due: list[DueDelivery], busy: list[DueDelivery], free: int
-) -> None:
+def test_limits_are_respected_and_no_room_is_wasted(due: list[DueDelivery], busy: list[DueDelivery], free: int) -> None:
     chosen = in_turn(due, busy, free=free, host_max=3, account_max=5)
     assert len(chosen) <= free
     assert len({one.id for one in chosen}) == len(chosen)

@@ -1,4 +1,4 @@
-"""The addresses of a webhook's name while it is registered: nothing private, as far as anybody can tell in time."""
+"""The addresses of a webhook's name at registration: none may be private, as far as that can be found out in time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def refused(*addresses: str, url: str = URL) -> bool:
 
 
 @pytest.mark.parametrize("network", SPECIAL)
-async def test_one_address_of_a_special_registry_refuses_a_name(network: str) -> None:
+async def test_name_with_one_special_purpose_address_is_rejected(network: str) -> None:
     ends = ip_network(network)
     for address in (str(ends[0]), str(ends[-1])):
         assert await refused(address)
@@ -45,17 +45,17 @@ async def test_one_address_of_a_special_registry_refuses_a_name(network: str) ->
 
 
 @pytest.mark.parametrize("addresses", [[], ["fe80::1%eth0"], ["127.1"], ["nonsense"]], ids=str)
-async def test_what_is_no_address_refuses_a_name(addresses: list[str]) -> None:
+async def test_name_with_an_invalid_address_is_rejected(addresses: list[str]) -> None:
     assert await refused(*addresses)
 
 
-async def test_a_name_that_is_all_public_passes() -> None:
+async def test_name_with_only_public_addresses_is_accepted() -> None:
     resolver = Resolver([PUBLIC, "2606:4700::1111"])
     await check_target("https://hooks.example.com:8443/in", resolver, allow_insecure=False)
     assert resolver.asked == [("hooks.example.com", 8443)]
 
 
-async def test_an_address_is_judged_as_it_is_written_and_tests_may_register_any() -> None:
+async def test_literal_address_is_checked_without_resolving() -> None:
     resolver = Resolver(["127.0.0.1"])
     await check_target(f"https://{PUBLIC}/", resolver, allow_insecure=False)
     await check_target("http://localhost:1/", resolver, allow_insecure=True)
@@ -63,7 +63,7 @@ async def test_an_address_is_judged_as_it_is_written_and_tests_may_register_any(
     assert await refused(url="https://127.0.0.1/")
 
 
-async def test_a_name_that_nobody_knows_is_left_to_the_attempts() -> None:
+async def test_unknown_name_is_accepted() -> None:
     async def unknown(_host: str, _port: int) -> Sequence[str]:
         await trio.lowlevel.checkpoint()
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -71,7 +71,7 @@ async def test_a_name_that_nobody_knows_is_left_to_the_attempts() -> None:
     await check_target(URL, unknown, allow_insecure=False)
 
 
-async def test_name_servers_that_are_silent_hold_nobody_up_for_long(autojump_clock: MockClock) -> None:
+async def test_silent_name_servers_delay_registration_only_briefly(autojump_clock: MockClock) -> None:
     async def silent(_host: str, _port: int) -> Sequence[str]:
         await trio.sleep_forever()
         raise AssertionError
@@ -81,8 +81,8 @@ async def test_name_servers_that_are_silent_hold_nobody_up_for_long(autojump_clo
     assert trio.current_time() - began_at == pytest.approx(RESOLVE_S)
 
 
-async def test_silent_name_servers_use_up_a_bounded_number_of_threads_and_each_host_few_of_them() -> None:
-    """Method: ever new hosts whose lookups last until the test lets them end, asked for by callers who give up."""
+async def test_silent_name_servers_use_a_limited_number_of_threads() -> None:
+    """Method: always new hosts with lookups that block until the test ends them, from callers that time out."""
     ends, under_way, most = threading.Event(), Counter[bytes](), 0
 
     def lookup(host: bytes, _port: int, **_terms: object) -> Found:

@@ -1,4 +1,4 @@
-"""Webhooks' URLs are sealed where they are kept, and what receivers repeat of them is struck out."""
+"""Webhook URLs are stored sealed, and possible tokens are removed from responses that repeat them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ URL = "https://hooks.example.com:8443/in?token=SECRETTOKEN"
 
 
 async def leave_plain(office: Office, count: int) -> list[str]:
-    """Webhooks as the release before 0004 has left them, one of each monitor."""
+    """Create webhooks as the release before 0004 stored them, one per monitor."""
     account = await office.desk.account()
     monitors = [await office.monitor(account) for _ in range(count)]
 
@@ -36,7 +36,7 @@ async def rows_of(office: Office) -> list[tuple[str, str, str | None]]:
     return rows
 
 
-def test_a_url_is_sealed_for_its_own_monitor_and_its_host_stands_in_clear() -> None:
+def test_url_is_sealed_for_its_monitor_with_a_clear_text_host() -> None:
     cipher = Cipher(bytes(32))
     webhook = new_webhook(cipher, "mon_1", URL, "whsec_x")
     assert url_of(cipher, webhook) == URL
@@ -45,7 +45,7 @@ def test_a_url_is_sealed_for_its_own_monitor_and_its_host_stands_in_clear() -> N
     assert (webhook.host, "SECRET" in webhook.url) == ("hooks.example.com", False)
 
 
-async def test_urls_that_stand_in_clear_are_read_and_sealed_in_steps(office: Office) -> None:
+async def test_clear_text_urls_are_read_and_sealed_in_steps(office: Office) -> None:
     ids = await leave_plain(office, 30)
     account = await office.store.read(lambda tx: tx.one("SELECT account_id FROM monitors WHERE id = ?", (ids[0],)))
     assert (await office.webhooks.resume(account[0], ids[0])).url == f"{URL}{ids[0]}"
@@ -56,7 +56,7 @@ async def test_urls_that_stand_in_clear_are_read_and_sealed_in_steps(office: Off
             await trio.sleep(0.01)
         nursery.cancel_scope.cancel()
     assert any(host is None for _, _, host in await rows_of(office))
-    async with trio.open_nursery() as nursery:  # two nodes that start at once
+    async with trio.open_nursery() as nursery:  # two nodes that start at the same time
         nursery.start_soon(seal)
         nursery.start_soon(seal)
     for id_, sealed, host in await rows_of(office):
@@ -65,7 +65,7 @@ async def test_urls_that_stand_in_clear_are_read_and_sealed_in_steps(office: Off
     assert await seal_plain_urls(office.store, office.cipher) == 0
 
 
-async def test_deliveries_go_to_a_url_in_clear_and_to_the_same_one_sealed(office: Office) -> None:
+async def test_deliveries_use_clear_text_and_sealed_urls_alike(office: Office) -> None:
     (id_,) = await leave_plain(office, 1)
     monitor = await office.store.read(lambda tx: read_monitor(tx, id_))
     assert monitor is not None
@@ -87,6 +87,6 @@ async def test_deliveries_go_to_a_url_in_clear_and_to_the_same_one_sealed(office
         ("thanks", "thanks"),
     ],
 )
-def test_what_may_be_a_token_is_struck_out_of_what_receivers_answer(text: str, expected: str) -> None:
+def test_possible_tokens_are_removed_from_responses(text: str, expected: str) -> None:
     url = "https://h.example.com/services/T0000000000000000/in?token=SECRETTOKEN&x=1&y=aa%2Fbb%2Fcc"
     assert struck(text, url) == expected
