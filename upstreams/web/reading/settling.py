@@ -21,8 +21,8 @@ _LAZY: Final = (
 )  # fmt: skip
 """Attributes in which scripts keep the address of an image until it is shown."""
 _LAZY_SETS: Final = ("srcset", "data-srcset", "data-lazy-srcset", "data-original-set")
-_EMPTY: Final = ("data:", "about:", "blob:")
-"""Beginnings of addresses, in lower case, that no image of a site has."""
+_EMPTY: Final = ("#", "//:", "data:", "about:", "blob:")
+"""How an address begins, in lower case, if it leads to no file of a site."""
 _SOURCES_MAX: Final = 20
 _IMAGE = re.compile(r"\S+\.(?:avif|gif|jpe?g|png|svg|webp)(?:[?#]\S*)?", re.IGNORECASE)
 _ADDRESS_MAX: Final = 4_096
@@ -40,10 +40,17 @@ _ASIDE_LETTERS_MIN: Final = 200
 _AROUND: Final = frozenset(("nav", "header", "footer", "aside", "a"))
 
 
+_UNSETTLED = etree.XPath(
+    "descendant-or-self::img[@srcset or @*[starts-with(name(), 'data-')] or starts-with(@src, '//:')"
+    " or not(starts-with(@src, 'http') or starts-with(@src, '/'))]"
+)
+"""Images that may not have their own address; found by libxml2, since most images of a page do."""
+
+
 def settle_images(root: Element) -> None:
     """Give each image the address that a visitor sees, where it has none of its own yet."""
-    for image in root.iter("img"):
-        if address := _address_of(image):
+    for image in _UNSETTLED(root):
+        if not _has_own(image) and (address := _lazy_address(image) or _from_sources(image)):
             image.set("src", address)
 
 
@@ -71,7 +78,7 @@ def _address_of(image: Element) -> str | None:
 def _has_own(image: Element) -> bool:
     """Whether the address of an image is that of what a visitor sees."""
     own = image.get("src", "").strip()
-    if not own or own.startswith(("#", "//:")) or own[:6].lower().startswith(_EMPTY):
+    if not own or own[:6].lower().startswith(_EMPTY):
         return False
     return not (_is_lazy(image) and (_stands_in(own) or "lazy" in image.get("class", "")[:_NAME_MAX].lower()))
 
