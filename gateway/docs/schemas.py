@@ -11,7 +11,7 @@ from upstreams.model.archetypes.shape import Field, Make, computed, fields_of
 _TYPES = {"text": "string"}
 _WARNINGS = {
     "type": "array",
-    "description": "Why the response is incomplete. Absent if it is complete.",
+    "description": "Why the response is incomplete, if it is.",
     "items": {"type": "string"},
 }
 _TOTAL = {"type": ["integer", "null"], "description": "The total count, if the platform provides it."}

@@ -122,10 +122,11 @@ async def test_numbers_only_monitor_is_created_as_sent_with_estimates(tmp_path: 
         assert monitor["track"] == {"metrics": [TOTAL, LIKES, COMMENTS], "row_key": "post.id", "max_rows": 100}
         costs = (monitor["estimated_cost_per_run"], monitor["estimated_monthly_cost"])
         assert costs == (3, 12)  # two pages and one credit, four times
-        assert (monitor["status"], monitor["warnings"], monitor["webhook"]) == ("active", [], None)
+        warnings = ["a run usually costs 3 credits and may cost up to 7"]
+        assert (monitor["status"], monitor["warnings"], monitor["webhook"]) == ("active", warnings, None)
         assert (monitor["runs_total"], monitor["credits_spent"]) == (0, 0)
         assert monitor["next_run_at"] > monitor["created_at"]
-        assert (await node.get(f"{MONITORS}/{monitor['id']}")).json["data"]["monitor"] == monitor
+        assert (await node.get(f"{MONITORS}/{monitor['id']}")).json["data"]["monitor"] == {**monitor, "warnings": []}
         assert (await node.get(MONITORS)).json["data"]["items"] == [monitor]
         await node.assert_sound()
 

@@ -63,7 +63,7 @@ _TEXT: Final = {
     "text/csv": "A column for each field.",
     "application/x-ndjson": "One row per line.",
 }
-_STREAM: Final = "Server-sent events. `x-events` has the schema of the data of each event."
+_STREAM: Final = "Server-sent events. `x-events` has the schema of each."
 _OF_KEYS: Final = (
     "X-Request-Id",
     "X-Credits-Used",

@@ -25,7 +25,7 @@ async def test_rules_are_added_changed_and_removed_on_the_page_of_a_monitor(tmp_
         monitor = await new_monitor(owner)
         path = f"/monitors/{monitor}"
         await owner.get(path)
-        assert "No rule is set" in owner.words
+        assert "No alert rules yet" in owner.words
         more = {
             "rule_metric_1": "author.followers",
             "rule_op_1": "no_data",

@@ -33,7 +33,7 @@ def test_run_is_started_awaited_shown_and_its_rows_printed(place: Place) -> None
         assert (told["account"], told["status"], told["credits"]) == (account, "completed", run["credits"])
         own = place.operate("discover", "results", run["run_id"])
         assert [orjson.loads(line)["row_id"] for line in own.out.splitlines()] == [row["row_id"] for row in rows]
-    assert "no discover run dr_none" in place.operate("discover", "show", "dr_none").refused(1)
+    assert "unknown discover run dr_none" in place.operate("discover", "show", "dr_none").refused(1)
 
 
 def test_run_accepts_dates_and_language(place: Place) -> None:
