@@ -48,7 +48,6 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "billing.open_charges": "a table, and the way to it from what it was",
         "billing.ledger.forecast": "pure but for one query, on a lower floor than its importer",
         "billing.packs.schema": "one set of tables a room",
-        "billing.users.schema": "one set of migrations a package",
         "billing.keys.text": "pure, and the one place that knows how a key is written",
         "billing.prices": "the tiers' prices, on a lower floor than their importer",
         "events.migrations": "one set of migrations a package",

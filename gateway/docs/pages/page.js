@@ -1,5 +1,4 @@
-// Enhancements for pages that also work without scripts: copy buttons, one language for all tabs, a search shortcut,
-and
+// Enhancements for pages that also work without scripts: copy buttons, one language for all tabs, a search shortcut, and
 // an outline that marks the current section.
 const LANGUAGE = "language";
 

@@ -108,7 +108,7 @@ def test_unexpected_poll_response_ends_the_run(key: str, said: str, one_poll_a_k
 
 @pytest.mark.parametrize(
     ("order", "token", "said"),
-    [("bench.frobnicate", None, "no operation bench.frobnicate"), (WAITING, "wrong", "token is missing or wrong")],
+    [("bench.frobnicate", None, "unknown operation bench.frobnicate"), (WAITING, "wrong", "token is missing or wrong")],
 )
 def test_rejected_command_fails_with_the_servers_message(
     order: str, token: str | None, said: str, one_poll_a_key: ServerTarget
