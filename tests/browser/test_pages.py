@@ -151,8 +151,8 @@ def test_a_key_leads_to_the_search_and_the_outline_says_where_its_reader_is(brow
 def test_a_heading_leads_to_itself(browser: Browser, node: Served) -> None:
     with visiting(browser, PLAIN) as visit:
         visit.page.goto(node.url + PAGES["guide"])
-        visit.page.get_by_role("heading", name="What it costs").get_by_role("link").click()
-        assert visit.page.url == f"{node.url}{PAGES['guide']}#what-it-costs"
+        visit.page.get_by_role("heading", name="Price").get_by_role("link").click()
+        assert visit.page.url == f"{node.url}{PAGES['guide']}#price"
 
 
 def test_a_search_needs_no_javascript(browser: Browser, node: Served) -> None:
@@ -232,4 +232,4 @@ def test_an_address_without_a_page_says_so_and_searches(browser: Browser, node: 
         assert answer is not None
         assert answer.status == 404
         assert visit.page.get_by_role("heading", level=1).inner_text() == "Page not found"
-        assert visit.page.get_by_role("searchbox", name="Words to search for").is_visible()
+        assert visit.page.get_by_role("searchbox", name="Search terms").is_visible()
