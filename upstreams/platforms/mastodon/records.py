@@ -45,11 +45,14 @@ def _line(name: str | None, value: str | None) -> str | None:
 
 
 def _absolute(address: Reader, origin: Reader | None = None) -> Reader:
-    """Return the first absolute address: an instance that has not copied a file may send a relative one for it."""
-    whole = "{0} if {0} is not None and {0}[:4] == 'http' else "
+    """Return the first absolute address: an instance that has not copied a file sends a path such as `/missing.png`.
+
+    One letter decides, because every row has several addresses.
+    """
+    whole = "{0} if {0} and {0}[0] == 'h' else "
     if origin is None:
         return read.written(whole + "None", address)
-    return read.written(whole + "{1} if {1} is not None and {1}[:4] == 'http' else None", address, origin)
+    return read.written(whole + "{1} if {1} and {1}[0] == 'h' else None", address, origin)
 
 
 def _trend(*, name: str | None, url: str | None, uses: list[int | None]) -> Record:
