@@ -125,7 +125,7 @@ def prove_old_entries(schema: Schema) -> None:
         for sql in READ_LOST:
             if lost := tx.one(sql, (after, after + STEP)):
                 raise StoreUnusable(
-                    f"entry {lost[0]} of the ledger reads differently in the journal: stop every node of an"
+                    f"entry {lost[0]} of the ledger reads differently in the journal: stop every node of an "
                     "older version, and verify the ledger with that version"
                 )
 

@@ -95,7 +95,7 @@ class ReplayUnavailable(ClaimRefused):
 
     def __init__(self) -> None:
         super().__init__(
-            "the request with this idempotency key has finished, but its answer was too long to keep"
+            "the request with this idempotency key has finished, but its answer was too long to keep "
             "or was removed to make room for newer ones"
         )
 

@@ -97,7 +97,7 @@ class Accounts:
             TermsInvalid: unknown plan, invalid name, or credits below 0 or above the maximum.
         """
         if plan not in get_args(Plan):
-            raise TermsInvalid(f"the plan must be one of{', '.join(get_args(Plan))}")
+            raise TermsInvalid(f"the plan must be one of {', '.join(get_args(Plan))}")
         if not 0 <= credits <= GRANT_MAX:
             raise TermsInvalid(f"the first credits of an account must be from 0 to {GRANT_MAX}")
         if not name.strip():

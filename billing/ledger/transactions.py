@@ -53,7 +53,7 @@ OPEN_OF_REQUEST = f"{OPEN} AND charges.id = ?"
 NEWEST = 2**63 - 1
 FILE_READERS: Final = 2
 SUMMED: Final = (
-    "Days in the ledger's archive, which cannot be read here, are shown as sums by day andendpoint, without balances."
+    "Days in the ledger's archive, which cannot be read here, are shown as sums by day and endpoint, without balances."
 )
 UNREAD: Final = "The request's day is in the ledger's archive, which cannot be read here."
 

@@ -19,7 +19,7 @@ _APPLIED = "_sqlite_migrations"
 CHECKED_BYTES_MAX = 268435456  # a full check of larger files would delay the start by seconds
 
 RESTORE = (
-    "stop the node, then restore the file from a backup,"
+    "stop the node, then restore the file from a backup, "
     "or recover readable data with: sqlite3 {path} .recover | sqlite3 {path}.new"
 )
 

@@ -12,11 +12,11 @@ from storage.errors import StoreUnusable
 from storage.private_files import open_private
 
 MISSING = (
-    "{database} is missing or empty, but a store existed here: restore it, or a backup with its secret;"
+    "{database} is missing or empty, but a store existed here: restore it, or a backup with its secret; "
     "to start with an empty one: sluice serve --new-store"
 )
 REPLACED = (
-    "the contents of {database} were replaced while a node ran, and {log} belongs to the old ones: to continue from a"
+    "the contents of {database} were replaced while a node ran, and {log} belongs to the old ones: to continue from a "
     "backup, copy it into place again, remove {log} and {index}, and start"
 )
 

@@ -162,7 +162,7 @@ class FileWatch:
             return "remove it if it exists, and restart the node; all commits are in the database"
         held = f"/proc/{os.getpid()}/fd/{self._ownership.file}"
         return (
-            f"restore the same file; or, before the node ends, copy {held} to {self._path}, which contains all that was"
+            f"restore the same file; or, before the node ends, copy {held} to {self._path}, which contains all that was "
             "committed, and restart the node"
         )
 

@@ -103,7 +103,6 @@ New York Post: nypost.com
 Nextdoor: nextdoor.com
 Niconico: nicovideo.jp
 Notion: notion.so
-npm: npmjs.com
 NPR: npr.org
 Odnoklassniki: ok.ru
 Odysee: odysee.com
@@ -114,7 +113,6 @@ Pinterest: pinterest.de pinterest.es pinterest.fr pinterest.it pinterest.jp pint
 Pixiv: pixiv.net
 Politico: politico.com politico.eu
 Product Hunt: producthunt.com
-PyPI: pypi.org
 Quora: quora.com
 Reddit: reddit.com
 Reuters: reuters.com
