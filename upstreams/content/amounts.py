@@ -82,12 +82,19 @@ def _on_a_clock(hours: int, minutes: int, seconds: int) -> int | None:
     return values.count((hours * 60 + minutes) * 60 + seconds)
 
 
+def whole_json(text: str) -> str:
+    """Return JSON whose escaped halves of surrogate pairs, which are not characters, are replacement characters."""
+    if _SURROGATE.search(text) is None:
+        return text
+    return _ESCAPE.sub(lambda found: found[0] if found["half"] is None else "\N{REPLACEMENT CHARACTER}", text)
+
+
 def json_text(found: Any) -> Any:
     """Return the JSON value in a text; None if the text is not JSON."""
     if not isinstance(found, str) or len(found) > _JSON_TEXT_MAX:
         return None
     try:
-        return _DECODER.decode(_whole(found))
+        return _DECODER.decode(whole_json(found))
     except (ValueError, RecursionError):
         return None
 
@@ -95,16 +102,9 @@ def json_text(found: Any) -> Any:
 def json_at_start(text: str) -> Any:
     """Return the JSON value at the start of a text, ignoring what follows; None if there is none."""
     try:
-        return _DECODER.raw_decode(_whole(text))[0]
+        return _DECODER.raw_decode(whole_json(text))[0]
     except (ValueError, RecursionError):
         return None
-
-
-def _whole(text: str) -> str:
-    """JSON without halves of characters, which no text has: each becomes a replacement character."""
-    if _SURROGATE.search(text) is None:
-        return text
-    return _ESCAPE.sub(lambda found: found[0] if found["half"] is None else "\N{REPLACEMENT CHARACTER}", text)
 
 
 def _seconds_of(numbers: tuple[str, ...], weights: tuple[int, ...]) -> int:

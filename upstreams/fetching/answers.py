@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import httpx
 import orjson
 
+from upstreams.content.amounts import whole_json
 from upstreams.model.errors import (
     UNREADABLE,
     Blame,
@@ -45,7 +45,6 @@ _NO_TEXT = frozenset(("application/json", "text/html"))
 """Content types that are never a text file: truncated JSON, or the page of a proxy."""
 _LASTING = (ResponseTooLarge, MalformedAnswer, httpx.DecodingError)
 """Failures that another attempt would only repeat."""
-_HALF_OF_A_PAIR = re.compile("[\ud800-\udfff]")
 
 
 def read_answer(
@@ -167,8 +166,7 @@ def _nearly_json(words: str) -> Any:
     if not words.startswith(("{", "[")) or len(words) > _NEARLY_JSON_BYTES_MAX:
         return None
     try:
-        written = json.dumps(json.loads(words, parse_int=_bounded), ensure_ascii=False)
-        return json.loads(_HALF_OF_A_PAIR.sub("\ufffd", written))
+        return json.loads(whole_json(words), parse_int=_bounded)
     except (ValueError, RecursionError):
         return None
 

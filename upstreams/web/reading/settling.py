@@ -40,17 +40,10 @@ _ASIDE_LETTERS_MIN: Final = 200
 _AROUND: Final = frozenset(("nav", "header", "footer", "aside", "a"))
 
 
-_UNSETTLED = etree.XPath(
-    "descendant-or-self::img[@srcset or @*[starts-with(name(), 'data-')] or starts-with(@src, '//:')"
-    " or not(starts-with(@src, 'http') or starts-with(@src, '/'))]"
-)
-"""Images that may not have their own address; found by libxml2, since most images of a page do."""
-
-
 def settle_images(root: Element) -> None:
     """Give each image the address that a visitor sees, where it has none of its own yet."""
-    for image in _UNSETTLED(root):
-        if not _has_own(image) and (address := _lazy_address(image) or _from_sources(image)):
+    for image in root.iter("img"):
+        if not _has_own(image) and (address := _hidden_address(image)):
             image.set("src", address)
 
 
@@ -60,7 +53,7 @@ def keep_fallbacks(root: Element) -> None:
         found = next(fallback.iter("img"), None)
         address = None if found is None else _address(found.get("src")) or _lazy_address(found)
         beside = (_image_of(one) for one in (fallback.getprevious(), fallback.getnext()))
-        bare = next((image for image in beside if image is not None and not _address_of(image)), None)
+        bare = next((image for image in beside if image is not None and _is_bare(image)), None)
         if address and bare is not None:
             bare.set("src", address)
 
@@ -70,9 +63,14 @@ def _image_of(element: Element | None) -> Element | None:
     return None if element is None or element.tag not in ("img", "picture") else next(element.iter("img"), None)
 
 
-def _address_of(image: Element) -> str | None:
-    """The address of what a visitor sees; None if only a script would tell."""
-    return image.get("src") if _has_own(image) else _lazy_address(image) or _from_sources(image)
+def _is_bare(image: Element) -> bool:
+    """Return whether an image has no address at all."""
+    return not _has_own(image) and not _hidden_address(image)
+
+
+def _hidden_address(image: Element) -> str | None:
+    """Return the address that a script or the browser would choose for an image; None if there is none."""
+    return _lazy_address(image) or _from_sources(image)
 
 
 def _has_own(image: Element) -> bool:
