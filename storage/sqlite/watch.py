@@ -162,8 +162,8 @@ class FileWatch:
             return "remove it if it exists, and restart the node; all commits are in the database"
         held = f"/proc/{os.getpid()}/fd/{self._ownership.file}"
         return (
-            f"restore the same file; or, before the node ends, copy {held} to {self._path}, which contains all that was "
-            "committed, and restart the node"
+            f"restore the same file; or, before the node ends, copy {held} to {self._path}, which contains all that "
+            "was committed, and restart the node"
         )
 
     def _is_overwritten(self) -> bool:
