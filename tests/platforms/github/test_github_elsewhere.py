@@ -67,7 +67,7 @@ def test_the_readme_that_github_itself_shows_comes_first() -> None:
 @pytest.mark.parametrize(
     ("upstream", "problem"),
     [
-        (files(), "no readme has one of the usual names"),
+        (files(), "found no readme under the usual names"),
         (files(README_md=told("busy", 503), README_rst=told("A project\n")), "status 503"),
         (files(README_md=told("packages/main/README.md")), "another shape"),
         (files(README_md=told({"a": 1})), "another shape"),
@@ -122,7 +122,7 @@ def test_an_error_beside_the_data_leaves_only_its_field_out() -> None:
 
 
 def test_an_issue_that_may_have_moved_is_a_failure_and_not_missing() -> None:
-    with pytest.raises(UpstreamFailed, match="the issue is not here"):
+    with pytest.raises(UpstreamFailed, match="the issue was not found here"):
         single("issue", {"url": ISSUE}, errors("NOT_FOUND", repository={"issue": None}))
 
 

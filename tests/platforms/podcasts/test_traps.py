@@ -128,7 +128,7 @@ def test_of_a_feed_that_cannot_be_had_the_directory_tells_the_episodes(feed: Any
     answers = {"itunes.apple.com": body, "feeds.npr.org": feed}
     places, page = places_of("episodes", answers, id="4711")
     assert (page.records, len(places)) == ([FOUND(EPISODE_BY_HAND)], 3)
-    assert "feed cannot be read" in page.warnings[0]
+    assert "feed is unavailable" in page.warnings[0]
     with pytest.raises((NotFound, UpstreamFailed, UpstreamThrottled)):
         places_of("episodes", answers, id="4711", cursor={"o": 20})
     with pytest.raises((NotFound, UpstreamFailed, UpstreamThrottled)):
@@ -222,7 +222,7 @@ def test_a_number_of_something_else_is_no_show() -> None:
 
 @pytest.mark.parametrize("body", ["<html><body>Sorry</body></html>", '{"version": 1}', "hello", "\0"])
 def test_a_page_that_is_no_feed_is_not_found(body: Any) -> None:
-    with pytest.raises(NotFound, match="No feed stands"):
+    with pytest.raises(NotFound, match="no feed at this address"):
         drive(PLATFORM, "show", {"url": URL}, always(body))
 
 
