@@ -299,7 +299,7 @@ def test_a_page_that_fails_ends_the_walk_and_its_cursor_leads_there_again() -> N
 
 
 def test_an_address_without_comments_is_refused_before_anything_is_called() -> None:
-    with pytest.raises(InvalidArgument, match="of no post"):
+    with pytest.raises(InvalidArgument, match="does not lead to a post"):
         play("prism/comments", {"url": "https://github.com/torvalds"}, thread)
 
 
