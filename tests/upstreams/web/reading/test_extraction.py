@@ -42,7 +42,7 @@ def test_values_come_as_texts_attributes_lists_and_objects() -> None:
 
 
 def test_a_page_without_any_of_the_values_is_told() -> None:
-    with pytest.raises(NotFound, match="nothing"):
+    with pytest.raises(NotFound, match="No element"):
         read({"a": ".gone", "b": [".gone"]})
 
 
@@ -52,8 +52,8 @@ def test_a_page_without_any_of_the_values_is_told() -> None:
         ([], "object"),
         ({}, "object"),
         ({"a": 1}, "at a neither"),
-        ({"a": "p["}, "no usable CSS selector"),
-        ({"a": ["p", "q"]}, "not of one entry"),
+        ({"a": "p["}, "unusable CSS selector"),
+        ({"a": ["p", "q"]}, "exactly one entry"),
         ({"a": {"selector": "p"}}, "at a neither"),
         ({"a": {"selector": "p", "fields": {}}}, "object"),
         ({str(number): "p" for number in range(101)}, "100 fields"),
