@@ -1,4 +1,4 @@
-"""Values that lead elsewhere are refused over HTTP: 400 by the parameter's name, for free, and nobody is called."""
+"""Values that lead elsewhere are rejected over HTTP: 400 with the parameter's name, for free and without a call."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def refused(node: OpenNode, resource: str, name: str, value: str) -> None:
         assert answer.json["credits_used"] == 0
 
 
-async def test_dot_segments_are_refused_for_free_before_anybody_is_called(tmp_path: Path) -> None:
+async def test_dot_segments_are_rejected_for_free_before_any_call(tmp_path: Path) -> None:
     upstreams = {"defaults": {"retries": 0}, **CREDENTIALS}
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=upstreams) as node:
         for resource, name, value in ASKED:
@@ -43,7 +43,7 @@ async def test_dot_segments_are_refused_for_free_before_anybody_is_called(tmp_pa
 
 
 @pytest.mark.parametrize("value", DOTS)
-async def test_a_monitors_recipe_takes_the_same_values_and_no_others(value: str, tmp_path: Path) -> None:
+async def test_monitor_recipe_accepts_exactly_the_same_values(value: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         recipe = {"recipe": "github/profile", "params": {"handle": value}}
         body = {**recipe, "cadence": "daily", "track": {"metrics": ["author.followers"]}}

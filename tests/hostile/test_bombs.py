@@ -131,7 +131,7 @@ def check(other: Bystander, grown_mb: float) -> None:
     assert grown_mb < GROWTH_MB
 
 
-async def test_1500000_rows_of_every_platform_hold_up_nobody(place: Place) -> None:
+async def test_1500000_rows_of_any_platform_do_not_delay_others(place: Place) -> None:
     async with open_scene(place) as scene:
         for target, (before, row, behind) in LISTS.items():
             scene.answer = bomb(rows_of(row, before=before, behind=behind))
@@ -139,14 +139,14 @@ async def test_1500000_rows_of_every_platform_hold_up_nobody(place: Place) -> No
             assert (answer.status_code, answer.json()["error"]["type"]) == (502, "UPSTREAM_ERROR"), target
 
 
-async def test_no_shape_of_a_body_holds_up_others(place: Place) -> None:
+async def test_no_body_shape_delays_others(place: Place) -> None:
     async with open_scene(place) as scene:
         for target, body in shapes().values():
             scene.answer = bomb(body)
             await scene.ask(target)
 
 
-async def test_no_coding_of_a_body_holds_up_others(place: Place) -> None:
+async def test_no_body_coding_delays_others(place: Place) -> None:
     before, row, behind = LISTS[LIST]
     late = NOISE + bytes(30 * MB)
     async with open_scene(place) as scene:
@@ -177,7 +177,7 @@ def framings() -> dict[str, Sequence[bytes]]:
     }
 
 
-async def test_no_framing_of_an_answer_holds_up_others(place: Place) -> None:
+async def test_no_answer_framing_delays_others(place: Place) -> None:
     async with open_scene(place) as scene:
         for name, pieces in framings().items():
             scene.answer = b"".join(pieces)
@@ -187,8 +187,8 @@ async def test_no_framing_of_an_answer_holds_up_others(place: Place) -> None:
             )
 
 
-async def test_many_at_a_time_and_walks_over_long_pages_hold_up_nobody(place: Place) -> None:
-    """Method: bodies that are as long as they may be, many at a time and of each kind; then page by page."""
+async def test_many_long_pages_and_walks_do_not_delay_others(place: Place) -> None:
+    """Method: bodies of the maximum length, many at once and of each kind; then page by page."""
     kinds = ("a long text", "as many keys as may be", "as many rows as may be", "many tags")
     async with open_scene(place) as scene:
         for target, body in itemgetter(*kinds)(shapes()):
@@ -205,8 +205,8 @@ async def test_many_at_a_time_and_walks_over_long_pages_hold_up_nobody(place: Pl
             assert len(answer.content) < 20 * MB
 
 
-async def test_a_monitors_run_that_brings_long_results_holds_up_nobody(place: Place) -> None:
-    """Method: a result that hardly gets smaller by compressing, which took a quarter of a second in a transaction."""
+async def test_monitor_run_with_long_results_does_not_delay_others(place: Place) -> None:
+    """Method: a result that hardly compresses, which took a quarter of a second in a transaction."""
     body = b'[{"id":1,"stargazers_count":7,"description":"' + random.Random(1).randbytes(3 * MB).hex().encode() + b'"}]'
     async with open_scene(place) as scene:
         scene.answer = bomb(body, "identity")

@@ -1,7 +1,7 @@
-"""Pages and selectors that are made to cost much: each is bounded in CPU time, and refused or paid for by who sent it.
+"""Pages and selectors designed to be expensive: each has a CPU limit, and is rejected or paid for by its sender.
 
-The node is a process of its own, its pages come over loopback, and the CPU time is that of its worker processes. Before
-these bounds each page took a worker's 30 seconds and was refunded; selectors of some letters took hours.
+The node runs in a separate process, its pages come over loopback, and the CPU time is measured on its worker processes.
+Before these limits, each page took a worker's 30 seconds and was refunded, and selectors of a few letters took hours.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def reason_of(answer: httpx.Response) -> Any:
     return answer.json()["error"]["details"]["reason"]
 
 
-async def test_hostile_pages_are_bounded_and_paid_for(place: Place) -> None:
+async def test_hostile_pages_are_limited_and_paid_for(place: Place) -> None:
     async with open_scene(place, PAGES) as scene:
         costs = {}
         for name in PAGES:
@@ -120,7 +120,7 @@ async def test_hostile_pages_are_bounded_and_paid_for(place: Place) -> None:
         assert sum(costs.values()) < len(costs) * CPU_S, costs
 
 
-async def test_a_page_that_used_up_its_cpu_time_is_charged_once_and_then_known(place: Place) -> None:
+async def test_page_that_used_up_its_cpu_time_is_charged_once_and_then_remembered(place: Place) -> None:
     async with open_scene(place, {"hidden": HIDDEN}) as scene:
         first = await scene.scrape("hidden")
         assert (first.status_code, reason_of(first), first.json()["credits_used"]) == (404, "page_too_costly", 1)
@@ -135,7 +135,7 @@ async def test_a_page_that_used_up_its_cpu_time_is_charged_once_and_then_known(p
         assert other.json()["credits_used"] == 1, "the verdict is of the request, not of any other that reads the page"
 
 
-async def test_selectors_of_a_caller_cost_the_caller_and_never_much(place: Place) -> None:
+async def test_expensive_selectors_are_charged_to_their_sender_and_limited(place: Place) -> None:
     chain = " ~ ".join(["p"] * 20)
     nth = "p" + ":nth-last-of-type(2n+1)" * 15
     async with open_scene(place, {"plain": "<p>x</p>" * 5_000}) as scene:

@@ -1,7 +1,7 @@
-"""One account reads its longest results all the time; another account's reads stay quick, and the node's memory small.
+"""One account reads its longest results continuously; another account's reads stay fast, and the node's memory small.
 
-The node is a process of its own. The hostile account has a job whose results are 16 MB each and 16 KB as they are
-stored. Before a page was limited as it is decompressed, four such reads took 1.7 GB, and 7.6 s of the other's time.
+The node runs in a separate process. The hostile account has a job whose results are 16 MB each, stored in 16 KB. Before
+the limit on decompression, four such reads took 1.7 GB, and 7.6 s of the other account's time.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ async def beside(within_s: float, *tasks: Callable[[], Awaitable[None]]) -> None
 
 
 @pytest.mark.parametrize("target", ["/v1/web/jobs/job_long/results?limit=100", "/v1/web/jobs/job_long/results.jsonl"])
-async def test_long_results_of_one_account_cost_another_little(place: Place, target: str) -> None:
+async def test_long_results_of_one_account_barely_slow_another(place: Place, target: str) -> None:
     with a_node(place) as (node, hostile, other):
         await measure(node, hostile, other, target, at_once=16, within_s=8.0)
 

@@ -1,4 +1,4 @@
-"""Small runs of the scenarios, one for each point; at full size by `python -m tests.hostile.neighbours`."""
+"""Small runs of the scenarios, one per point. `python -m tests.hostile.neighbours` runs them at full size."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RENDERINGS = Length(alone_s=3.0, beside_s=10.0, grace_s=3.0)
 
 
 @pytest.mark.parametrize("name", GATE)
-async def test_neighbour_is_served_beside_a_hostile_account(name: str, tmp_path: Path, commands: Commands) -> None:
+async def test_neighbour_is_served_next_to_a_hostile_account(name: str, tmp_path: Path, commands: Commands) -> None:
     scenario = SCENARIOS[name]
     with trio.fail_after(240):
         length = RENDERINGS if scenario.has_browser else SHORT

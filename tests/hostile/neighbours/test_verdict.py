@@ -1,4 +1,4 @@
-"""The verdict: each bound fails when it is exceeded, and only then."""
+"""The verdict: each bound fails if and only if it is exceeded."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_percentile_is_the_smallest_value_of_that_rank(values: list[float], shar
     assert percentile(values, share) == expected
 
 
-def test_waits_within_three_times_those_alone_pass() -> None:
+def test_waits_up_to_three_times_the_baseline_pass() -> None:
     assert flaws(SCENARIO, figures(phase(0.29, 0.029)), FULL) == []
 
 
@@ -52,30 +52,30 @@ def test_waits_within_three_times_those_alone_pass() -> None:
         (phase(workers=1_501.0), "memory of workers"),
     ],
 )
-def test_an_exceeded_bound_is_named(beside: Phase, name: str) -> None:
+def test_exceeded_bound_is_named(beside: Phase, name: str) -> None:
     (flaw,) = flaws(SCENARIO, figures(beside), FULL)
     assert flaw.startswith(name)
 
 
-def test_absolute_bound_holds_however_slow_the_neighbour_is_alone() -> None:
+def test_absolute_bound_holds_even_for_a_slow_baseline() -> None:
     slow = replace(figures(phase(web_s=2.1)), alone=phase(web_s=1.0))
     assert len(flaws(SCENARIO, slow, FULL)) == 1
 
 
-def test_refusal_of_the_neighbour_fails_however_quick_it_is() -> None:
+def test_refused_neighbour_fails_however_fast_the_refusal() -> None:
     beside = phase()
     beside.records["web read"].add("503", 0.001)
     (flaw,) = flaws(SCENARIO, figures(beside), SMALL)
     assert "503" in flaw
 
 
-def test_cpu_of_refunded_calls_is_bounded() -> None:
-    """Goal: no endless refunds. Method: 40 s of CPU, three quarters of the time in flight by refunded calls."""
+def test_cpu_time_of_refunded_calls_is_bounded() -> None:
+    """Goal: no endless refunds. Method: 40 s of CPU, with refunded calls three quarters of the time in flight."""
     (flaw,) = flaws(SCENARIO, figures(phase(cpu_s=40.0), refunded=75.0, charged=25.0), FULL)
     assert flaw.startswith("refunded calls took 30 s of CPU")
     assert flaws(SCENARIO, figures(phase(cpu_s=40.0), refunded=25.0, charged=75.0), FULL) == []
 
 
-def test_a_small_run_fails_for_gross_faults_only() -> None:
+def test_small_run_fails_only_for_gross_faults() -> None:
     assert flaws(SCENARIO, figures(phase(web_s=2.9, balance_s=0.9)), SMALL) == []
     assert len(flaws(SCENARIO, figures(phase(web_s=4.0, balance_s=1.1)), SMALL)) == 2
