@@ -1,4 +1,4 @@
-"""The dashboard as its owner meets it: a whole life in a browser, by keyboard, on a phone, and without JavaScript."""
+"""The dashboard as its owner uses it: a whole life cycle in a browser, by keyboard, on a phone, without JavaScript."""
 
 from __future__ import annotations
 
@@ -170,10 +170,11 @@ def set_limit(page: Page, house: House, name: str, limit: str, hands: Hands = MO
 
 
 @pytest.mark.parametrize("way", ["mouse", "keyboard", "phone", "plain"])
-def test_the_whole_life_of_an_owner(browser: Browser, house: House, way: str) -> None:
-    """Invited, a key, a call, usage, a limit and its 402, raised; a Monitor, its alert, delivered twice; revoked.
+def test_owner_life_cycle_from_invitation_to_revoked_key(browser: Browser, house: House, way: str) -> None:
+    """From an invitation to the revocation of a key.
 
-    With a mouse, by keyboard alone, on a phone, and without JavaScript.
+    A key, a call, usage, a limit and its 402, a raised limit, a Monitor and its alert, delivered twice. With a mouse,
+    by keyboard alone, on a phone, and without JavaScript.
     """
     seen = {"phone": PHONE, "plain": PLAIN}.get(way, DESKTOP)
     with visiting(browser, seen) as visit, open_receiver() as receiver:
@@ -235,7 +236,7 @@ def wait_until(page: Page, is_so: object) -> None:
     raise AssertionError("it never came")
 
 
-def test_events_appear_on_the_open_page_by_themselves(browser: Browser, house: House) -> None:
+def test_events_appear_on_the_open_page_without_reload(browser: Browser, house: House) -> None:
     with visiting(browser, DESKTOP) as visit:
         page = visit.page
         welcome(page, house.invited("live"))
@@ -257,7 +258,7 @@ def account_of(page: Page, house: House) -> str:
     return account
 
 
-def test_all_of_it_works_without_javascript(browser: Browser, house: House) -> None:
+def test_dashboard_works_without_javascript(browser: Browser, house: House) -> None:
     with visiting(browser, PLAIN) as visit:
         page = visit.page
         welcome(page, house.invited("plain"))
@@ -291,8 +292,8 @@ def owner(browser: Browser, house: House) -> Iterator[Visit]:
 
 
 @pytest.mark.parametrize("path", PAGES.values(), ids=PAGES)
-def test_a_page_is_readable_small_and_fits_a_phone(path: str, owner: Visit, house: House) -> None:
-    """Goal: nothing serious for axe in light, dark and at 390 px; nothing cut off; nothing from elsewhere."""
+def test_page_is_readable_small_and_fits_a_phone(path: str, owner: Visit, house: House) -> None:
+    """Goal: no serious axe findings in light, dark and at 390 px; nothing cut off; nothing loaded from other hosts."""
     needed(AXE.is_file(), "axe-core")
     owner.complaints.clear()
     owner.requests.clear()
@@ -301,7 +302,7 @@ def test_a_page_is_readable_small_and_fits_a_phone(path: str, owner: Visit, hous
     assert {url for url in owner.requests if not url.startswith(f"{house.node.url}/")} == set()
 
 
-def test_the_page_of_a_monitor_is_readable_too(owner: Visit, house: House) -> None:
+def test_monitor_page_is_readable(owner: Visit, house: House) -> None:
     needed(AXE.is_file(), "axe-core")
     owner.page.goto(house.address("/monitors"))
     place = owner.page.get_by_role("link", name="github/profile monitor").get_attribute("href")
@@ -317,7 +318,7 @@ def test_the_page_of_a_monitor_is_readable_too(owner: Visit, house: House) -> No
     assert owner.page.locator("img.chart").evaluate("image => image.naturalWidth") > 0
 
 
-def test_the_page_of_a_webhook_is_readable_too(owner: Visit, house: House) -> None:
+def test_webhook_page_is_readable(owner: Visit, house: House) -> None:
     needed(AXE.is_file(), "axe-core")
     page = owner.page
     owner.turn(DESKTOP)
@@ -332,7 +333,7 @@ def test_the_page_of_a_webhook_is_readable_too(owner: Visit, house: House) -> No
         look_at(owner, page.url.partition("?")[0])
 
 
-def test_a_purchase_and_the_page_that_leads_to_its_payment_are_readable_too(owner: Visit, house: House) -> None:
+def test_purchase_and_payment_pages_are_readable(owner: Visit, house: House) -> None:
     needed(AXE.is_file(), "axe-core")
     page = owner.page
     house.place.told("pack", "grant", account_of(page, house), "welcome")
@@ -346,8 +347,8 @@ def test_a_purchase_and_the_page_that_leads_to_its_payment_are_readable_too(owne
     expect(page.get_by_text("open", exact=True)).to_be_visible()
 
 
-def test_the_pages_of_long_work_are_readable_too(owner: Visit, house: House) -> None:
-    """A run with its rows, the schedule of such runs, a cohort, and a query with its coverage."""
+def test_pages_of_long_work_are_readable(owner: Visit, house: House) -> None:
+    """A run with its rows, a schedule of runs, a cohort, and a query with its coverage."""
     needed(AXE.is_file(), "axe-core")
     owner.turn(DESKTOP)
     key = make_key(owner.page, house, Name="long work")
@@ -374,7 +375,7 @@ def test_the_pages_of_long_work_are_readable_too(owner: Visit, house: House) -> 
         look_at(owner, house.address(path))
 
 
-def test_the_page_of_a_new_second_factor_is_readable_and_its_code_is_whole(owner: Visit, house: House) -> None:
+def test_second_factor_page_is_readable_and_its_code_complete(owner: Visit, house: House) -> None:
     needed(AXE.is_file(), "axe-core")
     page = owner.page
     for look in (DESKTOP, DARK, PHONE):
@@ -388,7 +389,7 @@ def test_the_page_of_a_new_second_factor_is_readable_and_its_code_is_whole(owner
         assert size["width"] >= 180
 
 
-def test_the_operators_pages_are_readable_too(browser: Browser, house: House) -> None:
+def test_operator_pages_are_readable(browser: Browser, house: House) -> None:
     needed(AXE.is_file(), "axe-core")
     with visiting(browser, DESKTOP) as visit:
         page, admin_url = visit.page, house.node.admin_url

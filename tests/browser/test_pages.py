@@ -1,4 +1,4 @@
-"""The pages as a person meets them: in light, in dark, on a phone, on paper, and without JavaScript."""
+"""The pages as a visitor sees them: in light, in dark, on a phone, on paper, and without JavaScript."""
 
 import io
 from collections.abc import Iterator
@@ -57,9 +57,12 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("path", PAGES.values(), ids=PAGES)
-def test_a_page_is_readable_small_and_by_itself(path: str, browser: Browser, node: Served) -> None:
-    """Goal: nothing serious for axe, nothing cut off, nothing from elsewhere, nothing that its policy refuses, and no
-    script that the first paint waits for. Method: axe in each look, and the browser's own account of what it loaded."""
+def test_page_is_readable_small_and_self_contained(path: str, browser: Browser, node: Served) -> None:
+    """Goal: no serious axe findings, nothing cut off, and nothing from other hosts.
+
+    Also nothing that the policy blocks, and no render-blocking script. Method: axe in each look, and the browser's list
+    of what it loaded.
+    """
     needed(AXE.is_file(), "axe-core")
     with visiting(browser, DESKTOP) as visit:
         answer = visit.page.goto(node.url + path)
@@ -77,7 +80,7 @@ def test_a_page_is_readable_small_and_by_itself(path: str, browser: Browser, nod
     assert {url for url in visit.requests if not url.startswith(f"{node.url}/")} == set()
 
 
-def test_what_is_hard_to_read_is_found(browser: Browser) -> None:
+def test_axe_finds_text_that_is_hard_to_read(browser: Browser) -> None:
     needed(AXE.is_file(), "axe-core")
     with visiting(browser, DESKTOP) as visit:
         visit.page.set_content('<title>Pale</title><h1 style="color: #ccc">Pale</h1>')
@@ -85,7 +88,7 @@ def test_what_is_hard_to_read_is_found(browser: Browser) -> None:
     assert found.startswith("color-contrast (serious): ")
 
 
-def test_a_dark_page_is_dark(browser: Browser, node: Served) -> None:
+def test_dark_page_is_dark(browser: Browser, node: Served) -> None:
     colours = []
     with visiting(browser, DESKTOP) as visit:
         visit.page.goto(node.url)
@@ -96,9 +99,7 @@ def test_a_dark_page_is_dark(browser: Browser, node: Served) -> None:
 
 
 @pytest.mark.parametrize("path", [PAGES["landing"], PAGES["endpoint"]])
-def test_a_page_looks_the_same_without_javascript_but_for_its_buttons(
-    path: str, browser: Browser, node: Served
-) -> None:
+def test_page_without_javascript_differs_only_in_its_buttons(path: str, browser: Browser, node: Served) -> None:
     shots = []
     for look in (DESKTOP, PLAIN):
         with visiting(browser, look) as visit:
@@ -109,8 +110,8 @@ def test_a_page_looks_the_same_without_javascript_but_for_its_buttons(
     assert max(ImageChops.difference(*shots).tobytes()) <= SHADE
 
 
-def test_code_is_copied_as_it_is_shown(browser: Browser, node: Served) -> None:
-    """Method: of tabs the chosen language; of a transcript its commands alone."""
+def test_code_is_copied_as_displayed(browser: Browser, node: Served) -> None:
+    """Method: copy the chosen language of tabs, and only the commands of a transcript."""
     with visiting(browser, DESKTOP) as visit:
         page = visit.page
         page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=node.url)
@@ -129,7 +130,7 @@ def copied(page: Page, block: str) -> str:
     return str(page.evaluate("navigator.clipboard.readText()"))
 
 
-def test_a_language_once_chosen_is_shown_on_every_page(browser: Browser, node: Served) -> None:
+def test_chosen_language_applies_to_every_page(browser: Browser, node: Served) -> None:
     with visiting(browser, DESKTOP) as visit:
         page = visit.page
         page.goto(f"{node.url}/docs/quickstart")
@@ -138,7 +139,7 @@ def test_a_language_once_chosen_is_shown_on_every_page(browser: Browser, node: S
         assert [block.is_visible() for block in page.locator(".tabs pre").all()] == [False, False, True]
 
 
-def test_a_key_leads_to_the_search_and_the_outline_says_where_its_reader_is(browser: Browser, node: Served) -> None:
+def test_search_has_a_shortcut_and_outline_marks_the_current_section(browser: Browser, node: Served) -> None:
     with visiting(browser, DESKTOP) as visit:
         page = visit.page
         page.goto(node.url + PAGES["guide"])
@@ -148,14 +149,14 @@ def test_a_key_leads_to_the_search_and_the_outline_says_where_its_reader_is(brow
         page.locator(".outline [aria-current]").get_by_text("Errors", exact=True).wait_for()
 
 
-def test_a_heading_leads_to_itself(browser: Browser, node: Served) -> None:
+def test_heading_links_to_itself(browser: Browser, node: Served) -> None:
     with visiting(browser, PLAIN) as visit:
         visit.page.goto(node.url + PAGES["guide"])
         visit.page.get_by_role("heading", name="Price").get_by_role("link").click()
         assert visit.page.url == f"{node.url}{PAGES['guide']}#price"
 
 
-def test_a_search_needs_no_javascript(browser: Browser, node: Served) -> None:
+def test_search_works_without_javascript(browser: Browser, node: Served) -> None:
     with visiting(browser, PLAIN) as visit:
         page = visit.page
         page.goto(node.url)
@@ -167,7 +168,7 @@ def test_a_search_needs_no_javascript(browser: Browser, node: Served) -> None:
         assert page.get_by_role("heading", level=1).inner_text() == "Hacker News: story/comments"
 
 
-def test_a_call_is_read_in_another_language_without_javascript(browser: Browser, node: Served) -> None:
+def test_call_language_can_be_changed_without_javascript(browser: Browser, node: Served) -> None:
     with visiting(browser, PLAIN) as visit:
         page = visit.page
         page.goto(node.url + PAGES["endpoint"])
@@ -179,8 +180,8 @@ def test_a_call_is_read_in_another_language_without_javascript(browser: Browser,
         assert [block.is_visible() for block in blocks.all()] == [False, False, True]
 
 
-def test_the_policy_refuses_what_a_page_never_has(browser: Browser, node: Served) -> None:
-    """Goal: the policy holds in a browser. Method: a script and a picture that something slipped into the page."""
+def test_policy_blocks_injected_script_and_picture(browser: Browser, node: Served) -> None:
+    """Goal: the policy holds in a browser. Method: inject a script and a picture into the page."""
     slipped = """() => new Promise(resolve => {
         const refused = [];
         document.addEventListener("securitypolicyviolation", event => {
@@ -202,12 +203,12 @@ def test_the_policy_refuses_what_a_page_never_has(browser: Browser, node: Served
         assert visit.page.evaluate(slipped) == [["frame-src", "img-src", "script-src-elem"], None]
 
 
-def test_the_readme_s_picture_is_taken_of_a_running_node(browser: Browser, node: Served) -> None:
+def test_readme_picture_shows_a_running_node(browser: Browser, node: Served) -> None:
     with Image.open(io.BytesIO(landing_shot(browser, node))) as taken, Image.open(LANDING) as kept:
         assert (taken.size, taken.info["digest"]) == (kept.size, digest())
 
 
-def test_the_keyboard_skips_the_menu(browser: Browser, node: Served) -> None:
+def test_keyboard_skips_the_menu(browser: Browser, node: Served) -> None:
     with visiting(browser, DESKTOP) as visit:
         visit.page.goto(node.url + PAGES["guide"])
         visit.page.keyboard.press("Tab")
@@ -216,7 +217,7 @@ def test_the_keyboard_skips_the_menu(browser: Browser, node: Served) -> None:
         assert visit.page.evaluate("document.activeElement.id") == "main"
 
 
-def test_paper_has_the_text_and_every_language_and_no_menu(browser: Browser, node: Served) -> None:
+def test_print_has_the_text_in_every_language_and_no_menu(browser: Browser, node: Served) -> None:
     with visiting(browser, DESKTOP) as visit:
         page = visit.page
         page.goto(node.url + PAGES["endpoint"])
@@ -226,7 +227,7 @@ def test_paper_has_the_text_and_every_language_and_no_menu(browser: Browser, nod
         assert page.get_by_role("heading", level=1).is_visible()
 
 
-def test_an_address_without_a_page_says_so_and_searches(browser: Browser, node: Served) -> None:
+def test_unknown_address_shows_a_message_and_a_search(browser: Browser, node: Served) -> None:
     with visiting(browser, DESKTOP) as visit:
         answer = visit.page.goto(f"{node.url}/docs/nowhere")
         assert answer is not None

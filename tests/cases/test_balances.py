@@ -1,4 +1,4 @@
-"""Charges and balances as their owners see them: what a request has cost, and what is still held."""
+"""Charges and balances as owners see them: the cost of a request, and the credits still held."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ async def post(node: OpenNode, path: str, body: Any, **headers: str) -> Answered
     return Answered(answer.status_code, dict(answer.headers), answer.content)
 
 
-async def test_an_answered_call_is_not_held_at_any_endpoint(tmp_path: Path) -> None:
-    """Goal: `balance` and `held` right after an answer. Method: each endpoint, then the balance at once."""
+async def test_answered_call_holds_nothing_at_any_endpoint(tmp_path: Path) -> None:
+    """Goal: `balance` and `held` are correct after an answer. Method: call each endpoint, then read the balance."""
     limits = {"requests_per_minute": 5_000}
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS, limits=limits) as node:
         wrong, spent = [], 0
@@ -42,7 +42,7 @@ async def test_an_answered_call_is_not_held_at_any_endpoint(tmp_path: Path) -> N
         await node.assert_sound()
 
 
-async def test_a_call_in_flight_is_held_until_it_is_answered(tmp_path: Path) -> None:
+async def test_call_in_flight_is_held_until_answered(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
 
         async def ask() -> None:
@@ -58,7 +58,7 @@ async def test_a_call_in_flight_is_held_until_it_is_answered(tmp_path: Path) -> 
         assert (shown["balance"], shown["held"]) == (CREDITS - 1, 0)
 
 
-async def test_the_balance_is_read_while_the_store_refuses_to_settle(tmp_path: Path) -> None:
+async def test_balance_is_readable_while_the_store_refuses_to_settle(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node, node.store_refusing("settlement"):
         assert (await node.get("/v1/github/profile?handle=octocat")).status == 200
         shown = await node.get(BALANCE)
@@ -66,7 +66,7 @@ async def test_the_balance_is_read_while_the_store_refuses_to_settle(tmp_path: P
 
 
 @pytest.mark.parametrize("keywords", [["trio"], ["trio", "anyio"], ["nothing"]])
-async def test_a_discover_run_that_is_waited_for_says_what_it_cost(keywords: list[str], tmp_path: Path) -> None:
+async def test_awaited_discover_run_reports_its_cost(keywords: list[str], tmp_path: Path) -> None:
     body = {"keywords": keywords, "platforms": ["hackernews"], "max_credits": 20}
     async with open_test_node(tmp_path) as node:
         if keywords == ["nothing"]:
@@ -98,7 +98,7 @@ BATCHES: dict[str, tuple[dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize("path", BATCHES)
-async def test_repeated_rows_of_a_batch_are_read_and_charged_once(path: str, tmp_path: Path) -> None:
+async def test_repeated_batch_rows_are_read_and_charged_once(path: str, tmp_path: Path) -> None:
     body, most = BATCHES[path]
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         priced = await post(node, f"{path.partition('?')[0]}?dry_run=1", body)
@@ -121,7 +121,7 @@ async def test_repeated_rows_of_a_batch_are_read_and_charged_once(path: str, tmp
         await node.assert_sound()
 
 
-async def test_repeated_rows_that_fail_are_free_and_each_is_told(tmp_path: Path) -> None:
+async def test_repeated_rows_that_fail_are_free_and_all_reported(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
         node.upstream.always(Told(500, b""))
         answer = await post(node, "/v1/prism/post-stats", {"urls": [STORY.format(1)] * 3})
@@ -132,7 +132,7 @@ async def test_repeated_rows_that_fail_are_free_and_each_is_told(tmp_path: Path)
 
 
 async def test_half_of_one_credit_is_refunded(tmp_path: Path) -> None:
-    """A composite of 1 credit of which fewer than half of the parts came."""
+    """A composite of 1 credit with fewer than half of its parts."""
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
         node.upstream.script = lambda asked: None if "algolia" in asked else Told(500, b"")
         answer = await node.get("/v1/prism/mentions?phrase=trio&platforms=hackernews,github,mastodon,bluesky")

@@ -90,8 +90,8 @@ async def cap(node: OpenNode, key_id: str) -> int:
     return count
 
 
-async def test_every_route_is_known_to_start_what_is_charged_or_not_to(node: OpenNode) -> None:
-    """A new route must be named here, and get a test if something is charged after it."""
+async def test_every_route_declares_whether_it_starts_charged_work(node: OpenNode) -> None:
+    """A new route must be listed here, and needs a test if it starts charged work."""
     paid = {("POST", path) for path in paid_routes(node)}
     routes = [one.route for one in node.node.description.reference.operations]
     others = {(route.allow[0], route.path) for route in routes if route.path not in BODIES or route.doc is None}
@@ -100,7 +100,7 @@ async def test_every_route_is_known_to_start_what_is_charged_or_not_to(node: Ope
     assert paid.isdisjoint(changing)
 
 
-async def test_every_endpoint_counts_toward_its_key_and_is_refused_at_its_cap(node: OpenNode) -> None:
+async def test_every_endpoint_counts_toward_its_key_and_stops_at_its_cap(node: OpenNode) -> None:
     key, key_id = await node.new_key(node.account, credit_limit=50_000)
     for row in ROWS:
         await node.get(row.target(), key=key)
@@ -114,7 +114,7 @@ async def test_every_endpoint_counts_toward_its_key_and_is_refused_at_its_cap(no
 
 
 @pytest.mark.parametrize("path", BODIES)
-async def test_every_paid_call_counts_toward_its_key_and_is_refused_at_its_cap(path: str, node: OpenNode) -> None:
+async def test_every_paid_call_counts_toward_its_key_and_stops_at_its_cap(path: str, node: OpenNode) -> None:
     key, key_id = await node.new_key(node.account, credit_limit=1_000)
     before = await spent(node)
     answer = await send_paid(node, path, key)
@@ -143,8 +143,8 @@ async def run_of(node: OpenNode, path: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", [MONITORS, WATCHES])
-async def test_a_monitor_counts_toward_its_maker_whoever_runs_it(kind: str, node: OpenNode) -> None:
-    """A run that begins with the create, and ones that another key begins; at the cap they are skipped."""
+async def test_monitor_counts_toward_its_creator_even_if_another_key_runs_it(kind: str, node: OpenNode) -> None:
+    """The run that the creation starts, and runs started by another key. At the cap, runs are skipped."""
     key, key_id = await node.new_key(node.account, credit_limit=1_000)
 
     async def make(**more: object) -> str:
@@ -189,7 +189,7 @@ async def occurrence(node: OpenNode, schedule_id: str, *, count: int) -> dict[st
             await trio.sleep(0.05)
 
 
-async def test_a_schedule_counts_toward_its_maker(node: OpenNode) -> None:
+async def test_schedule_counts_toward_its_creator(node: OpenNode) -> None:
     key, key_id = await node.new_key(node.account, credit_limit=1_000)
     made = await send(node, "POST", SCHEDULES, key, {"run": SEARCH, "cadence": "hourly"})
     assert made.status == 201, made.body
@@ -203,7 +203,7 @@ async def test_a_schedule_counts_toward_its_maker(node: OpenNode) -> None:
     assert await used(node, key_id) == count == await spent(node)
 
 
-async def test_a_run_that_goes_on_counts_toward_the_key_that_resumed_it(node: OpenNode) -> None:
+async def test_resumed_run_counts_toward_the_key_that_resumed_it(node: OpenNode) -> None:
     words = {**SEARCH, "keywords": ["trio", "anyio", "curio", "asyncio"], "max_credits": 1, "background": True}
     begun = await send(node, "POST", RUNS, node.key, words)
     await ended(node, begun)
@@ -220,7 +220,7 @@ async def test_a_run_that_goes_on_counts_toward_the_key_that_resumed_it(node: Op
     assert (refused.status, refused.code) == (402, "KEY_BUDGET_EXCEEDED"), refused.body
 
 
-async def test_more_time_of_a_session_counts_toward_the_key_that_asks_for_it(node: OpenNode) -> None:
+async def test_session_extension_counts_toward_the_requesting_key(node: OpenNode) -> None:
     await add_sessions(node, 1, "opening")
     store = node.node.stores.store
     await store.write(lambda tx: tx.run("UPDATE web_sessions SET created_at = ?, active_at = ?", (EPOCH, EPOCH)))
@@ -235,8 +235,8 @@ async def test_more_time_of_a_session_counts_toward_the_key_that_asks_for_it(nod
     assert await used(node, key_id) == await spent(node) == 0, "its page was never opened"
 
 
-async def test_a_monitor_of_every_recipe_counts_toward_its_key(node: OpenNode) -> None:
-    """The charge of each recipe by its declaration, and runs of a few of each kind."""
+async def test_monitor_of_every_recipe_counts_toward_its_key(node: OpenNode) -> None:
+    """The charge of each recipe according to its declaration, and runs of a few recipes of each kind."""
     for row in ROWS:
         recipe = Recipe(f"/v1/{row.id}", {}, row.endpoint.archetype, row.platform.slug, 1, 2)
         request = charge_request(RunLease(_run(), _monitor(node.key_id)), recipe)
@@ -262,7 +262,7 @@ def _monitor(key_id: str) -> Monitor:
     return Monitor("mon_1", "acc_1", key_id, *texts, "full", False, "active", None, "{}", None, 0, 0, EPOCH, EPOCH, 1)
 
 
-async def test_a_capped_key_does_not_spend_past_its_cap_by_monitors(node: OpenNode) -> None:
+async def test_capped_key_cannot_overspend_through_monitors(node: OpenNode) -> None:
     key, key_id = await node.new_key(node.account, credit_limit=3)
     for number, status in enumerate(("ok", "skipped")):
         made = await send(node, "POST", MONITORS, key, {**MONITOR, **PROFILE})

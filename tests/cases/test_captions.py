@@ -1,4 +1,4 @@
-"""Captions as programs and people write them, through a whole node: they are read, or there are none and it is free."""
+"""Captions as programs and people write them, through a whole node: they are read, or a 404 is free."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def texts(raw: str) -> list[str]:
 
 
 @needs_cases
-async def test_every_file_of_the_cases_is_read(tmp_path: Path) -> None:
+async def test_every_caption_file_is_read(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for number, (name, words) in enumerate({"blank_inside": "Warm words", "tight_arrow": "no blanks"}.items()):
             answer = await transcript(node, case(f"{name}.vtt"), number)
@@ -56,7 +56,7 @@ async def test_captions_without_words_are_not_found_and_free(tmp_path: Path) -> 
         assert (await node.money())[0] == 100_000
 
 
-async def test_an_instance_with_an_underscore_is_called_and_a_private_one_is_not(tmp_path: Path) -> None:
+async def test_instance_with_underscore_is_called_but_not_a_private_one(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         raw = b"WEBVTT\n\n00:01.000 --> 00:02.000\nYes."
         assert (await transcript(node, raw, 1, "my_tube.example.org")).json["data"]["transcript"] == "Yes."
@@ -131,11 +131,11 @@ def test_rolling_captions_do_not_repeat_their_text(shown: tuple[str, ...], said:
         ("go", "gone", "goner"),
     ],
 )
-def test_words_that_are_said_twice_stay(shown: tuple[str, ...]) -> None:
+def test_words_spoken_twice_are_kept(shown: tuple[str, ...]) -> None:
     assert texts(cues(*shown)) == list(shown)
 
 
-def test_long_captions_take_time_in_proportion_to_their_length() -> None:
+def test_long_captions_take_linear_time() -> None:
     started = process_time()
     with pytest.raises(UnexpectedBody):
         read_captions((f"WEBVTT\n\n{CUE}\nx\n\n" + f"{CUE}\nx\n\n" * CUES_MAX).encode())

@@ -34,7 +34,7 @@ async def keys_of(node: OpenNode, accounts: int) -> list[str]:
 
 @pytest.mark.parametrize("reads", [2, 9])
 async def test_one_failing_page_leaves_its_host_open(reads: int, tmp_path: Path) -> None:
-    """Goal: a read counts once, however often it was tried. Method: 3 tries each, of which 5 would open the circuit."""
+    """Goal: a read counts once, regardless of its retries. Method: 3 tries each; 5 failures would open the circuit."""
     async with open_test_node(tmp_path) as node:
         node.upstream.script = host_with_bad_pages
         first, second = await keys_of(node, 2)

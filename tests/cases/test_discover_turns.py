@@ -1,4 +1,4 @@
-"""A discover run shares its rows and credits among its keywords and platforms, on a whole node (decisions 19)."""
+"""A discover run shares its rows and credits between its keywords and platforms, on a whole node (decisions 19)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def node(tmp_path: Path, algolia: Algolia) -> AsyncIterator[OpenNode]:
         await opened.assert_sound()
 
 
-async def test_all_searches_of_the_catalog_take_turns_in_every_view(node: OpenNode) -> None:
+async def test_all_catalog_searches_take_turns_in_every_view(node: OpenNode) -> None:
     searches = searches_of(node.node.catalog.all(), node.node.monitors.recipes)
     for view in get_args(View):
         spec = read_body(SearchBody(keywords=KEYWORDS, max_credits=100, view=view), searches)
@@ -52,7 +52,7 @@ async def test_all_searches_of_the_catalog_take_turns_in_every_view(node: OpenNo
 
 @pytest.mark.critical
 async def test_twenty_keywords_share_the_rows_of_a_run(node: OpenNode, algolia: Algolia) -> None:
-    """Regression: the first 4 of 20 keywords filled the run."""
+    """Regression: the first 4 of 20 keywords used up the run's rows."""
     status, answer = await ask(node, "POST", RUNS, {**BODY, "max_rows": 100})
     run = answer["data"]
     rows = await lines(node, run["run_id"])
@@ -74,7 +74,7 @@ async def test_twenty_keywords_share_a_small_budget(node: OpenNode) -> None:
 
 
 @pytest.mark.critical
-async def test_a_page_whose_rows_do_not_fit_is_free(node: OpenNode, algolia: Algolia) -> None:
+async def test_page_whose_rows_do_not_fit_is_free(node: OpenNode, algolia: Algolia) -> None:
     algolia.takes_s = 0.2
     _, answer = await ask(node, "POST", RUNS, {**BODY, "keywords": KEYWORDS[:4], "max_rows": 1})
     run = answer["data"]
@@ -83,7 +83,7 @@ async def test_a_page_whose_rows_do_not_fit_is_free(node: OpenNode, algolia: Alg
     assert (await node.money())[0] == 500 - 1
 
 
-async def test_the_event_of_new_rows_has_their_number(node: OpenNode, algolia: Algolia) -> None:
+async def test_new_rows_event_contains_their_number(node: OpenNode, algolia: Algolia) -> None:
     _, made = await ask(node, "POST", SCHEDULES, {"run": {**BODY, "keywords": KEYWORDS[:1]}, "cadence": "hourly"})
     for found in (range(30), range(20, 50), range(50)):
         algolia.found = {KEYWORDS[0]: found}

@@ -1,4 +1,4 @@
-"""Empty lists are answered with 200 and cost nothing, at every endpoint that can find nothing (spec 2.4, 7.3)."""
+"""Empty lists are answered with 200 and cost nothing, at every endpoint that may have no results (spec 2.4, 7.3)."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def is_empty(row: Row, answer: Answered) -> bool:
     return not data["items"] if row.endpoint.archetype.many else row.endpoint.archetype.found_nothing(data)
 
 
-async def test_every_list_of_every_platform_is_free_if_it_is_empty(tmp_path: Path) -> None:
+async def test_every_empty_list_of_every_platform_is_free(tmp_path: Path) -> None:
     plain = [row for row in ROWS if not (row.platform.open_web or row.endpoint.archetype.has_legs)]
     rows = [row for row in plain if can_be_empty(row.endpoint.archetype)]
     only = tuple(map(emptied, {row.platform.slug: row.platform for row in ROWS}.values()))
@@ -98,7 +98,7 @@ async def test_every_list_of_every_platform_is_free_if_it_is_empty(tmp_path: Pat
         await node.assert_sound()
 
 
-async def test_every_composite_is_free_if_it_finds_nothing(tmp_path: Path) -> None:
+async def test_every_composite_without_results_is_free(tmp_path: Path) -> None:
     only = with_composites(map(emptied, load_platforms()))
     rows = [Row(platform, one) for platform in only for one in platform.endpoints]
     rows = [row for row in rows if can_be_empty(row.endpoint.archetype) and row.endpoint.archetype.has_legs]
@@ -120,8 +120,8 @@ async def test_every_composite_is_free_if_it_finds_nothing(tmp_path: Path) -> No
     assert free >= COMPOSITES
 
 
-async def test_real_reads_that_find_nothing_are_free(tmp_path: Path) -> None:
-    """The same with the reads as they are: a search, a walk, a map, and pages behind a cursor."""
+async def test_real_reads_without_results_are_free(tmp_path: Path) -> None:
+    """The same with unmodified reads: a search, a walk, a map, and pages after a cursor."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         node.upstream.script = _nothing
         for target in (
@@ -149,8 +149,8 @@ def _nothing(asked: str) -> Told | None:
 _SITEMAP = b'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"></urlset>'
 
 
-async def test_every_batch_and_job_that_finds_nothing_is_free(tmp_path: Path) -> None:
-    """By declaration; `web/parse` reads what it is sent, and a session has no list."""
+async def test_every_batch_and_job_without_results_is_free(tmp_path: Path) -> None:
+    """By declaration. `web/parse` reads the file in the request, and a session has no list."""
     tables: dict[str, Any] = {"web": DEAD_BROWSER, "upstreams": {**CREDENTIALS, "defaults": {"retries": 0}}}
     async with open_test_node(tmp_path, environ=ENVIRON, **tables) as node:
         for path in paid_routes(node) - {PARSE}:
@@ -163,7 +163,7 @@ async def test_every_batch_and_job_that_finds_nothing_is_free(tmp_path: Path) ->
         await node.assert_sound()
 
 
-async def test_a_page_with_rows_after_an_empty_one_is_paid_for(tmp_path: Path) -> None:
+async def test_page_with_rows_after_an_empty_one_is_charged(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.always(told({"items": [], "total_count": 0}))
         assert (await node.get("/v1/github/search/repos?query=trio")).json["credits_used"] == 0
@@ -173,7 +173,7 @@ async def test_a_page_with_rows_after_an_empty_one_is_paid_for(tmp_path: Path) -
         await node.assert_sound()
 
 
-async def test_a_monitors_run_over_an_empty_list_costs_its_scheduling_alone(tmp_path: Path) -> None:
+async def test_monitor_run_over_an_empty_list_costs_only_its_scheduling(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.always(told({"items": [], "total_count": 0}))
         run = await _run_once(node, {"recipe": "github/search/repos", "params": {"query": "nothing"}})
@@ -195,7 +195,7 @@ async def _run_once(node: OpenNode, body: dict[str, object]) -> dict[str, object
 
 
 async def test_guides_state_the_billing_rules_of_their_endpoint(tmp_path: Path) -> None:
-    """Each rule is there exactly where the declaration says that it holds."""
+    """Each rule appears exactly where the declaration says that it applies."""
     limits = {"requests_per_minute": 5_000}
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS, limits=limits) as node:
         for row in ROWS:

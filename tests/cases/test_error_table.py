@@ -1,7 +1,7 @@
-"""Section 7 as a table: every code and every `reason` that this code declares is brought about on a node.
+"""Section 7 as a table: every declared code and every `reason` is produced on a node.
 
-The table is made of the declarations, so a code or a reason without a case fails here; and a reason that the code sends
-without declaring it fails too.
+The table is built from the declarations, so a code or reason without a case fails here, as does a reason that the code
+sends without declaring it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def test_every_code_and_reason_has_a_case() -> None:
     assert CASES.keys() - DECLARED <= {"CONCURRENCY_LIMIT/credits_held"}, "a case of what nobody declares"
 
 
-def test_every_reason_that_the_code_sends_is_declared() -> None:
-    """Method: the literals that stand where a reason is given."""
+def test_every_sent_reason_is_declared() -> None:
+    """Method: collect the literals in the code where a reason is passed."""
     declared = {one.name for one in REASONS.values()}
     sent = {name: place for path in sources() for name, place in reasons_in(path)}
     assert {name: place for name, place in sent.items() if name not in declared} == {}
@@ -88,7 +88,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("key", TABLE)
-async def test_a_code_or_reason_arises_on_a_node(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_code_or_reason_occurs_on_a_node(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case, (code, _, reason) = CASES[key], key.partition("/")
     platforms: dict[str, Any] = {"platforms": case.platforms} if case.platforms else {}
     async with open_test_node(tmp_path, credits=case.credits, **platforms, **case.tables) as node:
@@ -107,7 +107,7 @@ async def test_a_code_or_reason_arises_on_a_node(key: str, tmp_path: Path, monke
         await node.assert_sound()
 
 
-async def test_reasons_of_the_browser_arise_on_a_node(
+async def test_browser_reasons_occur_on_a_node(
     tmp_path: Path, chromium: Chromium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pictures, "PNG_LETTERS_MAX", 100)

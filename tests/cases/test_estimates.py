@@ -1,4 +1,4 @@
-"""What a Monitor is said to cost, and what its runs cost, on a whole node (decisions 12)."""
+"""The estimated cost of a Monitor and the actual cost of its runs, on a whole node (decisions 12)."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def assert_shown(monitor: dict[str, Any]) -> None:
     assert warning_of(monitor) == warned
 
 
-async def test_every_metered_recipe_shows_its_expected_cost_and_its_maximum(node: OpenNode) -> None:
-    """Method: a dry run of each endpoint; where the price varies, a create, an offer and pages of the dashboard."""
+async def test_every_metered_recipe_shows_its_expected_and_maximum_cost(node: OpenNode) -> None:
+    """Method: dry-run each endpoint. If its price varies, create a Monitor, request an offer and read its pages."""
     metered, sure = set[str](), 0
     async with open_owner(node) as owner:
         for listing in node.node.catalog.all():
@@ -95,8 +95,8 @@ async def _assert_created(node: OpenNode, owner: Owner, listing: Listing, costs:
     await ask(node, "DELETE", f"{MONITORS}/{monitor['id']}")
 
 
-async def test_no_call_costs_more_than_a_monitor_of_it_is_said_to_cost(node: OpenNode) -> None:
-    """Method: each endpoint with a price of its own is called as a recipe's run calls it."""
+async def test_no_call_costs_more_than_its_monitor_estimate(node: OpenNode) -> None:
+    """Method: call each endpoint with a variable price the way a recipe's run calls it."""
     priced = [one for one in node.node.catalog.all() if one.endpoint.price is not None]
     for listing in priced:
         row = Row(listing.site.platform, listing.endpoint)
@@ -118,7 +118,7 @@ async def test_no_call_costs_more_than_a_monitor_of_it_is_said_to_cost(node: Ope
         ("hackernews/search", {"query": "apple"}, 2, 6),
     ],
 )
-async def test_a_metered_recipe_is_created_with_both(
+async def test_created_metered_recipe_has_both_costs(
     node: OpenNode, recipe: str, params: dict[str, Any], expected: int, most: int
 ) -> None:
     """Regression: `org-radar` was estimated at 2 credits and cost 27."""
@@ -135,7 +135,7 @@ async def test_a_metered_recipe_is_created_with_both(
 
 
 @pytest.mark.parametrize("mode", ["scrape", "search"])
-async def test_a_watch_of_the_web_has_both(node: OpenNode, mode: str) -> None:
+async def test_web_watch_has_both_costs(node: OpenNode, mode: str) -> None:
     own = {"query": "trio"} if mode == "search" else {"url": "https://example.com/"}
     body = {"mode": mode, "cadence_minutes": 60, **own}
     names = ("estimated_cost_per_check", "max_cost_per_check", "estimated_monthly_cost", "max_monthly_cost")

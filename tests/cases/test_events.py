@@ -1,4 +1,4 @@
-"""Client libraries find real events only in a stream of events, whatever else keeps it open."""
+"""Client libraries see only real events in a stream of events, whatever else keeps it open."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ async def read_lines(node: OpenNode, query: str, *, appended: int) -> list[str]:
                     return lines
 
 
-def test_the_stream_of_the_case_has_empty_events() -> None:
+def test_sample_stream_has_empty_events() -> None:
     lines = (CASES / "sse_stream.txt").read_text().splitlines()
     assert [event.data for event in as_python_clients(lines)] == ["", "", ""]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("query", ["", "cursor=now", "types=key.*"])
-async def test_a_stream_has_no_event_without_data(engine: str, query: str, tmp_path: Path) -> None:
+async def test_stream_has_no_event_without_data(engine: str, query: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"port": 0, "engine": engine, "drain_s": 1}) as node:
         node.node.feed.polls.beat_s = 0.1
         lines = await read_lines(node, query, appended=2)
@@ -87,8 +87,8 @@ async def test_a_stream_has_no_event_without_data(engine: str, query: str, tmp_p
         assert_blank_lines_follow_data(lines)
 
 
-async def test_the_end_of_a_stream_is_no_event(tmp_path: Path) -> None:
-    """The sixth held read of a key gets what there is, and the time to wait."""
+async def test_end_of_stream_is_not_an_event(tmp_path: Path) -> None:
+    """The sixth held read of a key returns the available events, and the time to wait."""
     async with open_test_node(tmp_path, limits={"long_polls": 1}) as node:
         await append_some(node, 1)
         headers = {**SSE, "x-api-key": node.key}
@@ -100,7 +100,7 @@ async def test_the_end_of_a_stream_is_no_event(tmp_path: Path) -> None:
         assert_blank_lines_follow_data(lines)
 
 
-async def test_a_call_in_events_has_data_in_each(tmp_path: Path) -> None:
+async def test_call_streamed_as_events_has_data_in_each(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get("/v1/search/everywhere?query=trio&platforms=lemmy,mastodon", headers=SSE)
         lines = answer.body.decode().splitlines()

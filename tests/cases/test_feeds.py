@@ -1,4 +1,4 @@
-"""Feeds with slips, odd times, links of several kinds and titles with tags, through a whole node."""
+"""Feeds with syntax errors, odd dates, links of several kinds and tags in titles, through a whole node."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @needs_cases
-async def test_every_feed_of_the_cases_is_read(tmp_path: Path) -> None:
+async def test_every_sample_feed_is_read(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for name, expected in CASES.items():
             assert_has(await episodes(node, case(name)), expected)
@@ -172,7 +172,7 @@ SLIPS = {
 
 
 @pytest.mark.parametrize("order", ["before", "after"])
-async def test_one_slip_of_any_kind_does_not_damage_the_other_items(tmp_path: Path, order: str) -> None:
+async def test_one_syntax_error_does_not_damage_other_items(tmp_path: Path, order: str) -> None:
     async with open_test_node(tmp_path) as node:
         for name, slip in SLIPS.items():
             inner = slip + ITEM if order == "before" else ITEM + slip
@@ -182,13 +182,13 @@ async def test_one_slip_of_any_kind_does_not_damage_the_other_items(tmp_path: Pa
 
 
 @pytest.mark.parametrize("before", ["Warning: a & b\n", "<br />\n<b>Notice</b>: x<br />\n", "\ufeff \n", "&<!-- x -->"])
-async def test_what_stands_before_a_feed_is_overlooked(tmp_path: Path, before: str) -> None:
+async def test_bytes_before_a_feed_are_ignored(tmp_path: Path, before: str) -> None:
     async with open_test_node(tmp_path) as node:
         raw = f"{before}<?xml version='1.0'?>{HEAD}{ITEM}{TAIL}"
         assert_has(await episodes(node, raw.encode()), {"2": WHOLE})
 
 
-async def test_a_feed_that_is_cut_off_has_all_items_before_the_cut(tmp_path: Path) -> None:
+async def test_truncated_feed_has_all_items_before_the_cut(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         cut = f"{HEAD}{ITEM}<item><guid>1</guid><title>on"
         assert_has(await episodes(node, cut.encode()), {"2": WHOLE, "1": {"text": "on"}})
@@ -196,7 +196,7 @@ async def test_a_feed_that_is_cut_off_has_all_items_before_the_cut(tmp_path: Pat
         assert_has(await episodes(node, half_tag.encode()), {"2": WHOLE, "1": {"text": "one"}})
 
 
-async def test_sections_and_declared_entities_are_read_as_they_were_meant(tmp_path: Path) -> None:
+async def test_cdata_sections_and_declared_entities_are_decoded(tmp_path: Path) -> None:
     doctype = (
         '<!DOCTYPE rss PUBLIC "-//Netscape" "http://n.example.org/rss.dtd" [<!-- <x> --><!ENTITY firm "Salt &amp; Co">'
         "<!ENTITY eur '&#8364;'><!ENTITY loop '&loop;'><!ENTITY file SYSTEM 'file:///etc/passwd'>]>"
@@ -212,7 +212,7 @@ async def test_sections_and_declared_entities_are_read_as_they_were_meant(tmp_pa
         assert found["1"]["text"] == "Salt & Co \u20ac5 &loop;&file;\n\n&lt; & &firm;\n\U0001f680"
 
 
-def test_items_inside_of_others_are_counted() -> None:
+def test_nested_items_are_counted() -> None:
     nested = f"{HEAD}<item><guid>1</guid><enclosure url='u'><item><guid>2</guid></item></enclosure></item>{TAIL}"
     assert [one["id"] for one in read_feed(nested.encode())["items"]] == ["1", "2"]
     unclosed = HEAD + "<item><guid>x</guid>" * 400
@@ -256,11 +256,11 @@ def test_items_inside_of_others_are_counted() -> None:
         ("1673863200", None), ("", None), ("x" * 1_000, None),
     ],
 )  # fmt: skip
-def test_a_time_has_its_right_value_or_none(written: str, at: str | None) -> None:
+def test_date_is_correct_or_missing(written: str, at: str | None) -> None:
     assert instant_of(written) == at
 
 
-def test_year_one_of_any_platform_is_no_time() -> None:
+def test_year_one_is_not_a_date_on_any_platform() -> None:
     assert fields.instant({"at": "0001-01-01T00:00:00Z"}, "at") is None
 
 
@@ -272,7 +272,7 @@ def test_year_one_of_any_platform_is_no_time() -> None:
      ("00:75", 75), ("01:75", None), ("1:75:00", None), ("1h30", None), ("1 month", None),
      ("1:02:03,5", 3_723), ("1:2:3:4", None), ("12:345", None)],
 )  # fmt: skip
-def test_a_duration_has_its_right_value_or_none(written: str, seconds: int | None) -> None:
+def test_duration_is_correct_or_missing(written: str, seconds: int | None) -> None:
     assert duration(written) == seconds
 
 
@@ -290,11 +290,11 @@ def test_a_duration_has_its_right_value_or_none(written: str, seconds: int | Non
         ("<script>x</script><svg:g/>", "<svg:g/>"), ("&lt;b&gt;", "<b>"), (None, None), ("", None),
     ],
 )  # fmt: skip
-def test_a_tag_in_a_title_is_markup_only_if_it_is_closed(written: str | None, title: str | None) -> None:
+def test_tag_in_a_title_is_markup_only_if_closed(written: str | None, title: str | None) -> None:
     assert (title_of(written) or None) == title
 
 
-def test_a_link_to_the_page_goes_before_those_to_other_types() -> None:
+def test_link_to_the_page_precedes_links_to_other_types() -> None:
     def url(*links: str) -> str | None:
         entry = "".join(links)
         atom = f'<feed xmlns="http://www.w3.org/2005/Atom" xml:base="https://b.example.org/x/"><entry>{entry}</entry></feed>'
@@ -314,7 +314,7 @@ def test_a_link_to_the_page_goes_before_those_to_other_types() -> None:
     assert url('<link rel="ALTERNATE" href="http://[::1"/>') == "http://[::1"
 
 
-def test_the_address_of_a_feed_is_the_base_of_its_links_if_nothing_else_is() -> None:
+def test_feed_address_is_the_default_base_of_its_links() -> None:
     links = '<link rel="self" href="https://b.example.org/x/feed"/><link href="/home"/><entry><link href="1"/></entry>'
     feed = read_feed(f'<feed xmlns="http://www.w3.org/2005/Atom">{links}</feed>'.encode())
     assert (feed["url"], feed["items"][0]["url"]) == ("https://b.example.org/home", "https://b.example.org/x/1")
@@ -322,7 +322,7 @@ def test_the_address_of_a_feed_is_the_base_of_its_links_if_nothing_else_is() -> 
     assert read_feed(based.encode())["items"][0]["url"] == "https://b.example.org/x/y/1"
 
 
-async def test_halves_of_characters_and_bare_line_ends_do_not_break_a_json_feed(tmp_path: Path) -> None:
+async def test_lone_surrogates_and_bare_line_ends_do_not_break_a_json_feed(tmp_path: Path) -> None:
     item = rb'{"id":"1","title":"\ud83d\ude80 \ud83d \\ud83d","content_text":"a ' + b'\n\x01b"}'
     raw = b'{"version":"https://jsonfeed.org/version/1.1","title":"\\udc00","items":[' + item + b"]}"
     async with open_test_node(tmp_path) as node:
@@ -331,7 +331,7 @@ async def test_halves_of_characters_and_bare_line_ends_do_not_break_a_json_feed(
         await node.assert_sound()
 
 
-async def test_what_looks_like_markup_in_a_text_hides_nothing(tmp_path: Path) -> None:
+async def test_markup_like_text_hides_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         declared = (
             f"{HEAD}<item><guid>1</guid><title><![CDATA[What <?xml version='1.0'?> is]]></title></item>{ITEM}{TAIL}"
@@ -342,14 +342,14 @@ async def test_what_looks_like_markup_in_a_text_hides_nothing(tmp_path: Path) ->
         assert_has(await episodes(node, script.encode()), {"1": {"text": "one\n\na b"}, "2": WHOLE})
 
 
-def test_references_to_bytes_of_windows_are_the_characters_they_mean() -> None:
+def test_windows_character_references_are_decoded() -> None:
     for slip in ("", " & "):
         title = f"{slip}It&#146;s &#0128;5 &#x85; &#129;"
         feed = read_feed(f"{HEAD}<item><guid>1</guid><title>{title}</title></item>{TAIL}".encode())
         assert feed["items"][0]["title"].removeprefix("& ") == "It\u2019s \u20ac5 \u2026 \ufffd"
 
 
-def test_a_surrogate_pair_is_one_character_however_it_is_written() -> None:
+def test_surrogate_pair_is_one_character_in_any_spelling() -> None:
     assert text_of(b"x \xed\xa0\xbd\xed\xba\x80 \xe9".replace(b"\xe9", b"\xc3\xa9")) == "x \U0001f680 \xe9"
     korean = "\uae40\uce58\ubcf6\uc74c\ubc25 \ub9cc\ub4dc\ub294 \ubc95 ".encode("cp949") * 40
     assert "\uae40\uce58" in text_of(korean, "text/html; charset=euc-kr")
@@ -381,7 +381,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_mending_takes_time_in_proportion_to_the_length(name: str) -> None:
+def test_repair_takes_linear_time(name: str) -> None:
     begin, piece, end = HOSTILE[name]
 
     def seconds(letters: int) -> float:
@@ -396,7 +396,7 @@ def test_mending_takes_time_in_proportion_to_the_length(name: str) -> None:
 
 
 @pytest.mark.critical
-def test_declared_entities_add_no_more_than_a_bound() -> None:
+def test_declared_entities_expand_within_a_limit() -> None:
     value = "x" * 100
     raw = f'<!DOCTYPE rss [<!ENTITY e "{value}">]>{HEAD}<item><title>{"&e;" * 100_000}</title></item>{TAIL}'
     title = read_feed(raw.encode())["items"][0]["title"]
@@ -405,7 +405,7 @@ def test_declared_entities_add_no_more_than_a_bound() -> None:
 
 
 @pytest.mark.parametrize("letters", [b"&", b"<", b">", b'"', b"\0", b"\xff", b"]]>", b""])
-def test_any_slip_leaves_the_item_behind_it(letters: bytes) -> None:
+def test_any_syntax_error_keeps_the_next_item(letters: bytes) -> None:
     raw = ITEM.encode()
     for place in range(0, len(raw), 2):
         broken = raw[:place] + letters + raw[place + 1 :]

@@ -1,4 +1,4 @@
-"""Responses that common clients read are read through a whole node, and those that could hide another are refused.
+"""Responses that common clients accept are read through a whole node; ambiguous responses are rejected.
 
 Each response is sent byte for byte to a page request, then the connection is closed.
 """
@@ -168,19 +168,19 @@ async def assert_read(tmp_path: Path, response: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", RAW)
-async def test_responses_of_the_cases_are_read(name: str, tmp_path: Path) -> None:
+async def test_sample_responses_are_read(name: str, tmp_path: Path) -> None:
     await assert_read(tmp_path, (CASES / name).read_bytes())
 
 
 @pytest.mark.parametrize("name", READ)
-async def test_responses_that_common_clients_read_are_read(name: str, tmp_path: Path) -> None:
+async def test_responses_that_common_clients_accept_are_read(name: str, tmp_path: Path) -> None:
     await assert_read(tmp_path, READ[name])
 
 
 @pytest.mark.critical
 @pytest.mark.parametrize("name", [*REFUSED, *CUT])
-async def test_uncertain_responses_are_refused_for_free(name: str, tmp_path: Path) -> None:
-    """A malformed response is not requested again; one that was cut off is, since a connection may break."""
+async def test_ambiguous_responses_are_rejected_for_free(name: str, tmp_path: Path) -> None:
+    """A malformed response is not requested again. A truncated one is, because a connection may break."""
     async with node_before(tmp_path, {**REFUSED, **CUT}[name]) as (node, server):
         answer = await scrape(node)
         assert (answer.status, answer.json["credits_used"]) == (502, 0), answer.json

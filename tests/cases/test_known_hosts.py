@@ -1,4 +1,4 @@
-"""Addresses of known platforms that are not served are reported as unsupported, and no server is tried for them."""
+"""Addresses of known but unsupported platforms are reported as unsupported, and no server is tried for them."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ async def assert_unsupported(node: OpenNode, target: str) -> None:
 
 
 @pytest.mark.parametrize("url", ADDRESSES)
-async def test_a_known_platform_is_unsupported_everywhere(url: str, tmp_path: Path) -> None:
-    """In a lookup, a dry run, a walk and each batch: 400 or a row `unsupported`, for free and without a call."""
+async def test_known_platform_is_unsupported_everywhere(url: str, tmp_path: Path) -> None:
+    """In a lookup, a dry run, a walk and each batch: 400 or an `unsupported` row, for free and without a call."""
     async with open_test_node(tmp_path) as node:
         sent = quote(url, safe="")
         for target in (f"lookup?url={sent}", f"lookup?url={sent}&dry_run=1", f"comments?url={sent}"):
@@ -79,7 +79,7 @@ def batches(url: str) -> list[tuple[str, Any]]:
     return [(name, {"urls": [url]}) for name in ("post-stats", "profiles", "comment-lookup")]
 
 
-def test_no_form_of_an_address_at_a_known_host_leads_to_another_platform() -> None:
+def test_no_address_form_at_a_known_host_leads_to_another_platform() -> None:
     platforms = load_all()
     addresses = Addresses(platforms)
     own = {host for platform in platforms for host in platform.hosts}
@@ -104,7 +104,7 @@ def _without_url(row: Row) -> list[tuple[str, ...]]:
     return [group for group in groups if group]
 
 
-async def test_a_known_host_is_no_server_of_any_software(tmp_path: Path) -> None:
+async def test_known_host_is_not_a_server_of_any_software(tmp_path: Path) -> None:
     """Every parameter of every endpoint that takes a server's host, by declaration."""
     takers = [(row, param.name) for row in ROWS for param in row.endpoint.params if param.is_host]
     assert {row.platform.slug for row, _ in takers} >= {"mastodon", "lemmy", "peertube", "discourse", "gitlab"}
@@ -122,11 +122,11 @@ async def test_a_known_host_is_no_server_of_any_software(tmp_path: Path) -> None
     "host",
     ["notx.com", "x.com.example.org", "myreddit.com", "example.org", "net", "com", "discuss.huggingface.co"],
 )
-def test_hosts_that_only_look_alike_belong_to_nobody(host: str) -> None:
+def test_lookalike_hosts_are_not_known_platforms(host: str) -> None:
     assert owner_of(host) is None
 
 
-async def test_hosts_of_the_platforms_themselves_are_served(tmp_path: Path) -> None:
+async def test_hosts_of_supported_platforms_are_served(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for url in (
             "https://mastodon.social/@Gargron",
@@ -140,7 +140,7 @@ async def test_hosts_of_the_platforms_themselves_are_served(tmp_path: Path) -> N
 
 
 async def test_pages_and_feeds_at_a_known_host_are_read(tmp_path: Path) -> None:
-    """The table is about software: a page of any host is still a page."""
+    """The table applies to server software only. A page on any host is still a page."""
     async with open_test_node(tmp_path) as node:
         answer = await node.get("/v1/web/scrape?url=https://medium.com/@a/b")
         assert answer.json.get("error", {}).get("details", {}).get("reason") != "unsupported"

@@ -1,4 +1,4 @@
-"""Pages and documents whose readers lose images, articles, quotes and words in angle brackets, through a whole node."""
+"""Pages and documents that often lose images, articles, quotes or words in angle brackets, through a whole node."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def within(inner: str, **wanted: Any) -> str:
 
 
 @needs_cases
-async def test_every_page_of_the_cases_is_read(tmp_path: Path) -> None:
+async def test_every_sample_page_is_read(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
 
         async def scraped(name: str, **values: Any) -> str:
@@ -69,7 +69,7 @@ async def test_every_page_of_the_cases_is_read(tmp_path: Path) -> None:
 
 
 @needs_cases
-async def test_the_pdf_of_the_cases_has_no_control_characters(tmp_path: Path) -> None:
+async def test_sample_pdf_has_no_control_characters(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         pdf = Told(200, case("hyphen.pdf"), {"content-type": "application/pdf"})
         answer = await read_at(node, f"{HOST}/d.pdf", pdf, "web/scrape", formats="text,markdown", pdf_parse="true")
@@ -109,16 +109,16 @@ LAZY = {
 
 @pytest.mark.parametrize("image", LAZY)
 @pytest.mark.parametrize("wanted", [{}, {"only_main_content": False}, {"remove_base64_images": False}])
-def test_an_image_has_the_address_that_a_visitor_sees(image: str, wanted: dict[str, Any]) -> None:
+def test_image_has_the_address_that_a_visitor_sees(image: str, wanted: dict[str, Any]) -> None:
     assert within(f"<p>{image}</p>", **wanted) == f"![x](https://{HOST}{LAZY[image]})"
 
 
 @pytest.mark.parametrize("image", ['<img alt="x">', '<img srcset=", ,," alt="x">', '<img data-src="data:x" alt="x">'])
-def test_an_image_without_any_address_is_left_out(image: str) -> None:
+def test_image_without_address_is_left_out(image: str) -> None:
     assert within(f"<p>{image}</p>") == ""
 
 
-def test_sets_of_images_are_written_in_full() -> None:
+def test_image_sets_have_absolute_addresses() -> None:
     page = b'<body><p>x</p><img src="/a.png" srcset="/s.png 1x, l.png 2x"></body>'
     url = f"https://{HOST}/a/"
     html = read_document(page, "text/html", url, url, {"formats": ["html"], "only_main_content": False})["html"]
@@ -136,14 +136,14 @@ def test_sets_of_images_are_written_in_full() -> None:
         ('<img src="/x.png" alt="&lt;i&gt;">', f"![&lt;i>](https://{HOST}/x.png)"),
     ],
 )  # fmt: skip
-def test_words_in_angle_brackets_stay_words(html: str, written: str) -> None:
+def test_words_in_angle_brackets_are_kept(html: str, written: str) -> None:
     found = within(f"<p>{html}</p>", only_main_content=False)
     assert found.replace("\\\\", "\\") == written
 
 
 @pytest.mark.critical
 @pytest.mark.parametrize("main", [True, False])
-def test_no_escaped_tag_becomes_live(main: bool) -> None:
+def test_escaped_tags_stay_escaped(main: bool) -> None:
     hostile = "&lt;script&gt;alert(1)&lt;/script&gt; &lt;img src=x onerror=alert(2)&gt;"
     places = (
         f"<p>{hostile}</p><h2>{hostile}</h2><ul><li>{hostile}</li></ul><blockquote>{hostile}</blockquote>"
@@ -155,7 +155,7 @@ def test_no_escaped_tag_becomes_live(main: bool) -> None:
     assert found.count("&lt;script>") >= 5
 
 
-def test_a_pdf_and_a_feed_have_no_live_tags_in_markdown() -> None:
+def test_pdf_and_feed_have_no_live_tags_in_markdown() -> None:
     item = "<item><title>Why &lt;K&gt;</title><description>&amp;lt;script&amp;gt; x</description></item>"
     rss = f"<rss><channel><title>&lt;K&gt;</title>{item}</channel></rss>".encode()
     read = read_document(rss, "application/xml", "", "", {"formats": ["markdown", "text"]})
@@ -164,7 +164,7 @@ def test_a_pdf_and_a_feed_have_no_live_tags_in_markdown() -> None:
 
 
 @pytest.mark.parametrize("main", [True, False])
-def test_a_quote_inside_a_sentence_stays_inside(main: bool) -> None:
+def test_quote_inside_a_sentence_stays_inside(main: bool) -> None:
     html = "<p>She said <q>not <b>to</b>day</q>, <q cite='/x'>and <q>left</q></q>.</p>"
     assert within(html, only_main_content=main) == 'She said "not **to**day", "and "left"".'
     assert within("<blockquote>A block</blockquote>", only_main_content=main) == "> A block"
@@ -183,13 +183,13 @@ BOX = f"<h2>About us</h2><p>{SENTENCE}</p>"
         f"<div><p>Welcome to our site.</p><aside>{ARTICLE}</aside><a href='/'>{SENTENCE * 10}</a></div>",
     ],
 )
-def test_an_aside_with_nearly_all_of_the_text_is_the_article(page: str) -> None:
+def test_aside_with_nearly_all_of_the_text_is_the_article(page: str) -> None:
     found = markdown(page)
     assert found.count(SENTENCE.strip()) >= 14
     assert "Home" not in found
 
 
-def test_an_aside_beside_an_article_is_left_out() -> None:
+def test_aside_beside_an_article_is_left_out() -> None:
     for aside in (BOX, f"<h2>About us</h2>{TEXT}", f"<h2>About us</h2>{TEXT}{TEXT}"):
         assert "About us" not in markdown(f"<article>{ARTICLE}</article><aside>{aside}</aside>")
     assert "About us" in markdown(f"<article>{ARTICLE}</article><aside>{BOX}</aside>", only_main_content=False)

@@ -53,7 +53,7 @@ async def read(node: OpenNode, target: str, expected: int = 200) -> Any:
     return answer.json["data"] if expected == 200 else answer.json
 
 
-async def test_ids_of_the_case_are_letters_and_numbers(tmp_path: Path) -> None:
+async def test_sample_ids_are_letters_and_numbers(tmp_path: Path) -> None:
     host = "mastodon-ulid.example.org"
     async with open_test_node(tmp_path) as node:
         node.upstream.script = instance(host, ULID)
@@ -71,7 +71,7 @@ async def test_ids_of_the_case_are_letters_and_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("id_", IDS)
-async def test_ids_of_servers_of_mastodons_api_are_accepted(id_: str, tmp_path: Path) -> None:
+async def test_ids_of_mastodon_compatible_servers_are_accepted(id_: str, tmp_path: Path) -> None:
     host = "toot.example.org"
     async with open_test_node(tmp_path) as node:
         node.upstream.script = instance(host, status(id_))
@@ -95,7 +95,7 @@ async def test_ids_of_servers_of_mastodons_api_are_accepted(id_: str, tmp_path: 
 
 @pytest.mark.critical
 @pytest.mark.parametrize("id_", [*BAD_IDS, "lookup", "verify_credentials"])
-async def test_what_is_no_id_is_refused_before_any_call(id_: str, tmp_path: Path) -> None:
+async def test_invalid_id_is_rejected_before_any_call(id_: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for target, param in (("mastodon/post?id=", "id"), ("mastodon/profile?user_id=", "user_id")):
             for host in ("", "&instance=toot.example.org"):
@@ -123,9 +123,7 @@ async def test_what_is_no_id_is_refused_before_any_call(id_: str, tmp_path: Path
         ),
     ],
 )
-async def test_no_address_of_media_is_relative(
-    media: Any, urls: list[str], thumbnail: str | None, tmp_path: Path
-) -> None:
+async def test_media_addresses_are_absolute(media: Any, urls: list[str], thumbnail: str | None, tmp_path: Path) -> None:
     host = "mastodon-unknown-media.example.org"
     async with open_test_node(tmp_path) as node:
         node.upstream.script = instance(host, {**UNKNOWN_MEDIA, "media_attachments": media})
@@ -150,7 +148,7 @@ async def test_hosts_may_have_underscores(tmp_path: Path) -> None:
     "host",
     ["a_b.internal", "a_b.localhost", "a_b", "a_b.local", "a.b_c", "_", "a_b_127.0.0.1", "my_host.lan"],
 )
-async def test_underscores_open_no_private_host(host: str, tmp_path: Path) -> None:
+async def test_underscores_do_not_allow_private_hosts(host: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for target in ("mastodon/post?id=6", "peertube/video?id=9c9de5e8-0a1e-484a-b099-e80766180a6d"):
             answer = await read(node, f"/v1/{target}&instance={quote(host)}", 400)
@@ -175,7 +173,7 @@ async def test_underscores_open_no_private_host(host: str, tmp_path: Path) -> No
         ("git@gitlab.com:gitlab-org/cli.git", "/v1/gitlab/repo", "url", "gitlab.com/gitlab-org/cli"),
     ],
 )
-async def test_lookup_takes_addresses_for_git(
+async def test_lookup_accepts_git_addresses(
     address: str, endpoint: str, param: str, value: str, tmp_path: Path
 ) -> None:
     async with open_test_node(tmp_path) as node:
@@ -197,7 +195,7 @@ async def test_lookup_takes_addresses_for_git(
         "git@github.com:",
     ],
 )
-async def test_lookup_refuses_other_addresses_for_git(address: str, tmp_path: Path) -> None:
+async def test_lookup_rejects_other_git_addresses(address: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await read(node, f"/v1/prism/lookup?url={quote(address, safe='')}", 400)
         assert node.upstream.requests == []
@@ -210,7 +208,7 @@ def topic(first: int, count: int, ids_begin: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("ids_begin", [501, 1], ids=["same_ids", "other_ids"])
-async def test_posts_that_came_with_a_discourse_topic_are_not_requested_again(ids_begin: int, tmp_path: Path) -> None:
+async def test_posts_included_in_a_discourse_topic_are_not_requested_again(ids_begin: int, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
 
         def script(asked: str) -> Told | None:

@@ -1,4 +1,4 @@
-"""No page is fetched that its host's robots file forbids, whoever asks for it."""
+"""No page that its host's robots.txt forbids is fetched, whichever endpoint asks for it."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def target_of(platform: Platform, endpoint: Endpoint, name: str, address: str) -
     return f"/v1/{platform.slug}/{endpoint.resource}?{name}={quote(address, safe='')}{query}"
 
 
-def test_only_the_web_has_sources_at_hosts_that_are_no_parameter() -> None:
-    """A platform with such a source could fetch pages past the web's one path, `upstreams.web.visiting`."""
+def test_only_web_has_sources_at_arbitrary_hosts() -> None:
+    """A platform with such a source could fetch pages without `upstreams.web.visiting`, the only allowed path."""
     found = set()
     for platform in load_all():
         params = {one.name for endpoint in platform.endpoints for one in (*endpoint.params, *platform.common)}
@@ -78,7 +78,7 @@ def test_only_the_web_has_sources_at_hosts_that_are_no_parameter() -> None:
     assert found == {"web", *OF_FILES}
 
 
-async def test_no_endpoint_that_takes_an_address_fetches_a_forbidden_page(tmp_path: Path) -> None:
+async def test_no_endpoint_with_an_address_fetches_a_forbidden_page(tmp_path: Path) -> None:
     takers = takers_of_addresses()
     assert {"prism/lookup", "web/scrape", "web/extract", "web/map"} <= {f"{p.slug}/{e.resource}" for p, e, _ in takers}
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
@@ -106,7 +106,7 @@ BODIES: Final[dict[str, Any]] = {
 """Every body that has the address of a page. The browser of sessions is away; `tests/browser` opens one."""
 
 
-async def test_no_body_with_an_address_leads_to_a_forbidden_page(tmp_path: Path) -> None:
+async def test_no_body_with_an_address_fetches_a_forbidden_page(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS, web=DEAD_BROWSER) as node:
         operations = [one for one in node.node.description.reference.offered if not one.is_form]
         taking = {one.path for one in operations if {"url", "urls"} & {field.name for field in one.body}}
@@ -125,7 +125,7 @@ async def test_no_body_with_an_address_leads_to_a_forbidden_page(tmp_path: Path)
         assert await node.money() == (CREDITS, 0)
 
 
-async def test_a_search_reads_no_forbidden_page_of_its_results(tmp_path: Path) -> None:
+async def test_search_reads_no_forbidden_result_page(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         search = "/v1/web/search?query=trio&include_content=true"
         found = (await node.get("/v1/web/search?query=trio")).json["data"]["items"]
@@ -140,8 +140,8 @@ async def test_a_search_reads_no_forbidden_page_of_its_results(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("path", ["@ada/5", "@ada", "owner/name", "c/name", "t/topic/5", "w/abc", "a/page.html"])
-async def test_a_lookup_respects_robots_after_it_tried_servers(path: str, tmp_path: Path) -> None:
-    """Servers of software are asked by their API; the page itself is forbidden."""
+async def test_lookup_respects_robots_after_trying_servers(path: str, tmp_path: Path) -> None:
+    """Servers are called through their API. The page itself is forbidden."""
     async with open_test_node(tmp_path) as node:
         node.upstream.script = forbidding(HOST)
         answer = await node.get(f"/v1/prism/lookup?url={quote(f'https://{HOST}/{path}', safe='')}")
@@ -152,7 +152,7 @@ async def test_a_lookup_respects_robots_after_it_tried_servers(path: str, tmp_pa
 
 
 @pytest.mark.parametrize("offer", ["/api/oembed?url=x", "https://embeds.example.org/api/oembed?url=x"])
-async def test_an_oembed_that_robots_forbid_is_not_fetched_and_the_page_is_read(offer: str, tmp_path: Path) -> None:
+async def test_forbidden_oembed_is_not_fetched_and_the_page_is_read(offer: str, tmp_path: Path) -> None:
     disallowed = HOST if offer.startswith("/") else "embeds.example.org"
     script = forbidding(disallowed, offer=offer.encode())
 
@@ -170,7 +170,7 @@ async def test_an_oembed_that_robots_forbid_is_not_fetched_and_the_page_is_read(
         assert answer.json["credits_used"] == 1
 
 
-async def test_a_redirect_of_a_lookup_to_a_forbidden_page_is_not_followed(tmp_path: Path) -> None:
+async def test_lookup_does_not_follow_redirect_to_a_forbidden_page(tmp_path: Path) -> None:
     script = forbidding("other.example.org")
 
     def redirecting(asked: str) -> Told | None:
@@ -186,7 +186,7 @@ async def test_a_redirect_of_a_lookup_to_a_forbidden_page_is_not_followed(tmp_pa
 
 
 @pytest.mark.parametrize(("path", "body"), [("batch-scrape", {"urls": [PAGE]}), ("crawl", {"url": PAGE, "limit": 2})])
-async def test_a_job_fetches_no_forbidden_page(path: str, body: object, tmp_path: Path) -> None:
+async def test_job_fetches_no_forbidden_page(path: str, body: object, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.script = forbidding(HOST)
         status, begun = await ask(node, "POST", f"/v1/web/{path}", body)
@@ -196,7 +196,7 @@ async def test_a_job_fetches_no_forbidden_page(path: str, body: object, tmp_path
 
 
 @pytest.mark.parametrize("sitemap", ["include", "only"])
-async def test_a_map_guesses_no_forbidden_sitemap(sitemap: str, tmp_path: Path) -> None:
+async def test_map_guesses_no_forbidden_sitemap(sitemap: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.script = forbidding(HOST)
         answer = await node.get(f"/v1/web/map?url={PAGE}&sitemap={sitemap}")

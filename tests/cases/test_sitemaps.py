@@ -1,4 +1,4 @@
-"""Sitemaps with slips, in other encodings and forms, and sites whose page fails, through a whole node."""
+"""Sitemaps with syntax errors, in other encodings and forms, and sites whose page fails, through a whole node."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def urlset(*places: str) -> str:
 
 
 @needs_cases
-async def test_every_sitemap_of_the_cases_is_read(tmp_path: Path) -> None:
+async def test_every_sample_sitemap_is_read(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for name, expected in CASES.items():
             host = f"{name.removesuffix('.xml').replace('_', '-')}.example.org"
@@ -60,7 +60,7 @@ async def test_every_sitemap_of_the_cases_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [404, 403, 410, 500, 302])
-async def test_a_site_keeps_the_pages_of_its_sitemap_when_its_page_fails(tmp_path: Path, status: int) -> None:
+async def test_map_keeps_sitemap_pages_if_the_page_fails(tmp_path: Path, status: int) -> None:
     places = [f"/{number}" for number in range(500)]
     async with open_test_node(tmp_path) as node:
         root = Told(status, b"no", {"content-type": "text/html", "location": "https://10.0.0.1/"})
@@ -76,9 +76,7 @@ async def test_a_site_keeps_the_pages_of_its_sitemap_when_its_page_fails(tmp_pat
 
 
 @pytest.mark.parametrize("body", [b"", b"<", b"<a>" * 10_000])
-async def test_a_site_keeps_the_pages_of_its_sitemap_when_its_page_cannot_be_parsed(
-    tmp_path: Path, body: bytes
-) -> None:
+async def test_map_keeps_sitemap_pages_if_the_page_cannot_be_parsed(tmp_path: Path, body: bytes) -> None:
     async with open_test_node(tmp_path) as node:
         answers = {
             "/sitemap.xml": Told(200, urlset("/1").encode(), XML),
@@ -87,7 +85,7 @@ async def test_a_site_keeps_the_pages_of_its_sitemap_when_its_page_cannot_be_par
         assert paths(await map_(node, HOST, answers), HOST) == ["/1"]
 
 
-def test_one_slip_does_not_damage_the_other_addresses() -> None:
+def test_one_syntax_error_does_not_damage_other_addresses() -> None:
     whole = urlset("/1", "/a?x=1&amp;y=2", "/3")
     expected = ["/1", "/a?x=1&y=2", "/3"]
     assert read(whole) == expected
@@ -104,7 +102,7 @@ def test_one_slip_does_not_damage_the_other_addresses() -> None:
     assert read(entity + whole.replace(SITE, "&site;")) == expected
 
 
-def test_each_member_of_a_packed_sitemap_is_read() -> None:
+def test_each_member_of_a_compressed_sitemap_is_read() -> None:
     raw = urlset("/1", "/2").encode()
     assert read(b"".join(gzip.compress(raw[at : at + 20]) for at in range(0, len(raw), 20)) + b"junk") == ["/1", "/2"]
 
@@ -112,18 +110,18 @@ def test_each_member_of_a_packed_sitemap_is_read() -> None:
 @pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig", "latin-1"])
 @pytest.mark.parametrize("declared", ["utf-16", "iso-8859-1", ""])
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_sitemap_is_read_in_any_encoding(codec: str, declared: str, packed: bool) -> None:
+def test_sitemap_is_read_in_any_encoding(codec: str, declared: str, packed: bool) -> None:
     head = f'<?xml version="1.0" encoding="{declared}"?>' if declared else '<?xml version="1.0"?>'
     raw = (head + urlset("/1", "/2")).encode(codec)
     assert read(gzip.compress(raw) if packed else raw) == ["/1", "/2"]
 
 
-def test_lines_of_addresses_are_read_in_any_encoding() -> None:
+def test_plain_text_sitemap_is_read_in_any_encoding() -> None:
     lines = f"{SITE}/1\n{SITE}/2\n"
     assert read(lines.encode("utf-16"), "text/plain") == read(lines, "text/plain") == ["/1", "/2"]
 
 
-def test_only_links_to_pages_count_in_feeds() -> None:
+def test_feeds_contribute_only_links_to_pages() -> None:
     def of(links: str, attributes: str = "") -> list[str]:
         return read(f'<feed xmlns="http://www.w3.org/2005/Atom"{attributes}><entry>{links}</entry></feed>')
 
@@ -136,7 +134,7 @@ def test_only_links_to_pages_count_in_feeds() -> None:
 
 
 @pytest.mark.critical
-def test_a_long_sitemap_with_a_slip_takes_bounded_time() -> None:
+def test_long_sitemap_with_a_syntax_error_takes_bounded_time() -> None:
     started = process_time()
     found = read("<urlset>&" + f"<url><loc>{SITE}/x</loc></url>" * 60_000 + "<" * 3_000_000)
     assert found == ["/x"]

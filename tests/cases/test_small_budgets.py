@@ -1,4 +1,4 @@
-"""Small budgets and balances under concurrent calls: held credits refuse for a moment, spent ones for good."""
+"""Small budgets and balances under concurrent calls: held credits cause a temporary refusal, spent ones a final one."""
 
 from __future__ import annotations
 
@@ -63,8 +63,10 @@ async def used(node: OpenNode, key_id: str) -> int:
 
 
 @pytest.mark.parametrize("at_once", [4, 6, 20])
-async def test_concurrent_searches_under_a_small_limit_are_never_refused_for_good(at_once: int, tmp_path: Path) -> None:
-    """The case of the README, and six and twenty at once. A refused search is retried, as clients do."""
+async def test_concurrent_searches_under_a_small_limit_get_only_temporary_refusals(
+    at_once: int, tmp_path: Path
+) -> None:
+    """The README's case, with six and with twenty at once. A refused search is retried, as clients do."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account, credit_limit=5)
         node.upstream.script = hits
@@ -81,7 +83,7 @@ async def test_concurrent_searches_under_a_small_limit_are_never_refused_for_goo
         await node.assert_sound()
 
 
-async def test_a_small_balance_is_never_refused_for_good_while_it_is_held(tmp_path: Path) -> None:
+async def test_small_balance_gets_only_temporary_refusals_while_held(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=5) as node:
         node.upstream.script = hits
         done = assert_only_held(await together(node, [f"{SEARCH}q{n}" for n in range(6)], key=node.key))
@@ -98,8 +100,8 @@ KINDS: Mapping[str, Mapping[str, int]] = {"balance": {}, "limit": {"credit_limit
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_held_credits_refuse_every_endpoint_for_a_moment_only(kind: str, tmp_path: Path) -> None:
-    """Every endpoint by its declaration: 429 while a call holds the credit; 402 once that is spent, or never enough."""
+async def test_held_credits_refuse_every_endpoint_only_temporarily(kind: str, tmp_path: Path) -> None:
+    """Every endpoint by declaration: 429 while a call holds the credit, 402 once it is spent or can never suffice."""
     credits_ = 1 if kind == "balance" else 100_000
     limits = {"requests_per_minute": 5_000}
     node_of = open_test_node(tmp_path, credits=credits_, environ=ENVIRON, upstreams=CREDENTIALS, limits=limits)
@@ -130,8 +132,8 @@ def _wrong(row: Row, answer: Answered, status: int) -> list[tuple[str, int, str]
     return [] if is_right else [(row.id, answer.status, answer.code)]
 
 
-async def test_every_paid_post_is_refused_for_a_moment_too(tmp_path: Path) -> None:
-    """Batches, jobs, queries and files by their declaration; what costs more than there is is refused for good."""
+async def test_held_credits_refuse_every_paid_post_only_temporarily(tmp_path: Path) -> None:
+    """Batches, jobs, queries and files by declaration. A request above the whole balance gets a final refusal."""
     tables: dict[str, Any] = {"web": DEAD_BROWSER, "limits": {"requests_per_minute": 5_000}}
     async with open_test_node(tmp_path, credits=1, environ=ENVIRON, upstreams=CREDENTIALS, **tables) as node:
         operations = node.node.description.reference.operations
@@ -153,7 +155,7 @@ async def test_every_paid_post_is_refused_for_a_moment_too(tmp_path: Path) -> No
         await node.assert_sound()
 
 
-async def test_a_refusal_for_held_credits_leaves_an_idempotency_key_free(tmp_path: Path) -> None:
+async def test_refusal_for_held_credits_frees_its_idempotency_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1) as node:
         once = {"idempotency-key": "one"}
         async with trio.open_nursery() as nursery:
@@ -174,8 +176,8 @@ async def _ask_failing(node: OpenNode) -> None:
     assert (await node.get("/v1/github/profile?handle=nobody")).status == 404
 
 
-async def test_a_reset_counter_is_not_held_by_calls_from_before(tmp_path: Path) -> None:
-    """Calls from before the reset do not count any more, so they hold nothing of the budget."""
+async def test_calls_before_a_reset_do_not_hold_the_counter(tmp_path: Path) -> None:
+    """Calls from before the reset no longer count, so they hold nothing of the budget."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account, credit_limit=1)
         async with trio.open_nursery() as nursery:
@@ -197,7 +199,7 @@ async def _ask_ok_too(node: OpenNode, key: str) -> None:
 
 
 async def test_optional_reservations_leave_credits_for_others(tmp_path: Path) -> None:
-    """While one call of each metered endpoint runs, the balance is not exhausted by what it may not need."""
+    """While one call of each metered endpoint runs, credits that it may not need do not exhaust the balance."""
     metered = [row for row in ROWS if row.endpoint.collect is not None and row.cost == range(1, 2)]
     assert len(metered) >= 1
     async with open_test_node(tmp_path, credits=5, environ=ENVIRON, upstreams=CREDENTIALS) as node:

@@ -1,4 +1,4 @@
-"""Smaller faults of the audit, each over everything that declares the same (issue 35, 18)."""
+"""Smaller faults from the audit, each checked over every similar declaration (issue 35, 18)."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ BATCHES = (
 )
 
 
-async def test_every_batch_has_an_example_of_its_own(node: OpenNode) -> None:
-    """Regression: all showed the numbers of one post of Hacker News."""
+async def test_every_batch_has_a_distinct_example(node: OpenNode) -> None:
+    """Regression: all of them showed the numbers of one Hacker News post."""
     examples = {id_: (await guide_of(node, id_))["response"]["example"]["data"] for id_ in BATCHES}
     rows = {id_: one["results"][0] for id_, one in examples.items()}
     for id_, row in rows.items():
@@ -62,7 +62,7 @@ async def test_every_batch_has_an_example_of_its_own(node: OpenNode) -> None:
     assert rows["peertube/transcripts"]["record"]["transcript"]
 
 
-async def test_a_batch_without_a_source_is_not_listed(node: OpenNode) -> None:
+async def test_batch_without_a_source_is_not_listed(node: OpenNode) -> None:
     assert "youtube/transcripts" not in {one["id"] for one in await listed(node)}
     availability = (await guide_of(node, "youtube/transcripts"))["availability"]
     assert (availability["available"], availability["missing_credentials"]) == (False, [])
@@ -73,8 +73,8 @@ async def test_a_batch_without_a_source_is_not_listed(node: OpenNode) -> None:
         assert (await guide_of(node, id_, method))["availability"]["available"], id_
 
 
-async def test_an_endpoint_without_its_credential_checks_its_parameters_first(node: OpenNode) -> None:
-    """Method: every endpoint that this node cannot call, with parameters that are right and wrong."""
+async def test_endpoint_without_its_credential_checks_its_parameters_first(node: OpenNode) -> None:
+    """Method: every endpoint that this node cannot call, with valid and invalid parameters."""
     lacking = [one for one in node.node.catalog.all() if not one.available]
     assert lacking
     for listing in lacking:
@@ -87,8 +87,8 @@ async def test_an_endpoint_without_its_credential_checks_its_parameters_first(no
             assert "retry-after" not in right.headers
 
 
-async def test_a_post_without_its_credential_checks_its_body_first(node: OpenNode) -> None:
-    """Method: every route that this node cannot call, with a body that is right and wrong."""
+async def test_post_without_its_credential_checks_its_body_first(node: OpenNode) -> None:
+    """Method: every route that this node cannot call, with a valid and an invalid body."""
     operations = [one for one in node.node.description.reference.operations if one.listing is None]
     lacking = [one for one in operations if one.lacks and SOURCE not in one.lacks]
     assert {one.id for one in lacking} >= {"youtube/videos", "youtube/channels"}
@@ -106,8 +106,8 @@ async def test_a_post_without_its_credential_checks_its_body_first(node: OpenNod
             assert answer["error"]["type"] == "SERVICE_UNAVAILABLE"
 
 
-async def test_every_refusal_of_a_bodys_number_or_text_names_its_bounds(node: OpenNode) -> None:
-    """Method: for each bounded field of each body a value that is too small, too large or too long."""
+async def test_every_invalid_body_field_error_states_its_bounds(node: OpenNode) -> None:
+    """Method: for each bounded field of each body, send a value that is too small, too large or too long."""
     wrong, checked = [], 0
     for operation in node.node.description.reference.offered:
         if operation.is_form or "{" in operation.path:
@@ -170,8 +170,8 @@ def out_of_bounds(schema: dict[str, Any], entry: Any) -> list[tuple[Any, str]]:
     return [*found, ([], str(most)), ([entry] * (most + 1), str(most))] if "array" in kinds else found
 
 
-async def test_every_refusal_of_a_number_or_a_text_names_its_bounds(node: OpenNode) -> None:
-    """Method: for each parameter of each endpoint a value that is too small, too large, too long or no number."""
+async def test_every_invalid_parameter_error_states_its_bounds(node: OpenNode) -> None:
+    """Method: for each parameter of each endpoint, send a value that is too small, large or long, or not a number."""
     checked = 0
     for listing in node.node.catalog.available():
         for param in listing.endpoint.params:
@@ -192,7 +192,7 @@ async def test_every_refusal_of_a_number_or_a_text_names_its_bounds(node: OpenNo
     assert checked > 300
 
 
-async def test_rows_of_posts_have_a_key_by_default_in_every_recipe(node: OpenNode) -> None:
+async def test_post_rows_have_a_default_key_in_every_recipe(node: OpenNode) -> None:
     keyed = 0
     for listing in node.node.catalog.available():
         shape = shape_of(listing.endpoint.archetype, listing.endpoint.unfilled)
@@ -211,8 +211,8 @@ async def test_rows_of_posts_have_a_key_by_default_in_every_recipe(node: OpenNod
     assert (status, made["data"]["monitor"]["track"]["row_key"]) == (200, "post.id"), made
 
 
-async def test_the_catalog_says_which_computed_fields_stay_null(node: OpenNode) -> None:
-    """Goal: nobody waits for rates that no platform's numbers give. Method: every endpoint's declaration."""
+async def test_catalog_lists_computed_fields_that_stay_null(node: OpenNode) -> None:
+    """Goal: clients know which rates a platform never supplies. Method: every endpoint's declaration."""
     entries = {one["id"]: one for one in await listed(node)}
     authors = 0
     for listing in node.node.catalog.available():
@@ -229,7 +229,7 @@ async def test_the_catalog_says_which_computed_fields_stay_null(node: OpenNode) 
     assert authors > 5
 
 
-async def test_the_status_tells_only_of_what_is_configured(tmp_path: Path) -> None:
+async def test_status_reports_only_configured_parts(tmp_path: Path) -> None:
     names = {one.name for one in ENGINES}
     async with open_test_node(tmp_path / "none") as node:
         data = (await node.get("/v1/status", key=None)).json["data"]
@@ -242,7 +242,7 @@ async def test_the_status_tells_only_of_what_is_configured(tmp_path: Path) -> No
         assert names & data["platforms"]["web"]["sources"].keys() == {"searxng"}
 
 
-async def test_an_unknown_discover_run_is_named_as_one(node: OpenNode) -> None:
+async def test_unknown_discover_run_has_its_own_error(node: OpenNode) -> None:
     own = "/v1/prism/discover/runs/dr_01a1fd7028fd7bba92988ba98f5dc154"
     calls: tuple[tuple[str, str, Any], ...] = (
         ("GET", own, None),
@@ -258,7 +258,7 @@ async def test_an_unknown_discover_run_is_named_as_one(node: OpenNode) -> None:
 
 
 @pytest.mark.parametrize("kind", ["batch-scrape", "crawl"])
-async def test_a_job_that_brought_no_page_has_failed(node: OpenNode, kind: str) -> None:
+async def test_job_without_any_page_has_failed(node: OpenNode, kind: str) -> None:
     node.upstream.script = lambda _asked: Told(404, b"gone", headers={"content-type": "text/html"})
     where = {"urls": ["https://a.example.org/1", "https://a.example.org/2"]}
     body: dict[str, Any] = where if kind == "batch-scrape" else {"url": "https://a.example.org/1", "limit": 2}
@@ -302,7 +302,7 @@ def choices_of(value: Any, name: str = "") -> list[tuple[str, str]]:
     return found
 
 
-async def test_every_field_that_is_declared_to_hold_a_code_has_codes(node: OpenNode) -> None:
+async def test_every_code_field_contains_codes(node: OpenNode) -> None:
     """Method: the schemas of the OpenAPI document, and the examples of every guide."""
     document = (await node.get("/v1/openapi.json", key=None)).json
     declared = choices_of(document["components"])
@@ -315,7 +315,7 @@ async def test_every_field_that_is_declared_to_hold_a_code_has_codes(node: OpenN
     assert [one for one in {*declared, *shown} if not CODE.fullmatch(str(one[1]))] == []
 
 
-async def test_why_runs_and_rows_failed_are_codes(node: OpenNode) -> None:
+async def test_failure_reasons_of_runs_and_rows_are_codes(node: OpenNode) -> None:
     """Goal: programs can branch on them. Method: rows of a batch and a Monitor's run that fail."""
     node.upstream.script = lambda _asked: Told(500, b"no")
     urls = {"urls": ["https://example.com/nothing", "https://bit.ly/x", "https://news.ycombinator.com/item?id=1"]}
@@ -341,7 +341,7 @@ async def test_why_runs_and_rows_failed_are_codes(node: OpenNode) -> None:
     assert "500" in run["warnings"][0]
 
 
-async def test_a_test_delivery_is_no_redelivery(tmp_path: Path) -> None:
+async def test_test_delivery_is_not_a_redelivery(tmp_path: Path) -> None:
     insecure = {"allow_insecure_targets": True}
     async with (
         open_upstream_server(always(reply(b"taken"))) as receiver,

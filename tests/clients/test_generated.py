@@ -75,15 +75,15 @@ def assert_stories(printed: str) -> None:
     assert [number.isdecimal() and url.startswith("https://") for number, url in lines] == [True] * 3
 
 
-def test_a_client_in_python_compiles_and_its_first_call_works(environ: Environ, tmp_path: Path) -> None:
+def test_generated_python_client_compiles_and_makes_a_call(environ: Environ, tmp_path: Path) -> None:
     run(*generating("openapi-python-client", environ), folder=tmp_path, environ=environ)
     run(sys.executable, "-W", "error", "-m", "compileall", "-q", "sluice_client", folder=tmp_path, environ=environ)
     (tmp_path / "first.py").write_text(block("python"))
     assert_stories(run(sys.executable, "first.py", folder=tmp_path, environ=environ))
 
 
-def test_a_client_in_typescript_compiles_and_its_first_call_works(environ: Environ, types: Path) -> None:
-    """Goal: the compiler takes the documented call, and refuses one that lacks a parameter. Method: it reads both."""
+def test_generated_typescript_client_compiles_and_makes_a_call(environ: Environ, types: Path) -> None:
+    """Goal: the compiler accepts the documented call, and rejects one without a required parameter."""
     first = WITHOUT_TYPES + block("typescript")
     (types / "first.ts").write_text(first)
     (types / "lacking.ts").write_text(first.replace('query: "trio", ', ""))

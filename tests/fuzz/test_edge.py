@@ -11,7 +11,7 @@ SHORT = settings(deadline=None, max_examples=150, suppress_health_check=[HealthC
 
 @SHORT
 @given(ATTACKS)
-def test_no_attack_is_read_otherwise_than_a_second_reader_reads_it(attack: Attack):
+def test_server_reads_attacks_like_a_second_reader(attack: Attack):
     check_attack(attack)
 
 
@@ -24,7 +24,7 @@ def may_close(asked: Asked) -> bool:
 
 @SHORT
 @given(SOUND_ATTACKS)
-def test_sound_requests_are_all_answered_up_to_the_first_that_closes(attack: Attack):
+def test_sound_requests_are_answered_up_to_the_first_that_closes(attack: Attack):
     app = check_attack(attack)
     wanted = read_requests(attack.data)
     assert app.answered == len(app.asked)

@@ -1,4 +1,4 @@
-"""A failure that is found is saved, and comes again from its file."""
+"""A failing case is saved and can be replayed from its file."""
 
 from pathlib import Path
 
@@ -19,13 +19,13 @@ from tests.fuzz.upstream import Turn
         ("upstream", (Turn("HEAD", b"\xff", (), 0.0, ends=False), Turn("GET", b"", (7,), 3.0, ends=True))),
     ],
 )
-def test_a_case_comes_back_from_its_file(name: str, case: Attack | tuple[Turn, ...], tmp_path: Path):
+def test_saved_case_equals_the_original(name: str, case: Attack | tuple[Turn, ...], tmp_path: Path):
     file = tmp_path / "case.json"
     file.write_text(as_text(name, case))
     assert from_text(file.read_text()) == (name, case)
 
 
-def test_a_round_gives_the_smallest_case_that_fails(capsys: pytest.CaptureFixture[str]):
+def test_round_returns_the_smallest_failing_case(capsys: pytest.CaptureFixture[str]):
     def check(case: bytes) -> None:
         assert b"\n" not in case
 

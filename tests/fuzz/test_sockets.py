@@ -11,13 +11,13 @@ SHORT = settings(deadline=None, max_examples=100, suppress_health_check=[HealthC
 
 @SHORT
 @given(SOCKET_ATTACKS)
-def test_no_frames_are_read_otherwise_than_a_second_reader_reads_them(attack: Attack):
+def test_server_reads_frames_like_a_second_reader(attack: Attack):
     check_socket(attack)
 
 
 @SHORT
 @given(SOUND_SOCKET_ATTACKS)
-def test_sound_frames_are_all_heard_and_the_close_is_answered(attack: Attack):
+def test_sound_frames_are_all_received_and_the_close_is_answered(attack: Attack):
     app = check_socket(attack)
     assert app.end is not None
     assert app.end not in {1002, 1006, 1007, 1009}

@@ -1,4 +1,4 @@
-"""The transport under answers that no sound upstream gives."""
+"""The transport, given answers that no sound upstream sends."""
 
 from hypothesis import HealthCheck, given, settings
 
@@ -11,13 +11,13 @@ SHORT = settings(deadline=None, max_examples=150, suppress_health_check=[HealthC
 
 @SHORT
 @given(TURNS)
-def test_no_answer_is_read_otherwise_than_a_second_reader_reads_it(turns: tuple[Turn, ...]):
+def test_transport_reads_answers_like_a_second_reader(turns: tuple[Turn, ...]):
     check_turns(turns)
 
 
 @SHORT
 @given(SOUND_TURNS)
-def test_sound_answers_are_all_read_up_to_the_first_that_closes(turns: tuple[Turn, ...]):
+def test_sound_answers_are_read_up_to_the_first_that_closes(turns: tuple[Turn, ...]):
     outcomes = check_turns(turns)
     for turn, outcome in zip(turns, outcomes, strict=False):
         told, _ = read_answer(turn.data, b"GET")

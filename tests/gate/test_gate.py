@@ -1,4 +1,4 @@
-"""The gate tells shaky tests from broken ones."""
+"""The gate distinguishes shaky tests from broken ones."""
 
 import os
 import subprocess
@@ -50,7 +50,7 @@ def failure(name: str, *, again: bool = True) -> Failure:
 
 
 @pytest.mark.parametrize("processes", ["0", "2"])
-def test_recorder_writes_each_failure_and_its_right_to_a_second_try(tmp_path: Path, processes: str) -> None:
+def test_recorder_writes_each_failure_and_whether_it_may_be_retried(tmp_path: Path, processes: str) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_suite.py").write_text(SUITE)
     written = tmp_path / "failures.json"
@@ -67,7 +67,7 @@ def test_recorder_writes_each_failure_and_its_right_to_a_second_try(tmp_path: Pa
     assert any("first try" in test.text for test in found.tests)
 
 
-def test_judge_lists_what_passes_alone_as_shaky() -> None:
+def test_judge_lists_tests_that_pass_alone_as_shaky() -> None:
     runs = [Failures("sqlite", 1, [failure("a"), failure("b")]), Failures("postgresql", 1, [failure("c")])]
     tried = []
 
@@ -82,27 +82,29 @@ def test_judge_lists_what_passes_alone_as_shaky() -> None:
     assert "    a failed" in report(failed, shaky)
 
 
-def test_judge_never_runs_a_critical_test_again() -> None:
+def test_judge_never_reruns_a_critical_test() -> None:
     failed, shaky = judge([Failures("sqlite", 1, [failure("a", again=False)])], lambda *_: pytest.fail("ran again"))
     assert [test.nodeid for test in failed] == ["a"]
     assert not shaky
 
 
-def test_judge_bounds_the_second_tries() -> None:
+def test_judge_limits_the_second_tries() -> None:
     many = [failure(str(number)) for number in range(AGAIN_MAX + 3)]
     failed, shaky = judge([Failures("sqlite", 1, many)], lambda *_: True)
     assert (len(failed), len(shaky)) == (3, AGAIN_MAX)
 
 
 @pytest.mark.parametrize(("exit_code", "code"), [(0, 0), (1, 1), (2, 1), (3, 1)])
-def test_run_that_ended_badly_without_a_failed_test_fails_the_gate(tmp_path: Path, exit_code: int, code: int) -> None:
+def test_run_that_ended_abnormally_without_a_failed_test_fails_the_gate(
+    tmp_path: Path, exit_code: int, code: int
+) -> None:
     path = tmp_path / "failures.json"
     path.write_bytes(msgspec.json.encode(Failures("sqlite", exit_code, [])))
     assert main([str(path)]) == code
 
 
 @pytest.mark.parametrize("count", [SHAKY_MAX, SHAKY_MAX + 1])
-def test_more_shaky_tests_than_the_bound_fail_the_gate(tmp_path: Path, count: int) -> None:
+def test_more_shaky_tests_than_the_limit_fail_the_gate(tmp_path: Path, count: int) -> None:
     path = tmp_path / "failures.json"
     path.write_bytes(msgspec.json.encode(Failures("sqlite", 1, [failure(str(number)) for number in range(count)])))
     assert main([str(path)], lambda *_: True) == int(count > SHAKY_MAX)

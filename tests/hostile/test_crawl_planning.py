@@ -1,8 +1,8 @@
-"""Crawls of pages with thousands of long links and a hundred patterns; another account's reads stay quick meanwhile.
+"""Crawls of pages with thousands of long links and a hundred patterns do not slow down another account's reads.
 
-The node is a process of its own, the site raw sockets on loopback. No link but the last few of a page passes the
-patterns, so every wave looks at all of them. Before planning was done in worker processes, a reader thread of the store
-did it, and another account's read took up to half a second.
+The node runs in a separate process, and the site is raw sockets on loopback. Only the last few links of a page pass the
+patterns, so every wave examines all of them. Before worker processes did the planning, a reader thread of the store did
+it, and another account's read took up to half a second.
 """
 
 from __future__ import annotations

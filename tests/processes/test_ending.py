@@ -1,4 +1,4 @@
-"""Processes end with their block, with all that they started, and with the process that runs the tests."""
+"""Processes end with their block, with everything that they started, and with the test process."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_a_child_ends_with_its_block_and_takes_its_own_children_with_it() -> None:
+def test_child_ends_with_its_block_and_its_own_children() -> None:
     with open_child([sys.executable, "-c", PARENT], out=subprocess.PIPE) as child:
         assert child.stdout is not None
         grandchild = int(child.stdout.readline())
@@ -51,15 +51,15 @@ def test_a_child_ends_with_its_block_and_takes_its_own_children_with_it() -> Non
     wait_until(lambda: not is_alive(grandchild))
 
 
-def test_a_child_that_has_ended_is_no_trouble() -> None:
+def test_ending_a_finished_child_is_harmless() -> None:
     with open_child(["true"], environ=os.environ) as child:
         assert child.wait(60) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize("tests", [LAUNCHES, FORKS], ids=["launched", "forked"])
-def test_nothing_outlives_the_process_that_runs_the_tests(tests: str, number: signal.Signals, tmp_path: Path) -> None:
-    """Method: another interpreter starts processes as tests do, and is ended before it can end them."""
+def test_nothing_outlives_the_test_process(tests: str, number: signal.Signals, tmp_path: Path) -> None:
+    """Method: another interpreter starts processes as tests do, and is killed before it can end them."""
     with subprocess.Popen(
         [sys.executable, "-c", tests, str(tmp_path)], cwd=PROJECT, stdout=subprocess.PIPE, bufsize=0
     ) as popen:
@@ -72,7 +72,7 @@ def test_nothing_outlives_the_process_that_runs_the_tests(tests: str, number: si
 
 
 def test_forks_end_with_the_process_that_forked_them(tmp_path: Path, commands: Commands) -> None:
-    """Method: `commands` of another interpreter is killed, while that interpreter lives."""
+    """Method: kill the `commands` process of another interpreter while that interpreter lives."""
     with open_child([sys.executable, "-c", FORKS, str(tmp_path)], folder=PROJECT, out=subprocess.PIPE) as child:
         assert child.stdout is not None
         fork, forking = (int(pid) for pid in child.stdout.readline().split())
@@ -80,7 +80,7 @@ def test_forks_end_with_the_process_that_forked_them(tmp_path: Path, commands: C
         wait_until(lambda: not is_alive(fork))
 
 
-def test_what_a_test_leaves_of_a_fleet_ends_with_its_block(tmp_path: Path, commands: Commands) -> None:
+def test_remaining_fleet_ends_with_its_block(tmp_path: Path, commands: Commands) -> None:
     config = tmp_path / "config.toml"
     config.write_text(f'[server]\nport = 0\n[admin]\nport = 0\n[store]\nurl = "sqlite:///{tmp_path}/sluice.db"\n')
     with open_fleet(commands) as fleet:

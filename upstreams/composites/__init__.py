@@ -1,6 +1,6 @@
-"""Endpoints that combine platforms (decisions 18), declared over the roles and the addresses of those that are there.
+"""Endpoints that combine platforms (decisions 18), built from the roles and addresses that platforms declare.
 
-A package a slug, each with `over`, which makes the `Platform` that its endpoints stand in.
+One package per slug, each with a function `over` that returns the `Platform` of its endpoints.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _WEB: Final = "web"
 
 
 def composite_slugs() -> tuple[str, ...]:
-    """The slugs of all composites and of the web, without loading any."""
+    """Return the slugs of all composites and of the web, without importing their modules."""
     return (_WEB, *sorted(module.name for module in iter_modules(__path__) if module.ispkg))
 
 
 def with_composites(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
-    """Return these platforms with all that follows from their own endpoints, and behind them what stands on them.
+    """Return these platforms with their derived endpoints, followed by the web and the composites.
 
-    That is the web, which remembers what it reads, and the composites.
+    The web comes with them because it caches the pages that it reads.
     """
     known = (*map(_with_derived, platforms), import_module(f"upstreams.{_WEB}").make_web())
     slugs = (slug for slug in composite_slugs() if slug != _WEB)
@@ -36,7 +36,7 @@ def with_composites(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
 
 
 def _with_derived(platform: Platform) -> Platform:
-    """The platform with all that follows from its own endpoints."""
+    """Return the platform with the endpoints that follow from its declared endpoints."""
     from upstreams.composites.derived import derived_of  # noqa: PLC0415 - loaded with the platforms
 
     derived = derived_of(platform)
@@ -44,5 +44,5 @@ def _with_derived(platform: Platform) -> Platform:
 
 
 def load_all() -> tuple[Platform, ...]:
-    """Everything that a node serves: every platform, by slug, the web, and the composites."""
+    """Return everything that a node serves, by slug: every platform, the web, and the composites."""
     return with_composites(load_platforms())

@@ -1,8 +1,8 @@
-"""From an address to the endpoint that answers it (decisions 14): by the forms that platforms declare, never by a call.
+"""Find the endpoint for an address (decisions 14), using the forms that platforms declare, without any call.
 
-An address at a platform's own hosts leads to that platform or nowhere, and one at a known platform that is not served
-leads nowhere. One at any other host may be of a server whose software several platforms read, such as Mastodon's: then
-there is a destination for each whose forms it has.
+An address at a platform's own hosts leads to that platform or nowhere. An address at a known but unsupported platform
+leads nowhere. Any other host may run software that several platforms read, such as Mastodon's, so there is one
+destination per platform with a matching form.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from upstreams.model.params import Param, Value, match_form
 from upstreams.model.roles import Role
 
 DETAILS: Final = ("post", "app", "collection", "repository", "article", "author", "comment")
-"""The records that an address may be of; where forms of several match, the first: a post's address names its author,
-and a comment's its post."""
+"""The records that an address may lead to, in order of preference if several forms match.
+
+For example, a post's address also contains its author, and a comment's address contains its post.
+"""
 SHORT: Final = frozenset(
     """
     aka.ms amzn.to apple.co bit.ly bl.ink buff.ly cutt.ly dlvr.it fb.me fb.watch flip.it g.co git.io goo.gl ift.tt
@@ -31,7 +33,7 @@ SHORT: Final = frozenset(
     w.wiki wp.me x.gd
     """.split()  # noqa: SIM905 - a list would take a line for each
 )
-"""Hosts whose addresses stand for others, which only a call would tell."""
+"""Hosts of short links, whose targets only a call would reveal."""
 _PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 _JUNK = ".,;:!?'\"*`|\u2019\u201d\u2026"
 _PAIRS = {")": "(", "]": "[", "}": "{", ">": "<", "\u00bb": "\u00ab"}
@@ -40,11 +42,11 @@ _GIT = re.compile(
     r"\A(?:(?:git\+)?(?:ssh|git)://(?:git@)?|git\+https://(?:git@)?|git@)([^/?#:@\s]+)(?:(?::22)?/|:(?!\d+/))(?=\S)",
     re.IGNORECASE,
 )
-"""The beginning of a repository's address for git: `git@host:`, `ssh://git@host/`, `git+https://host/`."""
+"""The start of a repository's address for git: `git@host:`, `ssh://git@host/`, `git+https://host/`."""
 
 
 class Destination(NamedTuple):
-    """An endpoint and the values with which it answers an address."""
+    """An endpoint, and the values with which it reads an address."""
 
     platform: Platform
     endpoint: Endpoint
@@ -56,15 +58,15 @@ class Resolution:
     """The destinations of an address."""
 
     url: str
-    """The address in one spelling."""
+    """The address in canonical form."""
     host: str
     destinations: tuple[Destination, ...]
     is_certain: bool
-    """Its host is a platform's own, so that there is one destination; else only a call tells which of them it is."""
+    """Whether the host belongs to a platform. Otherwise, only a call shows which destination is right."""
 
 
 class Addresses:
-    """The addresses of all these platforms."""
+    """The addresses of the given platforms."""
 
     def __init__(self, platforms: Iterable[Platform]) -> None:
         self._hosts: list[tuple[str, Platform]] = []
@@ -77,11 +79,11 @@ class Addresses:
                 self._anywhere.append(platform)
 
     def find(self, address: str, role: Role | None = None) -> Resolution:
-        """Return the destinations of an address, where a role is named among the endpoints that play it.
+        """Return the destinations of an address, limited to endpoints in `role` if one is given.
 
         Raises:
-            InvalidArgument: it is none, is a short link, leads to nothing that is read at a platform's own host, or is
-                at a known platform that is not served (reason `unsupported`).
+            InvalidArgument: It is not a web address, is a short link, leads to nothing readable at a platform's own
+                host, or is at a known but unsupported platform (reason `unsupported`).
         """
         url, host, place = _checked(address)
         if host in SHORT:
@@ -91,7 +93,7 @@ class Addresses:
                 destination = _destination(platform, url + place, host, role)
                 if destination is None:
                     kinds = role or _kinds(platform)
-                    raise InvalidArgument("url", f"is at {platform.title}, but of no {kinds} there")
+                    raise InvalidArgument("url", f"is at {platform.title}, but does not lead to any {kinds}")
                 return Resolution(url, host, (destination,), is_certain=True)
         if (owner := owner_of(host)) is not None:
             raise InvalidArgument("url", f"is at {owner}, which is not supported", reason="unsupported")
@@ -100,15 +102,15 @@ class Addresses:
 
 
 def _checked(address: str) -> tuple[str, str, str]:
-    """The address in one spelling, its host without `www.`, and the place on the page that it names: `#note_5`."""
-    # This loads the transport, which commands that list platforms do without.
+    """Return the address in canonical form, its host without `www.`, and its fragment (such as `#note_5`)."""
+    # Imported here because it loads the transport, which commands that list platforms do not need.
     from upstreams.guard.addresses import check_url  # noqa: PLC0415
 
     text = _GIT.sub(r"https://\1/", _trimmed(address), count=1)
     scheme = _SCHEME.match(text)
     rest = text if scheme is None else text[scheme.end() :]
     if scheme is not None and scheme[1].lower() not in ("http", "https"):
-        raise InvalidArgument("url", f"must be a web address, not of the scheme {scheme[1][:20]}")
+        raise InvalidArgument("url", f"must be a web address, not one with the scheme {scheme[1][:20]}")
     authority, slash, path = rest.partition("/")
     if scheme is not None and scheme[1].lower() == "http":
         authority = authority.removesuffix(":80")
@@ -116,17 +118,17 @@ def _checked(address: str) -> tuple[str, str, str]:
         target = check_url(f"https://{authority}{slash}{quote(path, safe=_PRINTABLE)}")
     except (TargetRefused, ValueError) as exc:
         problem = str(exc).replace("the URL's", "its").replace("the URL", "it").replace("/hook", "/page")
-        raise InvalidArgument("url", f"is no public web address: {problem}") from exc
+        raise InvalidArgument("url", f"is not a public web address: {problem}") from exc
     if target.is_address or "." not in target.host or target.port != 443:
-        raise InvalidArgument("url", "must name a public host without a port, as https://mastodon.social/@Gargron does")
+        raise InvalidArgument("url", "must have a public host without a port, such as https://mastodon.social/@Gargron")
     if target.path.partition("?")[0] == "/":
-        raise InvalidArgument("url", "names a host, and nothing there")
+        raise InvalidArgument("url", "has a host but no path")
     _, mark, place = path.partition("#")
     return f"https://{target.host}{target.path}", target.host.removeprefix("www."), mark + place
 
 
 def _trimmed(address: str) -> str:
-    """The address without what stands around it in a text: brackets that it was in, the sentence's own marks."""
+    """Return the address without surrounding brackets, quotes and punctuation from the text that it was copied from."""
     text = address.strip().lstrip("`<([{\"'\u00ab\u201c")
     while text:
         last = text[-1]
@@ -138,7 +140,7 @@ def _trimmed(address: str) -> str:
 
 
 def _destination(platform: Platform, url: str, host: str, role: Role | None) -> Destination | None:
-    """The endpoint of one record that an address leads to."""
+    """Return the single-record endpoint that an address leads to, or None."""
     playing = role and platform.playing(role)
     found = [
         Destination(platform, one, values)
@@ -151,7 +153,7 @@ def _destination(platform: Platform, url: str, host: str, role: Role | None) -> 
 
 
 def _values(platform: Platform, endpoint: Endpoint, url: str, host: str) -> dict[str, Value] | None:
-    """The values that an address has for an endpoint, in their canonical form; None where it has none."""
+    """Return an address's values for an endpoint in canonical form, or None if no form matches."""
     own = tuple(one.form for one in platform.address_forms if one.resource == endpoint.resource)
     by_name = {param.name: param for param in endpoint.params}
     if own:
@@ -178,13 +180,13 @@ def _canonical(by_name: Mapping[str, Param], sent: Mapping[str, str]) -> dict[st
 
 
 def _at_host(endpoint: Endpoint, value: str, host: str) -> dict[str, Value]:
-    """The host as the endpoint's own parameter, unless the value has one in it."""
+    """Return the host as the endpoint's own parameter, unless the value already contains a host."""
     names_host = any("." in part for part in value.split("/"))
     return {} if names_host else {one.name: host for one in endpoint.params if one.is_host and one.default != host}
 
 
 def _kinds(platform: Platform) -> str:
-    """The kinds of records that its addresses lead to, in words."""
+    """Return the kinds of records that the platform's addresses lead to, as a phrase."""
     names = [one.resource for one in platform.endpoints if one.archetype.key in DETAILS and not one.archetype.many]
     return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
@@ -194,12 +196,12 @@ _TRACKING: Final = re.compile(
     r"share_id|spm|cmpid|smid|__twitter_impression|s_cid|mkt_tok|_hsenc|_hsmi|at_medium|at_campaign",
     re.IGNORECASE,
 )
-"""Members of a query that tell where a reader came from."""
+"""Query members that only track where a reader came from."""
 _HOST_PREFIX: Final = re.compile(r"^(?:www\d?|m|mobile|amp|old|new)\.(?=[^.]+\.[^.])")
 
 
 def canonical_url(url: str | None) -> str | None:
-    """Host, path and what matters of the query, the same for two spellings; None where it is no web address."""
+    """Return the host, path and relevant query of a web address, equal for all its spellings, or None."""
     try:
         parts = urlsplit(url or "")
         port = parts.port
@@ -215,5 +217,5 @@ def canonical_url(url: str | None) -> str | None:
 
 
 def subject_of(post: Record) -> str | None:
-    """The canonical address of the page that a post is about: the one that it links to, else its own."""
+    """Return the canonical address of the page that a post links to, or of the post itself if it has no link."""
     return canonical_url(post["ext"].get("link")) or canonical_url(post["url"])

@@ -1,7 +1,7 @@
-"""Batches: many things of one kind with one call (decisions 14), declared over roles.
+"""Batches: many things of one kind in one call (decisions 14), declared over roles.
 
-Planning is pure: `plan_rows` finds for each input its endpoint and values, or why there is none, and `plan_legs` puts
-together the rows that one call of the upstream can answer.
+Planning is pure. `plan_rows` finds the endpoint and values for each input, or the reason that there are none.
+`plan_legs` groups the rows that one call to the upstream can answer.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class Batch:
     platform: str
     resource: str
     role: Role
-    """The role of the endpoints that its rows are read by."""
+    """The role of the endpoints that read its rows."""
     rows_max: int
     cost_credits: int = 1
     rows_a_cost: int = 1
-    """The rows that this is the price of: more than one where they are billed by the upstream's calls."""
+    """The number of rows that `cost_credits` pays for; above 1 if the price follows the upstream's calls."""
     form: Literal["whole", "counts", "words"] = "whole"
-    """The part of a record that a row has."""
+    """The part of a record that a row returns."""
 
     @property
     def path(self) -> str:
-        """The path of its route."""
+        """Return the path of its route."""
         return f"/v1/{self.platform}/{self.resource}"
 
 
@@ -57,7 +57,7 @@ CHANNELS: Final = Batch("youtube", "channels", "profile", 1_000, cost_credits=5,
 
 
 class BatchInput(NamedTuple):
-    """One input: an address, a name on a platform, or a comment's id and the address of its post."""
+    """One input: an address, a name on a platform, or a comment's id with the address of its post."""
 
     shown: Any
     """The input as it was sent, which the row repeats."""
@@ -65,11 +65,11 @@ class BatchInput(NamedTuple):
     platform: str | None = None
     name: str | None = None
     values: Mapping[str, Value] = MappingProxyType({})
-    """Further parameters with which its record is read."""
+    """Further parameters for reading its record."""
 
 
 class Row(NamedTuple):
-    """The plan of a row: its destination, or the reason why it has none."""
+    """The plan of a row: its destination, or the reason that it has none."""
 
     item: BatchInput
     destination: Destination | None
@@ -78,24 +78,24 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BatchLeg:
-    """Rows that are read together, by their places; one that is alone is read by the endpoint's own read."""
+    """Rows that are read together, by their places. A single row uses the endpoint's own read."""
 
     site: Site
     endpoint: Endpoint
-    """As it is read for this leg."""
+    """The endpoint, adapted to read the rows of this leg."""
     values: Mapping[str, Value]
     places: tuple[int, ...]
     names: tuple[str, ...] = ()
-    """The value that names each row, where they are several."""
+    """The value that identifies each row, if there are several."""
 
     @property
     def resource(self) -> str:
-        """The resource that the rows are of."""
+        """The resource of the rows."""
         return self.endpoint.resource.removesuffix(_MANY)
 
 
 def plan_rows(batch: Batch, items: Sequence[BatchInput], sites: Mapping[str, Site], addresses: Addresses) -> list[Row]:
-    """The plan of each row, in the order of the inputs."""
+    """Return the plan of each row, in the order of the inputs."""
     rows = []
     for item in items:
         try:
@@ -123,7 +123,7 @@ def _destination(batch: Batch, item: BatchInput, sites: Mapping[str, Site], addr
 
 
 def _by_address(role: Role, url: str, addresses: Addresses) -> Destination:
-    """The endpoint in a role that an address leads to; a post's address is not taken for its author's."""
+    """Return the endpoint in a role for an address. A post's address is not accepted as its author's."""
     return _named_first(addresses.find(url), role)
 
 
@@ -131,18 +131,19 @@ def _named_first(found: Resolution, role: Role) -> Destination:
     playing = ((one, one.platform.playing(role)) for one in found.destinations)
     named = [one for one, endpoint in playing if endpoint and endpoint.resource == one.endpoint.resource]
     if not named:
-        raise InvalidArgument("url", f"is no {role}'s address")
+        raise InvalidArgument("url", f"is not the address of a {role}")
     return named[0]
 
 
 def _comment_of(post: Destination, comment_id: str) -> Destination:
-    """The endpoint of a comment that is named by its id and its post.
+    """Return the endpoint of a comment that is identified by its id and its post.
 
-    Its canonical value is the post's with its id behind a slash, or its host's, or the id alone: the one that it takes.
+    Its canonical value is the first of these that the endpoint accepts: the post's value, a slash and the id; the host,
+    a slash and the id; or the id alone.
     """
     endpoint = post.platform.playing("comment")
     if endpoint is None:
-        raise InvalidArgument("platform", f"{post.platform.slug} has no comment to read")
+        raise InvalidArgument("platform", f"{post.platform.slug} does not offer comments")
     subject = str(next(post.values[name] for name in post.endpoint.named_by if name in post.values))
     at_host = () if endpoint.located is None else (f"{subject.partition('/')[0]}/{comment_id}",)
     named = (f"{subject}/{comment_id}", *at_host, comment_id)
@@ -153,7 +154,7 @@ def _comment_of(post: Destination, comment_id: str) -> Destination:
 def _first_that_fits(
     endpoint: Endpoint, names: Sequence[str], texts: Sequence[str], values: Mapping[str, Value]
 ) -> dict[str, Value]:
-    """These values with the first of these parameters, which has the first of these texts that it takes."""
+    """Return `values` with the first combination of a text and a parameter name that the endpoint accepts."""
     refusal: InvalidArgument | None = None
     for text, name in product(texts, names):
         try:
@@ -169,24 +170,24 @@ def _by_name(batch: Batch, item: BatchInput, sites: Mapping[str, Site]) -> Desti
     site = sites.get(slug)
     endpoint = None if site is None else site.platform.playing(batch.role)
     if site is not None and endpoint is None and item.platform is None:
-        raise InvalidArgument("ids", f"{site.platform.title} offers no official way to a video's {batch.role}")
+        raise InvalidArgument("ids", f"{site.platform.title} has no official API for a video's {batch.role}")
     if site is None or endpoint is None:
-        raise InvalidArgument("platform", f"{slug[:60]} has no {batch.role} to read")
+        raise InvalidArgument("platform", f"{slug[:60]} does not offer a {batch.role}")
     values = _first_that_fits(endpoint, _names_of(endpoint, item), (name,), item.values)
     return Destination(site.platform, endpoint, values)
 
 
 def _names_of(endpoint: Endpoint, item: BatchInput) -> tuple[str, ...]:
-    """The parameters that may take the name of an input."""
+    """Return the parameters that may take the name of an input."""
     if endpoint.many is not None and item.platform is None:
         return (endpoint.many.param,)
     return ("handle",) if "handle" in endpoint.named_by else endpoint.named_by
 
 
 def repeats_of(rows: Sequence[Row]) -> dict[int, list[int]]:
-    """Return the places of distinct rows that lead somewhere, each with the places of later rows that lead there too.
+    """Map the place of each distinct row that has a destination to the places of later rows with the same destination.
 
-    A row that repeats an earlier one shares its record, and costs nothing.
+    A row that repeats an earlier one shares its record and costs nothing.
     """
     first: dict[tuple[Any, ...], int] = {}
     repeats: dict[int, list[int]] = {}
@@ -204,7 +205,7 @@ def repeats_of(rows: Sequence[Row]) -> dict[int, list[int]]:
 
 
 def plan_legs(rows: Sequence[Row], sites: Mapping[str, Site]) -> list[BatchLeg]:
-    """The calls that distinct rows need, by the order of their first rows."""
+    """Return the calls that distinct rows need, ordered by their first rows."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for place in repeats_of(rows):
         row = rows[place]
@@ -223,7 +224,7 @@ def plan_legs(rows: Sequence[Row], sites: Mapping[str, Site]) -> list[BatchLeg]:
 
 
 def plan_each(rows: Sequence[Row], sites: Mapping[str, Site], places: Sequence[int]) -> list[BatchLeg]:
-    """A leg for each of these rows alone, which a call for many of them was refused."""
+    """Return one leg per row, for rows whose joint call was refused."""
     found = ((place, rows[place].destination) for place in places)
     return [
         _leg(sites[one.platform.slug], one.endpoint, [rows[place]], (place,)) for place, one in found if one is not None
@@ -231,7 +232,7 @@ def plan_each(rows: Sequence[Row], sites: Mapping[str, Site], places: Sequence[i
 
 
 def _group(destination: Destination, sites: Mapping[str, Site], place: int) -> tuple[Any, ...]:
-    """The key of rows that can be read together; its own place for one that cannot."""
+    """Return the group key of rows that can be read together, or a row's own place if it cannot be grouped."""
     slug, endpoint, many = destination.platform.slug, destination.endpoint, destination.endpoint.many
     if many is None or many.param not in destination.values or not _has_all(sites[slug], many.needs):
         return (place,)
@@ -261,12 +262,12 @@ def _leg(site: Site, endpoint: Endpoint, rows: Sequence[Row], places: tuple[int,
 
 
 def ceiling(batch: Batch, rows: Sequence[Row]) -> int:
-    """The most that these rows cost (decisions 17)."""
+    """Return the maximum cost of these rows in credits (decisions 17)."""
     return -(-len(repeats_of(rows)) // batch.rows_a_cost) * batch.cost_credits
 
 
 def part_of(batch: Batch, record: Record, include: Sequence[str]) -> Record:
-    """The part of a record that a row has."""
+    """Return the part of a record that a row returns."""
     if batch.form == "whole":
         return record
     if batch.form == "words":
@@ -280,7 +281,7 @@ def part_of(batch: Batch, record: Record, include: Sequence[str]) -> Record:
 
 
 def _words_of(record: Record, include: Sequence[str]) -> Record:
-    """A transcript as one text, or in segments with their times."""
+    """Return a transcript as one text, or as segments with their times."""
     segments = [
         {"start_ms": one["start_ms"], "duration_ms": _between(one["start_ms"], one["end_ms"]), "text": one["text"]}
         for one in record["transcripts"]

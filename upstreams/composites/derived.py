@@ -1,4 +1,4 @@
-"""Endpoints that platforms have because of the roles that others of theirs play (decisions 18)."""
+"""Endpoints that are derived from the roles of a platform's other endpoints (decisions 18)."""
 
 from __future__ import annotations
 
@@ -30,13 +30,19 @@ if TYPE_CHECKING:
 
 _PAGES_MAX: Final = 5
 _POSTS = Param(
-    "posts", "Posts, 1 to 100; as many as five pages have.", "25", "integer", default=25, minimum=1, maximum=100
+    "posts",
+    "Number of posts, 1 to 100. At most five pages are read.",
+    "25",
+    "integer",
+    default=25,
+    minimum=1,
+    maximum=100,
 )
-_INCLUDE = several("include", "What is wanted beside the account; both when absent.", ("posts", "computed"))
+_INCLUDE = several("include", "Parts to return with the account (default: both).", ("posts", "computed"))
 
 
 def derived_of(platform: Platform) -> tuple[Endpoint, ...]:
-    """The endpoints that follow from the roles of a platform's own."""
+    """Return the endpoints that are derived from the roles of a platform's own endpoints."""
     profile, posts = platform.playing("profile"), platform.playing("profile_posts")
     full = _profile_full(platform, profile, posts) if profile is not None and posts is not None else None
     return tuple(one for one in (full, omni_search(platform)) if one is not None)
@@ -45,7 +51,7 @@ def derived_of(platform: Platform) -> tuple[Endpoint, ...]:
 def _profile_full(platform: Platform, profile: Endpoint, posts: Endpoint) -> Endpoint:
     return Endpoint(
         "profile/full",
-        "An account and its recent posts, with what follows from them.",
+        "An account and its recent posts, with computed statistics.",
         PROFILE_FULL,
         partial(_read_full, platform, profile, posts),
         (*profile.params, _POSTS, _INCLUDE),
@@ -85,15 +91,15 @@ def _values(endpoint: Endpoint, args: Args) -> dict[str, Value]:
 
 
 def _page(platform: Platform, posts: Endpoint, args: Args, rows: int, before: Settled | None = None) -> Part:
-    """The part of a page of posts, after the one before or after the one that the cursor names."""
+    """Return the part for a page of posts: the one after `before`, or else the one that the cursor names."""
     own = {name: value for name, value in _values(posts, args).items() if name != "limit"}
     cursor = args.cursor if before is None else before.next
-    size = rows if before is None else before.part.values.get("limit", rows)  # pages are counted by their size
+    size = rows if before is None else before.part.values.get("limit", rows)  # the page number depends on the page size
     return part_of(platform, "profile_posts", own, rows=int(size), cursor=cursor)
 
 
 def numbers_of(author: Record, posts: Sequence[Record]) -> Record:
-    """The numbers that follow from an account and its posts."""
+    """Return the statistics of an account and its posts."""
     rates = [rate_of(post, author["followers"]) for post in posts]
     moments = moments_of(posts)
     forms = [format_of(post) for post in posts]

@@ -1,4 +1,4 @@
-"""The legs of a composite: parts of the platforms that play a role, made together (decisions 14 and 18).
+"""The legs of a composite: parts of the platforms that have a role, run in parallel (decisions 14 and 18).
 
     def compare(platforms: Sequence[Platform], args: Args) -> Steps:
         parts = [part_of(one, "profile", {"handle": args.text("handle")}) for one in platforms]
@@ -6,7 +6,8 @@
         found = {leg.platform: leg.record for leg in legs if leg.answer}
         return Single(archetypes.compared(**found), legs=legs_of(legs))
 
-Everything here is pure: the fetch makes the parts side by side, tells each as it settles, and bills by those that came.
+Everything here is pure: the fetch runs the parts in parallel, reports each one as it settles, and bills those that
+succeeded.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from upstreams.model.roles import CONTRACTS, Role
 from upstreams.model.steps import Fetched, Leg, Missing, Page, Part, Single
 
 LEG_S: Final = 10.0
-"""Seconds that a leg has: most answer within one, and nobody waits longer for the last of many."""
+"""The timeout of a leg, in seconds. Most legs answer within one second, and one slow leg must not delay all others."""
 
 
 class Settled(NamedTuple):
-    """A part and the answer that it got."""
+    """A part and its answer."""
 
     part: Part
     answer: Fetched | Missing
@@ -48,12 +49,12 @@ class Settled(NamedTuple):
 
     @property
     def is_absent(self) -> bool:
-        """Whether the platform says that there is no such thing."""
+        """Whether the platform reports that the thing does not exist."""
         return isinstance(self.answer, Missing) and self.answer.absent
 
     @property
     def record(self) -> Record | None:
-        """The record that came; None where none did, or one without anything to know it by."""
+        """The record of the answer, or None if the leg failed or the record has nothing that identifies it."""
         if not isinstance(self.answer, Fetched) or not isinstance(self.answer.result, Single):
             return None
         record = self.answer.result.record
@@ -61,24 +62,24 @@ class Settled(NamedTuple):
 
     @property
     def records(self) -> list[Record]:
-        """The rows that came."""
+        """The rows of the answer; empty if the leg failed."""
         result = self.answer.result if isinstance(self.answer, Fetched) else None
         return result.records if isinstance(result, Page) else []
 
     @property
     def next(self) -> State | None:
-        """The page after the one that came; None where there is none."""
+        """The state of the next page, or None on the last page."""
         result = self.answer.result if isinstance(self.answer, Fetched) else None
         return result.next if isinstance(result, Page) else None
 
 
 def playing(platforms: Iterable[Platform], *roles: Role) -> tuple[Platform, ...]:
-    """The platforms that have an endpoint in each of these roles."""
+    """Return the platforms that have an endpoint in each of these roles."""
     return tuple(one for one in platforms if all(one.playing(role) for role in roles))
 
 
 def foreseen(platforms: Iterable[Platform], slugs: Iterable[str]) -> tuple[Platform, ...]:
-    """These platforms, and an empty one for each of these slugs that is not there: its legs say `unsupported`."""
+    """Return these platforms, plus an empty one for each missing slug, so that its legs report `unsupported`."""
     known = tuple(platforms)
     absent = [slug for slug in slugs if slug not in {one.slug for one in known}]
     return (*known, *(Platform(slug=slug, title=slug, sources={}, endpoints=(), docs_url="") for slug in absent))
@@ -93,7 +94,7 @@ def part_of(
     cursor: State | None = None,
     within_s: float = LEG_S,
 ) -> Part:
-    """The endpoint in a role as a part that may fail, with as many `rows` as it gives at once where it is a list."""
+    """Return the endpoint in a role as an optional part. For a list, request up to `rows` rows at once."""
     endpoint = platform.playing(role)
     resource = CONTRACTS[role].resource if endpoint is None else endpoint.resource
     sized = {**values, **_sized(endpoint, rows)} if rows and endpoint is not None else values
@@ -106,16 +107,16 @@ def _sized(endpoint: Endpoint, rows: int) -> dict[str, Value]:
 
 
 def named(platform: Platform, role: Role, name: str) -> dict[str, Value]:
-    """The value by which an endpoint's account or thing is named: a handle where it takes one."""
+    """Return the value that names the account or thing for an endpoint: `handle` if it takes one."""
     endpoint = platform.playing(role)
     return {"handle" if endpoint is None or "handle" in endpoint.named_by else endpoint.named_by[0]: name}
 
 
 def gather(parts: Sequence[Part]) -> Generator[tuple[Part, ...], Any, list[Settled]]:
-    """Make these parts side by side.
+    """Run these parts in parallel.
 
     Raises:
-        UpstreamError, LimitError: none of them came; the failure that tells most.
+        UpstreamError, LimitError: All of them failed; this is the most useful failure.
     """
     settled = yield from attempt(parts)
     check_any(settled)
@@ -123,41 +124,47 @@ def gather(parts: Sequence[Part]) -> Generator[tuple[Part, ...], Any, list[Settl
 
 
 def attempt(parts: Sequence[Part]) -> Generator[tuple[Part, ...], Any, list[Settled]]:
-    """Make these parts side by side, of which none has to come."""
+    """Run these parts in parallel. All of them may fail."""
     answers = (yield tuple(parts)) if parts else ()
     return [Settled(part, answer) for part, answer in zip(parts, answers, strict=True)]
 
 
 def check_any(settled: Sequence[Settled]) -> None:
-    """Refuse an answer without a leg that came."""
+    """Raise the most useful failure if no leg succeeded."""
     if not any(leg.answer for leg in settled):
         raise failure_of(settled)
 
 
 def failure_of(settled: Sequence[Settled]) -> UpstreamError | LimitError:
-    """The failure of a composite without these legs: of one that failed before "no such thing"."""
+    """Return the failure of a composite without these legs. An outage takes precedence over "not found"."""
     failures = [leg.answer.failure for leg in settled if isinstance(leg.answer, Missing) and leg.answer.failure]
     failed = [one for one in failures if not isinstance(one, NotFound | InvalidArgument | PartUnavailable)]
     if failed:
         return most_useful(failed)
     absent = next((one for one in failures if isinstance(one, NotFound)), None)
-    return absent or next(iter(failures), None) or UpstreamFailed("composite", "no leg came")
+    return absent or next(iter(failures), None) or UpstreamFailed("composite", "no leg succeeded")
 
 
 def legs_of(settled: Iterable[Settled]) -> tuple[Leg, ...]:
-    """The legs of an answer."""
+    """Return the legs as an answer reports them."""
     return tuple(Leg(f"{leg.part.platform}/{leg.part.resource}", leg.answer) for leg in settled)
 
 
 def states_of(cursor: State | None) -> dict[str, State | None] | None:
-    """Where each leg goes on, by the name of its platform; None: all begin, and those without a state have ended."""
+    """Return the state from which each leg continues, by platform.
+
+    None means that all legs start from the beginning. A platform without a state has ended.
+    """
     if cursor is None:
         return None
     return {name: orjson.loads(str(state)) for name, state in cursor.items()}
 
 
 def joined_states(settled: Iterable[Settled]) -> State | None:
-    """The one cursor of all legs: the next page of each, and the same one again where it failed; None: none goes on."""
+    """Return one cursor for all legs, or None if no leg continues.
+
+    It holds the next page of each leg, and the same page again for a leg that failed.
+    """
     states: dict[str, str | int] = {}
     for leg in settled:
         failure = leg.answer.failure if isinstance(leg.answer, Missing) else None

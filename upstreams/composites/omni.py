@@ -1,4 +1,4 @@
-"""One platform's posts by query, with the comments below the first of them (decisions 18)."""
+"""Search for posts on one platform, with the comments on the first of them (decisions 18)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from upstreams.model.params import Args, Param, Value
 from upstreams.model.steps import CACHE, Fetched, Page, Part, Steps
 
 PLATFORMS: Final = frozenset(("discourse", "hackernews", "lemmy", "reddit"))
-"""Those whose search gives threads of communities (decisions 18)."""
+"""The platforms whose search returns threads from communities (decisions 18)."""
 LEAST: Final = 5
 _POSTS: Final = 25
 _COMMENTS: Final = 15
 _THREADS = Param("threads", "Posts whose comments are read, 1 to 8.", "8", "integer", default=8, minimum=1, maximum=8)
 _SORT = Param(
     "sort",
-    "Order of the posts of a page; relevance: as the platform gives them.",
+    "Sort order within a page. relevance keeps the platform's order.",
     "top",
     default="relevance",
     choices=("relevance", "new", "top", "comment_count"),
@@ -35,14 +35,18 @@ _SORT = Param(
 _COMMUNITIES: Final = ("community", "subreddit", "category", "category_id")
 _DAYS: Final[Mapping[str, int]] = {"day": 1, "week": 7, "month": 30, "year": 365}
 _TIMEFRAME = Param(
-    "timeframe", "How old posts may be; others of a page are left out.", "month", default="all", choices=("all", *_DAYS)
+    "timeframe",
+    "Maximum age of posts. Older posts are dropped from the page.",
+    "month",
+    default="all",
+    choices=("all", *_DAYS),
 )
-_COMMUNITY = Param("community", "The name or the number of the one community that is wanted.", "python", fold=True)
-_INCLUDE = several("include", "What is wanted beside the posts; both when absent.", ("communities", "comments"))
+_COMMUNITY = Param("community", "Only posts from this community, by name or number.", "python", fold=True)
+_INCLUDE = several("include", "Parts to return with the posts (default: both).", ("communities", "comments"))
 
 
 def omni_search(platform: Platform) -> Endpoint | None:
-    """The endpoint of a platform that has threads; None for any other."""
+    """Return the endpoint of a platform that has threads, or None for any other platform."""
     search, comments = platform.playing("search"), platform.playing("comments")
     if platform.slug not in PLATFORMS or search is None or comments is None:
         return None
@@ -50,11 +54,11 @@ def omni_search(platform: Platform) -> Endpoint | None:
     hosts = tuple(one for one in search.params if one.is_host)
     return Endpoint(
         "omni-search",
-        "Posts by query, the first comments below them, and the tone of their communities.",
+        "Search for posts, with their first comments and the tone of their communities.",
         OMNI,
         partial(_read, platform, search, comments),
         (query, *hosts, _THREADS, _SORT, _TIMEFRAME, _COMMUNITY, _INCLUDE),
-        price=PriceRange(LEAST, 9, "1 for the search and 1 for each thread that was read, at least 5.", _span),
+        price=PriceRange(LEAST, 9, "1 for the search and 1 per thread read, at least 5.", _span),
         kind="search",
         needs=tuple(dict.fromkeys((*search.needs, *comments.needs))),
     )
@@ -104,7 +108,7 @@ def _thread(platform: Platform, comments: Endpoint, post: Record, hosts: Mapping
 
 
 def _chosen(posts: Sequence[Record], args: Args) -> list[Record]:
-    """The posts of a page that are wanted, in the order that is wanted."""
+    """Return the requested posts of a page, in the requested order."""
     days = _DAYS.get(args.text("timeframe"))
     since_at = None if days is None else args.now_at - days * DAY_S
     community = args.text_or_none("community")
@@ -122,7 +126,7 @@ def _chosen(posts: Sequence[Record], args: Args) -> list[Record]:
 
 
 def community_of(post: Record) -> str | None:
-    """The community that a post is in, as its platform names or numbers it; None where it has none."""
+    """Return the name or number of a post's community, or None if it has none."""
     ext = post["ext"]
     return next((str(ext[name]) for name in _COMMUNITIES if ext.get(name)), None)
 

@@ -1,4 +1,4 @@
-"""Parameters that composites share: several names of a few, and where accounts and words are looked for."""
+"""Parameters that composites share: lists of names from a fixed set, and the choice of platforms and parts."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from upstreams.model.params import Args, Param, Value
 
 @dataclass(frozen=True, slots=True)
 class Several(Param):
-    """Names out of a few, with commas between; their canonical order is that of `among`."""
+    """Comma-separated names from a fixed set. Their canonical order is the order of `among`."""
 
     among: tuple[str, ...] = ()
 
     def asks_for(self, value: Value, slug: str) -> bool:
-        """Whether the platform is one of the names."""
+        """Whether the value names this platform."""
         return slug in str(value).split(",")
 
     def canonical(self, text: str) -> str:
-        """The names in their order, each once.
+        """Return the names in their canonical order, without duplicates.
 
         Raises:
-            InvalidArgument: one is none of them.
+            InvalidArgument: A name is not in the set.
         """
         names = {one.strip().lower() for one in text.split(",")} - {""}
         for name in sorted(names.difference(self.among)):
             near = get_close_matches(name, self.among, n=1, cutoff=0.6)
             meant = f"; did you mean {near[0]}?" if near else f"; it takes {', '.join(self.among)}"
-            raise InvalidArgument(self.name, f"names {name[:60]}, which is none of them{meant}")
+            raise InvalidArgument(self.name, f"has the unknown value {name[:60]}{meant}")
         if not names:
             raise InvalidArgument(self.name, "must not be blank")
         return ",".join(one for one in self.among if one in names)
 
 
 def several(name: str, description: str, among: Iterable[str], *, default: str | None = None) -> Several:
-    """A parameter of several names; all of them when absent, unless there is a `default`."""
+    """Return a parameter for several names. Without a `default`, its absence means all of them."""
     known = tuple(among)
     return Several(name, description, ",".join(known[:2]) or "none", default=default, length_max=1_000, among=known)
 
 
 def chosen(args: Args, name: str, among: Iterable[str]) -> tuple[str, ...]:
-    """The names that a request chose; all of them when it chose none."""
+    """Return the names in a request, or all of them if it has none."""
     text = args.text_or_none(name)
     return tuple(among) if text is None else tuple(text.split(","))
 
 
 def number(name: str, description: str, default: int, *, least: int, most: int) -> Param:
-    """A parameter that is a number of something."""
+    """Return an integer parameter with a range."""
     return Param(
         name,
         f"{description}, {least} to {most}.",

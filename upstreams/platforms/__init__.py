@@ -1,4 +1,4 @@
-"""One module or package a platform, each with a `PLATFORM`; putting it here is all it takes to add one."""
+"""One module or package per platform, each with a `PLATFORM`. To add a platform, add its module here."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 
 def platform_slugs() -> tuple[str, ...]:
-    """The slug of every platform, which is its module's name, without loading any."""
+    """Return the slug of every platform, which is its module's name, without importing the modules."""
     return tuple(sorted(module.name for module in iter_modules(__path__)))
 
 
 def load_platforms() -> tuple[Platform, ...]:
-    """Every platform of this package, by slug."""
+    """Return every platform of this package, by slug."""
     return tuple(map(load_platform, platform_slugs()))
 
 
 def load_platform(slug: str) -> Platform:
-    """The platform of a slug."""
+    """Return the platform with this slug."""
     platform: Platform = import_module(f"{__name__}.{slug}").PLATFORM
     return platform

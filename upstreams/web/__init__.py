@@ -1,4 +1,4 @@
-"""Pages of any host: read, mapped and searched (decisions 21)."""
+"""Read, map and search the pages of any host (decisions 21)."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from upstreams.web.visiting import judge_page
 SLUG = "web"
 CACHED_S = 1_800
 _SCRAPE = (
-    "A page as Markdown, HTML or text, its links and what it says of itself. Menus, banners, comments and footers are "
-    "left out. Robots files are respected, redirects are followed, each to a public address only. A page that asks for "
-    "a sign-in or tests for robots is told as such (reason login_required or challenge), never passed for content. "
-    "Feeds and plain text are read too, a PDF with pdf_parse=true. Where the node has a browser, wait_for, mobile and "
-    "formats=screenshot show the page in it, so that its scripts run."
+    "A page as Markdown, HTML or text, with its links and metadata. Menus, banners, comments and footers are left out. "
+    "robots.txt is respected. Redirects are followed, but only to public addresses. A sign-in page or a bot check is "
+    "reported as an error (reason login_required or challenge), never returned as content. Feeds and plain text are "
+    "supported, and PDFs with pdf_parse=true. If the node has a browser, wait_for, mobile and formats=screenshot "
+    "render the page in it, so that its scripts run."
 )
 
 _MAP = (
-    "The addresses of a site's pages: of the sitemaps that its robots file names, packed ones and indexes too, then of "
-    "the page's own links. With words to search for, the best fitting first. Nothing of the pages is read."
+    "The addresses of a site's pages, from the sitemaps that its robots.txt names (including compressed ones and "
+    "indexes), then from the page's links. With search words, the best matches come first. The pages are not read."
 )
 _EXTRACT = (
-    "Each member of the schema is a CSS selector: the text of the first element that it finds, with @ and a name "
-    "behind it that attribute, in a list of one entry all; {selector, fields} reads fields inside of what it finds. "
-    "Robots, redirects and walls are as of web/scrape."
+    "Each member of the schema is a CSS selector and returns the text of the first match. A suffix of @ and a name "
+    "returns that attribute; a list with one selector returns all matches; {selector, fields} reads fields inside each "
+    "match. robots.txt, redirects and walls are handled as in web/scrape."
 )
 _OF_TEXTS = (
     "page_count", "links", "media.screenshot_url",
@@ -44,14 +44,14 @@ _OF_PAGES_THAT_ARE_READ = (
 )  # fmt: skip
 
 _SEARCH = (
-    "Results of the first search engine that answers, of those that the operator has configured: SearXNG, Brave, "
-    "Marginalia, Tavily. With include_content=true the pages are read as web/scrape does; one that cannot be is told "
-    "by the engine's words alone."
+    "Results from the first search engine that answers, among those that the operator has configured: SearXNG, Brave, "
+    "Marginalia, Tavily. With include_content=true, the pages are read as web/scrape does. A page that cannot be read "
+    "keeps only the engine's text."
 )
 
 
 def make_web() -> Platform:
-    """The platform of pages, with its own memory of robots files and of costly pages."""
+    """Return the platform of web pages, with shared memories of robots.txt files and of costly pages."""
     robots, costly = RobotsMemory(), CostlyPages()
     return Platform(
         slug=SLUG,
@@ -81,7 +81,7 @@ def _of_pages(robots: RobotsMemory, costly: CostlyPages) -> tuple[Endpoint, ...]
         ),
         Endpoint(
             "extract",
-            "Values of one page, by a schema of CSS selectors.",
+            "Values from one page, by a schema of CSS selectors.",
             WEB_PAGE,
             partial(extract, robots, costly),
             extracting.PARAMS,
@@ -99,7 +99,7 @@ def _of_sites(robots: RobotsMemory, costly: CostlyPages) -> tuple[Endpoint, ...]
     return (
         Endpoint(
             "map",
-            "The pages of a site, by its sitemaps and the links of one page.",
+            "Pages of a site, from its sitemaps and the links on one page.",
             WEB_PAGE_LIST,
             partial(map_site, robots, costly),
             mapping.PARAMS,
@@ -110,7 +110,7 @@ def _of_sites(robots: RobotsMemory, costly: CostlyPages) -> tuple[Endpoint, ...]
         ),
         Endpoint(
             "search",
-            "Pages by query.",
+            "Search the web.",
             WEB_PAGE_LIST,
             search,
             searching.PARAMS,

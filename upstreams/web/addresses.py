@@ -1,4 +1,4 @@
-"""Addresses of pages: their one spelling, the calls to them, and what a redirect or a link leads to."""
+"""Addresses of pages: their canonical form, the calls to them, and the targets of redirects and links."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from upstreams.model.steps import Accepts
 
 URL_MAX: Final = 2_048
 SOURCES: Final = {"https": "page", "http": "plain"}
-"""The source of a scheme's pages."""
+"""The source for a scheme's pages."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SAFE = "/?%:@!$&'()*+,;=[]~"
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")
@@ -25,26 +25,26 @@ _BLANKS = re.compile(r"[\t\r\n]")
 
 @dataclass(frozen=True, slots=True)
 class PageParam(Param):
-    """A parameter that takes the address of a page, on whichever host; without a scheme it is one of HTTPS."""
+    """A parameter for the address of a page on any host. Without a scheme, the address is HTTPS."""
 
     def canonical(self, text: str) -> str:
-        """The one spelling of an address, without its fragment.
+        """Return the canonical form of an address, without its fragment.
 
         Raises:
-            InvalidArgument: it is none, or its host is not plainly public.
+            InvalidArgument: It is not an address, or its host is not clearly public.
         """
         try:
             return one_spelling(text)
         except TargetRefused as exc:
             problem = str(exc).replace("the URL's", "its").replace("the URL", "it").replace("/hook", "/page")
-            raise InvalidArgument(self.name, f"is no address of a public page: {problem}") from exc
+            raise InvalidArgument(self.name, f"is not the address of a public page: {problem}") from exc
 
 
 def one_spelling(address: str) -> str:
-    """The one spelling of an address.
+    """Return the canonical form of an address.
 
     Raises:
-        TargetRefused: it may not be called.
+        TargetRefused: The address may not be called.
     """
     text = _BLANKS.sub("", address.strip())
     scheme = _SCHEME.match(text)
@@ -57,7 +57,7 @@ def one_spelling(address: str) -> str:
 
 
 def _parted(rest: str) -> tuple[str, str, str]:
-    """The authority, the mark behind it, and what follows that, without a fragment."""
+    """Return the authority, the character after it, and the rest without a fragment."""
     found = re.match(r"([^/?#]*)([/?]?)([^#]*)", rest)
     assert found is not None, "every part of it may be empty"
     return found[1], found[2], found[3]
@@ -68,7 +68,7 @@ def _written(target: Target) -> str:
 
 
 def _coded(piece: str) -> str:
-    """A path or a query with codes where it needs some, in capitals, and none of letters and digits."""
+    """Return a path or query with percent codes where needed, in upper case; letters and digits are decoded."""
 
     def one(code: re.Match[str]) -> str:
         letter = chr(int(code[1], 16)) if code[1] else ""
@@ -78,7 +78,7 @@ def _coded(piece: str) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """A path, without the slash that it begins with, in which `.` and `..` are followed (RFC 3986, 5.2.4)."""
+    """Return a path without its leading slash, with `.` and `..` resolved (RFC 3986, 5.2.4)."""
     kept: list[str] = []
     segments = path.split("/")
     for place, segment in enumerate(segments):
@@ -94,7 +94,7 @@ def _without_dots(path: str) -> str:
 
 
 def page_call(url: str, *, accepts: Accepts, optional: bool = False, spacing_s: float = 0.0) -> AddressCall:
-    """Return the call to an address in its one spelling."""
+    """Return the call to an address in canonical form."""
     parts = urlsplit(url)
     return AddressCall(
         parts.path or "/",
@@ -108,7 +108,7 @@ def page_call(url: str, *, accepts: Accepts, optional: bool = False, spacing_s: 
 
 
 def led_to(url: str, reference: str) -> str | None:
-    """The address that a reference at another leads to, in one spelling; None where it may not be called."""
+    """Return the canonical address that a reference on a page leads to, or None if it may not be called."""
     try:
         return one_spelling(urljoin(url, _BLANKS.sub("", reference.strip())))
     except (TargetRefused, ValueError):
@@ -116,6 +116,6 @@ def led_to(url: str, reference: str) -> str | None:
 
 
 def origin_of_page(url: str) -> str:
-    """The scheme and the host with its port, which a robots file is for."""
+    """Return the scheme, host and port of a page, which share one robots.txt file."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"

@@ -1,8 +1,8 @@
-"""Pages that were too costly a moment ago, so that nobody pays for them again and no worker reads them again.
+"""Pages that recently exceeded a limit, so that no caller pays for them again and no worker reads them again.
 
-A page is remembered for the very request that found it so: its address, its endpoint, and all values that change how it
-is read. The selectors of one caller therefore never make a page unreadable for another one. A page that is led to by a
-redirect is remembered by the address that was asked for, which alone decides where it leads.
+A page is remembered for exactly the request that found it costly: its address, its endpoint, and all values that change
+how it is read. The selectors of one caller therefore never make a page unreadable for another caller. A page behind a
+redirect is remembered by the requested address, which alone decides where it leads.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _Key = tuple[str, frozenset[tuple[str, Value]]]
 
 
 class CostlyPages:
-    """The pages that a node remembers; reads change it between two of their calls."""
+    """The pages that a node remembers. Reads change it between two calls."""
 
     def __init__(self) -> None:
         self._until: OrderedDict[_Key, float] = OrderedDict()
 
     def page_of(self, endpoint: str, args: Args) -> RequestedPage:
-        """The page of a request.
+        """Return the page of a request.
 
         Raises:
-            NotFound: it was too costly a moment ago; this is free.
+            NotFound: The page was too costly recently. This answer is free.
         """
         values = frozenset((name, value) for name, value in args.values.items() if name not in _NOT_READ_BY)
         page = RequestedPage(self, (endpoint, values), args.now_at)
@@ -38,10 +38,10 @@ class CostlyPages:
         return page
 
     def check(self, key: _Key, now: float) -> None:
-        """Refuse a page that is remembered.
+        """Reject a page that is remembered.
 
         Raises:
-            NotFound: it is.
+            NotFound: The page is remembered.
         """
         if self._until.get(key, now) > now:
             raise NotFound(PAGE_TOO_COSTLY, reason="page_too_costly")
@@ -62,13 +62,13 @@ class RequestedPage(NamedTuple):
     now: float
 
     def check(self) -> None:
-        """Refuse to go on with it, if an identical request has found it too costly meanwhile.
+        """Stop if an identical request has found the page too costly in the meantime.
 
         Raises:
-            NotFound: it has.
+            NotFound: It has.
         """
         self.pages.check(self.key, self.now)
 
     def remember(self) -> None:
-        """Remember that it is too costly."""
+        """Remember that the page is too costly."""
         self.pages.remember(self.key, self.now + REMEMBERED_S)

@@ -1,6 +1,6 @@
-"""The search engines that web/search asks, each as a call and a reading of its answer.
+"""The search engines of web/search, each with its calls and the parsing of its answers.
 
-An operator's own SearXNG, Brave, Marginalia and Tavily, by what is configured in [web.search].
+The operator configures SearXNG, Brave, Marginalia and Tavily in [web.search].
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from upstreams.model.steps import Call
 from upstreams.model.values import instant
 
 ROWS_EACH: Final = 20
-"""Results of one page of an engine."""
+"""Results per page of an engine."""
 _SPANS: Final[Mapping[str, str]] = {"day": "pd", "week": "pw", "month": "pm", "year": "py"}
-"""Spans of time as Brave writes them."""
+"""Periods as Brave spells them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class SearchEngine(NamedTuple):
 
     name: str
     needs: str
-    """The credential that it takes."""
+    """The credential that it requires."""
     kinds: tuple[str, ...]
     takes: frozenset[str]
-    """Parameters that it can be told beside the query."""
+    """Parameters that it supports besides the query."""
     call: Callable[[SearchWanted, int, str], Call]
-    """Makes the call for a page, from 1 on, with the credential."""
+    """Makes the call for a page, counted from 1, with the credential."""
     rows: Callable[[Json, str], list[Json]]
     """Reads `{url, title, description, published_at, image_url}` of each result, for a kind."""
 
@@ -127,4 +127,4 @@ SOURCES: Final = {
     "marginalia": "https://api2.marginalia-search.com",
     "tavily": "https://api.tavily.com",
 }
-"""The addresses of the engines; one behind a dollar sign is a setting of the operator's."""
+"""The addresses of the engines. A name with a dollar sign is a setting of the operator."""

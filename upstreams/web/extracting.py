@@ -1,4 +1,4 @@
-"""web/extract: values of one page by a schema of CSS selectors (decisions 21)."""
+"""web/extract: values from one page, by a schema of CSS selectors (decisions 21)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,20 @@ PARAMS: Final = (
     URL,
     Param(
         "schema",
-        "A JSON object: the name of each value, and the CSS selector that finds it; @ and a name behind it is for an "
-        "attribute, a list of one entry for all that it finds.",
+        "A JSON object that maps the name of each value to its CSS selector. A suffix of @ and a name selects an "
+        "attribute; a list with one selector returns all matches.",
         '{"title": "h1", "links": ["a@href"]}',
         length_max=8_192,
     ),
-    Param("prompt", "A wish in words; needs a language model, which no node has.", "the price", length_max=4_096),
+    Param(
+        "prompt",
+        "A request in natural language. Requires a language model, which no node has.",
+        "the price",
+        length_max=4_096,
+    ),
     Param(
         "only_main_content",
-        "Whether menus, banners, comments and footers are taken out before the selectors look.",
+        "Whether to remove menus, banners, comments and footers before the selectors run.",
         "true",
         type="boolean",
         default=False,
@@ -45,7 +50,7 @@ _SAMPLE: Final = {
 
 
 def extract(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
-    """The values of a page."""
+    """Return the values of a page."""
     schema = _schema(args)
     check_proxy(args.values)
     requested = costly.page_of("extract", args)
@@ -72,13 +77,13 @@ def _schema(args: Args) -> Any:
     from upstreams.web.reading.extraction import SchemaFlaw, check_schema  # noqa: PLC0415 - few requests need it
 
     if "prompt" in args.values:
-        problem = "needs a language model, which this node does not have: send a schema"
+        problem = "requires a language model, which this node does not have: send a schema"
         raise InvalidArgument("prompt", problem, reason="capability_missing")
     try:
         schema = orjson.loads(args.text("schema"))
         check_schema(schema)
     except orjson.JSONDecodeError as exc:
-        raise InvalidArgument("schema", f"is no JSON: {exc}") from exc
+        raise InvalidArgument("schema", f"is not valid JSON: {exc}") from exc
     except SchemaFlaw as exc:
         raise InvalidArgument("schema", str(exc)) from exc
     return schema

@@ -1,4 +1,4 @@
-"""web/map: the pages of a site, by its sitemaps and by the links of one page (decisions 21)."""
+"""web/map: the pages of a site, from its sitemaps and the links on one page (decisions 21)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from upstreams.web.visiting import visit
 
 LIMIT_MAX: Final = 5_000
 SITEMAPS_MAX: Final = 60
-"""Sitemaps of one map that are read."""
+"""The maximum sitemaps read for one map."""
 RANKED_MAX: Final = 2 * LIMIT_MAX
-"""Pages of a search that are kept until only the best of them are."""
+"""The maximum pages kept by a search before they are reduced to the best ones."""
 _AT_ONCE: Final = 4
 _FOUND: Final = {"sitemaps": [], "pages": [["https://example.com/articles/1", ""]]}
 
@@ -40,10 +40,14 @@ PARAMS: Final = (
         required=True,
         length_max=URL_MAX,
     ),
-    Param("search", "Words: the pages whose addresses or links have some, the best first.", "articles"),
+    Param(
+        "search",
+        "Search words. Returns pages whose addresses or link texts contain any of them, best first.",
+        "articles",
+    ),
     Param(
         "limit",
-        f"Pages to answer with, 1 to {LIMIT_MAX}.",
+        f"Maximum number of pages, 1 to {LIMIT_MAX}.",
         "100",
         type="integer",
         default=LIMIT_MAX,
@@ -52,31 +56,31 @@ PARAMS: Final = (
     ),
     Param(
         "sitemap",
-        "Whether the site's sitemaps count: beside the page's links, not at all, or alone.",
+        "Whether to use the site's sitemaps: with the page's links, not, or exclusively.",
         "include",
         default="include",
         choices=("include", "skip", "only"),
     ),
     Param(
         "include_subdomains",
-        "Whether pages at hosts below the site's count.",
+        "Whether to include pages on subdomains.",
         "true",
         type="boolean",
         default=True,
     ),
     Param(
         "ignore_query_parameters",
-        "Whether addresses that differ only in their query are one page, without it.",
+        "Whether to merge addresses that differ only in their query, and drop the query.",
         "true",
         type="boolean",
         default=True,
     ),
-    Param("fresh", "Whether to read the site anew, also where an answer is stored.", "false", type="boolean"),
+    Param("fresh", "Whether to read the site again even if an answer is cached.", "false", type="boolean"),
 )
 
 
 def map_site(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
-    """The pages of a site."""
+    """Return the pages of a site."""
     requested = costly.page_of("map", args)
     url, limit, sitemap = args.text("url"), args.number("limit"), args.text("sitemap")
     found: dict[str, str] = {}
@@ -108,7 +112,7 @@ def _by_sitemaps(
     found: dict[str, str],
     warnings: list[str],
 ) -> Generator[Wanted, Any, None]:
-    """Add the pages of the sitemaps that the robots file names, or of the usual one, and of those that they lead to."""
+    """Add the pages of the sitemaps that robots.txt names (or the usual sitemap), and of sitemaps that these list."""
     file = yield from robots.file_of(url, args)
     waiting = deque((yield from _first_sitemaps(url, args, robots, file)))
     seen = set(waiting)
@@ -135,14 +139,14 @@ def _by_sitemaps(
         if scope["search"] and len(found) > RANKED_MAX:
             yield from _keep_best(found, scope)
     if waiting and read >= SITEMAPS_MAX:
-        warnings.append(f"The site has more than {SITEMAPS_MAX} sitemaps; so many were read.")
+        warnings.append(f"The site has more than {SITEMAPS_MAX} sitemaps; the rest were not read.")
 
 
 def _first_sitemaps(url: str, args: Args, robots: RobotsMemory, file: RobotsFile) -> Generator[Wanted, Any, list[str]]:
-    """The sitemaps that the robots file names, else the usual one; none where robots may not read that.
+    """Return the sitemaps that robots.txt names, or the usual one; none if robots may not read that.
 
     Raises:
-        NotFound: they may not, and sitemaps are all that is wanted.
+        NotFound: Robots may not read it, and only sitemaps were requested.
     """
     named = [led for one in file.sitemaps if (led := led_to(url, one)) is not None]
     if named:
@@ -167,7 +171,7 @@ def _by_links(
     found: dict[str, str],
     warnings: list[str],
 ) -> Generator[Wanted, Any, None]:
-    """Add the pages that a page links to; it may fail if sitemaps have others."""
+    """Add the pages that a page links to. The page may fail if sitemaps have others."""
     needed = not found
     try:
         visited = yield from visit(url, args, robots, optional=not needed)
@@ -183,7 +187,7 @@ def _by_links(
 
 
 def _keep_best(found: dict[str, str], scope: dict[str, Any]) -> Generator[Wanted, Any, None]:
-    """Keep the pages that fit the words best, the best first; a worker process compares them."""
+    """Keep the pages that match the words best, best first. A worker process compares them."""
     arguments = ([[url, title] for url, title in found.items()], scope)
     done = yield Task("upstreams.web.reading.sitemaps:best_pages", arguments, _FOUND)
     found.clear()

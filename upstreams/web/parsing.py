@@ -1,4 +1,4 @@
-"""web/parse: a file that its caller sends, read as a page is (decisions 21)."""
+"""web/parse: a file from the caller, read the same way as a page (decisions 21)."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ _BY_ENDING: Final[Mapping[str, str]] = {
     "md": "text/markdown",
     "txt": "text/plain",
 }
-"""The types of files whose senders name none, as programs do that send any file as bytes."""
+"""Types that say nothing about a file, because programs send any file with them."""
 _TEXTS: Final = ("text/", *(kind for kind in _BY_ENDING.values() if kind != "application/pdf"))
 _UNNAMED: Final = ("", "application/octet-stream")
 
 
 def parse_task(content: bytes, filename: str, content_type: str, fields: Mapping[str, str]) -> Task:
-    """The task that reads a file.
+    """Return the task that reads a file.
 
     Raises:
-        InvalidArgument: a field cannot be used, or the file is no text though its type says so.
+        InvalidArgument: A field is invalid, or the file is not text although its type says so.
     """
     name = fields.get("filename", filename)
     kind = fields.get("mime_type", content_type).strip()
     if kind.partition(";")[0].strip().lower() in _UNNAMED:
         kind = _BY_ENDING.get(name.rpartition(".")[2].lower(), kind)
-    is_pdf = content[:1024].lstrip().startswith(b"%PDF-")  # read as one, whatever its type
+    is_pdf = content[:1024].lstrip().startswith(b"%PDF-")  # read as a PDF, whatever its type
     if not is_pdf and kind.lower().startswith(_TEXTS) and is_binary(content, kind):
-        raise InvalidArgument("file", f"is not what its type, {kind[:60]}, says: its bytes are no text")
+        raise InvalidArgument("file", f"does not match its type {kind[:60]}: its bytes are not text")
     sent: dict[str, Any] = {"formats": fields.get("formats") or "markdown", "pdf_parse": True}
     wanted = {**wanted_of({**sent, "only_main_content": _flag("only_main_content", fields)}), "is_file": True}
     url = address_of(fields) or ""
@@ -59,17 +59,17 @@ def parse_task(content: bytes, filename: str, content_type: str, fields: Mapping
 
 
 def address_of(fields: Mapping[str, str]) -> str | None:
-    """The address that a file is from, in one spelling; None where nothing is said of it.
+    """Return the canonical address that a file comes from, or None if it was not sent.
 
     Raises:
-        InvalidArgument: it is no address of a page.
+        InvalidArgument: It is not the address of a page.
     """
     if not fields.get("url"):
         return None
     try:
         return one_spelling(fields["url"])
     except TargetRefused as exc:
-        raise InvalidArgument("url", f"is no address of a public page: {exc}") from exc
+        raise InvalidArgument("url", f"is not the address of a public page: {exc}") from exc
 
 
 def _flag(name: str, fields: Mapping[str, str]) -> bool:
@@ -80,18 +80,18 @@ def _flag(name: str, fields: Mapping[str, str]) -> bool:
 
 
 def parsed_page(fields: Mapping[str, str], read: Mapping[str, Any], at: float) -> dict[str, Any]:
-    """The record of a file that was read."""
+    """Return the record of a file that was read."""
     return page(url=address_of(fields), fetched_at=instant_text(at), **read_members(read))
 
 
 def refused_file(exc: UpstreamError) -> UpstreamError:
-    """The failure of a reading as one of the file, which another attempt would not mend; else as it is."""
+    """Return a reading failure as an error of the file if a retry would not help; otherwise return it unchanged."""
     if isinstance(exc, PageTooCostly):
         return exc
     if isinstance(exc, NotFound):
         if exc.reason == "unsupported_content":
             return InvalidArgument(
-                "file", "is of a type that has no text here; send HTML, a PDF, a feed or text", reason=exc.reason
+                "file", "has an unsupported type; send HTML, a PDF, a feed or text", reason=exc.reason
             )
         return InvalidArgument("file", "has no text", reason="empty")
     if isinstance(exc, UpstreamFailed) and not exc.passing:

@@ -1,4 +1,4 @@
-"""The step of a read that has the browser render a document: when it is wanted, its call, and what comes of it."""
+"""The step of a read in which the browser renders a document: when it is needed, its call, and its result."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class WaitParam(Param):
     """A parameter that takes milliseconds or a CSS selector."""
 
     def canonical(self, text: str) -> str:
-        """The milliseconds without zeros before them, or the selector.
+        """Return the milliseconds without leading zeros, or the selector.
 
         Raises:
-            InvalidArgument: it is neither.
+            InvalidArgument: It is neither.
         """
         from upstreams.web.reading.selectors import parsed  # noqa: PLC0415 - few requests have one
 
@@ -47,13 +47,13 @@ class WaitParam(Param):
         try:
             parsed(wanted)
         except ValueError as exc:
-            problem = f"must be milliseconds or a CSS selector, which {wanted[:60]} is not: {exc}"
+            problem = f"must be milliseconds or a CSS selector, but {wanted[:60]} is neither: {exc}"
             raise InvalidArgument(self.name, problem) from exc
         return wanted
 
 
 def is_rendered(values: Mapping[str, Value]) -> bool:
-    """Whether a request needs the browser."""
+    """Return whether a request requires the browser."""
     formats = str(values.get("formats", "")).lower().split(",")
     return (
         str(values.get("wait_for", "0")) != "0"
@@ -65,15 +65,15 @@ def is_rendered(values: Mapping[str, Value]) -> bool:
 def render(
     visited: Visited, args: Args, on_costly: Callable[[], None] = lambda: None
 ) -> Generator[Wanted, Any, tuple[Visited, str | None]]:
-    """Return the document as its scripts leave it, and the address with its screenshot if the caller wants one.
+    """Return the document as its scripts leave it, and the address of its screenshot if the caller requests one.
 
-    `on_costly` is called when the page used all that any page may use.
+    `on_costly` is called when the page used the maximum of any page.
 
     Raises:
-        InvalidArgument: the browser cannot read the selector that is waited for.
-        PageTooCostly: the page used up the time or the memory of a page.
-        NotFound: no element matched in time, or the screenshot is too large.
-        UpstreamFailed: it cannot be shown.
+        InvalidArgument: The browser cannot read the selector in `wait_for`.
+        PageTooCostly: The page used up the time or the memory of a page.
+        NotFound: No element matched in time, or the screenshot is too large.
+        UpstreamFailed: The page cannot be shown.
     """
     answer = yield _render_call(visited, args)
     rendered: RenderedPage = answer.body
@@ -109,5 +109,5 @@ def _render_call(visited: Visited, args: Args) -> Call:
         picture=("page" if whole else "window") if has_picture else "",
         account_id=args.account_id,
     )
-    body = orjson.Fragment(msgspec.msgpack.encode(wanted))  # a body in bytes goes as it is
+    body = orjson.Fragment(msgspec.msgpack.encode(wanted))  # a body in bytes is sent unchanged
     return Call("/render", source="browser", method="POST", json=body, accepts=_RENDERED)

@@ -1,8 +1,8 @@
-"""The robots file of a host: whether it lets us read a page, how often, and where its sitemaps are (RFC 9309).
+"""The robots.txt of a host: whether we may read a page, how often, and where its sitemaps are (RFC 9309).
 
-A host without one allows everything; one that fails to give it allows nothing until it does. Files are remembered for
-an hour, within a bound of memory. A file with very many wildcards is kept as text and checked in a worker process,
-because each check would hold up the loop.
+A host without the file allows everything. A host that fails to send it allows nothing until it does. Files are cached
+for an hour, within a memory limit. A file with very many wildcards is kept as text and checked in a worker process,
+because each check would block the event loop.
 """
 
 from __future__ import annotations
@@ -24,33 +24,35 @@ if TYPE_CHECKING:
     from protego import Protego
 
 AGENT: Final = "sluice"
-"""The name by which a robots file speaks of us."""
+"""The name that robots.txt files use for us."""
 REMEMBERED_S: Final = 3_600.0
 REMEMBERED_BYTES_MAX: Final = 40_000_000
-"""Memory of all files that are remembered."""
+"""The maximum memory of all cached files."""
 _FILE_BYTES: Final = 800
-"""Memory of a remembered file without rules."""
+"""The memory of a cached file without rules."""
 _LETTER_BYTES: Final = 20
 _WILDCARD_BYTES: Final = 1_300
-"""Memory of a letter of a file, and of a letter that makes its rule a regular expression; measured with the shortest
-lines, of which 512 KB take 10 MB, or 43 MB."""
+"""The memory per letter of a file, and per letter of a wildcard rule, which becomes a regular expression.
+
+Measured with the shortest lines, of which 512 KB take 10 MB or 43 MB.
+"""
 WILDCARDS_MAX: Final = 2_000
-"""A file with more wildcards is checked in a worker process. So many take some milliseconds."""
+"""A file with more wildcards is checked in a worker process. This many take a few milliseconds."""
 FILE_BYTES_MAX: Final = 512 * 1024
-"""Bytes of a file that are read, as many as the standard asks for."""
+"""The bytes of a file that are read, as required by the standard."""
 DELAY_MAX_S: Final = 30.0
 _SITEMAPS_MAX = 50
 _VERSION = re.compile(r"(?im)((?:^|(?<=\r))[ \t]*user[- ]?agent[ \t:]+[\w-]+)/[^#\r\n]*")
-"""The version behind a name in a line of agents, which is no part of the name (RFC 9309, 2.2.1)."""
+"""The version after a name in a line of agents, which is not part of the name (RFC 9309, 2.2.1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RobotsFile:
-    """A host's rules for us. Without `rules` and `text` everything is allowed."""
+    """A host's rules for us. Without `rules` and `text`, everything is allowed."""
 
     rules: Protego | None
     rules_bytes: int = 0
-    """The memory that the rules take at most."""
+    """The upper bound of the rules' memory."""
     text: str = ""
     """The rules as text, if a worker process checks them."""
     sitemaps: tuple[str, ...] = ()
@@ -68,14 +70,14 @@ ALLOWS_ALL: Final = RobotsFile(None)
 
 
 def allows(text: str, url: str) -> bool:
-    """Return whether the rules of a long robots file let us read a page; in a worker process."""
+    """Return whether the rules of a long robots.txt allow us to read a page. Runs in a worker process."""
     from protego import Protego  # noqa: PLC0415 - a node starts without it
 
     return bool(Protego.parse(text).can_fetch(url, AGENT))
 
 
 def _read_robots(raw: bytes, content_type: str) -> RobotsFile:
-    """The rules in a robots file; of a page of HTML in its place none."""
+    """Return the rules in a robots.txt; an HTML page in its place has none."""
     from protego import Protego  # noqa: PLC0415 - a node starts without it
 
     text = text_of(raw[:FILE_BYTES_MAX], content_type)
@@ -100,33 +102,33 @@ _ROBOTS: Final = Form("text/plain, */*;q=0.5", _read_robots)
 
 @dataclass(slots=True)
 class RobotsMemory:
-    """The robots files that a node remembers, by their origins; reads change it between two of their calls."""
+    """The robots.txt files that a node caches, by origin. Reads change it between two calls."""
 
     _files: OrderedDict[str, tuple[RobotsFile, float]] = field(default_factory=OrderedDict)
     _bytes: int = 0
 
     def check(self, url: str, args: Args) -> Generator[Wanted, Any, float]:
-        """Return the seconds that the host wants between two calls.
+        """Return the seconds that the host requests between two calls.
 
         Raises:
-            NotFound: its robots file forbids the page.
-            UpstreamError, LimitError: it could not be had.
+            NotFound: Its robots.txt forbids the page.
+            UpstreamError, LimitError: The file could not be read.
         """
         if args.credentials.get("robots") == "ignored":
             return 0.0
         found = yield from self.file_of(url, args)
         if not (yield from found.allows(url)):
             raise NotFound(
-                "The robots file of this host forbids to read the page; this node respects it.",
+                "The host's robots.txt disallows this page, and this node respects it.",
                 reason="robots_disallowed",
             )
         return found.spacing_s
 
     def file_of(self, url: str, args: Args) -> Generator[Wanted, Any, RobotsFile]:
-        """The robots file of a page's host.
+        """Return the robots.txt of a page's host.
 
         Raises:
-            UpstreamError, LimitError: it could not be had.
+            UpstreamError, LimitError: The file could not be read.
         """
         origin = origin_of_page(url)
         known = self._files.get(origin)

@@ -1,4 +1,4 @@
-"""web/scrape: one page of any host, in the formats that its caller wants (decisions 21)."""
+"""web/scrape: one page of any host, in the formats that the caller requests (decisions 21)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from upstreams.web.visiting import Visited, visit
 PRICE: Final = PriceRange(
     1,
     5,
-    "1 for a page; 5 where the browser renders it, or pdf_parse=true reads a PDF. What is no page of HTML is not "
-    "rendered, what is no PDF not read as one: that costs 1 all the same.",
+    "1 for a page, or 5 if the browser renders it or pdf_parse=true reads a PDF. Only HTML is rendered and only PDFs "
+    "are parsed as PDFs; anything else still costs 1.",
     lambda values: (5, 5) if values.get("pdf_parse") or is_rendered(values) else (1, 1),
 )
 READ_PAGE: Final = "upstreams.web.reading.document:read_document"
 FORMATS: Final = ("markdown", "html", "raw_html", "links", "metadata", "text", PICTURE)
 _NEED: Final = {"summary": "a language model", "audio": "a recorder", "video": "a recorder"}
-"""The formats that no node has the means for."""
+"""Formats that no node supports."""
 _SELECTORS_MAX: Final = 50
 _STEPS_MAX: Final = 100
-"""Steps of all selectors of a parameter: each looks at every element of the page."""
+"""The maximum steps of all selectors in a parameter, because each step examines every element of the page."""
 
 SAMPLE: Final[Mapping[str, Any]] = {
     "source_type": "html",
@@ -43,10 +43,10 @@ SAMPLE: Final[Mapping[str, Any]] = {
     "page_count": None,
     "metadata": {"title": "Example Domain", "language": "en"},
 }
-"""A reading of the example's page, shortened."""
+"""A shortened reading of the example page."""
 URL: Final = PageParam(
     "url",
-    "The address of the page, under http or https, on any public host.",
+    "The http or https address of the page, on any public host.",
     "https://example.com/",
     type="url",
     required=True,
@@ -54,7 +54,7 @@ URL: Final = PageParam(
 )
 TIMEOUT: Final = Param(
     "timeout",
-    "Milliseconds for all of it.",
+    "Timeout of the whole call in milliseconds.",
     "10000",
     type="integer",
     default=30_000,
@@ -63,7 +63,7 @@ TIMEOUT: Final = Param(
 )
 MAX_AGE: Final = Param(
     "max_age",
-    "Milliseconds: a stored answer that is older is fetched anew, with 0 any; none is stored for over 30 minutes.",
+    "Maximum age of a cached answer in milliseconds. 0 always fetches. Answers are cached for at most 30 minutes.",
     "600000",
     type="integer",
     minimum=0,
@@ -71,14 +71,14 @@ MAX_AGE: Final = Param(
 )
 ONLY_MAIN: Final = Param(
     "only_main_content",
-    "Whether menus, banners, comments and footers are left out of markdown, html and text.",
+    "Whether to leave menus, banners, comments and footers out of markdown, html and text.",
     "true",
     type="boolean",
     default=True,
 )
 PROXY: Final = Param(
     "proxy",
-    "How it is read: basic and auto are this node's own address; enhanced needs a paid proxy.",
+    "How to read the page. basic and auto use this node's address; enhanced requires a paid proxy.",
     "basic",
     default="basic",
     choices=("basic", "auto", "enhanced"),
@@ -87,67 +87,65 @@ PARAMS: Final = (
     URL,
     Param(
         "formats",
-        f"The formats to have, with commas between them: {', '.join(FORMATS)}.",
+        f"Comma-separated formats to return: {', '.join(FORMATS)}.",
         "markdown,links",
         default="markdown",
     ),
     ONLY_MAIN,
     Param(
         "include_tags",
-        "CSS selectors with commas between them: only what they match is read, whatever only_main_content says.",
+        "Comma-separated CSS selectors. Only matching elements are read, regardless of only_main_content.",
         "article,.post",
     ),
-    Param("exclude_tags", "CSS selectors with commas between them: what they match is left out.", "nav,.ads"),
+    Param("exclude_tags", "Comma-separated CSS selectors. Matching elements are left out.", "nav,.ads"),
     MAX_AGE,
     TIMEOUT,
     Param(
         "pdf_parse",
-        "Whether to read the text of a PDF; then the price is 5.",
+        "Whether to read the text of a PDF, for 5 credits.",
         "false",
         type="boolean",
         default=False,
     ),
-    Param(
-        "block_ads", "Whether to leave out what is marked as an advertisement.", "true", type="boolean", default=True
-    ),
+    Param("block_ads", "Whether to leave out elements marked as advertisements.", "true", type="boolean", default=True),
     Param(
         "remove_base64_images",
-        "Whether to leave out images that stand in the page as data.",
+        "Whether to leave out images embedded as data in the page.",
         "true",
         type="boolean",
         default=True,
     ),
     WaitParam(
         "wait_for",
-        "Milliseconds to wait once the page's JavaScript has come to rest, 0 to 30000, or a CSS selector whose element "
-        "is waited for. All but 0 needs a browser.",
+        "Milliseconds to wait after the page's JavaScript is idle, 0 to 30000, or a CSS selector of an element to wait "
+        "for. Any value except 0 requires a browser.",
         "0",
         default="0",
         length_max=500,
     ),
-    Param("mobile", "Whether to be a telephone; needs a browser.", "false", type="boolean", default=False),
+    Param("mobile", "Whether to emulate a phone. Requires a browser.", "false", type="boolean", default=False),
     Param(
         "screenshot_full_page",
-        "Whether a screenshot is made, of the whole page; needs a browser.",
+        "Whether to take a screenshot of the whole page. Requires a browser.",
         "false",
         type="boolean",
         default=False,
     ),
     Param(
         "location_country",
-        "The country to read it from, by its two letters; needs a proxy there.",
+        "The country to read from, as a two-letter code. Requires a proxy there.",
         "de",
         length_max=2,
         fold=True,
         pattern="[a-z]{2}",
-        problem="must be the two letters of a country, such as de",
+        problem="must be a two-letter country code, such as de",
     ),
     PROXY,
 )
 
 
 def scrape(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
-    """One page."""
+    """Return one page."""
     requested = costly.page_of("scrape", args)
     url, renders = args.text("url"), is_rendered(args.values)
     wanted = wanted_of(args.values, has_browser="browser_url" in args.credentials)
@@ -164,7 +162,7 @@ def scrape(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
 
 
 def is_html(visited: Visited) -> bool:
-    """Whether a browser shows it as a page."""
+    """Return whether a browser shows the document as a page."""
     media_type = visited.content_type.partition(";")[0].strip().lower()
     return media_type in ("text/html", "application/xhtml+xml") or (
         not media_type and visited.answer.raw[:512].lstrip()[:1] == b"<"
@@ -172,15 +170,15 @@ def is_html(visited: Visited) -> bool:
 
 
 def document_args(url: str, visited: Visited, wanted: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The arguments of the task that reads a page."""
+    """Return the arguments of the task that reads a page."""
     return visited.answer.raw, visited.content_type, url, visited.url, wanted
 
 
 def wanted_of(values: Mapping[str, Value], *, has_browser: bool = False) -> dict[str, Any]:
-    """The formats and parts that a request wants.
+    """Return the formats and parts that a request asks for.
 
     Raises:
-        InvalidArgument: there is no such format or selector, or this node lacks the means.
+        InvalidArgument: A format or selector is invalid, or this node lacks the means.
     """
     formats = _formats(str(values.get("formats", "markdown")))
     _check_means(values, formats, has_browser=has_browser)
@@ -196,23 +194,23 @@ def wanted_of(values: Mapping[str, Value], *, has_browser: bool = False) -> dict
 
 
 def _check_means(values: Mapping[str, Value], formats: tuple[str, ...], *, has_browser: bool) -> None:
-    """Refuse by name what needs a browser or a proxy that this node does not have."""
+    """Reject parameters that need a browser or a proxy that this node does not have, naming each one."""
     if not has_browser:
         for name in ("wait_for", "mobile", "screenshot_full_page"):
             if values.get(name, "0") not in (False, "0"):
-                raise _lacks(name, "needs a browser, which this node does not have")
+                raise _lacks(name, "requires a browser, which this node does not have")
         if PICTURE in formats:
-            raise _lacks("formats", f"cannot have {PICTURE}: it needs a browser, which this node does not have")
+            raise _lacks("formats", f"cannot include {PICTURE}: it requires a browser, which this node does not have")
     if "location_country" in values:
-        raise _lacks("location_country", "needs a proxy in that country, which this node does not have")
+        raise _lacks("location_country", "requires a proxy in that country, which this node does not have")
     check_proxy(values)
 
 
 def check_proxy(values: Mapping[str, Value]) -> None:
-    """Refuse a way of reading that this node does not have.
+    """Reject a proxy that this node does not have.
 
     Raises:
-        InvalidArgument: it does not.
+        InvalidArgument: The node does not have the proxy.
     """
     if values.get("proxy") == "enhanced":
         raise _lacks("proxy", "can be basic or auto: this node has no enhanced proxy")
@@ -226,14 +224,14 @@ def _formats(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     for name in names:
         if name in _NEED:
-            raise _lacks("formats", f"cannot have {name}: it needs {_NEED[name]}, which this node does not have")
+            raise _lacks("formats", f"cannot include {name}: it requires {_NEED[name]}, which this node does not have")
         if name not in FORMATS:
-            raise InvalidArgument("formats", f"must be of {', '.join(FORMATS)}; {name[:40]} is none of them")
+            raise InvalidArgument("formats", f"must be one or more of {', '.join(FORMATS)}; {name[:40]} is unknown")
     return names
 
 
 def _selectors(name: str, values: Mapping[str, Value]) -> tuple[str, ...]:
-    """The selectors of a parameter, each of which can be read."""
+    """Return the selectors of a parameter. All of them can be read."""
     from upstreams.web.reading.selectors import steps_of  # noqa: PLC0415 - few requests have some
 
     text = values.get(name)
@@ -241,20 +239,20 @@ def _selectors(name: str, values: Mapping[str, Value]) -> tuple[str, ...]:
         return ()
     found = _parted(text)
     if len(found) > _SELECTORS_MAX:
-        raise InvalidArgument(name, f"may have {_SELECTORS_MAX} selectors")
+        raise InvalidArgument(name, f"may have at most {_SELECTORS_MAX} selectors")
     steps = 0
     for css in found:
         try:
             steps += steps_of(css)
         except ValueError as exc:
-            raise InvalidArgument(name, f"has {css[:60]}, which is no usable CSS selector: {exc}") from exc
+            raise InvalidArgument(name, f"has the unusable CSS selector {css[:60]}: {exc}") from exc
     if steps > _STEPS_MAX:
-        raise InvalidArgument(name, f"may have selectors of {_STEPS_MAX} steps together, not {steps}")
+        raise InvalidArgument(name, f"may have selectors with at most {_STEPS_MAX} steps in total, not {steps}")
     return found
 
 
 def _parted(text: str) -> tuple[str, ...]:
-    """The selectors between commas; a comma in brackets or quotes parts none."""
+    """Return the comma-separated selectors. A comma in brackets or quotes does not separate."""
     parts, depth, quote = [""], 0, ""
     for letter in text:
         if quote:
@@ -273,7 +271,7 @@ def _parted(text: str) -> tuple[str, ...]:
 
 
 def page_record(args: Args, visited: Visited, read: Mapping[str, Any], *, picture: str | None = None) -> dict[str, Any]:
-    """The record of a page that was read; `picture` is the address of its screenshot."""
+    """Return the record of a page that was read; `picture` is the address of its screenshot."""
     return page(
         url=args.text("url"),
         final_url=visited.url,
@@ -285,7 +283,7 @@ def page_record(args: Args, visited: Visited, read: Mapping[str, Any], *, pictur
 
 
 def read_members(read: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a page that its reading alone gives."""
+    """Return the members of a page that come from its reading alone."""
     metadata = read["metadata"]
     names = ("text", "markdown", "html", "raw_html", "links", "source_type", "page_count")
     return {name: read[name] for name in names} | {name: metadata.get(name) for name in METADATA}
@@ -297,5 +295,5 @@ METADATA: Final = (
 
 
 def instant_text(at: float) -> str:
-    """An instant as ISO 8601."""
+    """Return an instant as ISO 8601."""
     return datetime.fromtimestamp(int(at), UTC).isoformat().replace("+00:00", "Z")

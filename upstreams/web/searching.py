@@ -1,4 +1,4 @@
-"""web/search: pages by query, from the first configured engine that answers, with their contents where wanted."""
+"""web/search: search results from the first configured engine that answers, with page contents if requested."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from upstreams.web.engines import BRAVE, ENGINES, PAGED, ROWS_EACH, SearchEngine
 LIMIT_MAX: Final = 100
 CREDITS_MAX: Final = 120
 CONTENTS_MAX: Final = 20
-"""Results whose pages are read at most."""
+"""The maximum number of results whose pages are read."""
 KINDS: Final = ("web", "news", "images")
 PARAMS: Final = (
-    Param("query", "What to search for.", "example domain", required=True),
+    Param("query", "Search query.", "example domain", required=True),
     Param(
         "sources",
-        "The kinds of results, with commas between them: web, news, images. Each brings as many as limit says.",
+        "Comma-separated kinds of results: web, news, images. limit applies to each kind.",
         "web,news",
         default="web",
     ),
     limit(LIMIT_MAX, 10),
     Param(
         "country",
-        "The country to search in, by its two letters.",
+        "The country to search in, as a two-letter code.",
         "de",
         fold=True,
         pattern="[a-z]{2}",
-        problem="must be the two letters of a country, such as de",
+        problem="must be a two-letter country code, such as de",
     ),
-    Param("time_range", "How old results may be.", "week", choices=("day", "week", "month", "year")),
+    Param("time_range", "Maximum age of results.", "week", choices=("day", "week", "month", "year")),
     Param(
         "sort_by_date",
-        "Whether the newest come first; results without a time come last.",
+        "Whether to sort newest first. Results without a time come last.",
         "false",
         type="boolean",
         default=False,
     ),
-    Param("include_domains", "Hosts with commas between them: results of these alone.", "example.com"),
-    Param("exclude_domains", "Hosts with commas between them: no results of these.", "example.org"),
+    Param("include_domains", "Comma-separated hosts. Only results from these are returned.", "example.com"),
+    Param("exclude_domains", "Comma-separated hosts. Results from these are left out.", "example.org"),
     Param(
         "include_content",
-        f"Whether the pages of the first {CONTENTS_MAX} results are read, as web/scrape does.",
+        f"Whether to read the pages of the first {CONTENTS_MAX} results, as web/scrape does.",
         "false",
         type="boolean",
         default=False,
     ),
-    Param("categories", "Kinds of sites; needs an engine that knows them.", "github"),
-    Param("location", "The place to search from; needs an engine that takes one.", "Berlin"),
+    Param("categories", "Kinds of sites. Requires an engine that supports them.", "github"),
+    Param("location", "The place to search from. Requires an engine that supports it.", "Berlin"),
 )
 
 
@@ -65,9 +65,7 @@ def _span(values: Mapping[str, Value]) -> tuple[int, int]:
     return 2, max(2, min(CREDITS_MAX, most))
 
 
-PRICE: Final = PriceRange(
-    2, CREDITS_MAX, "2 for each 10 results that come, at least 2, and 1 for each whose page was read.", _span
-)
+PRICE: Final = PriceRange(2, CREDITS_MAX, "2 per 10 results returned, at least 2, plus 1 per page read.", _span)
 
 
 def _kinds(values: Mapping[str, Value]) -> tuple[str, ...]:
@@ -76,7 +74,7 @@ def _kinds(values: Mapping[str, Value]) -> tuple[str, ...]:
 
 
 def search(args: Args) -> Steps:
-    """Results of each kind, in the order of the kinds."""
+    """Return the results of each kind, in the order of the kinds."""
     kinds = _kinds(args.values)
     _check(args.values, kinds)
     rows: list[Json] = []
@@ -93,38 +91,38 @@ def search(args: Args) -> Steps:
 
 
 def _check(values: Mapping[str, Value], kinds: tuple[str, ...]) -> None:
-    """Refuse what no engine can be told."""
+    """Reject options that no configured engine supports."""
     if not kinds:
-        raise InvalidArgument("sources", f"must name some of {', '.join(KINDS)}")
+        raise InvalidArgument("sources", f"must contain at least one of {', '.join(KINDS)}")
     for kind in kinds:
         if kind not in KINDS:
-            raise InvalidArgument("sources", f"must be of {', '.join(KINDS)}; {kind[:40]} is none of them")
+            raise InvalidArgument("sources", f"must be one or more of {', '.join(KINDS)}; {kind[:40]} is unknown")
     for name in ("categories", "location"):
         if name in values:
-            problem = "needs an engine that takes it, which this node does not have"
+            problem = "requires an engine that supports it, which this node does not have"
             raise InvalidArgument(name, problem, reason="capability_missing")
     if "include_domains" in values and "exclude_domains" in values:
         raise InvalidArgument("exclude_domains", "cannot be combined with include_domains")
 
 
 def _engines(kind: str, args: Args) -> list[SearchEngine]:
-    """The engines that are configured and can be told all of it, in their order."""
+    """Return the configured engines that support the request, in order."""
     told = {name for name in ("time_range", "country") if name in args.values}
-    found = [one for one in ENGINES if one.needs in args.credentials] or [BRAVE]  # examples are made without any
+    found = [one for one in ENGINES if one.needs in args.credentials] or [BRAVE]  # examples need no engine
     able = [one for one in found if kind in one.kinds and told <= one.takes]
     if not able:
         culprit = next(iter(sorted(told)), "sources")
         raise InvalidArgument(
-            culprit, f"can be answered by no search engine of this node for {kind}", reason="capability_missing"
+            culprit, f"is not supported by any search engine of this node for {kind}", reason="capability_missing"
         )
     return able
 
 
 def _results(kind: str, args: Args) -> Generator[Wanted, Any, list[Json]]:
-    """The results of a kind from the first engine that answers.
+    """Return the results of a kind from the first engine that answers.
 
     Raises:
-        UpstreamFailed: none did.
+        UpstreamFailed: All engines failed.
     """
     country, time_range = args.text_or_none("country") or "", args.text_or_none("time_range") or ""
     wanted = SearchWanted(_query(args.values), kind, country, time_range)
@@ -150,7 +148,7 @@ def _results(kind: str, args: Args) -> Generator[Wanted, Any, list[Json]]:
 
 
 def _query(values: Mapping[str, Value]) -> str:
-    """The query with the hosts in it, as all engines understand."""
+    """Return the query with its host filters, in the syntax that all engines support."""
     query = str(values["query"])
     within = _hosts(values, "include_domains")
     if within:
@@ -163,7 +161,7 @@ def _hosts(values: Mapping[str, Value], name: str) -> list[str]:
 
 
 def _kept(rows: list[Json], values: Mapping[str, Value]) -> dict[str, Json]:
-    """The results by the one spelling of their addresses, but for those at hosts that were not wanted."""
+    """Return the results by canonical address, without those at excluded hosts."""
     within, without = _hosts(values, "include_domains"), _hosts(values, "exclude_domains")
     kept: dict[str, Json] = {}
     for row in rows:
@@ -182,7 +180,7 @@ def _is_of(host: str, hosts: list[str]) -> bool:
 
 
 def _contents(urls: list[str]) -> Generator[Wanted, Any, dict[str, Any]]:
-    """The records of the pages that could be read, by address."""
+    """Return the records of the pages that could be read, by address."""
     if not urls:
         return {}
     parts = tuple(Part("scrape", {"url": url, "formats": "markdown,metadata"}, optional=True) for url in urls)
@@ -195,7 +193,7 @@ def _contents(urls: list[str]) -> Generator[Wanted, Any, dict[str, Any]]:
 
 
 def _record(row: Json, read: Json | None) -> Json:
-    """The record of a result: as it was read, with what the engine adds, or as the engine tells it."""
+    """Return the record of a result: the page as read, plus the engine's fields, or the engine's result alone."""
     told = page(
         url=row["url"],
         title=row["title"],

@@ -1,4 +1,4 @@
-"""Visits to pages: robots first, then the page, and each redirect as a visit of its own."""
+"""Visits to pages: robots.txt first, then the page, and each redirect as a separate visit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COOKIE = re.compile(r"(?:^|, )([^=;,\s]{1,100})=([^;,\s]{0,4000})(?=;|,|$)")
 
 
 def _as_bytes(raw: bytes, content_type: str) -> None:
-    """Nothing is read of a page here: a worker does that."""
+    """Return the body unread, because a worker process reads it."""
 
 
 PAGE: Final = Form(
@@ -32,28 +32,29 @@ PAGE: Final = Form(
 
 @dataclass(frozen=True, slots=True)
 class Visited:
-    """A page as it came: the address at the end of all redirects, and the answer there."""
+    """A fetched page: the address at the end of all redirects, and the answer there."""
 
     url: str
     answer: Answer
 
     @property
     def content_type(self) -> str:
-        """The type that its host says it has."""
+        """The type that its host declares."""
         return self.answer.headers.get("content-type", "")
 
 
 def visit(
     url: str, args: Args, robots: RobotsMemory, *, agent: str = "", optional: bool = False
 ) -> Generator[Wanted, Any, Visited]:
-    """The page at an address in its one spelling; `agent` is the name to go by, if not the node's own.
+    """Read the page at a canonical address; `agent` replaces the node's User-Agent.
 
-    A failure to read an `optional` page is raised here, where the caller can catch it; any other ends the whole read.
+    The failure of an `optional` page is raised here, where the caller can catch it. Any other failure ends the whole
+    read.
 
     Raises:
-        NotFound: robots may not read it, or it leads round in a circle.
-        UpstreamFailed: it leads to an address that is not called.
-        UpstreamError, LimitError: an optional page failed.
+        NotFound: Robots may not read the page, or its redirects form a loop.
+        UpstreamFailed: The page redirects to an address that may not be called.
+        UpstreamError, LimitError: An optional page failed.
     """
     cookies: dict[str, str] = {}
     for _ in range(REDIRECTS_MAX + 1):
@@ -80,7 +81,7 @@ def visit(
 
 
 def _location_of(headers: Mapping[str, str]) -> str:
-    """Where a redirect leads to, empty where it says nothing: its bytes, read as Latin-1, are UTF-8 if they can be."""
+    """Return the target of a redirect, or an empty text. Its Latin-1 bytes are decoded as UTF-8 if possible."""
     text = headers.get("location", "")
     try:
         return text.encode("latin-1").decode()
@@ -97,7 +98,7 @@ def _cookies(cookies: dict[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def judge_page(answer: Answer) -> UpstreamError | None:
-    """The meaning of an error status: a wall, or that there is no page; of 429 and 5xx that it failed."""
+    """Return the error for a status: a wall, a missing page, or, for 429 and 5xx, a failure."""
     text = answer.body if isinstance(answer.body, str) else ""
     if (reason := wall_of_answer(answer.status, answer.headers, text)) is not None:
         return NotFound(f"The page's host answers with a {reason.replace('_', ' ')} page.", reason=reason)

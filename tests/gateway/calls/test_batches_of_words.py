@@ -73,10 +73,10 @@ async def test_invalid_comment_is_reported_in_its_row(tmp_path: Path) -> None:
         assert [(row["status"], row["ext"].get("message", "")[:32]) for row in data["results"]] == [
             ("not_found", ""),
             ("ok", ""),
-            ("unsupported", "is at GitHub, but of no comment "),
+            ("unsupported", "is at GitHub, but does not lead "),
             ("unsupported", "must be a comment's number, such"),
             ("unsupported", "is lemmy, but the address is of "),
-            ("unsupported", "telegram has no comment to read"),
+            ("unsupported", "telegram does not offer comments"),
             ("unsupported", "must name a post, such as https:"),
         ]
         gone = data["results"][1]["record"]
@@ -140,5 +140,5 @@ async def test_platform_without_captions_api_reports_it_for_free(tmp_path: Path)
         data = await assert_billed(node, answer)
         (row,) = data["results"]
         assert (row["status"], row["credits_used"]) == ("unsupported", 0)
-        assert row["ext"]["message"] == "YouTube offers no official way to a video's transcript"
+        assert row["ext"]["message"] == "YouTube has no official API for a video's transcript"
         assert node.upstream.requests == []

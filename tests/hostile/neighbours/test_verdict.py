@@ -69,8 +69,8 @@ def test_refusal_of_the_neighbour_fails_at_any_speed() -> None:
     assert "503" in flaw
 
 
-def test_cpu_of_refunded_calls_is_bounded() -> None:
-    """Goal: no endless refunds. Method: 40 s of CPU, three quarters of the time in flight by refunded calls."""
+def test_cpu_time_of_refunded_calls_is_bounded() -> None:
+    """Goal: no endless refunds. Method: 40 s of CPU, with refunded calls three quarters of the time in flight."""
     (flaw,) = flaws(SCENARIO, figures(phase(cpu_s=40.0), refunded=75.0, charged=25.0), FULL)
     assert flaw.startswith("refunded calls took 30 s of CPU")
     assert flaws(SCENARIO, figures(phase(cpu_s=40.0), refunded=25.0, charged=75.0), FULL) == []

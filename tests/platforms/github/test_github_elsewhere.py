@@ -67,7 +67,7 @@ def test_readme_preference_matches_github() -> None:
 @pytest.mark.parametrize(
     ("upstream", "problem"),
     [
-        (files(), "no readme has one of the usual names"),
+        (files(), "found no readme under the usual names"),
         (files(README_md=told("busy", 503), README_rst=told("A project\n")), "status 503"),
         (files(README_md=told("packages/main/README.md")), "documented structure"),
         (files(README_md=told({"a": 1})), "documented structure"),
@@ -122,7 +122,7 @@ def test_error_next_to_data_omits_only_its_field() -> None:
 
 
 def test_possibly_moved_issue_is_a_failure_and_not_missing() -> None:
-    with pytest.raises(UpstreamFailed, match="the issue is not here"):
+    with pytest.raises(UpstreamFailed, match="the issue was not found here"):
         single("issue", {"url": ISSUE}, errors("NOT_FOUND", repository={"issue": None}))
 
 

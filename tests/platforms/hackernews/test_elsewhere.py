@@ -136,7 +136,7 @@ def test_thread_without_any_comment_is_a_failure() -> None:
     def answer(host_and_path: str, _call: Call) -> Answer:
         return told(story(1, 2)) if host_and_path.endswith("/7.json") else told("busy", 503)
 
-    with pytest.raises(UpstreamFailed, match="none of 2 items came: firebase: status 503"):
+    with pytest.raises(UpstreamFailed, match="all 2 items failed: firebase: status 503"):
         threads(answer)
 
 
@@ -144,7 +144,7 @@ def test_front_page_without_any_item_is_a_failure() -> None:
     def answer(host_and_path: str, _call: Call) -> Answer:
         return told([1, 2]) if host_and_path.endswith("topstories.json") else told("busy", 503)
 
-    with pytest.raises(UpstreamFailed, match="none of 2 items came"):
+    with pytest.raises(UpstreamFailed, match="all 2 items failed"):
         drive(PLATFORM, "top", {}, answer)
 
 

@@ -128,7 +128,7 @@ def test_unreadable_feed_has_episodes_from_the_directory(feed: Any) -> None:
     answers = {"itunes.apple.com": body, "feeds.npr.org": feed}
     places, page = places_of("episodes", answers, id="4711")
     assert (page.records, len(places)) == ([FOUND(EPISODE_BY_HAND)], 3)
-    assert "feed cannot be read" in page.warnings[0]
+    assert "feed is unavailable" in page.warnings[0]
     with pytest.raises((NotFound, UpstreamFailed, UpstreamThrottled)):
         places_of("episodes", answers, id="4711", cursor={"o": 20})
     with pytest.raises((NotFound, UpstreamFailed, UpstreamThrottled)):
@@ -220,7 +220,7 @@ def test_number_of_another_item_is_not_a_show() -> None:
 
 @pytest.mark.parametrize("body", ["<html><body>Sorry</body></html>", '{"version": 1}', "hello", "\0"])
 def test_page_that_is_not_a_feed_is_not_found(body: Any) -> None:
-    with pytest.raises(NotFound, match="No feed stands"):
+    with pytest.raises(NotFound, match="no feed at this address"):
         drive(PLATFORM, "show", {"url": URL}, always(body))
 
 

@@ -299,7 +299,7 @@ def test_failed_page_ends_the_walk_and_its_cursor_retries_it() -> None:
 
 
 def test_url_without_comments_is_refused_before_any_call() -> None:
-    with pytest.raises(InvalidArgument, match="of no post"):
+    with pytest.raises(InvalidArgument, match="does not lead to a post"):
         play("prism/comments", {"url": "https://github.com/torvalds"}, thread)
 
 

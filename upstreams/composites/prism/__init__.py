@@ -26,16 +26,16 @@ URL = Param(
     length_max=2_048,
 )
 _LOOKUP = (
-    "The record of any address: its endpoint is found by the address alone and called. At a host that is no platform's "
-    "own the servers are tried whose software has such addresses (Mastodon, Lemmy, Discourse, PeerTube, GitLab), then "
-    "the page's oEmbed, then the page itself, both as web/scrape does. dry_run=1 tells the endpoint and calls nobody."
+    "The record for any address. The address alone determines the endpoint to call. At a host outside all platforms, "
+    "software with such addresses is tried first (Mastodon, Lemmy, Discourse, PeerTube, GitLab), then the page's "
+    "oEmbed, then the page itself, both as web/scrape does. dry_run=1 returns the endpoint without calling it."
 )
 
 
-URL_OF_POST = replace(URL, description="The address of a post, a story, an issue, a question or a video.")
+URL_OF_POST = replace(URL, description="The address of a post, story, issue, question or video.")
 _MAX = Param(
     "max",
-    "Comments to read, 1 to 5,000; it decides the price.",
+    "Number of comments to read, 1 to 5,000. It determines the price.",
     "200",
     "integer",
     default=1_000,
@@ -43,10 +43,10 @@ _MAX = Param(
     maximum=5_000,
 )
 _LIMIT = Param(
-    "limit", "Comments to answer with; as many as were read when absent.", "50", "integer", minimum=1, maximum=5_000
+    "limit", "Number of comments to return (default: all that were read).", "50", "integer", minimum=1, maximum=5_000
 )
-_REPLIES = Param("replies", "Whether the replies to comments are wanted.", "false", "boolean", default=True)
-_SORT = Param("sort", "Order of the answer.", "top", default="recent", choices=("top", "recent"))
+_REPLIES = Param("replies", "Whether to include replies to comments.", "false", "boolean", default=True)
+_SORT = Param("sort", "Sort order of the answer.", "top", default="recent", choices=("top", "recent"))
 
 
 def over(platforms: tuple[Platform, ...]) -> Platform:
@@ -64,7 +64,7 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
                 LOOKUP,
                 partial(look_up, addresses),
                 (URL,),
-                lacks={"include": "names extras of the endpoint that answers, and none here has any"},
+                lacks={"include": "requests extras of the endpoint that answers, but no endpoint here has any"},
                 description=_LOOKUP,
                 preview=partial(destinations_of, addresses),
             ),
@@ -75,7 +75,7 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
                 GATHERED,
                 partial(read_comments, addresses),
                 (URL_OF_POST, _MAX, _REPLIES, _SORT, _LIMIT),
-                price=PriceRange(2, 200, "1 for each page call, at least 2.", span, is_most_usual=False),
+                price=PriceRange(2, 200, "1 per page call, at least 2.", span, is_most_usual=False),
                 kind="comments",
                 description=COMMENTS,
             ),

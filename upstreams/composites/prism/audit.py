@@ -1,4 +1,4 @@
-"""The audit of a name: what platforms tell of it, scored by documented weights (composites 1.1)."""
+"""The audit of a name: public data from platforms, scored by documented weights (composites 1.1)."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from upstreams.model.steps import Missing, Single, Steps
 MEMBERS: Final = 8
 _BUDGET_S: Final = 6.5
 _COMMENTS_LEAST: Final = 2
-_BASIS: Final = "posts_count of each profile; comments are the mean of the sampled posts times posts_count"
+_BASIS: Final = "posts: posts_count of each profile; comments: the mean of the sampled posts x posts_count"
 _DISCLAIMER: Final = (
-    "A score of public evidence by fixed weights, not a judgement of a person. The same name on two platforms need not "
-    "be the same account."
+    "This score weighs public evidence by fixed weights and does not judge a person. The same name on two platforms "
+    "may belong to different people."
 )
 
 
 def audit(platforms: Sequence[Platform], args: Args) -> Steps:
-    """The audit of the name in `handle`."""
+    """Return the audit of the name in `handle`."""
     slugs = args.text("platforms").split(",")
     if len(slugs) > MEMBERS:
-        raise InvalidArgument("platforms", f"may name {MEMBERS} at most, not {len(slugs)}")
+        raise InvalidArgument("platforms", f"may have at most {MEMBERS} entries, not {len(slugs)}")
     handle, wanted = args.text("handle"), of_slugs(platforms, slugs)
     with_posts = [one for one in wanted if one.playing("profile_posts") is not None]
     parts = [profile_part(one, handle, _BUDGET_S) for one in wanted]
@@ -76,11 +76,11 @@ class _Block:
 
     @property
     def is_skipped(self) -> bool:
-        """Whether nothing is known of it: it could not be read."""
+        """Whether the profile could not be read, so that nothing is known."""
         return self.author is None and not self.profile.is_absent
 
     def evidence(self) -> Record:
-        """The state of its profile and of its posts."""
+        """Return the state of its profile and of its posts."""
         profile = "live" if self.author is not None else "not_found" if self.profile.is_absent else "unavailable"
         return {
             "profile": self._evidence(profile, self.profile),
@@ -104,7 +104,7 @@ class _Block:
         }
 
     def record(self) -> Record:
-        """The block as the audit tells it."""
+        """Return the block in the form of the answer."""
         scored, author = self.scored, self.author
         verdict = "not_found" if self.profile.is_absent else scoring.verdict_of(scored and scored.score)
         told = scored or scoring.NOTHING
@@ -131,18 +131,18 @@ class _Block:
 
     @property
     def posts_estimate(self) -> int | None:
-        """Its posts, as its profile tells."""
+        """The account's number of posts, according to its profile."""
         return None if self.signals is None else self.signals["posts_total"]
 
     @property
     def comments_estimate(self) -> int | None:
-        """The comments on all of them, as those that were sampled tell."""
+        """The estimated number of comments on all posts, from the sampled posts."""
         mean: float | None = None if self.signals is None else self.signals["avg_comments_per_post"]
         posts = self.posts_estimate
         return None if mean is None or posts is None else round(mean * posts)
 
     def pull_cost(self, *, comments: bool) -> int | None:
-        """The credits for reading all its posts, a page at a time, and the comments on each."""
+        """Return the credits for reading all posts page by page, optionally with the comments on each."""
         endpoint, posts = self.platform.playing("profile_posts"), self.posts_estimate
         if endpoint is None or posts is None:
             return None
@@ -209,18 +209,18 @@ def _status(whole: scoring.Overall, found: Mapping[str, Scored]) -> str:
 
 
 def _fingerprint(records: Mapping[str, Record]) -> str:
-    """A digest of what the scores rest on."""
+    """Return a digest of the data that the scores depend on."""
     evidence = {slug: {"author": one["author"], "signals": one["signals"]} for slug, one in records.items()}
     return sha256(orjson.dumps(evidence, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _confidence(blocks: Sequence[_Block], available: float) -> Record:
-    """By the share of states that are as they should be, and the weight of the components that could be told."""
+    """Return the confidence, from the share of successful reads and the weight of the known components."""
     states = [state for one in blocks for state in _states(one.evidence())]
     good = sum(state in ("live", "sampled", "observed_empty", "not_found") for state in states)
     share = good / len(states)
     tier = "high" if share >= 0.8 and available >= 0.8 else "medium" if share >= 0.5 and available >= 0.5 else "low"
-    reason = f"{good} of {len(states)} reads answered; components of {available:g} of the weight could be told"
+    reason = f"{good} of {len(states)} reads answered; components with a total weight of {available:g} are known"
     return made.confidence(tier=tier, reason=reason)
 
 

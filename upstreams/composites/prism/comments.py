@@ -19,18 +19,18 @@ from upstreams.model.steps import CACHE, Fetched, Page, Part, Round, Steps
 
 LEAST: Final = 2
 MOST: Final = 200
-"""Credits: one a page call, at least two and at most so many."""
+"""Limits of the price in credits. Each page call costs one credit."""
 _ROWS: Final = 100
 _AT_ONCE: Final = 8
-"""Comments whose replies are read at the same time."""
+"""The number of comments whose replies are read in parallel."""
 DESCRIPTION: Final = (
-    "The comments on a post, page after page until `max` were read: whole pages, so it may be a few more. `sort` and "
-    "`limit` change the answer and never the price. next_cursor goes on behind the last page that was read."
+    "The comments on a post, read page by page until there are `max`. Pages are read in full, so there may be a few "
+    "more. `sort` and `limit` change the answer, never the price. next_cursor continues after the last page read."
 )
 
 
 class Thread(NamedTuple):
-    """A post whose comments are read: the endpoints of its platform, and the values that name it."""
+    """A post whose comments are read: its platform's endpoints, and the values that identify it."""
 
     platform: Platform
     comments: Endpoint
@@ -38,13 +38,13 @@ class Thread(NamedTuple):
     values: dict[str, Value]
 
     def page(self, cursor: State | None) -> Part:
-        """The part of a page of comments."""
+        """Return the part for a page of comments."""
         size = next((one.maximum or _ROWS for one in self.comments.params if one.name == "limit"), None)
         values = self.values if size is None else {**self.values, "limit": min(size, _ROWS)}
         return Part(self.comments.resource, values, True, self.platform.slug, cursor, LEG_S)  # noqa: FBT003 - optional
 
     def below(self, comment: Record) -> Part:
-        """The part of the replies to a comment."""
+        """Return the part for the replies to a comment."""
         assert self.replies is not None, "replies are read where there are some to read"
         known = {param.name for param in self.replies.params}
         name = next(one.name for one in self.replies.params if one.required and one.name not in self.values)
@@ -60,22 +60,22 @@ class Thread(NamedTuple):
 
 
 def price_span(values: Mapping[str, Value]) -> tuple[int, int]:
-    """At least two credits; at most one for each five comments that are wanted."""
+    """Return the price span: at least two credits, at most one per five requested comments."""
     return LEAST, min(MOST, max(LEAST, -(-int(values["max"]) // 5)))
 
 
 @dataclass(slots=True)
 class _Gathering:
-    """The comments that were read so far; changed by the walk only."""
+    """The comments read so far. Only the walk changes it."""
 
     most: int
     comments: dict[str, Record] = field(default_factory=dict)
-    """By their ids, or by their place where one has none."""
+    """By id, or by place for a comment without an id."""
     legs: list[Settled] = field(default_factory=list)
     shortfalls: list[str] = field(default_factory=list)
 
     def take(self, leg: Settled) -> list[Record]:
-        """Keep what is new of a page; returns it."""
+        """Add the new comments of a page and return them."""
         self.legs.append(leg)
         new = [one for one in leg.records if one["id"] is None or one["id"] not in self.comments]
         for one in new:
@@ -84,22 +84,22 @@ class _Gathering:
 
     @property
     def scanned(self) -> int:
-        """The comments, replies among them."""
+        """The number of comments, including replies."""
         return sum(map(_size, self.comments.values()))
 
     @property
     def pages(self) -> int:
-        """The page calls that are billed."""
+        """The number of billed page calls."""
         answers = [leg.answer for leg in self.legs]
         return sum(1 for one in answers if isinstance(one, Fetched) and one.source != CACHE)
 
     def done(self) -> Round:
-        """The round that ends here."""
+        """Return the round that ends here."""
         return Round(self.pages, self.scanned, self.most)
 
 
 def read_comments(addresses: Addresses, args: Args) -> Steps:
-    """The comments on the post in `url`."""
+    """Return the comments on the post in `url`."""
     threads = _threads(addresses, args)
     gathering = _Gathering(args.number("max"))
     place, leg = yield from _begin(threads, args)
@@ -112,7 +112,7 @@ def read_comments(addresses: Addresses, args: Args) -> Steps:
         if following is None or gathering.scanned >= gathering.most:
             break
         if not left:
-            gathering.shortfalls.append("it was ended before its last page")
+            gathering.shortfalls.append("the read stopped before the last page")
             break
         (leg,) = yield from attempt([thread.page(following)])
         if not leg.answer:
@@ -133,12 +133,12 @@ def _threads(addresses: Addresses, args: Args) -> list[Thread]:
             values = {name: value for name, value in one.values.items() if name in known}
             threads.append(Thread(one.platform, comments, one.platform.playing("replies"), values))
     if not threads:
-        raise InvalidArgument("url", "is of no post whose comments are read here")
+        raise InvalidArgument("url", "does not lead to a post whose comments can be read")
     return threads
 
 
 def _begin(threads: Sequence[Thread], args: Args) -> Generator[Any, Any, tuple[int, Settled]]:
-    """The first page that is read, and which of the servers that an address may be of has it."""
+    """Read the first page, and find which of the possible servers has the post."""
     if args.cursor is not None:
         place = args.position("at", 0)
         settled = yield from attempt([threads[place].page(orjson.loads(str(args.cursor["of"])))])
@@ -156,7 +156,7 @@ def _state(place: int, following: State) -> State:
 def _read_below(
     thread: Thread, gathering: _Gathering, comments: Iterable[Record], left: int
 ) -> Generator[Any, Any, int]:
-    """Read the replies that stand below these comments and did not come with them; how many pages may follow."""
+    """Read the replies to these comments that did not come with them. Return how many more pages may be read."""
     waiting = [one for one in comments if (one["engagement"]["replies"] or 0) > len(one["replies"]) and one["id"]]
     while waiting and left and gathering.scanned < gathering.most:
         size = min(_AT_ONCE, left)

@@ -1,4 +1,4 @@
-"""The record of any address: by the endpoint that answers it, else its page's oEmbed, else its page (decisions 14)."""
+"""The record for any address: from a matching endpoint, or else the page's oEmbed, or else the page (decisions 14)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from upstreams.model.params import Args, Value
 from upstreams.model.steps import Fetched, Leg, Missing, Part, Single, Steps
 
 _OFFER: Final = '{"oembed": "link[type=\\"application/json+oembed\\"][href]@href"}'
-"""The schema by which `web/extract` finds the address of a page's oEmbed."""
+"""The schema with which `web/extract` finds the address of a page's oEmbed."""
 _EMBED_LETTERS_MAX: Final = 200_000
 _embed_of = record_map(
     post,
@@ -35,10 +35,10 @@ _embed_of = record_map(
 
 
 def destinations_of(addresses: Addresses, values: Mapping[str, Value]) -> Record:
-    """The endpoint that an address leads to, as far as the address alone tells: `resolved` is null while several may.
+    """Return the endpoints that an address may lead to. `resolved` is null if the address alone does not decide.
 
     Raises:
-        InvalidArgument: it leads nowhere.
+        InvalidArgument: It leads nowhere.
     """
     found = addresses.find(str(values["url"]))
     told = [_resolved(one) for one in found.destinations]
@@ -46,7 +46,7 @@ def destinations_of(addresses: Addresses, values: Mapping[str, Value]) -> Record
 
 
 def look_up(addresses: Addresses, args: Args) -> Steps:
-    """The record of the address in `url`."""
+    """Return the record for the address in `url`."""
     found = addresses.find(args.text("url"))
     if found.destinations:
         parts = tuple(_part(one, optional=not found.is_certain) for one in found.destinations)
@@ -86,7 +86,10 @@ def _single(record: Record, archetype: Archetype, resolved: Record, leg: Leg, *w
 
 
 def _check_failures(answers: tuple[Fetched | Missing, ...]) -> None:
-    """Go on to the page only where every server said for certain that it has no such thing, or is of other software."""
+    """Raise the first failure that is not definite.
+
+    The page is read only if every server reports that the thing does not exist, or runs other software.
+    """
     for answer in answers:
         failure = answer.failure if isinstance(answer, Missing) else None
         if failure is not None and not isinstance(failure, InvalidArgument | NotFound):
@@ -94,7 +97,7 @@ def _check_failures(answers: tuple[Fetched | Missing, ...]) -> None:
 
 
 def _embedded(url: str, args: Args) -> Steps:
-    """The post in a page's oEmbed, else the page. The web's endpoints read both, so robots files are respected."""
+    """Return the post in a page's oEmbed, or else the page. The web's endpoints read both, respecting robots.txt."""
     shown = yield Part("extract", {"url": url, "schema": _OFFER}, optional=True, platform="web")
     offered = _offered(shown, url)
     if offered is None:
@@ -114,7 +117,7 @@ def _embedded(url: str, args: Args) -> Steps:
 
 
 def _offered(shown: Fetched | Missing, url: str) -> str | None:
-    """The address of the oEmbed that a page offers; None where it offers none, or was not found."""
+    """Return the oEmbed address that a page offers, or None if it has none or was not found."""
     if isinstance(shown, Missing):
         if not isinstance(shown.failure, NotFound):
             assert shown.failure is not None, "a part that failed says why"
@@ -129,10 +132,10 @@ def _offered(shown: Fetched | Missing, url: str) -> str | None:
 
 
 def _without_embed(missing: Missing, url: str) -> Steps:
-    """The page whose oEmbed is not there, or is not for robots.
+    """Return the page if its oEmbed does not exist or excludes robots.
 
     Raises:
-        UpstreamError: the oEmbed failed, or its address is not public.
+        UpstreamError: The oEmbed failed, or its address is not public.
     """
     failure = missing.failure
     if isinstance(failure, NotFound):
@@ -144,22 +147,22 @@ def _without_embed(missing: Missing, url: str) -> Steps:
 
 
 def _embed_in(text: str) -> fields.Json:
-    """The object in an oEmbed's text.
+    """Return the object in an oEmbed's text.
 
     Raises:
-        UnexpectedBody: it is none.
+        UnexpectedBody: The text is not an oEmbed object.
     """
     try:
         told = orjson.loads(text) if len(text) <= _EMBED_LETTERS_MAX else None
     except orjson.JSONDecodeError as exc:
-        raise UnexpectedBody("an oEmbed came that is not JSON") from exc
+        raise UnexpectedBody("the oEmbed is not JSON") from exc
     if fields.text(fields.obj(told), "type") is None:
-        raise UnexpectedBody("an oEmbed came without its type")
+        raise UnexpectedBody("the oEmbed has no type")
     return fields.obj(told)
 
 
 def _read_page(url: str) -> Steps:
-    """The page itself, which no platform reads and which offers no oEmbed."""
+    """Return the page itself, if no platform reads it and it offers no oEmbed."""
     answer = yield Part("scrape", {"url": url}, platform="web")
     by = archetypes.resolved(platform="web", endpoint="/v1/web/scrape", archetype=WEB_PAGE.name, params={"url": url})
     return _single(answer.result.record, WEB_PAGE, by, Leg("web/scrape", answer), *answer.result.warnings)

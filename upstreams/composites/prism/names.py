@@ -1,4 +1,4 @@
-"""The endpoints of one name on many platforms: its card, its audit, its voice."""
+"""The endpoints for one name on many platforms: its card, its audit, its voice."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 
 HANDLE: Final = Param(
     "handle",
-    "The account's name; an address of it on a platform does for that one.",
+    "The account's name. For a single platform, its address also works.",
     "Gargron",
     required=True,
     strip="@",
     length_max=300,
 )
 _SAMPLE: Final = Param(
-    "sample", "Recent posts of each platform, 1 to 25.", "10", "integer", default=10, minimum=1, maximum=25
+    "sample", "Recent posts per platform, 1 to 25.", "10", "integer", default=10, minimum=1, maximum=25
 )
 _USUAL: Final = ("bluesky", "github", "mastodon", "youtube")
-"""The platforms that a card is of when none are named."""
+"""The platforms of a card if the request names none."""
 _VOCAL: Final = ("threads", "truthsocial", "twitter")
 _FORESEEN: Final = ("instagram", "tiktok", *_VOCAL)
-"""Platforms that callers name and that may not be here: their legs say so, and cost nothing."""
+"""Platforms that callers may name although the node may lack them. Their legs report that, and cost nothing."""
 _UNJUDGED: Final = (
-    "needs a judgement whether accounts of one name are one person's, which nobody makes here; a discover run with "
-    "view=accounts tells how well each fits the name"
+    "requires deciding whether accounts with one name belong to one person, which this endpoint does not do; a "
+    "discover run with view=accounts rates how well each account matches the name"
 )
-_EXTRA: Final = "5, and 1 for each platform above 4."
+_EXTRA: Final = "5, plus 1 for each platform above 4."
 
 
 def of_names(platforms: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
-    """The endpoints over these platforms."""
+    """Return the endpoints over these platforms."""
     known = foreseen((one for one in playing(platforms, "profile") if _takes_names(one, "profile")), _FORESEEN)
     able = (one for one in playing(known, "profile_posts") if _takes_names(one, "profile_posts"))
     vocal = foreseen(able, _VOCAL)
@@ -56,19 +56,19 @@ def _takes_names(platform: Platform, role: Role) -> bool:
 
 
 def _platforms(known: Sequence[Platform], said: str = "Slugs") -> Several:
-    """The platforms that a request names; the usual four when it names none."""
+    """Return the parameter for platforms, whose default is the usual four."""
     slugs = [one.slug for one in known]
     usual = ",".join(slug for slug in _USUAL if slug in slugs) or ",".join(slugs[:4])
-    return several("platforms", f"{said}, commas between; {usual} when absent.", slugs, default=usual)
+    return several("platforms", f"{said}, separated by commas (default: {usual}).", slugs, default=usual)
 
 
 def _creator_card(known: Sequence[Platform]) -> Endpoint:
     served = playing(known, "profile")
     most = 5 + max(0, len(served) - 4)
-    include = several("include", "What is wanted; both when absent.", ("cards", "totals"))
+    include = several("include", "Parts to return (default: both).", ("cards", "totals"))
     return Endpoint(
         "creator-card",
-        "One name on many platforms: its accounts and their sums.",
+        "The accounts with one name on many platforms, with totals.",
         CREATOR_CARD,
         partial(make_card, known),
         (HANDLE, _platforms(known), include),
@@ -81,7 +81,7 @@ def _creator_card(known: Sequence[Platform]) -> Endpoint:
 def _handle_audit(known: Sequence[Platform]) -> Endpoint:
     return Endpoint(
         "handle-audit",
-        "How much there is of one name on many platforms, and whether it is worth reading.",
+        "Score the public activity of one name on many platforms, and whether it is worth collecting.",
         HANDLE_AUDIT,
         partial(audit, known),
         (HANDLE, _platforms(known, f"Up to {MEMBERS} slugs"), _SAMPLE),
@@ -95,13 +95,13 @@ def _voice(vocal: Sequence[Platform]) -> Endpoint:
     parts = ("posts_by_platform", "merged_timeline", "computed")
     return Endpoint(
         "voice",
-        "The posts of one name on many platforms.",
+        "Posts under one name on many platforms.",
         VOICE,
         partial(read_voice, vocal),
         (
             HANDLE,
-            several("platforms", "Slugs, commas between; all when absent.", slugs),
-            several("include", "What is wanted; all when absent.", parts),
+            several("platforms", "Comma-separated slugs (default: all).", slugs),
+            several("include", "Parts to return (default: all).", parts),
         ),
         tier="advanced",
         cache_ttl_s=600,

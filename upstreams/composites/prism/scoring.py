@@ -1,6 +1,7 @@
 """How an audit scores an account: components of evidence, their weights, and thresholds (docs/composites.md).
 
-Whatever the evidence does not tell is None, never 0: the weights of the other components are then scaled up to 1.
+A value that the evidence does not contain is None, never 0. The weights of the other components are then scaled up to a
+sum of 1.
 """
 
 from __future__ import annotations
@@ -19,26 +20,26 @@ WEIGHTS: Final[Mapping[str, float]] = {
 }  # fmt: skip
 """The full weights of the components."""
 WEIGHT_LEAST: Final = 0.4
-"""With less weight than this there is no score."""
+"""The minimum available weight for a score."""
 BEST_WEIGHT: Final = 0.7
 MEAN_WEIGHT: Final = 0.3
 PULL: Final = 60
 PULL_PARTIAL: Final = 35
-"""The scores from which a name is worth reading: all of it, or a part."""
+"""The minimum scores for collecting a name completely or partially."""
 BENCHMARK_BY_VIEWS: Final = 0.04
 BENCHMARK_BY_FOLLOWERS: Final = 0.01
-"""The usual rate of engagement, of views and of followers."""
+"""Typical engagement rates, relative to views and to followers."""
 _PROFILE_FIELDS: Final = ("display_name", "avatar_url", "bio", "external_url")
 _FRESH_DAYS: Final = 7
 _OLD_DAYS: Final = 90
 _WEEKLY: Final = 3
-"""Posts a week that are as good as more."""
+"""Posts per week that earn the full score; more add nothing."""
 _TEXT: Final = 200
-"""Letters of a post that are as good as more."""
+"""Letters per post that earn the full score; more add nothing."""
 
 
 class Scored(NamedTuple):
-    """A score and the components that it is of."""
+    """A score and its components."""
 
     score: int | None
     components: Mapping[str, float | None]
@@ -47,18 +48,18 @@ class Scored(NamedTuple):
 
     @property
     def status(self) -> str:
-        """complete, partial or insufficient_evidence."""
+        """The status: `complete`, `partial` or `insufficient_evidence`."""
         if self.score is None:
             return "insufficient_evidence"
         return "complete" if all(value is not None for value in self.components.values()) else "partial"
 
 
 NOTHING: Final = Scored(None, dict.fromkeys(WEIGHTS), dict.fromkeys(WEIGHTS), 0.0)
-"""The score of an account that is not there."""
+"""The score of an account that does not exist."""
 
 
 def signals_of(author: Record, posts: Sequence[Record] | None, now_at: float) -> Record:
-    """The numbers that the components are made of; `posts` is None where they are not known."""
+    """Return the numbers from which the components are computed; `posts` is None if they are unknown."""
     rates = [rate for post in posts or () if (rate := rate_of(post, author["followers"])) is not None]
     moments = moments_of(posts or ())
     texts = [len(post["content"]["text"] or "") for post in posts or ()]
@@ -86,7 +87,7 @@ def _has_media(post: Record) -> bool:
 
 
 def score_of(author: Record, signals: Record, unfilled: frozenset[str]) -> Scored:
-    """The score of an account by its signals; fields that its platform never fills do not count against it."""
+    """Return the score of an account from its signals. Fields that its platform never fills do not count against it."""
     return _weighted(
         {
             "presence": _completeness(author, unfilled),
@@ -120,7 +121,7 @@ def _audience(followers: int | None) -> float | None:
 
 
 def _up_to(value: float | None, best: float) -> float | None:
-    """A hundred from `best` on, and evenly less below it."""
+    """Return 100 for values from `best`, and proportionally less below it."""
     return None if value is None else 100 * min(1.0, value / best)
 
 
@@ -144,7 +145,7 @@ def _richness(signals: Record) -> float | None:
 
 
 class Overall(NamedTuple):
-    """The score over all platforms, and what it follows from."""
+    """The score over all platforms, and the values that it is computed from."""
 
     score: int | None
     best: tuple[str, ...]
@@ -155,7 +156,7 @@ class Overall(NamedTuple):
 
 
 def whole_of(platforms: Mapping[str, Scored]) -> Overall:
-    """The score over the platforms that have the account: 0.7 of the best one's and 0.3 of the mean."""
+    """Return the score over the platforms that have the account: 0.7 x the best score + 0.3 x the mean."""
     scores = {slug: one.score for slug, one in platforms.items() if one.score is not None}
     best = tuple(sorted(scores, key=lambda slug: (-scores[slug], slug)))
     means = {name: mean_of([one.components[name] for one in platforms.values()]) for name in WEIGHTS}
@@ -166,14 +167,14 @@ def whole_of(platforms: Mapping[str, Scored]) -> Overall:
 
 
 def verdict_of(score: int | None) -> str:
-    """The use of reading a name with such a score."""
+    """Return whether reading a name with this score is worthwhile."""
     if score is None:
         return "insufficient_evidence"
     return "pull" if score >= PULL else "pull_partial" if score >= PULL_PARTIAL else "skip"
 
 
 def coverage_of(platforms: Mapping[str, Scored]) -> dict[str, str]:
-    """Whether all of the platforms tell a component, some or none, for each component."""
+    """Return for each component whether all, some or none of the platforms supply it."""
     return {name: _share([one.components[name] for one in platforms.values()]) for name in WEIGHTS}
 
 

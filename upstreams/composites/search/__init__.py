@@ -1,4 +1,4 @@
-"""Search over every platform that has one (decisions 18)."""
+"""Search over every platform that supports it (decisions 18)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from upstreams.model.archetypes.threads import EVERYWHERE
 from upstreams.model.endpoint import Endpoint, Platform, fixed
 from upstreams.model.params import Param, limit
 
-QUERY = Param("query", "What to search for.", "structured concurrency", required=True)
+QUERY = Param("query", "Search query.", "structured concurrency", required=True)
 
 
 def over(platforms: tuple[Platform, ...]) -> Platform:
@@ -25,14 +25,14 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
         endpoints=(
             Endpoint(
                 "everywhere",
-                "Posts by query, on every platform that can be searched, in one ranking.",
+                "Search for posts on every searchable platform, in one ranking.",
                 EVERYWHERE,
                 partial(search, searched),
                 (
                     QUERY,
                     several(
                         "platforms",
-                        "Slugs, with commas between; all when absent.",
+                        "Comma-separated slugs (default: all).",
                         (one.slug for one in searched),
                     ),
                     limit(25, 10),

@@ -17,21 +17,21 @@ from upstreams.model.params import Args, State
 from upstreams.model.steps import Page, Part, Steps
 
 K: Final = 60
-"""The constant of reciprocal rank fusion: how little the first places count more than those behind them."""
+"""The constant of reciprocal rank fusion. The larger it is, the less the first places dominate."""
 WEIGHTS: Final[Mapping[str, float]] = {"bluesky": 0.5, "mastodon": 0.5}
-"""The weight of a platform whose search gives the newest first, not the best; 1 for all others."""
+"""The weight of a platform whose search sorts by time instead of relevance. All others have weight 1."""
 _SEEN: Final = "seen"
-"""In a cursor's state: the rows of each platform that stood on earlier pages."""
+"""The key in a cursor's state for the rows of each platform on earlier pages."""
 _NONE: Final[Mapping[str, int]] = {}
 DESCRIPTION: Final = (
-    "All searches at once, by reciprocal rank fusion: a row's score is the sum of weight / (60 + rank) over the "
-    "platforms that have it. Rows about the same page are one. `limit` is the rows of each platform on a page; "
-    "next_cursor goes on with all that have more. How it is counted: /docs/composites."
+    "All searches in parallel, merged by reciprocal rank fusion: a row's score is the sum of weight / (60 + rank) over "
+    "the platforms that return it. Rows about the same page are merged. `limit` is the number of rows per platform on "
+    "a page; next_cursor continues all searches that have more. Scoring: /docs/composites."
 )
 
 
 def search(platforms: Sequence[Platform], args: Args) -> Steps:
-    """A page of the fused ranking."""
+    """Return a page of the fused ranking."""
     states, before = _states(args)
     settled = yield from attempt(_parts(platforms, args, states))
     check_any(settled)
@@ -47,7 +47,7 @@ def search(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 def _states(args: Args) -> tuple[Mapping[str, State | None] | None, Mapping[str, int]]:
-    """Where each platform goes on, and how many of its rows came before."""
+    """Return the state from which each platform continues, and how many of its rows earlier pages had."""
     if args.cursor is None:
         return None, _NONE
     own = {name: state for name, state in args.cursor.items() if name != _SEEN}
@@ -65,7 +65,7 @@ def _parts(platforms: Sequence[Platform], args: Args, states: Mapping[str, State
 
 
 def fuse(rows: Mapping[str, Iterable[Record]], before: Mapping[str, int] = _NONE) -> list[Record]:
-    """The rows of each platform, best first, as one ranking; `before` a platform's stood so many on earlier pages."""
+    """Fuse each platform's rows, best first, into one ranking. `before` counts its rows on earlier pages."""
     found: dict[str, list[tuple[float, int, str, Record]]] = {}
     for slug, of_platform in rows.items():
         for rank, row in enumerate(of_platform, before.get(slug, 0) + 1):
@@ -82,6 +82,6 @@ def _fused(places: list[tuple[float, int, str, Record]]) -> Record:
         sighting(platform=slug, rank=rank, id=row["post"]["id"], url=row["post"]["url"])
         for _, rank, slug, row in places
     ]
-    shares = {slug: share for share, _, slug, _ in reversed(places)}  # the best of each platform, which stands first
+    shares = {slug: share for share, _, slug, _ in reversed(places)}  # the platform with the best rank comes first
     score = round(sum(shares.values()), 6)
     return fused(post=best["post"], computed=best["computed"], platform=slug, score=score, found_in=found_in)

@@ -1,4 +1,4 @@
-"""Apple's App Store: apps, their reviews, developers and charts, from the search API and the store's feeds."""
+"""Apple's App Store: apps, reviews, developers and charts, from the search API and the store's feeds."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from upstreams.platforms.app_store import reads
 from upstreams.platforms.app_store.reads import COLLECTION, COUNTRY, SORT_BY, WHOLE
 from upstreams.platforms.app_store.records import app_of, chart_app_of, review_of
 
-QUERY = Param("query", "What to search for.", "podcast player", required=True)
+QUERY = Param("query", "Search query.", "podcast player", required=True)
 _KEYS = {"country": "country", "term": "query", "limit": "limit"}
 """The key that a refusal names -> our parameter."""
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
-    """The feeds refuse a storefront that is not there with a 400 that says nothing."""
+    """Reject an unknown storefront, for which the feeds return 400 with an empty body."""
     says_nothing = answer.status == 400 and answer.body in (None, "")
-    return InvalidArgument("country", "is no storefront of the App Store") if says_nothing else None
+    return InvalidArgument("country", "is not an App Store storefront") if says_nothing else None
 
 
 PLATFORM = Platform(
@@ -43,7 +43,7 @@ PLATFORM = Platform(
     endpoints=(
         listing(
             "app-search",
-            "Apps by query.",
+            "Search for apps.",
             APP_LIST,
             Get("/search", term=QUERY, country=COUNTRY, media="software", entity="software"),
             Pages(app_of, Once(size_max=200), "results"),
@@ -62,7 +62,7 @@ PLATFORM = Platform(
         ),
         Endpoint(
             "developer-apps",
-            "A developer's apps.",
+            "Apps by a developer.",
             APP_LIST,
             reads.developer_apps,
             (COUNTRY, *WHOLE.params()),
@@ -72,19 +72,19 @@ PLATFORM = Platform(
         ),
         Endpoint(
             "app-reviews",
-            "An app's reviews in one country, 50 on a page.",
+            "Reviews of an app in one country, 50 per page.",
             REVIEW_LIST,
             reads.app_reviews,
             (COUNTRY, SORT_BY),
             located=reads.REVIEWED,
             kind="comments",
-            description="The store serves ten pages of an app's reviews in one country, and no more.",
+            description="The store serves at most ten pages of an app's reviews per country.",
             record=review_of,
             never=("total",),
         ),
         Endpoint(
             "app-list",
-            "The apps of a chart in one country, the first ahead.",
+            "The apps of a chart in one country, in rank order.",
             APP_LIST,
             reads.app_list,
             (COLLECTION, COUNTRY, *WHOLE.params()),

@@ -1,4 +1,4 @@
-"""Reads of the App Store's lists: a lookup's first row is the developer, and a feed with one entry has no list."""
+"""Reads of the App Store's lists. A lookup's first row is the developer; a feed with one entry has no list."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from upstreams.platforms.app_store.records import app_of, chart_app_of, review_o
 _APPS = r"(?:apps|itunes)\.apple\.com/(?:([a-z]{2})/)?"
 _APP_ADDRESS = rf"{_APPS}app/(?:[^/]+/)?id(\d+)"
 _IN_COUNTRY = "([a-z]{2}/)?"
-"""The piece before a number whose address said the country."""
+"""The prefix before a number whose address included the country."""
 COUNTRY = Param(
     "country",
-    "The storefront, by its two letters.",
+    "The storefront, as a two-letter country code.",
     "de",
     default="us",
     fold=True,
     pattern="[a-z]{2}",
-    problem="must be the two letters of a country, such as de",
+    problem="must be a two-letter country code, such as de",
 )
 APP = Param(
     "app_id",
-    "Its number, its bundle id, or its address in the store.",
+    "The app's number, bundle id or App Store address.",
     "284815942",
     required=True,
     forms=(_APP_ADDRESS,),
@@ -38,7 +38,7 @@ APP = Param(
 )
 APP_NUMBER = Param(
     "app_id",
-    "The app's number, or its address in the store.",
+    "The app's number or App Store address.",
     "284815942",
     required=True,
     strip="id",
@@ -48,7 +48,7 @@ APP_NUMBER = Param(
 )
 DEVELOPER = Param(
     "developer_id",
-    "The developer's number, or the address of its page in the store.",
+    "The developer's number or App Store address.",
     "281956209",
     required=True,
     strip="id",
@@ -57,7 +57,7 @@ DEVELOPER = Param(
     problem="must be a number, such as 281956209",
 )
 SORT_BY = Param(
-    "sort_by", "Order of the reviews.", "mosthelpful", default="mostrecent", choices=("mostrecent", "mosthelpful")
+    "sort_by", "Sort order of the reviews.", "mosthelpful", default="mostrecent", choices=("mostrecent", "mosthelpful")
 )
 COLLECTION = Param(
     "app_collection",
@@ -68,9 +68,9 @@ COLLECTION = Param(
 )
 ONE_APP, REVIEWED, ONE_DEVELOPER = (Within(COUNTRY, one) for one in (APP, APP_NUMBER, DEVELOPER))
 _PAGES_MAX = 10
-"""Pages of reviews that the store serves of one app and country."""
+"""The number of review pages that the store serves for one app and country."""
 _PAGE = re.compile(r"/page=(\d{1,3})/")
-_NO_ENTRY = "The store sent a page without reviews; it does so at times although there are some. Try again later."
+_NO_ENTRY = "The store sent an empty page, which it sometimes does even if reviews exist. Try again later."
 
 
 def _number(app_id: str) -> str | None:
@@ -98,18 +98,18 @@ WHOLE = Whole(size_max=200)
 
 
 def _software(body: Any) -> list[Json]:
-    """The apps among a lookup's rows, of which others are developers."""
+    """Return the apps among a lookup's rows; the other rows are developers."""
     return [row for row in rows(obj(body).get("results")) if row.get("wrapperType") == "software"]
 
 
 def _entries(body: Any) -> list[Json]:
-    """The entries of a feed: one alone comes as an object, and an empty feed has none of them."""
+    """Return a feed's entries. A single entry comes as an object, and an empty feed has no `entry` member."""
     found = obj(obj(body).get("feed")).get("entry", [])
     return [found] if isinstance(found, dict) else rows(found)
 
 
 def app_info(args: Args) -> Steps:
-    """One app; the number of a developer is none."""
+    """Return one app. Raises NotFound for the number of a developer, which is not an app."""
     answer = yield _LOOKUP.at(args)
     found = _software(answer.body)
     if not found:
@@ -118,7 +118,7 @@ def app_info(args: Args) -> Steps:
 
 
 def developer_apps(args: Args) -> Steps:
-    """A developer's apps; a number that is nobody's has not even a first row."""
+    """Return a developer's apps. An unknown developer's lookup has no rows, not even the first one."""
     answer = yield _LOOKUP_APPS.at(args)
     if not rows(obj(answer.body).get("results")):
         raise NotFound("The store has no such developer in this country.")
@@ -126,22 +126,23 @@ def developer_apps(args: Args) -> Steps:
 
 
 def app_list(args: Args) -> Steps:
-    """The apps of a chart, the first ahead."""
+    """Return the apps of a chart, in rank order."""
     answer = yield _CHART.at(args)
     return _part(args, [chart_app_of(entry) for entry in _entries(answer.body)])
 
 
 def _part(args: Args, records: list[Json]) -> Page:
-    """The page of a list that came whole."""
+    """Return one page of a list that the store sends in full."""
     left = records[args.position("o", 0) :]
     return Page(left[: args.number("limit")], WHOLE.following(args, Answer(200, {}, None), {}, left))
 
 
 def app_reviews(args: Args) -> Steps:
-    """A page of reviews; in an older form the first entry is the app itself, which has a name and no rating.
+    """Return a page of reviews.
 
-    The first page is asked for without its number, which the store answers more reliably. A page without any is not
-    the last one where an earlier one told of more.
+    In an older form of the feed, the first entry is the app itself, which has a name and no rating. The first page is
+    requested without its number, because the store answers that form more reliably. A page without reviews is not the
+    last one if an earlier page promised more.
     """
     page = args.position("p", 1)
     answer = yield _FIRST.at(args) if page == 1 else _LATER.at(args, page=str(page))
@@ -153,7 +154,7 @@ def app_reviews(args: Args) -> Steps:
 
 
 def _last_page(feed: Json) -> int:
-    """The number in the address of the last page; 0 where there is none."""
+    """Return the page number in the address of the last page, or 0 if there is none."""
     links = (part(link, "attributes") for link in parts(feed, "link"))
     address = next((text(link, "href") for link in links if link.get("rel") == "last"), None)
     found = _PAGE.search(address or "")

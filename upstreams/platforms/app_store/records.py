@@ -1,4 +1,4 @@
-"""The App Store's JSON as our records: the search's and lookup's plain members, and the feeds' labels."""
+"""Map the App Store's JSON to our records: the plain members of search and lookup, and the labels of the feeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _is_free(price: float | None) -> bool | None:
 
 
 def _priced(price: float | None) -> float | None:
-    """A price; one below zero stands for an app that is not sold."""
+    """Return a price, or None if it is below zero, which marks an app that is not for sale."""
     return price if price is not None and price >= 0 else None
 
 
@@ -32,7 +32,7 @@ def _account_of(address: str | None) -> str | None:
 
 
 def _largest(images: Any) -> str | None:
-    """The last of a feed's pictures, which come from the smallest on."""
+    """Return the last of a feed's pictures, which are ordered from smallest to largest."""
     rows = [image for image in images if isinstance(image, dict)] if isinstance(images, list) else []
     label = rows[-1].get("label") if rows else None
     return label if isinstance(label, str) and label else None
@@ -74,7 +74,7 @@ app_of = record_map(
         "advisories": read.texts("advisories"),
     },
 )
-"""An app as search and lookup tell it."""
+"""An app as search and lookup return it."""
 
 _CHART_PRICE = of(_priced, read.fraction("im:price.attributes.amount"))
 chart_app_of = record_map(
@@ -112,4 +112,4 @@ review_of = record_map(
     published_at=read.instant("updated.label"),
     ext={"version": read.text("im:version.label"), "vote_count": read.count("im:voteCount.label")},
 )
-"""A review; feeds of some years leave its time out, and votes against it count below zero."""
+"""A review. Some feeds omit its time, and negative vote totals mean votes against it."""

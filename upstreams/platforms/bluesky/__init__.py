@@ -29,9 +29,9 @@ from upstreams.platforms.bluesky.reads import (
 from upstreams.platforms.bluesky.records import author_of, feed_post_of, lone_reply_of, post_of
 
 _SESSION_S = 7_200.0
-"""The lifetime of an access token. Sign-ins are counted by the day, so none is made before it is due."""
+"""The lifetime of an access token. Sign-ins have a daily quota, so a token is used until it expires."""
 _TOKEN_MAX = 8_192
-"""Characters of an access token: it goes out with each call."""
+"""The maximum length of an access token, which is sent with each call."""
 
 
 def _open_session(credentials: Credentials) -> SessionSteps:
@@ -40,7 +40,7 @@ def _open_session(credentials: Credentials) -> SessionSteps:
     answer = yield Call("/com.atproto.server.createSession", source="sign_in", method="POST", json=login)
     token = text(obj(answer.body), "accessJwt")
     if token is None or len(token) > _TOKEN_MAX:
-        raise UpstreamFailed("sign_in", "signing in gave no access token")
+        raise UpstreamFailed("sign_in", "the sign-in returned no access token")
     return Session((("authorization", f"Bearer {token}"),), _SESSION_S)
 
 
@@ -57,21 +57,23 @@ FILTER = Param(
         "posts_with_video",
     ),
 )
-QUERY = Param("query", "What to search for.", "structured concurrency", required=True)
-SORT = Param("sort", "Order of the results.", "top", default="latest", choices=("latest", "top"))
+QUERY = Param("query", "Search query.", "structured concurrency", required=True)
+SORT = Param("sort", "Sort order.", "top", default="latest", choices=("latest", "top"))
 
 _ONE_ACTOR = (("handle", "user_id"),)
 _DIRECT = (Fallback("appview-direct"),)
-"""The same AppView without the cache before it."""
+"""The same AppView without the cache in front of it."""
 _PAGED = ByToken("cursor")
 _COUNTED = ("followers", "following", "posts_count", "external_url")
-"""Fields that only the call for one profile tells."""
+"""Fields that only the call for a single profile returns."""
 _SEARCH = Get("/app.bsky.feed.searchPosts", q=QUERY, sort=SORT).via("pds", signed=True)
 _PARAMS = {"limit": "limit", "uri": "url", "filter": "filter", "query": "query"}
-"""The word by which an InvalidRequest names a parameter -> our name of it."""
+"""The word with which an InvalidRequest names a parameter -> our name for it."""
 _ABSENT = "not found", "actor", "handle"
-"""Words of an InvalidRequest that is about who was asked for: `Profile not found`, `Unable to resolve handle`,
-`actor must be a valid did or a handle`."""
+"""Words of an InvalidRequest about the requested account.
+
+Examples: `Profile not found`, `Unable to resolve handle`, `actor must be a valid did or a handle`.
+"""
 
 PLATFORM = Platform(
     slug="bluesky",
@@ -81,7 +83,7 @@ PLATFORM = Platform(
         "appview": "https://public.api.bsky.app/xrpc",
         "appview-direct": "https://api.bsky.app/xrpc",
         "pds": "https://bsky.social/xrpc",
-        "sign_in": "https://bsky.social/xrpc",  # sign-ins have a quota of their own
+        "sign_in": "https://bsky.social/xrpc",  # sign-ins have a separate quota
     },
     docs_url="https://docs.bsky.app",
     social=True,
@@ -100,7 +102,7 @@ PLATFORM = Platform(
     endpoints=(
         single(
             "profile",
-            "One account's public profile.",
+            "The public profile of an account.",
             AUTHOR,
             Get("/app.bsky.actor.getProfile", actor=ACTOR),
             author_of,
@@ -110,7 +112,7 @@ PLATFORM = Platform(
         ),
         listing(
             "user/posts",
-            "An account's posts and reposts, newest first.",
+            "Posts and reposts by an account, newest first.",
             POST_LIST,
             Get("/app.bsky.feed.getAuthorFeed", actor=ACTOR, filter=FILTER),
             Pages(feed_post_of, ByToken("cursor", size_default=50), "feed"),
@@ -150,7 +152,7 @@ PLATFORM = Platform(
         ),
         listing_by(
             "post/likes",
-            "The accounts that liked a post.",
+            "Accounts that liked a post.",
             AUTHOR_LIST,
             likes,
             LIKING,
@@ -160,7 +162,7 @@ PLATFORM = Platform(
         ),
         listing(
             "followers",
-            "An account's followers.",
+            "Followers of an account.",
             AUTHOR_LIST,
             Get("/app.bsky.graph.getFollowers", actor=ACTOR),
             Pages(author_of, _PAGED, "followers"),
@@ -170,7 +172,7 @@ PLATFORM = Platform(
         ),
         listing(
             "following",
-            "The accounts that an account follows.",
+            "Accounts that an account follows.",
             AUTHOR_LIST,
             Get("/app.bsky.graph.getFollows", actor=ACTOR),
             Pages(author_of, _PAGED, "follows"),
@@ -180,7 +182,7 @@ PLATFORM = Platform(
         ),
         listing(
             "search/users",
-            "Accounts by query.",
+            "Search for accounts.",
             AUTHOR_LIST,
             Get("/app.bsky.actor.searchActors", q=QUERY),
             Pages(author_of, _PAGED, "actors"),
@@ -188,12 +190,12 @@ PLATFORM = Platform(
         ),
         listing(
             "search",
-            "Posts by query.",
+            "Search for posts.",
             POST_LIST,
             _SEARCH,
             Pages(post_of, ByToken("cursor", total="hitsTotal"), "posts"),
             newest={"sort": "latest"},
-            description="Bluesky searches posts for signed-in accounts only: it needs a handle and an app password.",
+            description="Bluesky requires a signed-in account to search posts: configure a handle and an app password.",
             needs=("identifier", "password"),
         ),
     ),

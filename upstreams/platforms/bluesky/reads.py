@@ -1,4 +1,4 @@
-"""Bluesky's parameters, and the reads that need more than one call: an address names an account by its handle."""
+"""Bluesky's parameters, and reads that need several calls, because addresses name accounts by handle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from upstreams.model.steps import Call, Page, Single, Steps
 from upstreams.platforms.bluesky.records import author_of, id_of, lone_reply_of, post_of, replies_of
 
 _PLACE = r"(?!\.\.?(?:/|$))[^\s/\\?#%]+"
-"""An account or a record key as it stands in an at:// URI, of which it is one segment."""
+"""An account or a record key: one segment of an at:// URI."""
 HANDLE = Param(
     "handle",
     "The account's handle.",
@@ -29,11 +29,11 @@ HANDLE = Param(
     problem="must be a handle, such as bsky.app",
 )
 USER_ID = Param(
-    "user_id", "The account's DID, with or without its did: prefix.", "plc:z72i7hdynmk6r22z27h6tvur", strip="did:"
+    "user_id", "The account's DID, with or without the did: prefix.", "plc:z72i7hdynmk6r22z27h6tvur", strip="did:"
 )
 POST_URL = Param(
     "url",
-    "The post's address on bsky.app, or its at:// URI.",
+    "The post's bsky.app address or at:// URI.",
     "https://bsky.app/profile/bsky.app/post/3l6oveex3ii2l",
     type="url",
     required=True,
@@ -48,7 +48,7 @@ DEPTH = Param("depth", "Levels of replies, 1 to 100.", "6", type="integer", defa
 
 
 def _actor(handle: str | None, user_id: str | None) -> str:
-    """The account as the API takes it: its handle, or its DID with the prefix that our ids leave out."""
+    """Return the account as the API expects it: a handle, or a DID with the prefix that our ids omit."""
     return handle if handle is not None else f"did:{user_id}"
 
 
@@ -64,54 +64,54 @@ LIKING = Pages(author_of.inside("actor"), ByToken("cursor"), "likes")
 
 
 def _post_uri(args: Args) -> Generator[Call, Any, str]:
-    """The at:// URI of the post in `url`; a handle is looked up first, since the API wants the DID there."""
+    """Return the at:// URI of the post in `url`. A handle is resolved first, because the API requires the DID."""
     account, _, key = args.text("url").partition("/")
     if not account.startswith("did:"):
         answer = yield _RESOLVE.at(args, handle=account)
         did = text(obj(answer.body), "did")
         if did is None:
-            raise UnexpectedBody("a handle was resolved to no DID")
+            raise UnexpectedBody("the handle did not resolve to a DID")
         account = did
     return f"at://{account}/app.bsky.feed.post/{key}"
 
 
 def post(of: Rows, args: Args) -> Steps:
-    """One post or reply; one that is deleted or hidden is left out of an answer that is otherwise fine."""
+    """Return one post or reply. A deleted or hidden one is missing from an otherwise normal answer."""
     uri = yield from _post_uri(args)
     answer = yield _GET_POSTS.via(accepts=of).at(args, uris=uri)
     found = _records(of, answer.body)
     if not found:
-        raise NotFound("Bluesky shows no such post.")
+        raise NotFound("The post does not exist or is hidden on Bluesky.")
     return Single(found[0])
 
 
 def _records(of: Rows, body: Any) -> list[Record]:
-    """The records of an answer; posts that answer none are no replies."""
+    """Return the records of an answer. Posts that reply to nothing are dropped if replies were requested."""
     return [one for one in of.records(body) if of is POSTS or one["parent_id"] is not None]
 
 
 def comments(args: Args) -> Steps:
-    """The replies to a post as a tree, in one answer."""
+    """Return the replies to a post as a tree, from one answer."""
     uri = yield from _post_uri(args)
     answer = yield _THREAD.at(args, uri=uri)
     thread = obj(obj(answer.body).get("thread"))
     view = part(thread, "post")
     if not view:  # a #notFoundPost or #blockedPost
-        raise NotFound("Bluesky shows no such post.")
+        raise NotFound("The post does not exist or is hidden on Bluesky.")
     post_id = id_of(view)
     replies = rows(thread.get("replies") or [], WHOLE_MAX)
     return Page(replies_of(replies, post_id, post_id, args.number("depth")))
 
 
 def likes(args: Args) -> Steps:
-    """Read the accounts that liked a post."""
+    """Return the accounts that liked a post."""
     uri = yield from _post_uri(args)
     answer = yield _LIKES.at(args, LIKING, uri=uri)
     return LIKING.page(args, answer)
 
 
 def posts(of: Rows, values: Sequence[str], args: Args) -> Steps:
-    """Many posts or replies by one call; one before it gives the DIDs of accounts that are named by their handles."""
+    """Return many posts or replies with one call, after one call that resolves all handles to DIDs."""
     handles = tuple(dict.fromkeys(one for value in values if not (one := value.partition("/")[0]).startswith("did:")))
     dids: dict[str, str] = {}
     if handles:
@@ -129,7 +129,7 @@ def posts(of: Rows, values: Sequence[str], args: Args) -> Steps:
 
 
 def profiles(values: Sequence[str], args: Args) -> Steps:
-    """Many accounts by one call."""
+    """Return many accounts with one call."""
     answer = yield _PROFILES.at(args, actors=tuple(values))
     known = {str(one["username"]).lower(): one for one in _AUTHORS.records(answer.body)}
     known |= {f"did:{one['id']}": one for one in known.values()}

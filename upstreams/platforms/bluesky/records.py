@@ -1,4 +1,4 @@
-"""Bluesky's views as our records: pure functions from one upstream object to one record."""
+"""Map Bluesky's views to our records: pure functions from one upstream object to one record."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from upstreams.model.readers import of
 
 _SITE = "https://bsky.app/profile"
 _UNVERIFIED_HANDLE = "handle.invalid"
-"""The text in place of a handle whose domain no longer points to the account: it names nobody."""
+"""The placeholder for a handle whose domain no longer points to the account. It identifies no account."""
 _VERIFIED = {"valid": True, "invalid": False, "none": False}
 _ADULT = ("porn", "sexual", "nudity", "graphic-media")
 
 
 def _key(uri: str | None) -> str | None:
-    """The record key at the end of a post's at:// URI."""
+    """Return the record key at the end of a post's at:// URI."""
     return uri and uri.rpartition("/")[2]
 
 
 def _is_adult(labels: Any) -> bool | None:
-    """Whether a label that still holds marks the post; None when the view carries no labels at all."""
+    """Whether a label that still applies marks the post as adult; None if the view carries no labels."""
     if labels.__class__ is not list:
         return None
     for label in labels:
@@ -44,7 +44,7 @@ byline_of = record_map(
     verified=read.choice("verification.verifiedStatus", _VERIFIED),
     url=_PROFILE,
 )
-"""The fields that an account has wherever it is named."""
+"""The fields that an account has in every view."""
 author_of = byline_of.with_fields(
     author,
     bio=read.text("description"),
@@ -54,7 +54,7 @@ author_of = byline_of.with_fields(
     joined_at=read.instant("createdAt"),
     external_url=read.text("website"),
 )
-"""An account; only the call for one profile carries its counts and website."""
+"""An account. Only the call for a single profile returns its counts and website."""
 _KEY = read.written("{0} and {0}.rpartition('/')[2]", _URI)
 _PAGE = read.address("{}/post/{}", _PROFILE.inside("author"), _KEY)
 _FULL, _SMALL = read.text("fullsize"), read.text("thumb", "thumbnail")
@@ -68,7 +68,7 @@ post_of = record_map(
         read.each("embed.media?.images", _FULL),
         read.each("embed.media?.items", _FULL),
         read.text("embed.media?.playlist"),
-    ),  # a quote with media holds it one level down
+    ),  # a quote with media nests it one level deeper
     thumbnail_url=read.either(
         read.text("embed.media?.thumbnail"),
         read.first("embed.media?.images", _SMALL),
@@ -95,7 +95,7 @@ post_of = record_map(
         "reposted_at": read.always(None),
     },
 )
-"""A post; `shares` counts reposts and quotes, whose parts are in `ext`."""
+"""A post. `shares` is the sum of reposts and quotes; each count is in `ext`."""
 feed_post_of = post_of.inside("post").with_fields(
     pinned=read.choice("reason.$type", {"app.bsky.feed.defs#reasonPin": True}),
     ext={
@@ -103,7 +103,7 @@ feed_post_of = post_of.inside("post").with_fields(
         "reposted_at": read.instant("reason.indexedAt"),
     },
 )
-"""A row of an author's feed: a post and why it is there, as a repost or pinned to the top."""
+"""A row of an author's feed: a post, and the reason it is listed (reposted or pinned)."""
 
 _reply_of = record_map(
     comment,
@@ -115,22 +115,22 @@ _reply_of = record_map(
     replies_count=read.count("replyCount"),
     published_at=read.instant("record.createdAt"),
 )
-"""A reply in a thread, without its place there."""
+"""A reply in a thread, without its position there."""
 
 
 lone_reply_of = _reply_of.with_fields(
     parent_id=of(_key, read.text("record.reply.parent.uri")), post_id=of(_key, read.text("record.reply.root.uri"))
 )
-"""A reply that was asked for; of a post that is none both are null."""
+"""A reply that was requested directly. Both ids are null if the post is not a reply."""
 
 
 def id_of(view: Json) -> str | None:
-    """The record key of a post."""
+    """Return the record key of a post."""
     return _key(text(view, "uri"))
 
 
 def replies_of(replies: list[Json], parent_id: str | None, post_id: str | None, levels: int) -> list[Record]:
-    """The replies below a node of a thread, at most `levels` deep; one that is not even named tells of nothing."""
+    """Return the replies below a node of a thread, at most `levels` deep, without replies that have no URI."""
     if levels < 1:
         return []
     told = (reply for reply in replies if part(reply, "post") or text(reply, "uri"))
@@ -139,7 +139,7 @@ def replies_of(replies: list[Json], parent_id: str | None, post_id: str | None, 
 
 def _comment_of(node: Json, parent_id: str | None, post_id: str | None, levels: int) -> Record:
     view = part(node, "post")
-    if not view:  # a #notFoundPost or #blockedPost: of either only the URI is left
+    if not view:  # a #notFoundPost or #blockedPost has only a URI
         return comment(id=id_of(node), parent_id=parent_id, post_id=post_id, deleted=True)
     replies = replies_of(parts(node, "replies"), id_of(view), post_id, levels - 1)
     return {**_reply_of(view), "parent_id": parent_id, "post_id": post_id, "replies": replies}

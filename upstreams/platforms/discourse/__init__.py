@@ -1,4 +1,4 @@
-"""Discourse: topics, posts, categories and accounts of any forum, from the JSON beside its pages."""
+"""Discourse: topics, posts, categories and accounts of any forum, from the JSON form of its pages."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from upstreams.platforms.discourse.records import (
 )
 
 _NAME = r"(?!\.\.?$)[^\s/\\?#%@]+"
-"""An account or a group as it stands in a path."""
+"""An account or a group as a path segment."""
 PERIOD = Param(
     "period",
-    "The time that counts.",
+    "Period to rank by.",
     "weekly",
     default="monthly",
     choices=("all", "yearly", "quarterly", "monthly", "weekly", "daily"),
 )
 CATEGORY = Param(
     "category",
-    "The category's number, or its address, which says the host too.",
+    "The category's number, or its address, which includes the host.",
     "67",
     required=True,
     forms=(r"([^/]+)/c/(?:[^/]+/)*?(\d{1,18})(?:/.*)?",),
@@ -47,7 +47,7 @@ CATEGORY = Param(
 )
 HANDLE = Param(
     "handle",
-    "The account's name, or its address, which says the host too.",
+    "The account's name, or its address, which includes the host.",
     "codinghorror",
     required=True,
     strip="@",
@@ -57,7 +57,7 @@ HANDLE = Param(
 )
 GROUP = Param(
     "group",
-    "The group's name, or its address, which says the host too.",
+    "The group's name, or its address, which includes the host.",
     "team",
     required=True,
     fold=True,
@@ -67,7 +67,7 @@ GROUP = Param(
 _CATEGORY, _ACCOUNT, _GROUP = (Within(HOST, one) for one in (CATEGORY, HANDLE, GROUP))
 
 _JOINED_TOPIC = listed_topic_of.with_fields(author=byline_of.here())
-"""The map of a topic once its author is found."""
+"""The record map of a topic once its author is known."""
 
 
 def _topics(resource: str, summary: str, call: Get, located: Within | None = None) -> Endpoint:
@@ -101,17 +101,18 @@ PLATFORM = Platform(
     ),
     pace=Pace(200, per_s=60),
     endpoints=(
-        _topics("posts", "Topics, those with the latest posts first.", Get("/latest.json")),
-        _topics("posts/top", "The topics with the most going on in some time.", Get("/top.json", period=PERIOD)),
-        # A slug, for the redirect to the real one replaces what was asked for wherever the address has it: `page` too.
-        _topics("category/posts", "A category's topics.", Get("/c/-/{category}.json", category=CATEGORY), _CATEGORY),
+        _topics("posts", "Topics, most recently active first.", Get("/latest.json")),
+        _topics("posts/top", "The most active topics of a period.", Get("/top.json", period=PERIOD)),
+        # The path has a slug, because the redirect to the real slug replaces that text everywhere in the address, even
+        # in `page`.
+        _topics("category/posts", "Topics in a category.", Get("/c/-/{category}.json", category=CATEGORY), _CATEGORY),
         _topics(
-            "profile/posts", "Topics of an account.", Get("/topics/created-by/{handle}.json", handle=HANDLE), _ACCOUNT
+            "profile/posts", "Topics by an account.", Get("/topics/created-by/{handle}.json", handle=HANDLE), _ACCOUNT
         ),
-        single("post", "One topic, with the words of its first post.", POST, TOPIC, topic_of, located=ONE_TOPIC),
+        single("post", "One topic, with the text of its first post.", POST, TOPIC, topic_of, located=ONE_TOPIC),
         Endpoint(
             "post/comments",
-            "The posts behind the first one of a topic, oldest first.",
+            "The replies in a topic, oldest first.",
             COMMENT_LIST,
             reads.comments,
             (LIMIT,),
@@ -120,7 +121,7 @@ PLATFORM = Platform(
         ),
         Endpoint(
             "comment",
-            "One post behind the first one of a topic.",
+            "One reply in a topic.",
             COMMENT,
             reads.comment,
             located=reads.ONE_COMMENT,
@@ -128,14 +129,14 @@ PLATFORM = Platform(
         ),
         listing(
             "comments",
-            "The latest posts of all topics.",
+            "The latest posts in all topics.",
             COMMENT_LIST,
             Get("/posts.json"),
             Pages(comment_of, ByLastId("before", size="", size_max=50), "latest_posts"),
         ),
         listing(
             "categories",
-            "The forum's categories.",
+            "Categories of the forum.",
             AUTHOR_LIST,
             Get("/categories.json"),
             Pages(category_of, Whole(), "category_list.categories"),
@@ -143,7 +144,7 @@ PLATFORM = Platform(
         single("profile", "One account.", AUTHOR, Get("/u/{handle}.json", handle=HANDLE), profile_of, located=_ACCOUNT),
         listing(
             "profile/comments",
-            "An account's replies, newest first, each with the begin of its words.",
+            "Replies by an account, newest first, each with an excerpt.",
             COMMENT_LIST,
             Get("/user_actions.json", username=HANDLE, filter=5),
             Pages(action_of, ByOffset("offset", size_max=60), "user_actions"),
@@ -151,7 +152,7 @@ PLATFORM = Platform(
         ),
         listing(
             "group/members",
-            "The accounts of a group.",
+            "Members of a group.",
             AUTHOR_LIST,
             Get("/groups/{group}/members.json", group=GROUP),
             Pages(member_of, ByOffset("offset"), "members"),
@@ -159,7 +160,7 @@ PLATFORM = Platform(
         ),
         listing_by(
             "search",
-            "Topics by query.",
+            "Search for topics.",
             POST_LIST,
             reads.found_topics,
             reads.FOUND_TOPICS,
@@ -168,7 +169,7 @@ PLATFORM = Platform(
         ),
         listing_by(
             "search/comments",
-            "Posts by query, one of each topic, with the words around what was found.",
+            "Search for posts. Returns one post per topic, with the text around the match.",
             COMMENT_LIST,
             reads.found_posts,
             reads.FOUND_POSTS,

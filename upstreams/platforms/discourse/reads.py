@@ -1,4 +1,4 @@
-"""Discourse's reads of more than one place: authors of topics stand elsewhere in a body, and posts come in portions."""
+"""Discourse's reads that combine several places: authors are listed apart from topics, and posts come in portions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ONE_TOPIC = Located(HOST, POST_URL, POST_ID)
 COMMENT_ID = Param("id", "The post's number on the forum.", "31006", pattern=r"\d{1,18}")
 COMMENT_URL = Param(
     "url",
-    "The post's address: of its place within the topic, or of its number.",
+    "The post's address, with its position in the topic or its number.",
     "https://meta.discourse.org/t/how-to-search/7943/2",
     type="url",
     forms=(
@@ -48,7 +48,7 @@ COMMENT_URL = Param(
 )
 ONE_COMMENT = Located(HOST, COMMENT_URL, COMMENT_ID)
 _PORTION = 20
-"""The posts that come with a topic, and those that may be asked for at once."""
+"""The number of posts that come with a topic, and the most that one call may request."""
 LIMIT = limit(_PORTION)
 TOPIC = Get("/t/{id}.json", id=POST_ID)
 _POSTS = Get("/t/{id}/posts.json", id=POST_ID)
@@ -59,14 +59,14 @@ TOPICS = Pages(
     ByPage("page", first=0, size="", size_max=30, more="topic_list.more_topics_url"),
     "topic_list.topics",
 )
-QUERY = Param("query", "What to search for, with the forum's own operators.", "structured concurrency", required=True)
+QUERY = Param("query", "Search query. The forum's search operators work.", "structured concurrency", required=True)
 SEARCH = Get("/search.json", q=QUERY)
 _FOUND = ByPage("page", size="", size_max=50, pages_max=10, more="grouped_search_result.more_full_page_results")
 FOUND_TOPICS, FOUND_POSTS = Pages(found_topic_of, _FOUND, "topics"), Pages(found_post_of, _FOUND, "posts")
 
 
 def topics(call: Get, args: Args) -> Steps:
-    """A page of topics, each with its author."""
+    """Return a page of topics, each with its author."""
     answer = yield replace(call.at(args, TOPICS), accepts="json")
     page = TOPICS.page(args, answer)
     users = {ident(user, "id"): user for user in parts(obj(answer.body), "users")}
@@ -78,9 +78,10 @@ def topics(call: Get, args: Args) -> Steps:
 
 
 def comments(args: Args) -> Steps:
-    """The posts behind the first one of a topic: the topic names all of them, and brings the first ones along.
+    """Return the replies in a topic, with at most one further call for those that the topic does not include.
 
-    Those are not requested again, even if their ids differ from those in the topic's list: both have the same order.
+    The topic lists the ids of all its posts and includes the first ones. The included posts are not requested again,
+    even if their ids differ from the list: both have the same order.
     """
     answer = yield TOPIC.at(args)
     stream = obj(obj(answer.body).get("post_stream"))
@@ -106,14 +107,14 @@ def comments(args: Args) -> Steps:
 
 
 def comment(args: Args) -> Steps:
-    """One post behind the first one of a topic, by its number or by its place there."""
+    """Return one reply in a topic, by its number or by its position in the topic."""
     number, _, place = args.text("id").removeprefix("t/").partition("/")
     answer = yield _POST_AT.at(args, topic=number, place=place) if place else _POST.at(args, id=number)
     return Single(lone_comment_of.read(answer.body, args.values))
 
 
 def found_topics(args: Args) -> Steps:
-    """The topics that a search finds; a body of one that finds none does not name them."""
+    """Return the topics that a search finds. A body without matches has no `topics` member."""
     answer = yield replace(SEARCH.at(args, FOUND_TOPICS), accepts="json")
     body = obj(answer.body)
     none: Any = {"topics": []} if "grouped_search_result" in body else {}
@@ -121,7 +122,7 @@ def found_topics(args: Args) -> Steps:
 
 
 def found_posts(args: Args) -> Steps:
-    """The posts that a search finds, each with the name of its topic, which the body tells beside them."""
+    """Return the posts that a search finds, each with the slug of its topic, which the body lists separately."""
     answer = yield replace(SEARCH.at(args, FOUND_POSTS), accepts="json")
     body = obj(answer.body)
     slugs = {ident(one, "id"): one.get("slug") for one in parts(body, "topics")}
@@ -130,14 +131,17 @@ def found_posts(args: Args) -> Steps:
 
 
 def _numbers(stream: dict[str, Any], known: list[dict[str, Any]]) -> list[int]:
-    """The numbers of all posts of a topic; of a very long one only those that came along."""
+    """Return the numbers of all posts in a topic; for a very long topic, only the numbers of the included posts."""
     told = stream.get("stream")
     numbers = told if isinstance(told, list) else [one.get("id") for one in known]
     return [number for number in numbers if type(number) is int and number > 0]
 
 
 def _parent(record: Record, known: list[dict[str, Any]]) -> str | None:
-    """The post that one answers, by its number within the topic; the first of them, or none, is the topic."""
+    """Return the id of the parent post, by its number within the topic.
+
+    The topic itself is the parent of a post that answers the first post or none.
+    """
     number = record["parent_id"]
     if number in (None, "1"):
         return str(record["post_id"]) if record["post_id"] else None

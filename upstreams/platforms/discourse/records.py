@@ -1,4 +1,4 @@
-"""Discourse's topics, posts, users and categories as our records; addresses are made of the host that was asked."""
+"""Map Discourse's topics, posts, users and categories to our records. Addresses use the host of the request."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from upstreams.model.readers import Reader, of
 from upstreams.model.steps import segment
 
 _LIKE = 2
-"""The number of the kind of action that a like is."""
+"""The number of the action kind "like"."""
 _PICTURE = "240"
-"""The width of the pictures of accounts, in pixels."""
+"""The width of account pictures, in pixels."""
 _HOST = read.given("host")
 
 
@@ -24,7 +24,7 @@ def _first(found: list[str]) -> str | None:
 
 
 def _on(host: str | None, address: str | None) -> str | None:
-    """An address that may lack its host, or its scheme."""
+    """Return the full form of an address that may lack its host or its scheme."""
     if address is None or not address.startswith("/"):
         return address
     return f"https:{address}" if address.startswith("//") else f"https://{host}{address}"
@@ -51,12 +51,12 @@ def _category(host: str | None, slug: str | None, number: str | None) -> str | N
 
 
 def _answers(posts: int | None) -> int | None:
-    """The posts behind the first one."""
+    """Return the number of posts after the first one."""
     return posts - 1 if posts else None
 
 
 def _tags(found: Any) -> list[str] | None:
-    """The names of tags, which come as texts or as objects."""
+    """Return the names of tags, which come as texts or as objects."""
     if not isinstance(found, list):
         return None
     names = (one.get("name") if isinstance(one, dict) else one for one in found)
@@ -70,7 +70,7 @@ def _likes(actions: Any) -> int | None:
 
 
 def _user(of_what: str = "id") -> RecordMap:
-    """The account in an object, whose number has this name."""
+    """Return the map for the account in an object, whose id has this name."""
     return record_map(
         byline,
         id=read.ident(of_what),
@@ -102,19 +102,19 @@ found_topic_of = record_map(
         "closed": read.flag("closed"),
     },
 )
-"""A topic that a search found."""
+"""A topic from a search."""
 listed_topic_of = found_topic_of.with_fields(
     author=record_map(byline, id=of(_first, read.each("posters", read.ident("user_id")))).here(),
     thumbnail_url=of(_on, _HOST, read.text("image_url")),
     views=read.count("views"),
     likes=read.count("like_count"),
 )
-"""A topic of a list: the first of its posters began it, and the body tells of that account elsewhere."""
+"""A topic from a list. Its first poster is the author, whose account the body lists separately."""
 topic_of = listed_topic_of.with_fields(
     text=of(joined, read.text("title"), of(_first, read.each("post_stream.posts", read.html("cooked")))),
     author=byline_of.at("details.created_by"),
 )
-"""A topic by itself, with the words of its first post."""
+"""A topic requested alone, with the text of its first post."""
 _DELETED = of(any_true, read.flag("user_deleted"), read.instant("deleted_at"))
 comment_of = record_map(
     comment,
@@ -129,10 +129,12 @@ comment_of = record_map(
     deleted=_DELETED,
     published_at=read.instant("created_at"),
 )
-"""A post of any topic: of what it answers only the number within the topic is told, and of one that was deleted neither
-words nor author."""
+"""A post in any topic; a deleted one has neither text nor author.
+
+The parent is known only by its number within the topic.
+"""
 numbered_comment_of = comment_of.with_fields(parent_id=read.ident("reply_to_post_number"))
-"""A post whose parent is that number still."""
+"""A post whose parent is still that number."""
 
 
 def _unless_topic(number: str | None, place: int | None) -> str | None:
@@ -142,7 +144,7 @@ def _unless_topic(number: str | None, place: int | None) -> str | None:
 
 
 def _above(topic: str | None, answered: str | None) -> str | None:
-    """The topic, where a post answers that; else only the place of the post that it answers is told."""
+    """Return the topic if a post answers it. Otherwise, only the position of the parent post is known."""
     return topic if answered in (None, "1") else None
 
 
@@ -150,7 +152,7 @@ lone_comment_of = comment_of.with_fields(
     id=of(_unless_topic, read.ident("id"), read.count("post_number")),
     parent_id=of(_above, read.ident("topic_id"), read.ident("reply_to_post_number")),
 )
-"""A post that was asked for."""
+"""A post that was requested directly."""
 action_of = comment_of.with_fields(
     id=read.ident("post_id"),
     url=of(_place, _topic_at("slug", "topic_id"), read.count("post_number")),
@@ -160,7 +162,7 @@ action_of = comment_of.with_fields(
     replies_count=read.NEVER,
     deleted=read.flag("deleted"),
 )
-"""A reply among the actions of an account, with the begin of its words."""
+"""A reply from an account's list of actions, with an excerpt of its text."""
 found_post_of = comment_of.with_fields(
     text=read.html("blurb"),
     author=byline_of.with_fields(id=read.NEVER).here(),
@@ -168,7 +170,7 @@ found_post_of = comment_of.with_fields(
     replies_count=read.NEVER,
     deleted=read.NEVER,
 )
-"""A post that a search found, with the words around what was found, and without its account's number."""
+"""A post from a search, with the text around the match and without its account's number."""
 member_of = byline_of.with_fields(author)
 profile_of = byline_of.with_fields(
     author,

@@ -33,17 +33,17 @@ def _headers(credentials: Credentials) -> tuple[tuple[str, str], ...]:
     return (*fixed, ("authorization", f"Bearer {token}")) if token else fixed
 
 
-REPO_SORT = Param("sort", "Order; best match when absent.", "stars", choices=("stars", "forks", "updated"))
+REPO_SORT = Param("sort", "Sort order (default: best match).", "stars", choices=("stars", "forks", "updated"))
 STATE = Param("state", "Which issues.", "open", default="open", choices=("open", "closed", "all"))
 
 
 def _by_graphql(read: Read) -> tuple[Fallback, ...]:
-    """GraphQL answers nobody without a token."""
+    """Require a token, because GraphQL rejects anonymous calls."""
     return (Fallback("graphql", read, needs=("token",)),)
 
 
 _MANY = 50
-"""Accounts or issues that one query of GraphQL asks for."""
+"""The number of accounts or issues in one GraphQL query."""
 _OF_PROFILES = (
     "bio",
     "display_name",
@@ -54,16 +54,16 @@ _OF_PROFILES = (
     "location",
     "posts_count",
 )
-"""Fields that rows of accounts do not tell."""
+"""Fields that rows of accounts do not contain."""
 _NO_README = ("description", "image_url", "language", "updated_at")
-"""Fields of a page that a readme does not tell."""
+"""Fields of a page that a readme does not contain."""
 PLATFORM = Platform(
     slug="github",
     hosts=("github.com",),
     title="GitHub",
     sources={
         "api": "https://api.github.com",
-        "search": "https://api.github.com",  # searches have a quota of their own, and so has GraphQL
+        "search": "https://api.github.com",  # searches and GraphQL each have a separate quota
         "graphql": "https://api.github.com",
         "raw": "https://raw.githubusercontent.com",
     },
@@ -77,7 +77,7 @@ PLATFORM = Platform(
     endpoints=(
         single(
             "profile",
-            "One account's public profile.",
+            "The public profile of an account.",
             AUTHOR,
             Get("/users/{login}", login=reads.HANDLE),
             author_of,
@@ -86,7 +86,7 @@ PLATFORM = Platform(
         ),
         listing(
             "profile/repos",
-            "An account's repositories, last updated first.",
+            "Repositories of an account, most recently updated first.",
             REPOSITORY_LIST,
             Get("/users/{login}/repos", login=reads.HANDLE, sort="updated"),
             reads.REPOS,
@@ -103,18 +103,18 @@ PLATFORM = Platform(
         ),
         Endpoint(
             "repo/readme",
-            "A repository's readme as text.",
+            "The readme of a repository, as text.",
             ARTICLE,
             reads.readme,
             (reads.REPO_URL,),
-            description="A repository's readme as text. While the API is away the file is read under its usual names, "
-            "without its id and size.",
+            description="The readme of a repository, as text. If the API is unavailable, the file is looked up under "
+            "its usual names and returned without id and size.",
             never=_NO_README,
             fallbacks=(Fallback("raw", raw.readme),),
         ),
         listing(
             "repo/releases",
-            "A repository's releases, newest first.",
+            "Releases of a repository, newest first.",
             RELEASE_LIST,
             Get("/repos/{+repo}/releases", repo=reads.REPO_URL),
             reads.RELEASES,
@@ -122,14 +122,14 @@ PLATFORM = Platform(
         ),
         listing(
             "repo/issues",
-            "A repository's issues and pull requests.",
+            "Issues and pull requests of a repository.",
             POST_LIST,
             Get("/repos/{+repo}/issues", repo=reads.REPO_URL, state=STATE),
             reads.ISSUES,
         ),
         listing_by(
             "repo/top-issues",
-            "The open issues with the most reactions.",
+            "Open issues of a repository, most reactions first.",
             POST_LIST,
             reads.top_issues,
             reads.FOUND_ISSUES,
@@ -144,11 +144,11 @@ PLATFORM = Platform(
             fallbacks=_by_graphql(graphql.issue),
             many=Many("url", _MANY, graphql.issues, needs=("token",)),
         ),
-        listing("issue/comments", "An issue's comments.", COMMENT_LIST, reads.ISSUE_COMMENTS, reads.COMMENTS),
+        listing("issue/comments", "Comments on an issue.", COMMENT_LIST, reads.ISSUE_COMMENTS, reads.COMMENTS),
         single("comment", "One comment on an issue.", COMMENT, reads.ONE_COMMENT, lone_comment_of),
         listing(
             "search",
-            "Issues by query.",
+            "Search for issues and pull requests.",
             POST_LIST,
             reads.SEARCH_ISSUES,
             reads.FOUND_ISSUES,
@@ -156,7 +156,7 @@ PLATFORM = Platform(
         ),
         listing(
             "search/repos",
-            "Repositories.",
+            "Search for repositories.",
             REPOSITORY_LIST,
             Get("/search/repositories", q=reads.QUERY, sort=REPO_SORT).via("search"),
             reads.FOUND_REPOS,
@@ -164,7 +164,7 @@ PLATFORM = Platform(
         ),
         listing(
             "search/users",
-            "Accounts by query.",
+            "Search for accounts.",
             AUTHOR_LIST,
             Get("/search/users", q=reads.QUERY).via("search"),
             reads.FOUND_USERS,
@@ -172,7 +172,7 @@ PLATFORM = Platform(
         ),
         Endpoint(
             "repo/dossier",
-            "A repository and what surrounds it.",
+            "A repository with its readme, releases and open issues.",
             DOSSIER,
             dossier,
             (reads.REPO_URL,),
@@ -181,7 +181,7 @@ PLATFORM = Platform(
         ),
         Endpoint(
             "user/profile-velocity",
-            "An account and its pace.",
+            "An account and its recent activity.",
             VELOCITY,
             velocity,
             (reads.HANDLE,),

@@ -1,4 +1,4 @@
-"""GitHub's composite endpoints: several calls side by side, one answer that names its legs (decisions 14)."""
+"""GitHub's composite endpoints: several calls run in parallel, and one answer names its legs (decisions 14)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PUSHED = Get("/users/{login}/repos", login=HANDLE, sort="pushed", per_page=100)
 
 
 def dossier(args: Args) -> Steps:
-    """A repository; its readme, releases and issues are null when their part failed."""
+    """Return a repository. Its readme, releases and issues are null if their part failed."""
     url = args.text("url")
     parts = (
         Part("repo", {"url": url}),
@@ -39,14 +39,14 @@ def dossier(args: Args) -> Steps:
 
 
 def velocity(args: Args) -> Steps:
-    """An account and the movement of its 100 most recently pushed repositories."""
+    """Return an account and the recent activity of its 100 most recently pushed repositories."""
     user, repos = yield (
         Part("profile", {"handle": args.text("handle")}),
         _PUSHED.at(args),
     )
     _known(user.result.record)
     if repos and not isinstance(repos.body, list):
-        repos = Missing("no list came", repos.source, repos.took_s)
+        repos = Missing("expected a list", repos.source, repos.took_s)
     record = archetypes.pace_of_profile(
         author=user.result.record, velocity=_movement(rows(repos.body), args.now_at) if repos else None
     )
@@ -54,7 +54,7 @@ def velocity(args: Args) -> Steps:
 
 
 def _known(about: Record) -> None:
-    """A composite without what it is about is nothing (spec 7.5)."""
+    """Raise NotFound if the subject is missing, because a composite without it is useless (spec 7.5)."""
     if about["id"] is None:
         raise NotFound("The upstream answered without usable data.")
 

@@ -1,7 +1,7 @@
-"""GitHub's GraphQL API, which has a quota of its own: it answers while that of the REST API is used up.
+"""GitHub's GraphQL API, which answers even if the quota of the REST API is used up, because its quota is separate.
 
-Its answers carry the REST API's names (`queries`) and become records by the same functions. What it does not tell, or
-tells only in another sense, is null.
+Queries rename fields to the REST API's names (see `queries`), so the same functions build the records. A field that
+GraphQL lacks, or defines differently, is null.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _THROTTLED = frozenset(("RATE_LIMITED", "RATE_LIMIT"))
 
 
 def profile(args: Args) -> Steps:
-    """One account, a person's or an organization's; apps are accounts in the REST API only."""
+    """Return one account of a person or an organization. Apps are accounts only in the REST API."""
     if args.text("handle").endswith("[bot]"):
-        raise InvalidArgument("handle", "is an app's")
+        raise InvalidArgument("handle", "belongs to an app")
     user = yield from _asked("user", queries.PROFILE, {"login": args.text("handle")})
     return Single(author_of(_counted(user)))
 
 
 def repo(args: Args) -> Steps:
-    """One repository."""
+    """Return one repository."""
     found = yield from _repository(args, queries.REPOSITORY)
     return Single(repository_of(_repository_as_rest(found)))
 
 
 def releases(args: Args) -> Steps:
-    """A repository's releases, newest first."""
+    """Return a repository's releases, newest first."""
     found = yield from _repository(args, queries.RELEASES, first=args.number("limit"), after=args.token())
     listed = obj(found.get("releases"))
     place = part(listed, "pageInfo")
@@ -49,17 +49,17 @@ def releases(args: Args) -> Steps:
 
 
 def issue(args: Args) -> Steps:
-    """One issue or pull request. One that is not here may have moved: only the REST API leads to its new place."""
+    """Return one issue or pull request. If it is missing, it may have moved, and only the REST API redirects."""
     issue_number = args.text("url").rpartition("/")[2]
     found = yield from _repository(args, queries.ISSUE, number=int(issue_number))
     entry = part(found, "issue")
     if not entry:
-        raise UpstreamFailed(_SOURCE, "the issue is not here")
+        raise UpstreamFailed(_SOURCE, "the issue was not found here")
     return Single(issue_of(_issue_as_rest(entry)))
 
 
 def profiles(values: Sequence[str], _args: Args) -> Steps:
-    """Many accounts by one call, and those that GraphQL does not tell of, such as apps, by the REST API's."""
+    """Return many accounts with one call, and fetch accounts that GraphQL lacks (such as apps) from the REST API."""
     sent = {f"login_{place}": login for place, login in enumerate(values)}
     nodes, unsure = yield from _several(queries.profiles(len(values)), sent, values)
     found = {login: author_of(_counted(node)) for login, node in nodes.items()}
@@ -68,7 +68,7 @@ def profiles(values: Sequence[str], _args: Args) -> Steps:
 
 
 def issues(values: Sequence[str], _args: Args) -> Steps:
-    """Many issues and pull requests by one call; those that are no more where they were by the REST API's."""
+    """Return many issues and pull requests with one call, and fetch those that have moved from the REST API."""
     sent: dict[str, str | int] = {}
     for place, issue_name in enumerate(values):
         owner, name, number = issue_name.split("/")
@@ -84,7 +84,7 @@ def issues(values: Sequence[str], _args: Args) -> Steps:
 def _several(
     query: str, variables: Mapping[str, str | int], values: Sequence[str]
 ) -> Generator[Call, Any, tuple[dict[str, Json], list[str]]]:
-    """The objects by their values, and the values of which it is not said that there is none."""
+    """Return the objects by value, and the values that have neither an object nor a NOT_FOUND error."""
     answer = yield Call("/graphql", source=_SOURCE, method="POST", json={"query": query, "variables": variables})
     body = obj(answer.body)
     told, errors = part(body, "data"), parts(body, "errors")
@@ -99,7 +99,7 @@ def _several(
 def _by_rest(
     values: Sequence[str], calls: tuple[Call, ...], record: Callable[[Json], Record]
 ) -> Generator[tuple[Call, ...], Any, dict[str, Record]]:
-    """The records of these calls; one that is not there is left out."""
+    """Return the records of these calls, without those that do not exist."""
     answers = (yield calls) if calls else ()
     for answer in answers:
         if isinstance(answer, Missing) and not answer.absent and answer.failure is not None:
@@ -113,7 +113,7 @@ def _repository(args: Args, query: str, **variables: str | int | None) -> Genera
 
 
 def _asked(what: str, query: str, variables: Mapping[str, str | int | None]) -> Generator[Call, Any, Json]:
-    """The object under `what`; errors beside it concern single fields of it, which are null then."""
+    """Return the object under `what`. If errors accompany it, they concern single fields, which are null."""
     sent = {"query": query, "variables": variables}
     answer = yield Call("/graphql", source=_SOURCE, method="POST", json=sent)
     body = obj(answer.body)
@@ -124,7 +124,7 @@ def _asked(what: str, query: str, variables: Mapping[str, str | int | None]) -> 
 
 
 def _refusal(errors: list[Json]) -> UpstreamError:
-    problem = "; ".join(message for error in errors if (message := text(error, "message"))) or "no data came"
+    problem = "; ".join(message for error in errors if (message := text(error, "message"))) or "the answer has no data"
     kinds = {text(error, "type") for error in errors}
     if kinds & _THROTTLED:
         return UpstreamThrottled(_SOURCE)
@@ -132,7 +132,7 @@ def _refusal(errors: list[Json]) -> UpstreamError:
 
 
 def _counted(node: Json) -> Json:
-    """The object with the plain number in place of a connection that was only counted."""
+    """Return the object with a plain number in place of a connection that was only counted."""
     return {name: _count(value) if isinstance(value, dict) else value for name, value in node.items()}
 
 
@@ -141,7 +141,7 @@ def _count(value: Json) -> Any:
 
 
 def _rows(node: Json, name: str) -> list[Json] | None:
-    """The rows of a connection; None when it was not sent, or is known to have more of them than came."""
+    """Return the rows of a connection, or None if it was not sent or is known to be incomplete."""
     connection = part(node, name)
     if not isinstance(connection.get("nodes"), list):
         return None
@@ -163,7 +163,7 @@ def _repository_as_rest(node: Json) -> Json:
 
 
 def _issue_as_rest(node: Json) -> Json:
-    """An issue by REST's names; a pull request's id is another there, so that it has none here."""
+    """Return an issue with REST's field names. Its id is null if it is a pull request, because REST uses another id."""
     is_pull = text(node, "type") == "PullRequest"
     state = (text(node, "state", "pull_state") or "").lower()
     return {
@@ -178,6 +178,6 @@ def _issue_as_rest(node: Json) -> Json:
 
 
 def _user_as_rest(actor: Json) -> Record:
-    """Return an author as REST has it, which adds `[bot]` to an app's name."""
+    """Return an author in REST's form, which adds `[bot]` to an app's name."""
     login = text(actor, "login")
     return {**actor, "login": f"{login}[bot]"} if login and text(actor, "type") == "Bot" else actor

@@ -1,4 +1,4 @@
-"""GitHub's files as they are, without the API and its quota: where a readme is read while the API is away."""
+"""GitHub's raw files, without the API and its quota. Readmes are read from here if the API is unavailable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from upstreams.model.params import Args
 from upstreams.model.steps import Answer, Call, Single, Steps, segment
 
 _USUAL = (".github/README.md", "README.md")
-"""In the order in which GitHub itself looks for a readme."""
+"""The order in which GitHub itself looks for a readme."""
 _RARE = (
     "README.rst",
     "README",
@@ -26,16 +26,21 @@ _BLANK = re.compile(r"\s")
 
 
 def readme(args: Args) -> Steps:
-    """A repository's readme under its usual names. It may have another, so that none found says nothing for certain."""
+    """Return a repository's readme, if it has one of the usual names.
+
+    Raises:
+        UpstreamFailed: No file has a usual name, or a read failed. The readme may have another name, so this is not a
+            NotFound.
+    """
     full_name = "/".join(map(segment, args.text("url").split("/")))
     for paths in (_USUAL, _RARE):
         answers = yield tuple(_file(full_name, path) for path in paths)
         for path, answer in zip(paths, answers, strict=True):
             if answer:
                 return Single(_article(full_name, path, answer))
-            if not answer.absent:  # this may be the one
+            if not answer.absent:  # this file may be the readme
                 raise UpstreamFailed(answer.source, answer.problem)
-    raise UpstreamFailed("raw", "no readme has one of the usual names")
+    raise UpstreamFailed("raw", "found no readme under the usual names")
 
 
 def _file(full_name: str, path: str) -> Call:
@@ -43,9 +48,9 @@ def _file(full_name: str, path: str) -> Call:
 
 
 def _article(full_name: str, path: str, answer: Answer) -> Record:
-    """A file's text; one without any blank is where a symbolic link leads, which only the API follows."""
+    """Return a file's record. A text without blanks is the target of a symbolic link, which only the API follows."""
     if not isinstance(answer.body, str) or not _BLANK.search(answer.body):
-        raise UnexpectedBody("a text was due")
+        raise UnexpectedBody("expected text")
     return article(
         id=None,
         url=f"https://github.com/{full_name}/blob/HEAD/{path}",

@@ -1,4 +1,4 @@
-"""GitHub's parameters and calls, and the reads that are more than one call's record or page."""
+"""GitHub's parameters and calls, and the reads that combine calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OWN_PAGES = (
     "about|apps|collections|contact|customer-stories|enterprise|events|explore|features|issues|join|login|marketplace|"
     "new|notifications|orgs|pricing|pulls|search|security|settings|site|sponsors|topics|trending|users"
 )
-"""Words of GitHub's own pages, which stand in an account's place there."""
+"""Names of GitHub's own pages, which take the place of an account in an address."""
 _OWNER, _NAME = r"[\w-]+", r"[\w.-]+"
 _REPO = rf"({_OWNER})/({_NAME}?)(?:\.git)?"
 _PLAIN = rf"{_OWNER}/(?!(?:\.{{1,2}}|\.git)(?:/|$)){_NAME}"
@@ -65,15 +65,15 @@ COMMENT_URL = Param(
     pattern=rf"{_PLAIN}/\d{{1,15}}/\d{{1,15}}",
     problem="must name a comment, such as https://github.com/python/cpython/issues/1#issuecomment-2",
 )
-QUERY = Param("query", "What to search for; GitHub's qualifiers work.", "structured concurrency", required=True)
+QUERY = Param("query", "Search query. GitHub's qualifiers work.", "structured concurrency", required=True)
 ISSUE_SORT = Param(
-    "sort", "Order; best match when absent.", "created", choices=("created", "updated", "comments", "reactions")
+    "sort", "Sort order (default: best match).", "created", choices=("created", "updated", "comments", "reactions")
 )
 
 LINKED = ByLink("after", "page", size="per_page")
-"""A page by its number or, where GitHub told one, by its cursor: deep lists have only the latter."""
+"""A page by its number or, if GitHub sent one, by its cursor, which is the only form for deep lists."""
 SEARCHED = ByPage("page", size="per_page", link=True, depth=1_000, total="total_count")
-"""GitHub serves the first 1,000 results of a search; beyond that a query has to be narrowed."""
+"""GitHub serves the first 1,000 results of a search. To see more, narrow the query."""
 _INCOMPLETE = {"incomplete_results": "GitHub answered before its search was complete"}
 FOUND_ISSUES, FOUND_REPOS, FOUND_USERS = (
     Pages(one, SEARCHED, "items", warnings=_INCOMPLETE) for one in (issue_of, repository_of, author_of)
@@ -82,7 +82,7 @@ REPOS, RELEASES, ISSUES, COMMENTS = (Pages(one, LINKED) for one in (repository_o
 
 
 def issue_path(issue: str) -> str:
-    """The path of an issue below that of all repositories."""
+    """Return the path of an issue, relative to the path of all repositories."""
     owner, name, number = issue.split("/")
     return f"{owner}/{name}/issues/{number}"
 
@@ -101,13 +101,13 @@ _TOP_ISSUES = Get("/search/issues", sort="reactions").via("search")
 
 
 def readme(args: Args) -> Steps:
-    """A repository's readme."""
+    """Return a repository's readme."""
     answer = yield _README.at(args)
     return Single(readme_of(answer.body, args.text("url")))
 
 
 def top_issues(args: Args) -> Steps:
-    """The open issues of a repository, the most reactions first."""
+    """Return the open issues of a repository, those with the most reactions first."""
     query = f"repo:{args.text('url')} is:issue is:open"
     answer = yield _TOP_ISSUES.at(args, FOUND_ISSUES, q=query)
     return FOUND_ISSUES.page(args, answer)

@@ -1,4 +1,4 @@
-"""GitHub's JSON as our records: pure functions from one upstream object to one record."""
+"""Map GitHub's JSON to our records: pure functions from one upstream object to one record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from upstreams.model.readers import of
 
 
 def _label_names(labels: Any) -> list[str] | None:
-    """The labels' names; GitHub documents a bare name in place of a label as well."""
+    """Return the labels' names. GitHub documents that a label may also be a bare name."""
     if not isinstance(labels, list):
         return None
     names = [label.get("name") if label.__class__ is dict else label for label in labels]
@@ -31,12 +31,12 @@ def _label_names(labels: Any) -> list[str] | None:
 
 
 def _is_pull_request(links: Any) -> bool:
-    """Old answers carry the member on every issue, with null addresses inside when it is none."""
+    """Whether an issue is a pull request. Old answers carry the member on every issue, with null addresses inside."""
     return isinstance(links, dict) and any(links.values())
 
 
 def _downloads(assets: Any) -> int | None:
-    """The downloads of all assets; a release that has none was downloaded zero times."""
+    """Return the downloads of all assets. A release without assets has zero downloads."""
     if not isinstance(assets, list):
         return None
     counts = [count(asset, "download_count") for asset in assets if isinstance(asset, dict)]
@@ -67,11 +67,11 @@ author_of = _byline_of.with_fields(
         "public_gists": read.count("public_gists"),
     },
 )
-"""A user or an organization; rows of lists carry only id, login, avatar and address."""
+"""A user or an organization. Rows of lists carry only id, login, avatar and address."""
 
 
 def _number_in(issue: str | None) -> str | None:
-    """The number at the end of an issue's canonical name."""
+    """Return the number at the end of an issue's canonical name."""
     return issue and issue.rpartition("/")[2]
 
 
@@ -100,7 +100,7 @@ repository_of = record_map(
     updated_at=read.instant("updated_at"),
     pushed_at=read.instant("pushed_at"),
 )
-"""A repository; `watchers` is told only by the call for one repository (`watchers_count` repeats the stars)."""
+"""A repository. Only the call for one repository returns `watchers` (`watchers_count` repeats the stars)."""
 issue_of = record_map(
     post,
     id=read.ident("number"),
@@ -119,7 +119,7 @@ issue_of = record_map(
         "is_pr": of(_is_pull_request, "pull_request"),
     },
 )
-"""An issue or a pull request; the author of a deleted account is null."""
+"""An issue or a pull request. Its author is null if the account was deleted."""
 comment_of = record_map(
     comment,
     id=read.ident("id"),
@@ -130,16 +130,16 @@ comment_of = record_map(
     likes=read.count("reactions.total_count"),
     published_at=read.instant("created_at"),
 )
-"""A comment of an issue, whose number the request alone tells."""
+"""A comment on an issue, whose number comes from the request."""
 
 
 def _issue_in(comment: str | None) -> str | None:
-    """The number of the issue in a comment's canonical name."""
+    """Return the number of the issue in a comment's canonical name."""
     return comment and comment.split("/")[-2]
 
 
 lone_comment_of = comment_of.with_fields(post_id=of(_issue_in, read.given("url")))
-"""A comment that was asked for by its address, which tells the issue."""
+"""A comment that was requested by its address, which contains the issue."""
 release_of = record_map(
     release,
     id=read.ident("id"),
@@ -156,7 +156,7 @@ release_of = record_map(
 
 
 def readme_of(body: Any, full_name: str) -> Record:
-    """A readme, from the JSON form (with its file name and base64 content) or from the raw text."""
+    """Return a readme from the JSON form (with file name and base64 content) or from the raw text."""
     if isinstance(body, str):
         return article(id=None, url=f"https://github.com/{full_name}#readme", title=None, text=body or None)
     file = obj(body)
@@ -170,7 +170,7 @@ def readme_of(body: Any, full_name: str) -> Record:
 
 
 def _decoded(file: Json) -> str | None:
-    """The content; GitHub breaks its base64 into lines, and leaves it out of files above 1 MB."""
+    """Return the decoded content. GitHub breaks its base64 into lines and omits it for files above 1 MB."""
     content = text(file, "content")
     if content is None or text(file, "encoding") != "base64":
         return content

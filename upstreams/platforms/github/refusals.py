@@ -1,4 +1,4 @@
-"""Judges GitHub's error answers."""
+"""Map GitHub's error answers to our errors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from upstreams.model.fields import Json, parts, text
 from upstreams.model.steps import Answer
 
 _KEPT_BACK = ("saml enforcement", "ip allow list", "forbids access via", "oauth app access restrictions")
-"""Words of a 403 by which an organization keeps what is its own from the operator's token or address."""
+"""Words of a 403 with which an organization denies access to the operator's token or address."""
 
 
 def judge(answer: Answer) -> UpstreamError | None:
-    """GitHub says with 403 also that it throttles or that a repository is blocked, with 422 what it cannot search."""
+    """Return the error for an answer, or None if the status alone decides.
+
+    GitHub also uses 403 to throttle and to report a blocked repository, and 422 for searches that it cannot run.
+    """
     body = answer.body if isinstance(answer.body, dict) else {}
     if answer.status in (403, 429) and _throttles(answer, body):
         return UpstreamThrottled(answer.source)
@@ -37,11 +40,14 @@ def _throttles(answer: Answer, body: Json) -> bool:
 
 
 def _unsearchable(body: Json) -> UpstreamError | None:
-    """A search is refused for its wording, or because the repository or account that it names does not exist."""
+    """Return the error for a rejected search.
+
+    Either its wording is invalid, or the repository or account that it names does not exist.
+    """
     problem = next((error for error in parts(body, "errors") if error.get("resource") == "Search"), None)
     if problem is None:
         return None
     message = text(problem, "message") or "the query is not valid"
     if "do not exist" in message:
         return NotFound(message)
-    return InvalidArgument("query", f"GitHub cannot search for it: {message}")
+    return InvalidArgument("query", f"GitHub rejected the search: {message}")

@@ -41,15 +41,15 @@ from upstreams.platforms.gitlab.records import (
     repository_of,
 )
 
-QUERY = Param("query", "What to search for, in names and paths.", "parser", required=True)
+QUERY = Param("query", "Search query, matched against names and paths.", "parser", required=True)
 ORDER_BY = Param(
-    "order_by", "Order of the results.", "last_activity_at", default="star_count",
+    "order_by", "Sort order.", "last_activity_at", default="star_count",
     choices=("star_count", "last_activity_at", "created_at", "similarity"),
 )  # fmt: skip
 STATE = Param("state", "Which issues.", "closed", default="opened", choices=("opened", "closed", "all"))
 MERGE_STATE = Param(
     "state",
-    "Which merge requests.",
+    "State of the merge requests.",
     "merged",
     default="opened",
     choices=("opened", "closed", "merged", "all"),
@@ -58,13 +58,13 @@ _REPOSITORIES, _ISSUES = Pages(repository_of, PAGED), Pages(issue_of, PAGED)
 
 
 def _of_repo(resource: str, summary: str, archetype: Archetype, pages: Pages, **members: Param) -> Endpoint:
-    """A list of a project."""
+    """Return an endpoint for a list of a project."""
     call = Get(f"/projects/{{repo}}/{resource.partition('/')[2].replace('-', '_')}", repo=REPO, **members)
     return listing(resource, summary, archetype, call, pages, located=PROJECT)
 
 
 def _of_account(resource: str, summary: str, call: Get, pages: Pages) -> Endpoint:
-    """A list of an account's projects."""
+    """Return an endpoint for a list of an account's projects."""
     return listing_by(
         resource, summary, REPOSITORY_LIST, partial(reads.of_account, call, pages), pages, params=(HANDLE,)
     )
@@ -90,16 +90,16 @@ PLATFORM = Platform(
             repository_of,
             located=PROJECT,
         ),
-        _of_repo("repo/issues", "A project's issues, the newest first.", POST_LIST, _ISSUES, state=STATE),
+        _of_repo("repo/issues", "Issues of a project, newest first.", POST_LIST, _ISSUES, state=STATE),
         _of_repo(
             "repo/merge-requests",
-            "A project's merge requests, the newest first.",
+            "Merge requests of a project, newest first.",
             POST_LIST,
             Pages(merge_request_of, PAGED),
             state=MERGE_STATE,
         ),
-        _of_repo("repo/releases", "A project's releases, the newest first.", RELEASE_LIST, Pages(release_of, PAGED)),
-        _of_repo("repo/forks", "A project's forks.", REPOSITORY_LIST, _REPOSITORIES),
+        _of_repo("repo/releases", "Releases of a project, newest first.", RELEASE_LIST, Pages(release_of, PAGED)),
+        _of_repo("repo/forks", "Forks of a project.", REPOSITORY_LIST, _REPOSITORIES),
         single(
             "issue",
             "One issue.",
@@ -110,17 +110,17 @@ PLATFORM = Platform(
         ),
         listing_by(
             "issue/comments",
-            "What people wrote on an issue, oldest first.",
+            "Comments on an issue, oldest first.",
             COMMENT_LIST,
             reads.notes,
             reads.NOTES,
             located=TICKET,
-            description="The system's own notes, of changed labels and such, are left out: a page may be short.",
+            description="System notes, such as label changes, are left out, so a page may be short.",
         ),
         single("comment", "One comment on an issue.", COMMENT, reads.ONE_NOTE, note_of, located=REMARK),
         listing(
             "search",
-            "Projects by query.",
+            "Search for projects.",
             REPOSITORY_LIST,
             Get("/projects", search=QUERY, order_by=ORDER_BY),
             _REPOSITORIES,
@@ -128,7 +128,7 @@ PLATFORM = Platform(
         ),
         listing(
             "group/repos",
-            "A group's projects, the newest first.",
+            "Projects of a group, newest first.",
             REPOSITORY_LIST,
             Get("/groups/{group}/projects", group=GROUP),
             _REPOSITORIES,
@@ -136,13 +136,13 @@ PLATFORM = Platform(
         Endpoint("profile", "One account.", AUTHOR, reads.profile, (HANDLE,), record=author_of),
         _of_account(
             "profile/repos",
-            "An account's projects, the newest first.",
+            "Projects of an account, newest first.",
             Get("/users/{user}/projects", order_by="id", sort="desc", pagination="keyset"),
             Pages(repository_of, KEYED),
         ),
         _of_account(
             "profile/starred",
-            "The projects that an account starred, those with the latest activity first.",
+            "Projects that an account starred, most recently active first.",
             Get("/users/{user}/starred_projects", order_by="last_activity_at"),
             _REPOSITORIES,
         ),

@@ -1,4 +1,4 @@
-"""GitLab's parameters, and the reads that need an account's number first, or leave the system's own notes out."""
+"""GitLab's parameters, and the reads that first look up an account's number or leave out system notes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PATH = rf"{_NAME}(?:/{_NAME})+"
 _LAZY_PATH = rf"{_NAME}?(?:/{_NAME}?)+?"
 REPO = Param(
     "repo",
-    "The project: its groups and its name with slashes between.",
+    "The project's full path: its groups and name, separated by slashes.",
     "gitlab-org/gitlab",
     length_max=300,
     fold=True,
@@ -32,7 +32,7 @@ REPO = Param(
 )
 REPO_URL = Param(
     "url",
-    "The project's address, which says the host too.",
+    "The project's address, which includes the host.",
     "https://gitlab.com/gitlab-org/gitlab",
     type="url",
     length_max=500,
@@ -43,7 +43,7 @@ REPO_URL = Param(
 )
 ISSUE = Param(
     "issue",
-    "The issue: its project, a hash and its number.",
+    "The issue, as its project's path, # and its number.",
     "gitlab-org/gitlab#1",
     length_max=300,
     fold=True,
@@ -52,7 +52,7 @@ ISSUE = Param(
 )
 ISSUE_URL = Param(
     "url",
-    "The issue's address, which says the host too.",
+    "The issue's address, which includes the host.",
     "https://gitlab.com/gitlab-org/gitlab/-/issues/1",
     type="url",
     length_max=500,
@@ -63,7 +63,7 @@ ISSUE_URL = Param(
 )
 NOTE = Param(
     "note",
-    "The comment: its project, a hash, the issue's number, a slash and its own.",
+    "The comment, as its project's path, #, the issue's number, / and the comment's number.",
     "gitlab-org/gitlab#1/2345",
     length_max=300,
     fold=True,
@@ -72,7 +72,7 @@ NOTE = Param(
 )
 NOTE_URL = Param(
     "url",
-    "The comment's address, which says the host too.",
+    "The comment's address, which includes the host.",
     "https://gitlab.com/gitlab-org/gitlab/-/issues/1#note_2345",
     type="url",
     length_max=500,
@@ -87,7 +87,7 @@ HANDLE = Param(
     pattern=_NAME, problem="must be a login, such as dzaporozhets",
 )  # fmt: skip
 GROUP = Param(
-    "group", "The group: its path, with those above it.", "gitlab-org", required=True, length_max=300,
+    "group", "The group's full path, including its parent groups.", "gitlab-org", required=True, length_max=300,
     fold=True, forms=(rf"[^/:@]+/(?:groups/)?({_LAZY_PATH}|{_NAME}?)(?:/-/.*)?",), pattern=rf"{_NAME}(?:/{_NAME})*",
     problem="must be a group's path, such as gitlab-org",
 )  # fmt: skip
@@ -95,7 +95,7 @@ _ROWS_MAX = 50_000
 
 
 class _Paged(ByPage):
-    """Pages of which GitLab serves none that ends behind so many rows, though a header names it."""
+    """Numbered pages. GitLab rejects pages that end after this many rows, although a header may name such a page."""
 
     def is_last(self, args: Args, number: int) -> bool:
         """As `ByPage`."""
@@ -103,9 +103,9 @@ class _Paged(ByPage):
 
 
 PAGED = _Paged("page", size="per_page", header="x-next-page")
-"""Most lists count their pages; a header tells the next one, and is empty on the last."""
+"""The paging of most lists: pages are numbered, and a header names the next one and is empty on the last."""
 KEYED = ByLink("id_before", "page", size="per_page")
-"""Projects of an account go on behind the last one's number; older servers count their pages here too."""
+"""An account's projects continue after the last project's number. Older servers use page numbers here too."""
 
 PROJECT = Located(HOST, REPO, REPO_URL)
 TICKET = Located(HOST, ISSUE, ISSUE_URL)
@@ -113,7 +113,7 @@ REMARK = Located(HOST, NOTE, NOTE_URL)
 
 
 def _part(number: int, issue: str | None) -> str | None:
-    """The project of an issue, or its number there, of either parameter; the number of a comment behind these."""
+    """Return one part of an issue's or comment's name: the project (0), the issue's number (1) or the comment's (2)."""
     return issue and re.split(r"[/#](?=\d+$|\d+/\d+$)", issue)[number]
 
 
@@ -129,14 +129,14 @@ _USER = Get("/users/{user}").via(optional=True)
 
 
 def notes(args: Args) -> Steps:
-    """The comments on an issue; the system's own notes are left out of a page, which may leave it empty."""
+    """Return the comments on an issue. System notes are removed, so a page may be empty."""
     answer = yield replace(_NOTES.at(args, NOTES), accepts="json")
     people = [row for row in rows(answer.body) if row.get("system") is not True]
     return NOTES.page(args, answer._replace(body=people))
 
 
 def _account(args: Args) -> Generator[Call, Any, tuple[str, Json]]:
-    """The number of the account that has a login, and what the list of accounts tells of it."""
+    """Return the number of the account with this login, and its row in the list of accounts."""
     answer = yield _USERS.at(args)
     found: Json = next(iter(rows(answer.body)), {})
     number = ident(found, "id")
@@ -146,7 +146,7 @@ def _account(args: Args) -> Generator[Call, Any, tuple[str, Json]]:
 
 
 def profile(args: Args) -> Steps:
-    """One account; servers that keep it from strangers tell the little that the list of accounts has."""
+    """Return one account, or the few fields of the accounts list if the server hides it from anonymous callers."""
     number, listed = yield from _account(args)
     answer = yield _USER.at(args, user=number)
     if isinstance(answer, Missing) and not answer.absent and answer.failure is not None:
@@ -155,7 +155,7 @@ def profile(args: Args) -> Steps:
 
 
 def of_account(call: Get, pages: Pages, args: Args) -> Steps:
-    """A list of an account."""
+    """Return a list of an account."""
     number, _ = yield from _account(args)
     answer = yield call.at(args, pages, user=number)
     return pages.page(args, answer)

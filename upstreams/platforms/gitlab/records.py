@@ -1,4 +1,4 @@
-"""GitLab's JSON as our records."""
+"""Map GitLab's JSON to our records."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from upstreams.model.readers import of
 
 
 def _page(host: str | None, path: str | None) -> str | None:
-    """A picture's address, which some servers tell without themselves."""
+    """Return a picture's full address, because some servers omit their host."""
     return f"https://{host}{path}" if host and path and path.startswith("/") else path
 
 
 def _topics(named: list[str] | None, tagged: list[str] | None) -> list[str] | None:
-    """The topics, which older servers call tags."""
+    """Return the topics, which older servers call tags."""
     return tagged if named is None else named
 
 
@@ -40,7 +40,7 @@ repository_of = record_map(
     created_at=read.instant("created_at"),
     updated_at=read.instant("last_activity_at"),
 )
-"""A project; its languages are another call."""
+"""A project. Its languages need a separate call."""
 byline_of = record_map(
     byline,
     id=read.ident("id"),
@@ -64,7 +64,7 @@ author_of = byline_of.with_fields(
         "bot": read.flag("bot"),
     },
 )
-"""An account; of strangers many servers tell no more than name and picture."""
+"""An account. Many servers show anonymous callers only its name and picture."""
 issue_of = record_map(
     post,
     id=read.ident("iid"),
@@ -107,4 +107,4 @@ release_of = record_map(
     published_at=read.instant("released_at"),
     ext={"upcoming": read.flag("upcoming_release"), "created_at": read.instant("created_at")},
 )
-"""A release, which has no number of its own but its tag."""
+"""A release. Its tag is its id, because it has no number."""

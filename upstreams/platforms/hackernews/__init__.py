@@ -1,4 +1,4 @@
-"""Hacker News: search, stories and their threads, accounts and the front pages, from Algolia's API and Firebase's."""
+"""Hacker News: search, stories and their threads, accounts and front pages, from the APIs of Algolia and Firebase."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from upstreams.platforms.hackernews.records import author_of, post_of
 
 _NO_NUMBERS = ("engagement.likes", "engagement.replies")
 _LEAN_AUTHOR = ("author.avatar_url", "author.display_name", "author.verified")
-_ALGOLIAS = "While Firebase is away Algolia lists them: it knows the newest a little later, and its list is longer."
-_FIREBASES = "While Algolia is away Firebase tells of it"
+_ALGOLIAS = "If Firebase is unavailable, Algolia lists them. Its list is longer, and new items appear a little later."
+_FIREBASES = "If Algolia is unavailable, Firebase is read instead"
 
 
 def _front_page(resource: str, summary: str, name: str) -> Endpoint:
@@ -24,9 +24,9 @@ def _front_page(resource: str, summary: str, name: str) -> Endpoint:
 
 
 def _by_date(resource: str, summary: str, name: str, tag: str) -> Endpoint:
-    """A front page that is ordered by time alone, so that Algolia's list of the kind is the same one.
+    """Return an endpoint for a front page in order of time, whose kind Algolia can list in the same order.
 
-    The others are ranked by a formula of the site's own: no other source has their order.
+    The other front pages are ranked by a formula of the site, and no other source has their order.
     """
     fallbacks = (Fallback("algolia", elsewhere.newest(tag)),)
     return replace(_front_page(resource, summary, name), fallbacks=fallbacks, description=f"{summary} {_ALGOLIAS}")
@@ -43,14 +43,14 @@ PLATFORM = Platform(
     endpoints=(
         listing(
             "search",
-            "Stories, comments and polls by query.",
+            "Search for stories, comments and polls.",
             POST_LIST,
             reads.SEARCH,
             reads.HITS,
             collect=500,
             newest={"sort": "recent"},
             never=("flags.deleted",),
-            description="Algolia serves about 1,000 results of a search; since and until reach what lies beyond.",
+            description="Algolia serves about 1,000 results per search. Use since and until to reach more.",
         ),
         single(
             "story",
@@ -59,44 +59,45 @@ PLATFORM = Platform(
             reads.ITEM,
             reads.story_of,
             never=("engagement.comments", "flags.deleted", *post_of.unfilled),
-            description=f"One story, poll or job. {_FIREBASES}: then the number of comments is known, story_id is not.",
+            description=f"One story, poll or job. {_FIREBASES}: the number of comments is then known, "
+            "but story_id is not.",
             fallbacks=(Fallback("firebase", elsewhere.story),),
         ),
         Endpoint(
             "story/comments",
-            "A story's comments, each with the replies to it.",
+            "Comments on a story, each with its replies.",
             COMMENT_LIST,
             reads.comments,
             (reads.STORY_ID, reads.LIMIT),
             never=(*_LEAN_AUTHOR, *_NO_NUMBERS, "flags.pinned", "total"),
-            description=f"A story's comments, each with the replies to it. {_FIREBASES}, comment by comment: then they "
-            "come in the site's order, and a warning says so where a page has more than 300 with their replies.",
+            description=f"Comments on a story, each with its replies. {_FIREBASES}, comment by comment. They then "
+            "come in the site's order, and a warning appears if a page has more than 300 comments with replies.",
             fallbacks=(Fallback("firebase", elsewhere.comments),),
         ),
         single(
             "comment",
-            "One comment, with the replies to it.",
+            "One comment, with its replies.",
             COMMENT,
             reads.COMMENT,
             reads.lone_comment_of,
             never=(*_LEAN_AUTHOR, *_NO_NUMBERS, "flags.pinned"),
-            description=f"One comment, with the replies to it. {_FIREBASES}, comment by comment and without its story.",
+            description=f"One comment, with its replies. {_FIREBASES}, comment by comment and without the story.",
             fallbacks=(Fallback("firebase", elsewhere.comment),),
         ),
         Endpoint(
             "profile",
-            "One account's public profile.",
+            "The public profile of an account.",
             AUTHOR,
             reads.profile,
             (reads.HANDLE,),
             record=author_of,
             fallbacks=(Fallback("firebase", elsewhere.profile),),
         ),
-        _front_page("top", "The stories and jobs of the front page and the pages after it.", "topstories"),
+        _front_page("top", "Stories and jobs on the front page and the pages after it.", "topstories"),
         _by_date("new", "The newest stories.", "newstories", "story"),
-        _front_page("best", "The stories with the most points of late.", "beststories"),
-        _front_page("ask", "Questions to the readers, Ask HN.", "askstories"),
-        _front_page("show", "What readers made, Show HN.", "showstories"),
+        _front_page("best", "Recent stories with the most points.", "beststories"),
+        _front_page("ask", "Questions to readers (Ask HN).", "askstories"),
+        _front_page("show", "Projects by readers (Show HN).", "showstories"),
         _by_date("jobs", "Job advertisements, newest first.", "jobstories", "job"),
     ),
 )

@@ -1,7 +1,7 @@
-"""Hacker News' fallbacks: what Algolia's API and Firebase's both have, read from the other one than usual.
+"""Hacker News' fallbacks: data that both Algolia's and Firebase's API have, read from the less usual one.
 
-Firebase tells the number of an item's comments, which Algolia's items do not; Algolia the story that an item belongs
-to. What the one that answers does not tell is null.
+Only Firebase has the number of an item's comments, and only Algolia has the story that an item belongs to. Fields that
+the answering API lacks are null.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from upstreams.platforms.hackernews.reads import (
 from upstreams.platforms.hackernews.records import author_of, comment_of, post_of
 
 _COMMENTS_MAX = 300
-"""Comments of one page: each is a call of its own."""
+"""The maximum number of comments read for a page, because each needs a separate call."""
 
 
 _NEWEST = Pages(post_of, ByPage("page", first=0, size="hitsPerPage", pages="nbPages"), "hits")
@@ -36,7 +36,7 @@ _USER = Get("/user/{name}.json", name=HANDLE).via("firebase")
 
 
 def newest(tag: str) -> Read:
-    """The read of the newest items of a kind by Algolia, whose list ends later than Firebase's."""
+    """Return a read of the newest items of a kind from Algolia, whose list is longer than Firebase's."""
 
     def read(args: Args) -> Steps:
         answer = yield _BY_DATE.at(args, _NEWEST, tags=tag)
@@ -46,19 +46,19 @@ def newest(tag: str) -> Read:
 
 
 def profile(args: Args) -> Steps:
-    """One account by Firebase."""
+    """Return one account from Firebase."""
     answer = yield _USER.at(args)
     return Single(author_of(obj(answer.body)))
 
 
 def story(args: Args) -> Steps:
-    """One story, poll or job by Firebase."""
+    """Return one story, poll or job from Firebase."""
     item = yield from _story_asked_for(args)
     return Single(post_of(item))
 
 
 def comment(args: Args) -> Steps:
-    """One comment by Firebase, item by item; its story is not told."""
+    """Return one comment from Firebase, read item by item. Its story is unknown."""
     answer = yield _item(int(args.text("id")))
     item = obj(answer.body)
     threads = yield from _threads(_kids(item))
@@ -75,7 +75,10 @@ def _item(item_id: int, *, optional: bool = False) -> Call:
 
 
 def comments(args: Args) -> Steps:
-    """A story's comments by Firebase, item by item; a page is a part of those at the top, each with its replies."""
+    """Return a story's comments from Firebase, read item by item.
+
+    A page is a slice of the top level, each comment with all its replies.
+    """
     item = yield from _story_asked_for(args)
     start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
     top = list(dict.fromkeys(numbers(item.get("kids") or [])))
@@ -90,14 +93,14 @@ def comments(args: Args) -> Steps:
 
 
 class _Threads(NamedTuple):
-    """Comments with the replies to them under `children`, as Algolia sends them, and what is missing of them."""
+    """Comments with their replies under `children`, as Algolia sends them, and warnings about missing ones."""
 
     trees: list[Json]
     warnings: tuple[str, ...]
 
 
 def _threads(top: Sequence[int]) -> Generator[tuple[Call, ...], Any, _Threads]:
-    """Level by level, the comments of each side by side; none is asked for twice, so that no circle is endless."""
+    """Read comments level by level, each level in parallel. Each id is requested once, so cycles end."""
     trees: list[Json] = []
     answers: list[Answer | Missing] = []
     seen = set(top)
@@ -126,6 +129,6 @@ def _beyond(asked: int) -> tuple[str, ...]:
 
 
 def _kids(item: Json) -> list[int]:
-    """The replies to a comment; what cannot be read of them takes no other comment with it."""
+    """Return the ids of a comment's replies. An unreadable list counts as empty, so that it fails no other comment."""
     kids = item.get("kids")
     return list(dict.fromkeys(numbers(kids))) if isinstance(kids, list) else []

@@ -1,4 +1,4 @@
-"""Hacker News' parameters and calls, and the reads that are more than one call's record or page."""
+"""Hacker News' parameters and calls, and the reads that combine calls."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _TAG = r"[\w-]+"
 _ALL_OF = rf"(?:{_TAG}|\({_TAG}(?:,{_TAG})*\))"
 _TAGS = re.compile(rf"{_ALL_OF}(?:,{_ALL_OF})*", re.ASCII)
 LEVELS_MAX = 100
-"""Levels of replies that are read: what writes our answers as JSON does not nest much deeper."""
+"""The maximum depth of replies, because our JSON encoder does not support much deeper nesting."""
 
 
 def _tagged(tags: str) -> str:
     if not _TAGS.fullmatch(tags):
-        raise InvalidArgument("tags", "must be tags with commas between them, such as (story,poll),author_pg")
+        raise InvalidArgument("tags", "must be comma-separated tags, such as (story,poll),author_pg")
     return tags
 
 
@@ -58,22 +58,22 @@ def _seconds(name: str, told: str | int | None) -> int | None:
     return int(datetime.fromisoformat(moment).timestamp())
 
 
-QUERY = Param("query", "What to search for; * stands for everything.", "structured concurrency", required=True)
+QUERY = Param("query", "Search query; * matches everything.", "structured concurrency", required=True)
 TAGS = Param(
     "tags",
     "Kinds of items: story, comment, poll, job, show_hn, ask_hn, front_page, author_NAME, story_ID. "
-    "A comma means and, parentheses mean or.",
+    "A comma means AND, parentheses mean OR.",
     "(story,poll),author_pg",
     default="story",
 )
-SORT = Param("sort", "Order of the results.", "recent", default="relevance", choices=("relevance", "recent"))
-SINCE = Param("since", "Only items of this instant or later, as a date or an ISO 8601 time.", "2024-01-31")
-UNTIL = Param("until", "Only items from before this instant.", "2024-02-29T12:00:00Z")
-MIN_POINTS = Param("min_points", "Only items with at least these points.", "100", type="integer", minimum=0)
-MIN_COMMENTS = Param("min_comments", "Only items with at least these comments.", "10", type="integer", minimum=0)
+SORT = Param("sort", "Sort order.", "recent", default="relevance", choices=("relevance", "recent"))
+SINCE = Param("since", "Only items from this time or later, as a date or an ISO 8601 time.", "2024-01-31")
+UNTIL = Param("until", "Only items from before this time.", "2024-02-29T12:00:00Z")
+MIN_POINTS = Param("min_points", "Only items with at least this many points.", "100", type="integer", minimum=0)
+MIN_COMMENTS = Param("min_comments", "Only items with at least this many comments.", "10", type="integer", minimum=0)
 STORY_ID = Param(
     "id",
-    "The story's number, or its address.",
+    "The story's number or address.",
     "8863",
     required=True,
     length_max=200,
@@ -83,7 +83,7 @@ STORY_ID = Param(
 )
 COMMENT_ID = Param(
     "id",
-    "The comment's number, or its address.",
+    "The comment's number or address.",
     "2921983",
     required=True,
     length_max=200,
@@ -108,33 +108,33 @@ _JOINED = Get("/user/{name}.json", name=HANDLE).via("firebase", optional=True)
 
 
 def only_story(item: Json) -> Json:
-    """The item, refused where it is a comment or a poll's option: those have numbers too, but are no stories.
+    """Return the item. Raises NotFound for a comment or a poll option, which also have numbers but are not stories.
 
-    Without a number it is no item: it must not pass for a story that nobody commented on.
+    Raises UnexpectedBody for an object without a number, which must not pass for a story without comments.
     """
     if ident(item, "id") is None:
-        raise UnexpectedBody("an item was due")
+        raise UnexpectedBody("expected an item")
     if text(item, "type") in ("comment", "pollopt"):
-        raise NotFound("This number is not a story's.")
+        raise NotFound("This number does not belong to a story.")
     return item
 
 
 def story_of(item: Json) -> Record:
-    """A story, poll or job."""
+    """Return a story, poll or job."""
     return post_of(only_story(item))
 
 
 def lone_comment_of(item: Json) -> Record:
-    """A comment that was asked for by its number, with the replies to it."""
+    """Return a comment that was requested by its number, with its replies."""
     if ident(item, "id") is None:
-        raise UnexpectedBody("an item was due")
+        raise UnexpectedBody("expected an item")
     if text(item, "type") != "comment":
-        raise NotFound("This number is not a comment's.")
+        raise NotFound("This number does not belong to a comment.")
     return comment_of(item, None, LEVELS_MAX)
 
 
 def comments(args: Args) -> Steps:
-    """A story's comments; a page is a part of those at the top, each with its replies."""
+    """Return a story's comments. A page is a slice of the top level, each comment with all its replies."""
     answer = yield ITEM.at(args)
     item = only_story(obj(answer.body))
     start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
@@ -156,7 +156,7 @@ def _goes_deeper(level: list[Json]) -> bool:
 
 
 def profile(args: Args) -> Steps:
-    """One account; Algolia does not always tell when it was made, Firebase does."""
+    """Return one account. Algolia sometimes lacks its creation time, so Firebase is read too."""
     answer = yield _USER.at(args)
     user = obj(answer.body)
     if instant(user, "created_at", "created_at_i") is None:
@@ -167,14 +167,14 @@ def profile(args: Args) -> Steps:
 
 
 def listed(name: str) -> Read:
-    """The read of one of Firebase's lists: the numbers of its items, then a page of the items side by side."""
+    """Return a read of one of Firebase's lists: first the ids of its items, then a page of the items in parallel."""
 
     def read(args: Args) -> Steps:
         start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
         answer = yield Call(f"/{name}.json", source="firebase")
         listed_items = numbers(answer.body)
         asked = listed_items[start:end]
-        if not asked:  # the list became shorter since the page before
+        if not asked:  # the list became shorter since the previous page
             return Page([])
         answers = yield tuple(Call(f"/item/{item}.json", source="firebase", optional=True) for item in asked)
         items = arrived(answers)
@@ -188,27 +188,27 @@ def listed(name: str) -> Read:
 
 
 def arrived(answers: Sequence[Answer | Missing]) -> list[Json]:
-    """The items among the answers.
+    """Return the items among the answers.
 
     Raises:
-        UpstreamFailed: none came, and not because there are none.
+        UpstreamFailed: No item arrived, and at least one call failed for another reason than absence.
     """
     items = rows([answer.body for answer in answers if isinstance(answer, Answer)])
     failed = next((answer for answer in answers if isinstance(answer, Missing) and not answer.absent), None)
     if failed is not None and not items:
-        raise UpstreamFailed(failed.source, f"none of {len(answers)} items came: {failed.problem}")
+        raise UpstreamFailed(failed.source, f"all {len(answers)} items failed: {failed.problem}")
     return items
 
 
 def numbers(body: Any) -> list[int]:
-    """The items' numbers that a list of Firebase's holds."""
+    """Return the item ids in one of Firebase's lists."""
     if not isinstance(body, list):
-        raise UnexpectedBody(f"a list was due, {type(body).__name__} came")
+        raise UnexpectedBody(f"expected a list, got {type(body).__name__}")
     return [entry for entry in body if type(entry) is int]
 
 
 def left_out(count: int, answers: Sequence[Answer | Missing]) -> tuple[str, ...]:
-    """The warning that `count` of the asked items did not come, and why."""
+    """Return the warning that `count` of the requested items are missing, with the reason."""
     if not count:
         return ()
     problem = next((answer.problem for answer in answers if isinstance(answer, Missing)), "no such item")

@@ -1,4 +1,4 @@
-"""Hacker News' JSON as our records: search hits and items of Algolia, items of Firebase, which name the same apart."""
+"""Map Hacker News' JSON to our records: Algolia's hits and items, and Firebase's items, which use other names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _either(one: bool | None, other: bool | None) -> bool | None:  # noqa: FBT00
 
 
 def _title(title: str | None) -> str | None:
-    """Titles are text with character references, not markup: `Vec<T>` is meant as it stands."""
+    """Return a title. Titles are text with character references, not markup, so `Vec<T>` stays unchanged."""
     return title and unescape(title)
 
 
@@ -53,11 +53,11 @@ post_of = record_map(
         "story_title": of(_title, read.text("story_title")),
     },
 )
-"""A story, poll or job, or a comment that a search found: that one has no title, and names its story."""
+"""A story, poll or job, or a comment from a search, which has no title but names its story."""
 
 
 def comment_of(item: Json, post_id: str | None, levels: int) -> Record:
-    """A comment and the replies to it, `levels` deep counting itself; without author and text it was deleted."""
+    """Return a comment and its replies, `levels` deep including itself. One without author and text was deleted."""
     told = flag(item, "deleted", "dead")
     words, by = plain(text(item, "text", "comment_text")), _byline_of(item) if text(item, "author", "by") else None
     gone = told is True or (words is None and by is None)
@@ -85,4 +85,4 @@ author_of = record_map(
     url=of(_user_address, _USER_NAME),
     joined_at=read.instant("created_at", "created_at_i", "created"),
 )
-"""An account; its karma is what comes closest to likes."""
+"""An account. Its karma maps to likes, the closest field."""

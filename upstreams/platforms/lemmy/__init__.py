@@ -44,7 +44,10 @@ _SCOPE = made(in_capitals, SCOPE)
 
 
 def _of_account(resource: str, summary: str, record: RecordMap, archetype: Archetype) -> Endpoint:
-    """A list of an account: version 3 has the newest posts and comments in the account's own page."""
+    """Return an endpoint for a list of an account.
+
+    In version 3, the account's page includes its newest posts and comments.
+    """
     rows = resource.rpartition("/")[2]
     old = Get("/user", username=made(at_host, HANDLE), sort="New")
     new = Get("/person/content", username=made(at_host, HANDLE), type_=rows)
@@ -86,7 +89,7 @@ PLATFORM = Platform(
     endpoints=(
         listing_of(
             "posts",
-            "Posts, of all communities or of one.",
+            "Posts of all communities or of one.",
             post_of,
             archetype=POST_LIST,
             listed=Listed(
@@ -112,7 +115,7 @@ PLATFORM = Platform(
         ),
         listing_of(
             "post/comments",
-            "The comments on a post, flat.",
+            "Comments on a post, as a flat list.",
             comment_of,
             archetype=COMMENT_LIST,
             listed=Listed(
@@ -140,8 +143,8 @@ PLATFORM = Platform(
                 Get("/person", username=made(at_host, HANDLE)),
             ),
         ),
-        _of_account("profile/posts", "An account's posts, newest first.", post_of, POST_LIST),
-        _of_account("profile/comments", "An account's comments, newest first.", comment_of, COMMENT_LIST),
+        _of_account("profile/posts", "Posts by an account, newest first.", post_of, POST_LIST),
+        _of_account("profile/comments", "Comments by an account, newest first.", comment_of, COMMENT_LIST),
         single_of(
             "community",
             "One community.",
@@ -151,7 +154,7 @@ PLATFORM = Platform(
         ),
         listing_of(
             "communities",
-            "Communities, those with much going on first.",
+            "Communities, most active first.",
             community_of,
             archetype=AUTHOR_LIST,
             listed=Listed(
@@ -160,9 +163,9 @@ PLATFORM = Platform(
                 "communities",
             ),
         ),
-        _search("search", "Posts by query.", post_of, POST_LIST),
-        _search("search/comments", "Comments by query.", comment_of, COMMENT_LIST),
-        _search("search/users", "Accounts by query.", author_of, AUTHOR_LIST),
-        _search("search/communities", "Communities by query.", community_of, AUTHOR_LIST),
+        _search("search", "Search for posts.", post_of, POST_LIST),
+        _search("search/comments", "Search for comments.", comment_of, COMMENT_LIST),
+        _search("search/users", "Search for accounts.", author_of, AUTHOR_LIST),
+        _search("search/communities", "Search for communities.", community_of, AUTHOR_LIST),
     ),
 )

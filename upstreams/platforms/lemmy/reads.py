@@ -1,7 +1,7 @@
-"""Lemmy's two APIs: version 3 is asked first, and version 4 where a server no longer knows that.
+"""Lemmy's two APIs: version 3 is called first, and version 4 if the server does not support version 3.
 
-Servers of 0.19 have version 3 alone; those of 1.0 have version 4, and of version 3 all but accounts. Its lists there
-have a first page alone: where that came full, version 4 is asked for it too, and the list goes on there.
+Servers of 0.19 have only version 3. Servers of 1.0 have version 4, and most of version 3 (without accounts), but their
+version 3 lists always return the first page. If that page is full, version 4 is called too and continues the list.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ INSTANCE = Host("instance", default="lemmy.world")
 
 
 def _name(name: str, what: str, example: str, mark: str, *, required: bool = True) -> Param:
-    """A name on the instance, or one of another host: `name@host`, or its address in either spelling."""
+    """Return the parameter for a name on the instance, or on another host as `name@host` or a full address."""
     return Param(
         name,
-        f"The {what} name on the instance; of another host as name@host.",
+        f"The {what} name on the instance, or name@host for another host.",
         example,
         required=required,
         strip="@" if mark == "u" else "!",
@@ -47,7 +47,7 @@ COMMUNITY = _name("community", "community's", "technology", "c", required=False)
 POST_ID = Param("id", "The post's number on the instance.", "10237528", pattern=r"\d{1,18}")
 POST_URL = Param(
     "url",
-    "The post's address, on whichever host.",
+    "The post's address, on any host.",
     "https://lemmy.world/post/10237528",
     type="url",
     forms=(r"([^/]+)/post/(\d{1,18})(?:/.*)?",),
@@ -57,18 +57,20 @@ POST_URL = Param(
 COMMENT_ID = Param("id", "The comment's number on the instance.", "6543210", pattern=r"\d{1,18}")
 COMMENT_URL = Param(
     "url",
-    "The comment's address, on whichever host.",
+    "The comment's address, on any host.",
     "https://lemmy.world/comment/6543210",
     type="url",
     forms=(r"([^/]+)/(?:comment|post/\d{1,18})/(\d{1,18})(?:/.*)?",),
     pattern=r"[^/]+/\d{1,18}",
     problem="must be the address of a comment, such as https://lemmy.world/comment/6543210",
 )
-SCOPE = Param("scope", "Of all hosts, or of this one.", "local", default="all", choices=("all", "local"))
+SCOPE = Param(
+    "scope", "Content from all hosts, or only from this one.", "local", default="all", choices=("all", "local")
+)
 _TOP_S = {"top_day": 86_400, "top_week": 604_800, "top_month": 2_592_000, "top_year": 31_536_000}
 SORT = Param(
     "sort",
-    "Order of the posts.",
+    "Sort order of the posts.",
     "new",
     default="active",
     choices=(
@@ -85,13 +87,13 @@ SORT = Param(
     ),
 )
 COMMENT_SORT = Param(
-    "sort", "Order of the comments.", "new", default="hot", choices=("hot", "top", "new", "old", "controversial")
+    "sort", "Sort order of the comments.", "new", default="hot", choices=("hot", "top", "new", "old", "controversial")
 )
-QUERY = Param("query", "What to search for.", "structured concurrency", required=True)
+QUERY = Param("query", "Search query.", "structured concurrency", required=True)
 
 
 def in_capitals(choice: str | None) -> str | None:
-    """A choice as version 3 spells it: `TopDay`."""
+    """Return a choice as version 3 spells it: `TopDay`."""
     return choice and choice.title().replace("_", "")
 
 
@@ -110,13 +112,13 @@ ONE_POST = Located(INSTANCE, POST_URL, POST_ID)
 ONE_COMMENT = Located(INSTANCE, COMMENT_URL, COMMENT_ID)
 TOKENS, NUMBERED = ByToken("page_cursor", "next_page", size_max=50), ByPage("page", size_max=50)
 _VERSION = "v"
-"""In a cursor's state: the version that told its token."""
+"""The key in a cursor's state for the API version that issued its token."""
 _FIRST = "f"
-"""There: the id of the list's first row, where version 3 told it."""
+"""The key in a cursor's state for the id of the list's first row, if the list came from version 3."""
 
 
 class Listed(NamedTuple):
-    """A list as version 3 has it and as version 4 has it: the calls, and the names of their rows."""
+    """A list in version 3 and in version 4: the calls, and the names of the members with the rows."""
 
     old: Get
     new: Get
@@ -134,7 +136,7 @@ def single_of(
     calls: tuple[Get, Get],
     located: Located | None = None,
 ) -> Endpoint:
-    """An endpoint of one record, from the call of version 3 or that of version 4."""
+    """Return an endpoint of one record, from the call of version 3 or of version 4."""
     old, new = calls
     read = partial(_one, old.via("v3", optional=True, accepts=record), new.via("v4", accepts=record), record)
     return Endpoint(resource, summary, archetype, read, old.params, located=located, record=record, never=("total",))
@@ -149,7 +151,7 @@ def listing_of(
     listed: Listed,
     located: Located | None = None,
 ) -> Endpoint:
-    """An endpoint of a list, from the call of version 3 or that of version 4."""
+    """Return an endpoint of a list, from the call of version 3 or of version 4."""
     old, new = (Pages(record, paging, at) for paging, at in ((listed.paging, listed.old_at), (TOKENS, listed.new_at)))
     read = partial(_many, (listed.old.via("v3", optional=True), old), (listed.new.via("v4"), new))
     params = (*listed.old.params, *NUMBERED.params())
@@ -180,12 +182,16 @@ def _many(old: tuple[Get, Pages], new: tuple[Get, Pages], args: Args) -> Steps:
 
 
 def _is_newer(args: Args, pages: Pages) -> bool:
-    """Whether the page before came from version 4."""
+    """Whether the previous page came from version 4."""
     return bool(args.cursor and _VERSION in args.cursor) or (pages.paging is NUMBERED and args.token() is not None)
 
 
 def _of_newer(call: Call, refused: Missing) -> Generator[Call, Any, Answer]:
-    """The answer of version 4 to what version 3 refused; where the server has no version 4, that refusal stands."""
+    """Return the answer of version 4 after version 3 failed.
+
+    Raises:
+        UpstreamError, LimitError: Both failed. If the server has no version 4, this is the failure of version 3.
+    """
     _hold(refused)
     answer: Answer | Missing = yield replace(call, optional=True)
     if isinstance(answer, Missing):
@@ -194,7 +200,7 @@ def _of_newer(call: Call, refused: Missing) -> Generator[Call, Any, Answer]:
 
 
 def _newer_page(pages: Pages, args: Args, answer: Answer | Missing) -> Page | None:
-    """The page of version 4; None where it told none."""
+    """Return the page of version 4, or None if it failed or is unreadable."""
     if isinstance(answer, Answer):
         with suppress(*UNREADABLE):
             return _marked(pages.page(args, answer), {_VERSION: 4})
@@ -202,7 +208,10 @@ def _newer_page(pages: Pages, args: Args, answer: Answer | Missing) -> Page | No
 
 
 def _unless_first(page: Page, args: Args) -> Page:
-    """A page of version 3; none where it is the first one again, which a server of 1.0 tells for every number."""
+    """Return a page of version 3, or an empty one if it repeats the first page.
+
+    A server of 1.0 returns the first page for every number.
+    """
     first, before = page.records[0]["id"] if page.records else None, args.token(_FIRST)
     if before is not None and first == before:
         return Page([])
@@ -211,12 +220,15 @@ def _unless_first(page: Page, args: Args) -> Page:
 
 
 def _marked(page: Page, mark: State) -> Page:
-    """The page with more in the state of its cursor."""
+    """Return the page with more entries in its cursor's state."""
     return page if page.next is None else replace(page, next={**page.next, **mark})
 
 
 def _hold(missing: Missing) -> None:
-    """Raise the failure of a call, unless it says that the server lacks this version, or by a status alone the path."""
+    """Raise the failure of a call, unless it means that the server lacks this version of the API.
+
+    A bare 404 status means that too: the server may lack only the path.
+    """
     failure = missing.failure
     if not (isinstance(failure, OtherSoftware) or (isinstance(failure, NotFound) and failure.by_status)):
         raise _failure_of(missing)

@@ -1,4 +1,4 @@
-"""Lemmy's views as our records, of 0.19 and of 1.0, which has counts in the objects and some other names."""
+"""Map Lemmy's views to our records, both of 0.19 and of 1.0, which stores counts in the objects and renames fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from upstreams.model.readers import Reader, of
 
 
 def _parent(path: str | None, post_id: str | None) -> str | None:
-    """The comment that one answers, or the post: `0.12.34` are the comments above it and its own number."""
+    """Return the id of the parent comment, or of the post. `0.12.34` lists the ancestors and the comment itself."""
     above = path.split(".")[:-1] if path else []
     if not above:
         return None
@@ -67,7 +67,7 @@ post_of = record_map(
         "community_url": read.text("community.ap_id", "community.actor_id"),
     },
 )
-"""A post; its text is Markdown."""
+"""A post, with its text as Markdown."""
 _DELETED = of(any_true, read.flag("comment.deleted"), read.flag("comment.removed"))
 comment_of = record_map(
     comment,
@@ -82,7 +82,7 @@ comment_of = record_map(
     deleted=_DELETED,
     published_at=_made_at("comment"),
 )
-"""A comment; of one that was deleted or removed neither words nor author are told."""
+"""A comment. A deleted or removed one has neither text nor author."""
 author_of = _byline_of.inside("person").with_fields(
     author,
     bio=read.text("person.bio"),
@@ -111,7 +111,7 @@ community_of = record_map(
         "nsfw": read.flag("community.nsfw"),
     },
 )
-"""A community; those who subscribed are its followers."""
+"""A community. Its subscribers are its followers."""
 profile_of = author_of.inside("person_view").with_fields(
     id=of(_unless_gone, read.ident("person_view.person.id"), "person_view.person.deleted")
 )

@@ -20,14 +20,14 @@ NO_BOOSTS = Param("exclude_reblogs", "Whether to leave boosts out.", "true", typ
 TAG = Param(
     "tag", "The hashtag.", "python", required=True, strip="#", fold=True, forms=(r"[^/]+/tags/([^/]+)(?:/.*)?",)
 )
-QUERY = Param("query", "What to search for.", "structured concurrency", required=True)
+QUERY = Param("query", "Search query.", "structured concurrency", required=True)
 
 _ONE_ACCOUNT = (("handle", "user_id"),)
 _OLDER, _ACCOUNTS_PAGED = ByLink("max_id", size_max=40), ByLink("max_id", size_max=80)
 
 
 def _of_account(resource: str, summary: str, path: str, record: RecordMap, *more: Param) -> Endpoint:
-    """A list of an account: of its posts, or of other accounts."""
+    """Return an endpoint for a list of an account: its posts, or other accounts."""
     archetype, paging = (POST_LIST, _OLDER) if record is post_of else (AUTHOR_LIST, _ACCOUNTS_PAGED)
     call = Get(f"/v1/accounts/{{account}}/{path}", **{one.name: one for one in more})
     read = partial(reads.of_account, call, Pages(record, paging))
@@ -36,7 +36,7 @@ def _of_account(resource: str, summary: str, path: str, record: RecordMap, *more
 
 
 def _of_post(resource: str, summary: str, archetype: Archetype, path: str, pages: Pages) -> Endpoint:
-    """A list of a post."""
+    """Return an endpoint for a list of a post."""
     return listing(
         resource, summary, archetype, Get(f"/v1/statuses/{{id}}/{path}", id=POST_ID), pages, located=ONE_POST
     )
@@ -71,28 +71,28 @@ PLATFORM = Platform(
             one_of=_ONE_ACCOUNT,
             record=profile_of,
         ),
-        _of_account("profile/posts", "An account's posts, newest first.", "statuses", post_of, NO_REPLIES, NO_BOOSTS),
-        _of_account("followers", "An account's followers.", "followers", author_of),
-        _of_account("following", "The accounts that an account follows.", "following", author_of),
+        _of_account("profile/posts", "Posts by an account, newest first.", "statuses", post_of, NO_REPLIES, NO_BOOSTS),
+        _of_account("followers", "Followers of an account.", "followers", author_of),
+        _of_account("following", "Accounts that an account follows.", "following", author_of),
         single("post", "One post.", POST, Get("/v1/statuses/{id}", id=POST_ID), post_of, located=ONE_POST),
         single("comment", "One reply.", COMMENT, Get("/v1/statuses/{id}", id=POST_ID), reply_of, located=ONE_POST),
         _of_post(
             "post/comments",
-            "The replies to a post, parents first: 60 of them at most.",
+            "Replies to a post, parents first (at most 60).",
             COMMENT_LIST,
             "context",
             Pages(comment_of, Whole(), "descendants"),
         ),
         _of_post(
             "post/likes",
-            "The accounts that liked a post.",
+            "Accounts that liked a post.",
             AUTHOR_LIST,
             "favourited_by",
             Pages(author_of, _ACCOUNTS_PAGED),
         ),
         _of_post(
             "post/reposts",
-            "The accounts that boosted a post.",
+            "Accounts that boosted a post.",
             AUTHOR_LIST,
             "reblogged_by",
             Pages(author_of, _ACCOUNTS_PAGED),
@@ -106,21 +106,21 @@ PLATFORM = Platform(
         ),
         listing(
             "search",
-            "Posts by query, of accounts that let theirs be found.",
+            "Search for posts of accounts that allow it.",
             POST_LIST,
             _search("statuses"),
             Pages(post_of, Once(size_max=40), "statuses"),
         ),
         listing(
             "search/users",
-            "Accounts by query.",
+            "Search for accounts.",
             AUTHOR_LIST,
             _search("accounts"),
             Pages(author_of, Once(size_max=40), "accounts"),
         ),
         Endpoint(
             "search/hashtags",
-            "Hashtags by query, with their uses in the last day.",
+            "Search for hashtags, with their uses in the last day.",
             ANALYTICS,
             partial(reads.tags, _search("hashtags"), Rows(trend_of, "hashtags")),
             (QUERY,),
@@ -128,21 +128,21 @@ PLATFORM = Platform(
         ),
         listing(
             "trending",
-            "The posts that are boosted and liked the most now.",
+            "Posts with the most boosts and likes right now.",
             POST_LIST,
             Get("/v1/trends/statuses"),
             Pages(post_of, ByOffset("offset", size_max=40)),
         ),
         listing(
             "trending/links",
-            "The pages that are linked to the most now.",
+            "Web pages linked most often right now.",
             POST_LIST,
             Get("/v1/trends/links"),
             Pages(link_of, ByOffset("offset", size_max=20)),
         ),
         Endpoint(
             "trending/hashtags",
-            "The hashtags that are used the most now.",
+            "Hashtags used most often right now.",
             ANALYTICS,
             partial(reads.tags, Get("/v1/trends/tags", limit=20), Rows(trend_of)),
             kind="analytics",

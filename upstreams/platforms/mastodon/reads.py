@@ -1,4 +1,4 @@
-"""Mastodon's parameters, and its reads of more than one call: lists of an account need its id."""
+"""Mastodon's parameters, and its reads of more than one call. Lists of an account need its id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from upstreams.platforms.mastodon.records import profile_of
 INSTANCE = Host("instance", default="mastodon.social")
 HANDLE = Param(
     "handle",
-    "The account's name on the instance; accounts of other hosts as name@host.",
+    "The account's name on the instance, or name@host for another host.",
     "Gargron",
     strip="@",
     fold=True,
@@ -23,14 +23,14 @@ HANDLE = Param(
     problem="must be an account's name, such as Gargron or Gargron@mastodon.social",
 )
 _ID = r"[0-9A-Za-z](?:[0-9A-Za-z_-]{0,62}[0-9A-Za-z])?"
-"""An id, which is a number on Mastodon, but not on GoToSocial, Pleroma, Sharkey and other servers of its API."""
+"""An id: a number on Mastodon, but any text on GoToSocial, Pleroma, Sharkey and other servers with its API."""
 _OWN_PATHS = r"(?!(?:[a-z]+_[a-z]+|lookup|search|relationships)$)"
-"""The API's own paths beside accounts, which are not ids."""
+"""Paths of the API next to accounts, which are not ids."""
 USER_ID = Param("user_id", "The account's id on the instance.", "1", pattern=_OWN_PATHS + _ID)
 POST_ID = Param("id", "The post's id on the instance.", "103270115826048975", pattern=_OWN_PATHS + _ID)
 POST_URL = Param(
     "url",
-    "The post's address, on whichever host.",
+    "The post's address, on any host.",
     "https://mastodon.social/@Gargron/103270115826048975",
     type="url",
     forms=(
@@ -48,25 +48,25 @@ _BY_NUMBER = Get("/v1/accounts/{user_id}", user_id=USER_ID).via(accepts=profile_
 
 
 def profile(args: Args) -> Steps:
-    """One account, by its name or its number."""
+    """Return one account, by its name or its number."""
     answer = yield (_BY_NUMBER if "user_id" in args.values else _LOOKUP).at(args)
     return Single(profile_of.read(answer.body))
 
 
 def of_account(call: Get, pages: Pages, args: Args) -> Steps:
-    """A list of an account: `call` takes its number."""
+    """Return a list of an account, from a `call` that takes its number."""
     number = args.text_or_none("user_id")
     if number is None:
         found = yield _LOOKUP.at(args)
         number = profile_of.read(found.body)["id"]
     if number is None:
-        raise UnexpectedBody("an account came without its number")
+        raise UnexpectedBody("the account has no number")
     answer = yield call.at(args, pages, account=number)
     return pages.page(args, answer)
 
 
 def tags(call: Get, rows: Rows, args: Args) -> Steps:
-    """Hashtags and how often they were used in the last day."""
+    """Return hashtags and how often they were used in the last day."""
     answer = yield call.at(args)
     found = [one for one in rows.records(answer.body) if one["name"] is not None]
     items = [
@@ -83,6 +83,6 @@ def tags(call: Get, rows: Rows, args: Args) -> Steps:
 
 
 def _change(uses: list[int | None]) -> int | None:
-    """Return how many more there were than the day before, where both days tell."""
+    """Return the difference from the day before, or None if one of the two days is unknown."""
     today, before = (*uses, None, None)[:2]
     return None if today is None or before is None else today - before

@@ -1,4 +1,4 @@
-"""Mastodon's entities as our records: tables of our fields and theirs."""
+"""Map Mastodon's entities to our records: tables of our fields and theirs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from upstreams.model.readers import Reader, of
 
 
 def _uses(history: Any) -> list[int | None]:
-    """The uses of each day, the latest first; None for a day that does not tell."""
+    """Return the uses per day, latest first, with None for days without a count."""
     days = history if isinstance(history, list) else []
     return [count(day, "uses") if isinstance(day, dict) else None for day in days]
 
@@ -23,7 +23,7 @@ def _uses_today(history: Any) -> int | None:
 
 
 def _verified(links: list[bool]) -> bool | None:
-    """Whether one of a profile's links was verified; None where it has none."""
+    """Whether one of a profile's links was verified; None if it has no links."""
     return any(links) if links else None
 
 
@@ -35,12 +35,12 @@ def _unless_suspended(number: str | None, suspended: Any) -> str | None:
 
 def _unless_first(number: str | None, parent: str | None) -> str | None:
     if parent is None:
-        raise NotFound("This post answers none.")
+        raise NotFound("This post is not a reply.")
     return number
 
 
 def _line(name: str | None, value: str | None) -> str | None:
-    """A profile's field as one line."""
+    """Return a profile's field as one line."""
     return ": ".join([piece for piece in (name, value) if piece]) or None
 
 
@@ -80,12 +80,12 @@ author_of = _byline_of.with_fields(
     ext={
         "bot": read.flag("bot"),
         "fields": read.each("fields", of(_line, read.text("name"), read.html("value"))),
-        "last_status_at": read.text("last_status_at"),  # a day, mostly
+        "last_status_at": read.text("last_status_at"),  # a day in most cases
     },
 )
-"""An account, wherever it is named."""
+"""An account, in any view."""
 profile_of = author_of.with_fields(id=of(_unless_suspended, _NUMBER, "suspended"))
-"""An account that was asked for: of a suspended one only an empty shell comes."""
+"""An account that was requested. For a suspended one, the server returns an empty shell."""
 post_of = record_map(
     post,
     id=_NUMBER,
@@ -110,7 +110,7 @@ post_of = record_map(
         "quotes_count": read.count("quotes_count"),
     },
 )
-"""A status; of a boost the words stand in `ext.reblog_text`."""
+"""A status. The text of a boost is in `ext.reblog_text`."""
 comment_of = record_map(
     comment,
     id=_NUMBER,
@@ -124,7 +124,7 @@ comment_of = record_map(
     published_at=_CREATED,
 )
 reply_of = comment_of.with_fields(id=of(_unless_first, _NUMBER, read.ident("in_reply_to_id")), post_id=read.NEVER)
-"""A reply that was asked for, which does not tell of the post that all of it is below."""
+"""A reply that was requested alone, so that the post at the top of its thread is unknown."""
 link_of = record_map(
     post,
     id=read.text("url"),
@@ -137,5 +137,5 @@ link_of = record_map(
     published_at=read.instant("published_at"),
     ext={"language": read.text("language"), "provider": read.text("provider_name"), "uses": of(_uses_today, "history")},
 )
-"""A page that is linked to a lot; `uses` are those of the day."""
+"""A page that many posts link to. `uses` counts the uses of the day."""
 trend_of = record_map(_trend, name=read.text("name"), url=read.text("url"), uses=of(_uses, "history"))

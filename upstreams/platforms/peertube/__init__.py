@@ -1,4 +1,4 @@
-"""PeerTube: videos, comments, channels, playlists and accounts of any instance, and a search over many."""
+"""PeerTube: videos, comments, channels, playlists and accounts of any instance, and a search over many instances."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from upstreams.platforms.peertube.records import (
 
 INSTANCE = Host("instance", default="framatube.org")
 SEARCHED = Host(
-    "instance", default="sepiasearch.org", description="The host to search; one that knows many when absent."
+    "instance", default="sepiasearch.org", description="The host to search (default: an index of many instances)."
 )
-QUERY = Param("query", "What to search for.", "structured concurrency", required=True)
+QUERY = Param("query", "Search query.", "structured concurrency", required=True)
 
 
 def _name(what: str, example: str, mark: str) -> Param:
     return Param(
         "handle",
-        f"The {what} name on the instance; of another host as name@host.",
+        f"The {what} name on the instance, or name@host for another host.",
         example,
         required=True,
         strip="@",
@@ -57,15 +57,15 @@ def _name(what: str, example: str, mark: str) -> Param:
 ACCOUNT = made(at_host, _name("account's", "framasoft", "(?:a|accounts)"))
 CHANNEL = made(at_host, _name("channel's", "joinpeertube", "(?:c|video-channels)"))
 _ID = r"(?:\d{1,18}|[A-Za-z0-9]{22}|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})"
-"""A number, a short UUID, or a whole one."""
+"""A number, a short UUID or a full one."""
 
 
 def _located(what: str, example: str, path: str) -> Located:
-    """A subject that is named by its address, or by its id on the instance."""
+    """Return the parameters for a subject that is named by its address, or by its id on the instance."""
     address = f"https://framatube.org/{example}"
     url = Param(
         "url",
-        f"The {what}'s address, on whichever host.",
+        f"The {what}'s address, on any host.",
         address,
         type="url",
         forms=(rf"([^/]+)/(?:{path})/({_ID})(?:[/;].*)?",),
@@ -89,7 +89,7 @@ THREAD = Located(
     INSTANCE,
     Param(
         "url",
-        "The address of a comment on the video itself, on whichever host.",
+        "The address of a top-level comment on the video, on any host.",
         "https://framatube.org/w/kkGMgK9ZtnKfYAgnEtQxbv;threadId=34293",
         type="url",
         forms=(rf"([^/]+)/(?:w|videos/watch)/({_ID});threadId=(\d{{1,18}})(?:[/;].*)?",),
@@ -98,23 +98,23 @@ THREAD = Located(
     ),
     Param(
         "id",
-        "The video's id on the instance, a slash and the number of the comment on it.",
+        "The video's id on the instance and the comment's number, as id/number.",
         "kkGMgK9ZtnKfYAgnEtQxbv/34293",
         pattern=_THREAD_ID,
         problem="must be a video's id and a comment's number, such as kkGMgK9ZtnKfYAgnEtQxbv/34293",
     ),
 )
-COMMENT_ID = Param("comment_id", "The number of the comment on the video.", "34293", required=True, pattern=r"\d{1,18}")
+COMMENT_ID = Param("comment_id", "The number of the top-level comment.", "34293", required=True, pattern=r"\d{1,18}")
 LANGUAGE = Param(
     "language",
-    "The language of the captions, where there are several.",
+    "The language of the captions, if there are several.",
     "de",
     fold=True,
     pattern=r"[a-z]{2,3}(?:-[a-z0-9]{2,4})*",
     problem="must be a language, such as de or pt-br",
 )
 _CLOSED = ("private", "internal", "password", "authenticate", "blocklisted", "blacklisted")
-"""Words of a refusal that is about who may see a video."""
+"""Words of a refusal that concerns access to a video."""
 _PAGED = ByOffset("start", size="count", total="total")
 _VIDEOS, _AUTHORS = Pages(video_of, _PAGED, "data"), Pages(author_of, _PAGED, "data")
 _REPLIES = Get("/videos/{id}/comment-threads/{thread}", id=VIDEO.name, thread=COMMENT_ID)
@@ -137,7 +137,7 @@ def _comment(args: Args) -> Steps:
 
 
 def _transcript(args: Args) -> Steps:
-    """The words of a video; captions that people wrote go before those that a program did."""
+    """Return the transcript of a video. Captions by people take precedence over automatic ones."""
     answer = yield _CAPTIONS.at(args)
     tracks = rows(obj(answer.body).get("data"))
     wanted = args.text_or_none("language") or ""
@@ -150,17 +150,17 @@ def _transcript(args: Args) -> Steps:
     address = text(track, "fileUrl") or (path and f"https://{args.text('instance')}{path}")
     call = told_call(address, source="files", accepts=CAPTIONS, optional=True)
     if call is None:
-        raise UnexpectedBody("a track without the address of its file came")
+        raise UnexpectedBody("the caption track has no file address")
     told = yield call
     if isinstance(told, Missing) and told.failure is not None and not isinstance(told.failure, NotFound):
         raise told.failure
     if isinstance(told, Missing) or not told.body["cues"]:
-        raise NotFound("The video's captions have no words.", reason=_NO_CAPTIONS)
+        raise NotFound("The video's captions are empty.", reason=_NO_CAPTIONS)
     return Single(transcript_of(told.body, track, tracks))
 
 
 def _is_in(wanted: str, language: str) -> bool:
-    """Whether a language is the one that is wanted, or that of a country: en-gb is en."""
+    """Whether a language is the wanted one or a national variant of it: `en-gb` matches `en`."""
     return not wanted or language.lower() == wanted or language.lower().startswith(f"{wanted}-")
 
 
@@ -182,7 +182,7 @@ PLATFORM = Platform(
     endpoints=(
         listing(
             "search",
-            "Videos by query, of many instances.",
+            "Search for videos on many instances.",
             POST_LIST,
             Get("/search/videos", search=QUERY, sort="-match"),
             _VIDEOS,
@@ -190,7 +190,7 @@ PLATFORM = Platform(
         ),
         listing(
             "search/channels",
-            "Channels by query, of many instances.",
+            "Search for channels on many instances.",
             AUTHOR_LIST,
             Get("/search/video-channels", search=QUERY),
             _AUTHORS,
@@ -198,7 +198,7 @@ PLATFORM = Platform(
         ),
         listing(
             "trending",
-            "The videos that are watched the most now.",
+            "Videos watched most right now.",
             POST_LIST,
             Get("/videos", sort="-trending"),
             _VIDEOS,
@@ -206,7 +206,7 @@ PLATFORM = Platform(
         single("video", "One video.", POST, Get("/videos/{id}", id=VIDEO.name), whole_video_of, located=VIDEO),
         listing(
             "video/comments",
-            "The comments on a video itself, newest first.",
+            "Top-level comments on a video, newest first.",
             COMMENT_LIST,
             Get("/videos/{id}/comment-threads", id=VIDEO.name),
             Pages(comment_of, _PAGED, "data"),
@@ -214,7 +214,7 @@ PLATFORM = Platform(
         ),
         Endpoint(
             "video/comment",
-            "One comment on a video itself, with the replies to it.",
+            "One top-level comment on a video, with its replies.",
             COMMENT,
             _comment,
             located=THREAD,
@@ -222,7 +222,7 @@ PLATFORM = Platform(
         ),
         Endpoint(
             "video/comment/replies",
-            "The replies to a comment, as a tree.",
+            "Replies to a comment, as a tree.",
             COMMENT_LIST,
             _replies,
             (COMMENT_ID,),
@@ -231,7 +231,7 @@ PLATFORM = Platform(
         ),
         Endpoint(
             "video/transcript",
-            "The words of a video, of its captions.",
+            "The transcript of a video, from its captions.",
             TRANSCRIPT,
             _transcript,
             (LANGUAGE,),
@@ -241,14 +241,14 @@ PLATFORM = Platform(
         single("profile", "One account.", AUTHOR, Get("/accounts/{name}", name=ACCOUNT), author_of),
         listing(
             "profile/posts",
-            "An account's videos, newest first.",
+            "Videos by an account, newest first.",
             POST_LIST,
             Get("/accounts/{name}/videos", name=ACCOUNT),
             _VIDEOS,
         ),
         listing(
             "profile/channels",
-            "An account's channels.",
+            "Channels of an account.",
             AUTHOR_LIST,
             Get("/accounts/{name}/video-channels", name=ACCOUNT),
             _AUTHORS,
@@ -256,14 +256,14 @@ PLATFORM = Platform(
         single("channel", "One channel.", AUTHOR, Get("/video-channels/{name}", name=CHANNEL), author_of),
         listing(
             "channel/videos",
-            "A channel's videos, newest first.",
+            "Videos of a channel, newest first.",
             POST_LIST,
             Get("/video-channels/{name}/videos", name=CHANNEL),
             _VIDEOS,
         ),
         listing(
             "channel/playlists",
-            "A channel's playlists.",
+            "Playlists of a channel.",
             COLLECTION_LIST,
             Get("/video-channels/{name}/video-playlists", name=CHANNEL),
             Pages(playlist_of, _PAGED, "data"),

@@ -1,4 +1,4 @@
-"""PeerTube's objects as our records; pictures are paths of the instance that was asked."""
+"""Map PeerTube's objects to our records. Picture paths are relative to the requested instance."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def _on(host: str | None, path: str | None) -> str | None:
 
 
 def _picture(host: str | None, *told: str | None) -> str | None:
-    """The first address that is told; the last one is a path of the instance."""
+    """Return the first full address, or else the last value, which is a path on the instance."""
     return next((address for address in told[:-1] if address), None) or _on(host, told[-1])
 
 
 def _files(files: list[str], playlists: list[str]) -> list[str]:
-    """The addresses of a video's files; newer ones have playlists alone."""
+    """Return the addresses of a video's files; newer videos have only playlists."""
     return files or playlists
 
 
@@ -60,7 +60,7 @@ author_of = _account_of.with_fields(
     joined_at=read.instant("createdAt"),
     ext={"host": read.text("host"), "owner": read.text("ownerAccount.name")},
 )
-"""An account or a channel, which has an owner."""
+"""An account, or a channel, which has an owner."""
 video_of = record_map(
     post,
     id=read.text("uuid"),
@@ -84,7 +84,7 @@ video_of = record_map(
         "is_live": read.flag("isLive"),
     },
 )
-"""A video of a list; its text is Markdown."""
+"""A video of a list, with its text as Markdown."""
 whole_video_of = video_of.with_fields(
     media_urls=of(
         _files, read.each("files", read.text("fileUrl")), read.each("streamingPlaylists", read.text("playlistUrl"))
@@ -116,11 +116,11 @@ comment_of = record_map(
     deleted=read.flag("isDeleted"),
     published_at=read.instant("createdAt"),
 )
-"""A comment; of a deleted one neither words nor author are left."""
+"""A comment. A deleted one has neither text nor author."""
 
 
 def replies_of(children: list[Json], values: Mapping[str, Value], levels: int = _LEVELS_MAX) -> list[Record]:
-    """The replies below a comment of a thread, each with those below it."""
+    """Return the replies below a comment of a thread, each with its own replies."""
     told = ((child, child.get("comment")) for child in children if levels)
     return [
         {**comment_of(reply, values), "replies": replies_of(parts(child, "children"), values, levels - 1)}
@@ -130,7 +130,7 @@ def replies_of(children: list[Json], values: Mapping[str, Value], levels: int = 
 
 
 def transcript_of(told: Json, track: Json, tracks: list[Json]) -> Record:
-    """The words of a video: those of one of its tracks, with the languages of all."""
+    """Return a video's transcript: the text of one track, and the languages of all tracks."""
     language = ident(part(track, "language"), "id")
     cues = [cue(language=language, **one) for one in told["cues"]]
     known = [found for one in tracks if (found := ident(part(one, "language"), "id"))]

@@ -1,4 +1,4 @@
-"""Podcasts: shows and episodes, from Apple's directory and from the feeds of whichever hosts publish them."""
+"""Podcasts: shows and episodes, from Apple's directory and from feeds on any host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from upstreams.platforms.podcasts.records import (
     show_of,
 )
 
-QUERY = Param("query", "What to search for.", "economics", required=True)
+QUERY = Param("query", "Search query.", "economics", required=True)
 _KEYS: Mapping[str, str] = {"country": "country", "term": "query", "limit": "limit"}
 """The key that a refusal names -> our parameter."""
 _ONE_OF = (("id", "url"),)
@@ -30,11 +30,11 @@ _FOUND, _CHARTED = Once(size_max=200), Whole(size_max=100)
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
-    """Apple asks to slow down by 403 and 503; from a feed's host these say what they say everywhere."""
+    """Treat 403 and 503 from Apple as throttling. From a feed's host, they have their usual meaning."""
     if answer.source != "feed":
         return UpstreamThrottled(answer.source) if answer.status in (403, 503) else None
     is_private = answer.status in (401, 403)
-    return NotFound("The feed's host does not show it to everybody.", reason="account_private") if is_private else None
+    return NotFound("The feed's host restricts access to it.", reason="account_private") if is_private else None
 
 
 PLATFORM = Platform(
@@ -54,7 +54,7 @@ PLATFORM = Platform(
     endpoints=(
         listing(
             "search",
-            "Shows by query.",
+            "Search for shows.",
             COLLECTION_LIST,
             Get("/search", term=QUERY, country=COUNTRY, media="podcast", entity="podcast"),
             Pages(show_of, _FOUND, "results"),
@@ -62,7 +62,7 @@ PLATFORM = Platform(
         ),
         listing(
             "search/episodes",
-            "Episodes by query.",
+            "Search for episodes.",
             POST_LIST,
             Get("/search", term=QUERY, country=COUNTRY, media="podcast", entity="podcastEpisode"),
             Pages(found_episode_of, _FOUND, "results"),
@@ -76,24 +76,24 @@ PLATFORM = Platform(
             one_of=_ONE_OF,
             located=reads.ONE_SHOW,
             kind="profile",
-            description="By number Apple's directory and the feed tell it, by the feed's address the feed alone.",
+            description="By number, Apple's directory and the feed are read; by feed address, only the feed is.",
             never=("followers", "owner.username", "owner.avatar_url", "owner.verified"),
         ),
         Endpoint(
             "episodes",
-            "A show's episodes, in the order of its feed.",
+            "Episodes of a show, in the order of its feed.",
             POST_LIST,
             reads.episodes,
             (SHOW_ID, FEED_URL, COUNTRY, *reads.EPISODES.paging.params()),
             one_of=_ONE_OF,
             located=reads.ONE_SHOW,
-            description="Of a show whose feed cannot be had the last 200 come, as Apple's directory tells them.",
+            description="If the feed is unavailable, the last 200 episodes come from Apple's directory.",
             record=episode_of,
             never=("total",),
         ),
         listing(
             "charts",
-            "The shows that are heard the most in a country.",
+            "The most popular shows in a country.",
             COLLECTION_LIST,
             Get("/{country}/podcasts/top/100/podcasts.json", country=COUNTRY).via("charts"),
             Pages(chart_show_of, _CHARTED, "feed.results"),
@@ -101,7 +101,7 @@ PLATFORM = Platform(
         ),
         listing(
             "charts/episodes",
-            "The episodes that are heard the most in a country.",
+            "The most popular episodes in a country.",
             POST_LIST,
             Get("/{country}/podcasts/top/100/podcast-episodes.json", country=COUNTRY).via("charts"),
             Pages(chart_episode_of, _CHARTED, "feed.results"),

@@ -1,4 +1,4 @@
-"""Reads of a show: Apple's directory knows where its feed is, and the feed, on whichever host, has its episodes."""
+"""Reads of shows. Apple's directory stores the feed's address; the feed, on any host, has the episodes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from upstreams.platforms.podcasts.records import episode_of, feed_of, found_epis
 
 COUNTRY = Param(
     "country",
-    "The storefront, by its two letters.",
+    "The storefront, as a two-letter country code.",
     "de",
     default="us",
     fold=True,
     pattern="[a-z]{2}",
-    problem="must be the two letters of a country, such as de",
+    problem="must be a two-letter country code, such as de",
 )
 SHOW_ID = Param(
     "id",
-    "The show's number in Apple's directory, or its address there.",
+    "The show's number or address in Apple's directory.",
     "290783428",
     strip="id",
     forms=(r"(?:podcasts|itunes)\.apple\.com/(?:([a-z]{2})/)?podcast/(?:[^/]+/)?id(\d+)",),
@@ -35,31 +35,34 @@ SHOW_ID = Param(
 )
 FEED_URL = Address(
     "url",
-    "The address of the show's feed, on whichever host; it is read over HTTPS.",
+    "The address of the show's feed, on any host. It is read over HTTPS.",
     "https://feeds.npr.org/510289/podcast.xml",
 )
 ONE_SHOW = Within(COUNTRY, SHOW_ID)
 _SHOW = Get("/lookup", id=SHOW_ID, country=COUNTRY, entity="podcast")
 _OF_SHOW = Get("/lookup", id=SHOW_ID, country=COUNTRY, entity="podcastEpisode", limit=200)
 _TOO_LARGE = "too_large"
-"""The member of a feed's values that says, in place of all others, that it has too many."""
+"""The member that replaces all values of a feed if the feed is too large."""
 _FURTHER, _LISTED_AT = "n", "d"
-"""The members of a cursor beside its offset: the address of a further document, or the mark of the directory's list."""
+"""Members of a cursor beside its offset: the address of a further document, or the mark of the directory's list."""
 _ADDRESS_MAX = 2_000
-_WITHOUT_FEED = "The show's feed cannot be read now: this is what Apple's directory tells, the last 200 at most."
+_WITHOUT_FEED = "The show's feed is unavailable. These are at most the last 200 episodes, from Apple's directory."
 _WHOLE = Whole(size_max=200)
 EPISODES = Pages(episode_of, _WHOLE, "items")
 _LISTED = Pages(found_episode_of, _WHOLE, "results")
 
 
 def _read_feed(raw: bytes, content_type: str) -> Json:
-    """The feed's values, or what is wrong with it: nothing of that says anything against its host, which has others."""
+    """Return the feed's values, or only `_TOO_LARGE` with the reason.
+
+    A bad feed does not count as a failure of its host, which may have many others.
+    """
     try:
         return obj(FEED.read(raw, content_type))
     except TooLarge as exc:
         return {_TOO_LARGE: str(exc)}
     except UnexpectedBody as exc:
-        raise NotFound(f"No feed stands at this address: {exc}.") from exc
+        raise NotFound(f"There is no feed at this address: {exc}.") from exc
 
 
 _of_feed = partial(address_call, "url", source="feed", accepts=Form(FEED.media_types, _read_feed))
@@ -67,18 +70,18 @@ _told_feed = partial(told_call, source="feed", accepts=Form(FEED.media_types, _r
 
 
 def _found(answer: Answer) -> Json:
-    """The show among a lookup's rows."""
+    """Return the show among a lookup's rows."""
     shows = [row for row in rows(obj(answer.body).get("results")) if row.get("kind") == "podcast"]
     if not shows:
-        raise NotFound("Apple's directory has no such show in this country.")
+        raise NotFound("Apple's directory does not have this show in this country.")
     return shows[0]
 
 
 def _told(answer: Answer) -> Json:
-    """The feed's values.
+    """Return the feed's values.
 
     Raises:
-        UpstreamFailed: it is larger than any that is read.
+        UpstreamFailed: The feed is larger than the limit.
     """
     feed: Json = answer.body
     if _TOO_LARGE in feed:
@@ -87,7 +90,7 @@ def _told(answer: Answer) -> Json:
 
 
 def show(args: Args) -> Steps:
-    """One show: by its number what the directory tells, and what its feed adds to that where it can be had."""
+    """Return one show. By number, the directory's data is merged with the feed's if the feed is available."""
     if "url" in args.values:
         answer = yield _of_feed(args.text("url"))
         return Single(feed_of.read(_told(answer), args.values))
@@ -99,15 +102,15 @@ def show(args: Args) -> Steps:
 
 
 def _together(known: Json, more: Json) -> Json:
-    """The show with all that the directory tells of it, and else what the feed does."""
+    """Return the show, with the directory's values first and the feed's values where those are missing."""
     ext = {**more["ext"], **{name: value for name, value in known["ext"].items() if value is not None}}
     return {**known, "description": more["description"], "ext": ext}
 
 
 def episodes(args: Args) -> Steps:
-    """A show's episodes, of its feed or, where that cannot be had from its first page on, of the directory.
+    """Return a show's episodes from its feed, or from the directory if the feed's first page is unavailable.
 
-    A cursor stays with the document that it is of: one of the feed's, or the directory's list.
+    A cursor stays with its source: one of the feed's documents, or the directory's list.
     """
     if args.token(_FURTHER) is not None or "url" in args.values:
         document = _told_feed(args.token(_FURTHER)) or _of_feed(args.text("url"))
@@ -124,7 +127,7 @@ def episodes(args: Args) -> Steps:
 
 
 def _page(args: Args, document: AddressCall, answer: Answer) -> Page:
-    """A page of a document of the feed, and behind its last row that of the next one which it tells of (RFC 5005)."""
+    """Return a page of one of the feed's documents. Its last page leads to the next document, if any (RFC 5005)."""
     feed, here = _told(answer), args.token(_FURTHER)
     items = [{**item, "author": item["author"] or feed["author"]} for item in feed["items"]]
     page = EPISODES.page(args, answer._replace(body={"items": items}))
@@ -140,10 +143,10 @@ def _place(call: AddressCall | None) -> str:
 
 
 def _listed(args: Args, instead_of: Answer | Missing | None) -> Steps:
-    """A page of the directory's list, in place of a feed that cannot be had.
+    """Return a page of the directory's list, in place of an unavailable feed.
 
     Raises:
-        UpstreamError, LimitError: the directory has none either.
+        UpstreamError, LimitError: The directory lists no episodes either.
     """
     answer = yield _OF_SHOW.at(args)
     listed = [row for row in rows(obj(answer.body).get("results")) if row.get("kind") == "podcast-episode"]

@@ -1,4 +1,4 @@
-"""Podcasts as our records: rows of Apple's directory and charts, and the members that every feed is read to."""
+"""Map podcasts to our records, from rows of Apple's directory and charts, and from the values read from a feed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO = frozenset(("no", "false", "clean", "cleaned", "notexplicit"))
 
 
 def _told(word: str | None) -> bool | None:
-    """Yes or no, which feeds and directory say in many words: mostly of what is not for everybody."""
+    """Return a yes or no, which feeds and directory spell in many ways, mostly to mark explicit content."""
     folded = (word or "").strip().lower()
     return True if folded in _YES else False if folded in _NO else None
 
@@ -26,12 +26,12 @@ def _seconds(milliseconds: int | None) -> int | None:
 
 
 def _as_address(url: str | None) -> str | None:
-    """The feed's address of a request, which is known without its scheme."""
+    """Return the feed's address in a request, which is stored without its scheme."""
     return url and f"https://{url}"
 
 
 def _named(value: Any) -> str | None:
-    """The text of an element, with or without attributes."""
+    """Return the text of an element, with or without attributes."""
     found = value.get("text") if isinstance(value, dict) else value
     return found if isinstance(found, str) and found else None
 
@@ -41,12 +41,12 @@ def _known_by(known: str | None, enclosed: list[str] | None) -> str | None:
 
 
 def _numbered(*elements: Any) -> int | None:
-    """The first number of these elements."""
+    """Return the first number in these elements."""
     return next((told for one in elements if (told := values.count(_named(one))) is not None), None)
 
 
 def _by(*names: str, known_by: str = "", url: str = "") -> Reader:
-    """The one who made it, of whom most tell only the name."""
+    """Return the author, of whom most sources give only the name."""
     number, address = (read.ident(known_by) if known_by else NEVER), (read.text(url) if url else NEVER)
     return record_map(byline, id=number, display_name=read.text(*names), url=address).here()
 
@@ -70,7 +70,7 @@ show_of = record_map(
         "explicit": of(_told, read.text("collectionExplicitness")),
     },
 )
-"""A show as the directory tells it; `releaseDate` is that of its last episode."""
+"""A show from the directory. `releaseDate` is the date of its last episode."""
 found_episode_of = record_map(
     post,
     id=read.ident("trackId"),
@@ -84,7 +84,7 @@ found_episode_of = record_map(
     published_at=read.instant("releaseDate"),
     ext={"guid": read.text("episodeGuid"), "feed_url": read.text("feedUrl"), "categories": _GENRES},
 )
-"""An episode as the directory tells it, whose author is the show."""
+"""An episode from the directory, with the show as its author."""
 chart_show_of = record_map(
     collection,
     id=read.ident("id"),
@@ -129,7 +129,7 @@ feed_of = record_map(
         "updated_at": read.instant("updated_at", "published_at"),
     },
 )
-"""A show as its feed tells it; the owner's address for mail is left out."""
+"""A show from its feed. The owner's email address is left out."""
 _ENCLOSED = read.each("enclosures", read.text("url"))
 episode_of = record_map(
     post,
@@ -154,4 +154,4 @@ episode_of = record_map(
         "updated_at": read.instant("updated_at"),
     },
 )
-"""An episode as a feed tells it; one without an id or a page is known by what is heard."""
+"""An episode from a feed. One without an id and a page is identified by its audio file."""

@@ -16,18 +16,20 @@ from upstreams.model.refusals import Remaining
 from upstreams.platforms.stackexchange.records import author_of, comment_of, question_of
 from upstreams.platforms.stackexchange.refusals import REFUSALS
 
-QUERY = Param("query", "What to search for, in titles and bodies.", "structured concurrency", required=True)
+QUERY = Param("query", "Search query, matched against titles and bodies.", "structured concurrency", required=True)
 SEARCH_SORT = Param(
     "sort",
-    "Order of the results.",
+    "Sort order.",
     "votes",
     default="relevance",
     choices=("relevance", "votes", "creation", "activity"),
 )
-TAGGED = Param("tagged", "Only questions with all of these tags, up to five with semicolons.", "python;trio", fold=True)
+TAGGED = Param(
+    "tagged", "Only questions with all of these tags (up to five, separated by semicolons).", "python;trio", fold=True
+)
 SORT = Param(
     "sort",
-    "Order: last active, most votes or newest first, or what is hot now, this week or this month.",
+    "Sort order: last active, most votes or newest first, or hot now, this week or this month.",
     "votes",
     default="activity",
     choices=("activity", "votes", "creation", "hot", "week", "month"),
@@ -39,11 +41,11 @@ _PAGES_OF = {
     "profile": r"u(?:sers)?/(?P<user_id>\d+)(?:/.*)?",
 }
 _NUMBER = r"([a-z0-9.-]*[a-z]/)?\d{1,20}"
-"""A number on the site that `site` names, or behind its own site."""
+"""A number on the site that `site` names, or after the host of its site."""
 
 
 def _forms(resource: str) -> tuple[str, ...]:
-    """The addresses of a resource's pages, which say their site."""
+    """Return the patterns of a resource's page addresses, which include the site."""
     return tuple(f"{site}/{_PAGES_OF[resource]}" for site in _SITE_FORMS)
 
 
@@ -79,7 +81,7 @@ USER_ID = Param(
 )
 SITE = Param(
     "site",
-    "The site, as in its address: stackoverflow, superuser, math, meta.stackoverflow.",
+    "The site, as spelled in its address: stackoverflow, superuser, math, meta.stackoverflow.",
     "askubuntu",
     default="stackoverflow",
     length_max=100,
@@ -87,12 +89,12 @@ SITE = Param(
 )
 ONE_QUESTION, ONE_ANSWER, ONE_ACCOUNT = (Within(SITE, one) for one in (QUESTION_ID, ANSWER_ID, USER_ID))
 _PAGES_WITHOUT_KEY = 25
-"""Pages of one list that Stack Exchange serves to those who send no key."""
+"""The number of pages of one list that Stack Exchange serves without a key."""
 _IDS = re.compile(r"/[0-9](?:[0-9;]|%3B)*(?=/|$)")
 
 
 class _Paged(ByPage):
-    """Pages whose depth is finite for those without a key (spec 4.3)."""
+    """Pages with a maximum depth if no key is configured (spec 4.3)."""
 
     def is_last(self, args: Args, number: int) -> bool:
         """As `ByPage`."""
@@ -104,7 +106,7 @@ def _get(path: str, **members: Member) -> Get:
 
 
 def _method_of(path: str) -> str:
-    """The path without the ids in it: `/questions/1;2/answers` and `/questions/3/answers` are one method."""
+    """Return the path without its ids: `/questions/1;2/answers` and `/questions/3/answers` are one method."""
     return _IDS.sub("/{ids}", path)
 
 
@@ -134,7 +136,7 @@ PLATFORM = Platform(
     endpoints=(
         listing(
             "search",
-            "Questions by query.",
+            "Search for questions.",
             POST_LIST,
             _get("/search/advanced", q=QUERY, sort=SEARCH_SORT, order="desc"),
             _QUESTIONS,
@@ -142,7 +144,7 @@ PLATFORM = Platform(
         ),
         listing(
             "questions",
-            "A site's questions, also by tag.",
+            "Questions of a site, optionally filtered by tag.",
             POST_LIST,
             _get("/questions", tagged=TAGGED, sort=SORT, order="desc"),
             _QUESTIONS,
@@ -159,7 +161,7 @@ PLATFORM = Platform(
         ),
         listing(
             "question/answers",
-            "A question's answers, the most votes first; the accepted one is pinned.",
+            "Answers to a question, most votes first. The accepted answer is pinned.",
             COMMENT_LIST,
             _get("/questions/{id}/answers", id=QUESTION_ID, sort="votes", order="desc"),
             _COMMENTS,
@@ -168,7 +170,7 @@ PLATFORM = Platform(
         ),
         single(
             "answer",
-            "One answer; the accepted one is pinned.",
+            "One answer. It is pinned if it was accepted.",
             COMMENT,
             _get("/answers/{id}", id=ANSWER_ID),
             comment_of,
@@ -178,7 +180,7 @@ PLATFORM = Platform(
         ),
         listing(
             "question/comments",
-            "The comments on a question itself, oldest first.",
+            "Comments on a question (not on its answers), oldest first.",
             COMMENT_LIST,
             _get("/questions/{id}/comments", id=QUESTION_ID, sort="creation", order="asc"),
             _COMMENTS,
@@ -197,7 +199,7 @@ PLATFORM = Platform(
         ),
         listing(
             "profile/posts",
-            "An account's questions, newest first.",
+            "Questions by an account, newest first.",
             POST_LIST,
             _get("/users/{id}/questions", id=USER_ID, sort="creation", order="desc"),
             _QUESTIONS,

@@ -1,4 +1,4 @@
-"""Stack Exchange's JSON as our records: tables of our fields and theirs."""
+"""Map Stack Exchange's JSON to our records: tables of our fields and theirs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def _unescaped(found: str | None) -> str | None:
 
 
 def _escaped(name: str) -> Reader:
-    """A text whose characters are escaped as in HTML, though there is no markup in it."""
+    """Return the map of a text whose characters are escaped as in HTML, although it contains no markup."""
     return of(_unescaped, read.text(name))
 
 
 def _sum(questions: int | None, answers: int | None) -> int | None:
-    """Questions and answers together; one of the two alone would pass for both."""
+    """Return the sum of questions and answers, or None if one is unknown, because a partial sum would mislead."""
     return None if questions is None or answers is None else total_of((questions, answers))
 
 
@@ -50,7 +50,7 @@ question_of = record_map(
         "last_activity_date": read.instant("last_activity_date"),
     },
 )
-"""A question; of a deleted account a name is left, or nothing."""
+"""A question. A deleted account leaves only a name, or nothing."""
 comment_of = record_map(
     comment,
     id=read.ident("answer_id", "comment_id"),
@@ -72,4 +72,4 @@ author_of = _byline_of.with_fields(
     location=_escaped("location"),
     external_url=read.text("website_url"),
 )
-"""An account on one site; its reputation is what comes closest to likes."""
+"""An account on one site. Its reputation maps to likes, the closest field."""

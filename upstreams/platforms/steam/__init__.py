@@ -1,4 +1,4 @@
-"""Steam: apps of its store, their prices and their reviews."""
+"""Steam: apps in its store, their prices and their reviews."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from upstreams.model.refusals import Pace, Refusals
 from upstreams.model.steps import Answer, Single, Steps
 from upstreams.platforms.steam.records import app_of, found_app_of, review_of
 
-QUERY = Param("query", "What to search for, in names.", "portal", required=True)
+QUERY = Param("query", "Search query, matched against names.", "portal", required=True)
 APP_ID = Param(
     "app_id",
-    "The app's number, or its address in the store.",
+    "The app's number or store address.",
     "892970",
     required=True,
     forms=(r"(?:store\.steampowered|steamcommunity)\.com/app/(\d+)(?:/.*)?",),
@@ -24,11 +24,11 @@ APP_ID = Param(
     problem="must be a number, such as 892970",
 )
 COUNTRY = Param(
-    "country", "The country whose prices are read, by its two letters.", "de", default="us", fold=True,
-    pattern="[a-z]{2}", problem="must be the two letters of a country, such as de",
+    "country", "The country of the prices, as a two-letter code.", "de", default="us", fold=True,
+    pattern="[a-z]{2}", problem="must be a two-letter country code, such as de",
 )  # fmt: skip
 LANGUAGE = Param(
-    "language", "The language of the texts, as Steam names it; days are read of English ones.", "german",
+    "language", "The language of the texts, as Steam names it. Dates are available only in English.", "german",
     default="english", fold=True, pattern="[a-z]{3,20}",
 )  # fmt: skip
 REVIEW_LANGUAGE = Param(
@@ -39,26 +39,26 @@ FILTER = Param(
     "filter", "Order: newest first, or last changed first.", "updated", default="recent", choices=("recent", "updated")
 )
 REVIEW_TYPE = Param(
-    "review_type", "Only reviews of this verdict.", "negative", default="all", choices=("all", "positive", "negative")
+    "review_type", "Only reviews with this verdict.", "negative", default="all", choices=("all", "positive", "negative")
 )
 PURCHASE_TYPE = Param(
-    "purchase_type", "Only reviews of those who bought it there, or did not.", "steam", default="all",
+    "purchase_type", "Only reviews by people who bought the app there, or who did not.", "steam", default="all",
     choices=("all", "steam", "non_steam_purchase"),
 )  # fmt: skip
 _DETAILS = Get("/api/appdetails", appids=APP_ID, cc=COUNTRY, l=LANGUAGE)
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
-    """Steam says with an empty answer to whoever calls too fast: it is no word on the app."""
+    """Treat an empty answer as throttling. It does not mean that the app is unknown."""
     return UpstreamThrottled(answer.source) if answer.status < 400 and answer.body is None else None
 
 
 def _app(args: Args) -> Steps:
-    """Read one app, which stands below its number; one that is unknown, or not sold there, has no data."""
+    """Return one app, which is listed under its number. Unknown apps and apps not sold there have no data."""
     answer = yield _DETAILS.at(args)
     found = obj(obj(answer.body).get(args.text("app_id")))
     if found.get("success") is False:
-        raise NotFound("Steam has no such app in this country.")
+        raise NotFound("Steam does not have this app in this country.")
     return Single(app_of(obj(found.get("data"))))
 
 
@@ -73,7 +73,7 @@ PLATFORM = Platform(
     endpoints=(
         listing(
             "search",
-            "Apps and packages by name.",
+            "Search for apps and packages by name.",
             APP_LIST,
             Get("/api/storesearch", term=QUERY, cc=COUNTRY, l=LANGUAGE),
             Pages(found_app_of, Once(size="", total="total"), "items"),
@@ -81,7 +81,7 @@ PLATFORM = Platform(
         Endpoint("app", "One app.", APP, _app, (APP_ID, COUNTRY, LANGUAGE), kind="profile", record=app_of),
         listing(
             "app/reviews",
-            "An app's reviews, the newest first.",
+            "Reviews of an app, newest first.",
             REVIEW_LIST,
             Get(
                 "/appreviews/{app_id}",

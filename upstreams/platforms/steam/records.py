@@ -1,4 +1,4 @@
-"""Steam's JSON as our records; prices come in hundredths of every currency."""
+"""Map Steam's JSON to our records. Prices are in hundredths of the currency, whichever it is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DAY = re.compile(
     r"(?:(?P<day>\d{1,2}) (?P<month>[A-Z][a-z]{2,8})|(?P<first>[A-Z][a-z]{2,8}) (?P<last>\d{1,2})), (?P<year>\d{4})",
     re.ASCII,
 )
-"""A day as the store writes it in English, by country."""
+"""A date as the store writes it in English; the order of day and month depends on the country."""
 
 
 def _whole(hundredths: int | None) -> float | None:
@@ -25,24 +25,24 @@ def _whole(hundredths: int | None) -> float | None:
 
 
 def _is_free(price: int | None) -> bool | None:
-    """Whether a price is nought; what has none may be free or not on sale yet."""
+    """Whether a price is zero; None without a price, because the app may be free or not on sale yet."""
     return None if price is None else price == 0
 
 
 def _page(kind: str | None, number: str | None) -> str | None:
-    """The address of an app, or of a package of several."""
+    """Return the address of an app, or of a package of several apps."""
     return number and f"{_STORE}/{'sub' if kind == 'sub' else 'app'}/{number}"
 
 
 def _day(written: str | None) -> str | None:
-    """The day that a text names; a quarter, a year or a promise names none."""
+    """Return the day in a text, or None for a quarter, a year or a vague announcement."""
     found = _DAY.fullmatch(written or "")
     if found is None:
         return None
     try:
         month = _MONTHS.index((found["month"] or found["first"]).lower()[:3]) + 1
         return f"{date(int(found['year']), month, int(found['day'] or found['last']))}T00:00:00Z"
-    except ValueError:  # a day or a month that no calendar has
+    except ValueError:  # no such day or month in the calendar
         return None
 
 
@@ -55,7 +55,7 @@ def _together(*lists: list[str]) -> list[str]:
 
 
 def _listed(**are_there: bool | None) -> list[str] | None:
-    """The names of those that are there; None where nothing is said of any."""
+    """Return the names of the members that are true, or None if nothing is known about any."""
     if all(one is None for one in are_there.values()):
         return None
     return [name for name, is_there in are_there.items() if is_there]
@@ -74,7 +74,7 @@ def _verdict(is_positive: bool | None) -> float | None:  # noqa: FBT001 - it is 
 
 
 def _votes(name: str) -> Reader:
-    """A count of votes; one below zero comes as what is left of it in 32 bits."""
+    """Return the map of a count of votes. Negative counts arrive as unsigned 32-bit numbers."""
     return of(lambda count: None if count is None or count >= _BELOW_ZERO else count, read.count(name))
 
 
@@ -116,7 +116,7 @@ app_of = record_map(
         "discount_percent": read.count("price_overview.discount_percent"),
     },
 )
-"""An app as the store's page shows it; the price is the one in the country that was asked for."""
+"""An app from the store's page. The price is for the requested country."""
 
 _PRICE = read.count("price.final")
 found_app_of = record_map(
@@ -136,7 +136,7 @@ found_app_of = record_map(
         "initial_price_cents": read.count("price.initial"),
     },
 )
-"""An app, or a package, that a search found."""
+"""An app or a package from a search."""
 
 review_of = record_map(
     review,
@@ -163,4 +163,4 @@ review_of = record_map(
         "playtime_at_review_min": read.count("author.playtime_at_review"),
     },
 )
-"""A review; its score comes as text, and as the number 0 where it is nought."""
+"""A review. Its score is a text, except that zero is sent as the number 0."""

@@ -1,4 +1,4 @@
-"""Telegram: public channels and their posts, from the preview pages of t.me; accounts and groups by their cards."""
+"""Telegram: public channels and their posts, from the preview pages of t.me; accounts and groups, from their cards."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ PLATFORM = Platform(
         ),
         Endpoint(
             "profile/posts",
-            "The posts of a public channel, newest first, 20 of them on a page.",
+            "Posts in a public channel, newest first, 20 per page.",
             POST_LIST,
             reads.profile_posts,
             (reads.HANDLE,),
-            description="Channels alone have a public preview, and some switch it off.",
+            description="Only channels have a public preview, and some disable it.",
             record=message_of,
             never=("total",),
         ),
-        Endpoint("post", "One post of a public channel.", POST, reads.post, (reads.POST_URL,), record=message_of),
+        Endpoint("post", "One post in a public channel.", POST, reads.post, (reads.POST_URL,), record=message_of),
     ),
 )

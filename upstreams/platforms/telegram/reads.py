@@ -1,4 +1,4 @@
-"""Telegram's reads of pages, which come with status 200 whether or not there is such a thing."""
+"""Telegram's reads of pages, which have status 200 even if the account or post does not exist."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _PATHS = """
     share socks
 """
 _NAME = rf"(?!(?:{'|'.join(_PATHS.split())})(?:/|$))[a-z]\w{{3,31}}"
-"""A handle, which is not one of the paths that mean something else."""
+"""A handle that is not one of the paths with another meaning."""
 HANDLE = Param(
     "handle",
-    "The channel's name, or its address.",
+    "The channel's name or address.",
     "durov",
     required=True,
     strip="@",
@@ -43,12 +43,12 @@ POST_URL = Param(
 _CARD = Get("/{handle}", handle=HANDLE).via(accepts=CARD)
 _HISTORY = Get("/s/{handle}", handle=HANDLE).via(accepts=HISTORY)
 _WIDGET = Get("/{+url}", url=POST_URL, embed=1).via(accepts=WIDGET)
-_ROUNDED = "Telegram's pages round views and reactions above 1,000."
+_ROUNDED = "Telegram rounds views and reactions above 1,000."
 _SHORT = re.compile(r"\d[KMB]\s*$")
 
 
 def profile(args: Args) -> Steps:
-    """One account by its card; the card of a name that nobody has is without a title."""
+    """Return one account from its card. The card of an unused name has no title."""
     answer = yield _CARD.at(args)
     if answer.body["title"] is None:
         raise _without_messages(answer.body)
@@ -56,7 +56,7 @@ def profile(args: Args) -> Steps:
 
 
 def profile_posts(args: Args) -> Steps:
-    """A page of posts, which the page shows oldest first; without a preview it leads to the card."""
+    """Return a page of posts, which the page lists oldest first. A channel without a preview redirects to its card."""
     answer = yield _HISTORY.at(args, before=args.token())
     found, older = answer.body["items"], answer.body["older"]
     if not found and answer.body["history"] is None:
@@ -67,7 +67,7 @@ def profile_posts(args: Args) -> Steps:
 
 
 def post(args: Args) -> Steps:
-    """One post as other sites embed it; the embedded page of one that is not there says so in words."""
+    """Return one post from its embedded form. If the post does not exist, that page contains an error text."""
     answer = yield _WIDGET.at(args)
     if not answer.body["items"]:
         raise NotFound(answer.body["error"]) if answer.body["error"] else _without_messages(answer.body)
@@ -76,19 +76,19 @@ def post(args: Args) -> Steps:
 
 
 def _warnings(found: list[Json]) -> tuple[str, ...]:
-    """The note that counts are rounded, where one of these messages has such a count."""
+    """Return the warning that counts are rounded, if one of these messages has such a count."""
     counts = (count for row in found for count in (row["views"], row["stars"], *row["reactions"]) if count)
     return (_ROUNDED,) if any(map(_SHORT.search, counts)) else ()
 
 
 def _without_messages(card: Json) -> NotFound:
-    """The refusal that a card stands for: somebody is there and shows no posts, or nobody is.
+    """Return the refusal for a card: the account either shows no posts or does not exist.
 
     Raises:
-        UnexpectedBody: it is no card.
+        UnexpectedBody: The page is not a card.
     """
     if card["card"] is None:
-        raise UnexpectedBody("a page of Telegram's was due, and another came")
+        raise UnexpectedBody("expected a Telegram page, got another page")
     if card["title"] is None:
-        return NotFound("Telegram has no public account of this name.")
-    return NotFound("This account shows no public preview of its posts.", reason="account_private")
+        return NotFound("Telegram has no public account with this name.")
+    return NotFound("This account has no public preview of its posts.", reason="account_private")

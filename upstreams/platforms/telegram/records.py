@@ -1,4 +1,4 @@
-"""Telegram's pages as our records: the card of an account, and the messages of a channel's preview."""
+"""Map Telegram's pages to our records: the card of an account, and the messages of a channel's preview."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXTRA = re.compile(
     r"(?P<count>no|\d[\d\s\u00a0]*) (?P<what>subscriber|member|monthly user)s?\b(?:, (?P<online>.*) online)?"
 )
 _KINDS = {"subscriber": "channel", "member": "group", "monthly user": "bot"}
-"""The people of an account -> the kind that it is of."""
+"""The word for an account's people -> the kind of account."""
 _MEMBER = re.compile(r"https?://(?:t|telegram)\.me/(\w{4,32})/?")
 _EDITED = re.compile(r"(?:^|>)[^<>]*\bedited\b[^<>]*<a ")
 
@@ -71,19 +71,19 @@ HISTORY = page(
     older=attribute("data-before", ".tme_messages_more"),
     items=_MESSAGES,
 )
-"""A page of a channel's preview, or the card that it leads to where there is none."""
+"""A page of a channel's preview, or its card if it has no preview."""
 WIDGET = page(**_ACCOUNT, error=words(".tgme_widget_message_error"), items=_MESSAGES)
-"""A message as other sites embed it."""
+"""A message in its embedded form."""
 
 
 def _extra(extras: Any) -> dict[str, str]:
-    """The parts of the line that tells how many an account has."""
+    """Return the parts of the line with an account's counts."""
     found = (_EXTRA.fullmatch(one.strip()) for one in extras or ())
     return next((one.groupdict() for one in found if one), {})
 
 
 def _has(*whats: str) -> read.Reader:
-    """The number of these that an account has; it is written out in full."""
+    """Return the map of an account's count of these, which is written out in full."""
 
     def count(extras: Any) -> int | None:
         found = _extra(extras)
@@ -115,7 +115,7 @@ def _channel(place: str | None) -> str | None:
 
 
 def _username(member: str | None, url: str | None, place: str | None) -> str | None:
-    """The name of the channel, or of the one who wrote in a group, where that is public."""
+    """Return the name of the channel, or of a group's author if that account is public."""
     if member is None:
         return _channel(place)
     found = _MEMBER.fullmatch(url or "")
@@ -123,7 +123,7 @@ def _username(member: str | None, url: str | None, place: str | None) -> str | N
 
 
 def _folded(member: str | None, url: str | None, place: str | None) -> str | None:
-    """The author as profiles know it: nothing but a name is told."""
+    """Return the author in the form of a profile, of which only the name is known."""
     name = _username(member, url, place)
     return name and name.lower()
 
@@ -141,7 +141,7 @@ def _pictures(styles: Any) -> Iterator[str]:
 
 
 def _media(styles: Any, videos: Any) -> list[str]:
-    """The addresses of pictures and then of videos and sounds."""
+    """Return the addresses of pictures, followed by the addresses of videos and audio files."""
     return list(dict.fromkeys((*_pictures(styles), *(videos or ()))))
 
 
@@ -150,7 +150,7 @@ def _first_picture(styles: Any) -> str | None:
 
 
 def _behind(inner: str) -> int | None:
-    """The count behind a reaction's sign, which is markup."""
+    """Return the count after a reaction's sign, which is markup."""
     return short_count(inner.rpartition(">")[2])
 
 
@@ -159,7 +159,7 @@ def _stars(inner: str | None) -> int | None:
 
 
 def _sum(reactions: Any) -> int | None:
-    """The reactions of all kinds; a post without any may have them switched off."""
+    """Return the sum of all reactions, or None if there are none, because the channel may have disabled them."""
     told = [count for inner in reactions or () if (count := _behind(inner)) is not None]
     return sum(told) if told else None
 
@@ -185,7 +185,7 @@ profile_of = record_map(
         "has_preview": of(_is_there, "preview"),
     },
 )
-"""An account by its card."""
+"""An account, from its card."""
 _MEMBERS = read.text("member_name"), read.text("member_url")
 message_of = record_map(
     post,
@@ -216,4 +216,4 @@ message_of = record_map(
         "location_url": read.text("location"),
     },
 )
-"""A message of a channel, or of somebody in a group."""
+"""A message in a channel, or in a group by one of its members."""

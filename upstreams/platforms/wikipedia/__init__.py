@@ -1,4 +1,4 @@
-"""Wikipedia in every larger language: pages, searches, places, links, categories and how often pages are viewed."""
+"""Wikipedia in every larger language: pages, searches, places, links, categories and page views."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from upstreams.platforms.wikipedia import reads
 from upstreams.platforms.wikipedia.reads import ACCESS, AGENT, DATE, FROM, GRANULARITY, LANG, TITLE, TO
 from upstreams.platforms.wikipedia.records import found_of, linked_of, listed_of, page_of, place_of, translated_of
 
-QUERY = Param("query", "What to search for, in titles and texts.", "structured concurrency", required=True)
+QUERY = Param("query", "Search query, matched against titles and texts.", "structured concurrency", required=True)
 CATEGORY = replace(
     TITLE, name="category", description="The category's title.", example="Concurrency control", strip="Category:"
 )
@@ -27,7 +27,7 @@ _DEGREES = r"-?\d{1,3}(?:\.\d{1,10})?"
 LATITUDE = Param("latitude", "Degrees north.", "51.5074", required=True, pattern=_DEGREES)
 LONGITUDE = Param("longitude", "Degrees east.", "-0.1278", required=True, pattern=_DEGREES)
 RADIUS = Param(
-    "radius_m", "Metres around that point.", "500", type="integer", default=1_000, minimum=10, maximum=10_000
+    "radius_m", "Radius around the point, in metres.", "500", type="integer", default=1_000, minimum=10, maximum=10_000
 )
 _CONTACT = ("contact",)
 _AT = r"(?P<lang>[a-z-]+)(?:\.m)?\.wikipedia\.org"
@@ -38,13 +38,13 @@ def _point(latitude: str, longitude: str) -> str:
 
 
 def _listing(resource: str, summary: str, archetype: Archetype, pages: Pages, **members: Member) -> Endpoint:
-    """A list that the wiki's own API has."""
+    """Return an endpoint for a list in the wiki's own API."""
     call = Get("/w/api.php", action="query", format="json", **members)
     return listing(resource, summary, archetype, call, pages, needs=_CONTACT)
 
 
 def _of_page(resource: str, summary: str, prop: str, record: RecordMap, **members: Member) -> Endpoint:
-    """A list of a page."""
+    """Return an endpoint for a list of a page."""
     mark = {"links": "pl", "images": "im"}.get(prop, f"{prop[0]}l")
     call = Get("/w/api.php", action="query", prop=prop, redirects=1, titles=TITLE, format="json", **members)
     pages = Pages(record, ByToken(f"{mark}continue", f"continue.{mark}continue", size=f"{mark}limit"), reads.OF_PAGE)
@@ -53,13 +53,13 @@ def _of_page(resource: str, summary: str, prop: str, record: RecordMap, **member
 
 
 def _viewed(resource: str, summary: str, read: Read, *params: Param, description: str = "") -> Endpoint:
-    """Views by day or month."""
+    """Return an endpoint for views by day or month."""
     spans = (*params, FROM, TO, GRANULARITY, ACCESS, AGENT)
     return Endpoint(resource, summary, SERIES, read, spans, kind="analytics", description=description, needs=_CONTACT)
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
-    """Judge a 400: the page's title is no title, or a day is none that views are counted of."""
+    """Map a 400 to an error about the title, or about a day without counted views."""
     body = answer.body if answer.status == 400 and isinstance(answer.body, dict) else {}
     detail = text(body, "detail") or " ".join(texts(body, "detail") or ())
     param = "from" if answer.source == "metrics" else "title"
@@ -96,10 +96,10 @@ PLATFORM = Platform(
     ),
     pace=Pace(200, per_s=60),
     endpoints=(
-        Endpoint("page", "One page's summary.", ARTICLE, reads.page, (TITLE,), needs=_CONTACT, record=page_of),
+        Endpoint("page", "The summary of a page.", ARTICLE, reads.page, (TITLE,), needs=_CONTACT, record=page_of),
         _listing(
             "search",
-            "Pages by query.",
+            "Search for pages.",
             ARTICLE_LIST,
             Pages(
                 found_of,
@@ -119,7 +119,7 @@ PLATFORM = Platform(
         ),
         _listing(
             "search/titles",
-            "Pages whose titles begin as the query does, the likeliest first.",
+            "Pages whose titles start with the query, most likely first.",
             ARTICLE_LIST,
             Pages(listed_of, ByOffset("psoffset", size="pslimit", more="continue.psoffset"), "query.prefixsearch"),
             list="prefixsearch",
@@ -128,7 +128,7 @@ PLATFORM = Platform(
         ),
         _listing(
             "search/nearby",
-            "Pages about places around a point, the nearest first.",
+            "Pages about places near a point, nearest first.",
             PLACE_LIST,
             Pages(place_of, Once(size="gslimit"), "query.geosearch"),
             list="geosearch",
@@ -137,7 +137,7 @@ PLATFORM = Platform(
         ),
         _listing(
             "random",
-            "Pages by chance, without redirects.",
+            "Random pages, without redirects.",
             ARTICLE_LIST,
             Pages(listed_of, Once(size="rnlimit"), "query.random"),
             list="random",
@@ -146,7 +146,7 @@ PLATFORM = Platform(
         ),
         _listing(
             "category",
-            "A category's pages and subcategories.",
+            "Pages and subcategories of a category.",
             ARTICLE_LIST,
             Pages(listed_of, ByToken("cmcontinue", "continue.cmcontinue", size="cmlimit"), "query.categorymembers"),
             list="categorymembers",
@@ -154,27 +154,27 @@ PLATFORM = Platform(
             cmprop="ids|title|type",
             cmtype="page|subcat",
         ),
-        _of_page("page/links", "The pages that a page links to.", "links", linked_of),
-        _of_page("page/categories", "The categories that a page is in.", "categories", linked_of, clshow="!hidden"),
-        _of_page("page/images", "The files of a page: pictures, sounds and films.", "images", linked_of),
+        _of_page("page/links", "Pages that a page links to.", "links", linked_of),
+        _of_page("page/categories", "Categories of a page.", "categories", linked_of, clshow="!hidden"),
+        _of_page("page/images", "Files of a page: images, audio and video.", "images", linked_of),
         _of_page(
             "page/languages", "The same page in other languages.", "langlinks", translated_of, llprop="url|langname"
         ),
         _viewed(
             "page/pageviews",
-            "How often a page was viewed, by day or month.",
+            "Views of a page, by day or month.",
             reads.page_pageviews,
             TITLE,
-            description="A day without views is left out; views come about a day late, and begin with July 2015.",
+            description="Days without views are left out. Data starts in July 2015 and is about a day late.",
         ),
         _viewed(
             "site/pageviews",
-            "How often all pages of a language were viewed, by day or month.",
+            "Views of all pages in a language, by day or month.",
             reads.site_pageviews,
         ),
         Endpoint(
             "top",
-            "The pages that were viewed most on a day or in a month.",
+            "The most viewed pages of a day or month.",
             ANALYTICS,
             reads.top,
             (DATE, ACCESS),

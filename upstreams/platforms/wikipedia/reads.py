@@ -1,4 +1,4 @@
-"""Wikipedia's parameters, and the reads whose answers hold more than a list of rows: links, views and their days."""
+"""Wikipedia's parameters, and reads whose answers are more than a list of rows: links, views and their days."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _LANGUAGES = """
     te tg th tl tr tt uk ur uz vi war zh zh-min-nan zh-yue
 """
 LANG = Param(
-    "lang", "The language, as in the address.", "de", default="en", fold=True, choices=tuple(_LANGUAGES.split())
+    "lang", "The language, as in the wiki's address.", "de", default="en", fold=True, choices=tuple(_LANGUAGES.split())
 )
 _TITLE_PATTERN = r"(?!\.\.?$|https?:)[^\s\0-\x1f#<>\[\]{}|][^\0-\x1f#<>\[\]{}|]*"
 TITLE = Param(
     "title",
-    "The page's title, in any case of its first letter; not its address, since the language stands apart.",
+    "The page's title (its first letter may be lower case). Not its address, because lang is a separate parameter.",
     "Structured concurrency",
     required=True,
     length_max=255,
     blanks="_",
     pattern=_TITLE_PATTERN,
-    problem="must be a title, such as Structured concurrency, and no address",
+    problem="must be a title, such as Structured concurrency, not an address",
 )
 ACCESS = Param(
-    "access", "The devices that are counted.", "desktop", default="all-access",
+    "access", "The devices to count.", "desktop", default="all-access",
     choices=("all-access", "desktop", "mobile-web", "mobile-app"),
 )  # fmt: skip
 AGENT = Param(
-    "agent", "The readers that are counted.", "spider", default="user",
+    "agent", "The readers to count.", "spider", default="user",
     choices=("user", "spider", "automated", "all-agents"),
 )  # fmt: skip
 GRANULARITY = Param(
@@ -48,21 +48,19 @@ _MONTH = r"20\d\d-(?:0[1-9]|1[0-2])"
 _DAY = rf"{_MONTH}-(?:0[1-9]|[12]\d|3[01])"
 FROM = Param(
     "from",
-    "The first day; when absent 30 days before the last one, by month the first of that month a year before.",
+    "The first day (default: 30 days before the last day, or for months the first day of that month a year earlier).",
     "2026-07-01",
     pattern=_DAY,
 )
 TO = Param(
-    "to", "The last day; the day before yesterday when absent, since views come late.", "2026-07-31", pattern=_DAY
+    "to", "The last day (default: the day before yesterday, because views arrive late).", "2026-07-31", pattern=_DAY
 )
-DATE = Param(
-    "date", "The day or the month; the day before yesterday when absent.", "2026-07", pattern=rf"{_MONTH}|{_DAY}"
-)
+DATE = Param("date", "The day or month (default: the day before yesterday).", "2026-07", pattern=rf"{_MONTH}|{_DAY}")
 _LATE = timedelta(days=2)
 _SPAN = timedelta(days=29)
 OF_PAGE = "rows"
-"""The member under which a page's list is put."""
-_DISAMBIGUATION = "The title names several things: this page lists them."
+"""The member that holds a page's list."""
+_DISAMBIGUATION = "The title is ambiguous. This page lists its meanings."
 
 _SUMMARY = Get("/api/rest_v1/page/summary/{title}", title=TITLE).via(accepts=page_of)
 _OF_PAGE = Get(
@@ -77,36 +75,36 @@ _TOP = Get("/top/{lang}.wikipedia/{access}/{year}/{month}/{day}", lang=LANG, acc
 
 
 def page(args: Args) -> Steps:
-    """A page's summary; one that only lists what else its title may mean says so."""
+    """Return a page's summary, with a warning if the page only lists the meanings of an ambiguous title."""
     answer = yield _SUMMARY.at(args)
     found = page_of.read(answer.body, args.values)
     return Single(found, (_DISAMBIGUATION,) if found["ext"]["type"] == "disambiguation" else ())
 
 
 def of_page(call: Get, name: str, pages: Pages, args: Args) -> Steps:
-    """A list of a page; the answer holds it below the page's number."""
+    """Return a list of a page, which the answer nests under the page's number."""
     answer = yield replace(call.at(args, pages), accepts="json")
     body = obj(answer.body)
     query = part(body, "query")
     found = [one for one in part(query, "pages").values() if isinstance(one, dict)]
     if not found and parts(query, "interwiki"):
-        raise NotFound("The title is one of another wiki's: its language stands in lang.")
+        raise NotFound("The title belongs to another wiki. Set lang to its language.")
     if not found:
-        raise UnexpectedBody("a page was due")
+        raise UnexpectedBody("expected a page")
     if "missing" in found[0] or "invalid" in found[0]:
-        raise NotFound("Wikipedia has no such page in this language.")
+        raise NotFound("Wikipedia does not have this page in this language.")
     return pages.page(args, answer._replace(body={**body, OF_PAGE: found[0].get(name, [])}))
 
 
 def page_pageviews(args: Args) -> Steps:
-    """The views of one page."""
+    """Return the views of one page."""
     start, end = _days(args)
     answer = yield _OF_PAGE.at(args, start=start, end=end)
     return _series(args.text("title").replace("_", " "), answer.body)
 
 
 def site_pageviews(args: Args) -> Steps:
-    """The views of a whole Wikipedia."""
+    """Return the views of a whole Wikipedia."""
     start, end = _days(args)
     answer = yield _OF_SITE.at(args, start=start, end=end)
     return _series(f"{args.text('lang')}.wikipedia", answer.body)
@@ -118,7 +116,7 @@ def _series(subject: str, body: Any) -> Single:
 
 
 def top(args: Args) -> Steps:
-    """The pages that were viewed most on a day or in a month."""
+    """Return the most viewed pages of a day or month."""
     told = args.text_or_none("date") or f"{_latest(args)}"
     year, month, day = (*told.split("-"), "all-days")[:3]
     if day != "all-days":
@@ -130,7 +128,7 @@ def top(args: Args) -> Steps:
 
 
 def _latest(args: Args) -> date:
-    """The last day of which views are known for sure."""
+    """Return the last day whose views are certain to be available."""
     return (datetime.fromtimestamp(args.now_at, UTC) - _LATE).date()
 
 
@@ -138,16 +136,16 @@ def _day(name: str, told: str) -> date:
     try:
         return date.fromisoformat(told)
     except ValueError as exc:
-        raise InvalidArgument(name, "must be a day of the calendar") from exc
+        raise InvalidArgument(name, "must be a valid calendar day") from exc
 
 
 def _first_day(args: Args, end: date) -> date:
-    """The first day of a span that begins where nobody said: months count only as whole ones."""
+    """Return the first day of a span without a start. Monthly counts exist only for whole months."""
     return end.replace(year=end.year - 1, day=1) if args.text("granularity") == "monthly" else end - _SPAN
 
 
 def _days(args: Args) -> tuple[str, str]:
-    """The first hour of the first and of the last day."""
+    """Return the first hour of the first day and of the last day."""
     last, first = args.text_or_none("to"), args.text_or_none("from")
     end = _day("to", last) if last else _latest(args)
     start = _day("from", first) if first else _first_day(args, end)

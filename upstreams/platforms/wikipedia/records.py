@@ -1,4 +1,4 @@
-"""Wikipedia's JSON as our records; lists tell titles, of which the addresses are made."""
+"""Map Wikipedia's JSON to our records. Lists contain titles, from which the addresses are built."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from upstreams.model.readers import of
 
 
 def address(lang: str | None, title: str | None) -> str | None:
-    """The address of a page."""
+    """Return the address of a page."""
     if not lang or not title:
         return None
     return f"https://{lang}.wikipedia.org/wiki/{quote(title.replace(' ', '_'), safe='/:(),!*;@$~')}"
 
 
 def _instant(written: str | None) -> str | None:
-    """The hour that ten digits name."""
+    """Return the time in ten digits, to the hour."""
     try:
         return f"{datetime.strptime(f'{written}+0000', '%Y%m%d%H%z'):%Y-%m-%dT%H:%M:%SZ}"
     except ValueError:
@@ -49,12 +49,12 @@ listed_of = record_map(
     language=_LANG,
     ext={"namespace": read.number("ns"), "kind": read.text("type")},
 )
-"""A page of which a list tells the title, and little else."""
+"""A page in a list, which contains the title and little else."""
 linked_of = record_map(
     article, id=read.always(None), url=of(address, _LANG, _TITLE), title=_TITLE, text=read.always(None), language=_LANG,
     ext={"namespace": read.number("ns")},
 )  # fmt: skip
-"""A page that another one links to, which may not be there."""
+"""A page that another page links to. It may not exist."""
 translated_of = record_map(
     article, id=read.always(None), url=read.text("url"), title=read.text("*"), text=read.always(None),
     language=read.text("lang"), ext={"language_name": read.text("langname")},
@@ -66,7 +66,7 @@ found_of = listed_of.with_fields(
     updated_at=read.instant("timestamp"),
     ext={"kind": read.always(None), "size": read.count("size"), "wordcount": read.count("wordcount")},
 )
-"""A page that a search found; the description is the part of its text that was found."""
+"""A page from a search. Its description is the matching part of its text."""
 place_of = record_map(
     place,
     id=read.ident("pageid"),

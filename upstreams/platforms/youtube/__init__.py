@@ -1,6 +1,6 @@
 """YouTube: channels, videos, comments, playlists and searches, from its API with the operator's key.
 
-Without a key its feeds tell of a channel, of its last videos and of a playlist's, and oEmbed of a video.
+Without a key, feeds describe a channel and the last videos of channels and playlists, and oEmbed describes a video.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from upstreams.platforms.youtube.refusals import judge
 
 VIDEO_IDS = Param(
     "ids",
-    "Up to 50 videos' ids, with commas between.",
+    "Up to 50 video ids, separated by commas.",
     "D-lhorsDlUQ,hDeuSfo_Ys0",
     required=True,
     length_max=1_000,
     pattern=rf"{VIDEO_ID}(?:,{VIDEO_ID}){{0,49}}",
-    problem="must be up to 50 ids with commas between, such as D-lhorsDlUQ,hDeuSfo_Ys0",
+    problem="must be up to 50 comma-separated ids, such as D-lhorsDlUQ,hDeuSfo_Ys0",
 )
-ORDER = Param("order", "Order of the comments.", "newest", default="top", choices=("top", "newest"))
+ORDER = Param("order", "Sort order of the comments.", "newest", default="top", choices=("top", "newest"))
 PARENT = Param(
     "continuationToken",
-    "The id of the comment.",
+    "The comment's id.",
     "UgyZ1jqkHKYvi1-ruOZ4AaABAg",
     required=True,
     pattern=r"[\w.-]{6,200}",
@@ -60,17 +60,17 @@ PARENT = Param(
 _COMMENT_FORMS = (rf"{HOSTS}/watch/?\?(?:[^#]*&)?lc=([\w.-]+)(?:[&#].*)?",)
 COMMENT_ID = replace(PARENT, name="id", description="The comment's id, or its address.", forms=_COMMENT_FORMS)
 _KEY = ("key",)
-_FEW = "Without the operator's key, or with its units spent, it tells of the last 15, and less of each."
+_FEW = "Without the operator's key, or if its quota is spent, it returns only the last 15, with fewer fields."
 _COMMENTS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=100)
 
 
 def _below(read: Read) -> tuple[Fallback, ...]:
-    """The fallback of a node with a key, whose units may be spent; without one its own read is this one."""
+    """Return the fallback of a node whose key may run out of quota. A node without a key reads this way directly."""
     return (Fallback("web", read, needs=_KEY),)
 
 
 def _of_channel(resource: str, summary: str, sort: Param, letters: tuple[str, str]) -> Endpoint:
-    """A list of a channel's videos."""
+    """Return an endpoint for a list of a channel's videos."""
     params = (CHANNEL_ID, HANDLE, CHANNEL_URL, sort, *([EXTRAS] if resource == "channel/videos" else []))
     read, fed = partial(reads.of_channel, *letters), partial(reads.fed_of_channel, *letters)
     return _videos(resource, summary, read, *params, *ITEMS.params(), one_of=ONE_CHANNEL, fed=fed)
@@ -85,7 +85,7 @@ def _videos(
     needs: tuple[str, ...] = (),
     fed: Read | None = None,
 ) -> Endpoint:
-    """A list of videos, each as a call of its own tells it; `fed` reads it of a feed, without the API."""
+    """Return an endpoint for a list of videos, with each video's full data; `fed` reads the list from a feed."""
     return Endpoint(
         resource,
         summary,
@@ -115,7 +115,7 @@ PLATFORM = Platform(
     title="YouTube",
     sources={
         "api": "https://www.googleapis.com/youtube/v3",
-        "search": "https://www.googleapis.com/youtube/v3",  # searches have a quota of their own
+        "search": "https://www.googleapis.com/youtube/v3",  # searches have a separate quota
         "web": "https://www.youtube.com",
     },
     docs_url="https://developers.google.com/youtube/v3/docs",
@@ -131,7 +131,7 @@ PLATFORM = Platform(
             reads.channel,
             (CHANNEL_ID, HANDLE, CHANNEL_URL),
             one_of=ONE_CHANNEL,
-            description="Without the operator's key, or with its units spent, it tells id, name, address and age.",
+            description="Without the operator's key or quota, only id, name, address and age are known.",
             fallbacks=_below(reads.fed_channel),
             record=channel_of,
             role="profile",
@@ -139,10 +139,10 @@ PLATFORM = Platform(
         ),
         _of_channel(
             "channel/videos",
-            "A channel's videos, the newest first.",
+            "Videos of a channel, newest first.",
             Param(
                 "sort",
-                "The newest first, or those of full length that were seen the most.",
+                "Sort order: newest first, or most viewed full-length videos first.",
                 "popular",
                 default="latest",
                 choices=("latest", "popular"),
@@ -151,8 +151,8 @@ PLATFORM = Platform(
         ),
         _of_channel(
             "channel/shorts",
-            "A channel's shorts, the newest first.",
-            Param("sort", "Order of the shorts.", "popular", default="newest", choices=("newest", "popular")),
+            "Shorts of a channel, newest first.",
+            Param("sort", "Sort order of the shorts.", "popular", default="newest", choices=("newest", "popular")),
             ("UUSH", "UUPS"),
         ),
         Endpoint(
@@ -161,14 +161,14 @@ PLATFORM = Platform(
             POST,
             reads.video,
             (VIDEO_URL, LANGUAGE),
-            description="Without the operator's key, or with its units spent, it tells title, channel and picture.",
+            description="Without the operator's key or quota, only title, channel and picture are known.",
             fallbacks=_below(reads.embedded),
             record=video_of,
             many=reads.VIDEOS,
         ),
         listing(
             "videos",
-            "Up to 50 videos by their ids.",
+            "Up to 50 videos by id.",
             POST_LIST,
             Get("/videos", part=VIDEO_PARTS, id=VIDEO_IDS),
             Pages(video_of, Once(size="", size_max=50), "items"),
@@ -176,7 +176,7 @@ PLATFORM = Platform(
         ),
         listing(
             "video/comments",
-            "A video's comments, each with the first of its replies.",
+            "Comments on a video, each with its first replies.",
             COMMENT_LIST,
             Get(
                 "/commentThreads",
@@ -200,16 +200,16 @@ PLATFORM = Platform(
         ),
         listing(
             "video/comment/replies",
-            "The replies to a comment.",
+            "Replies to a comment.",
             COMMENT_LIST,
             _said(parentId=PARENT),
             Pages(comment_of, _COMMENTS, "items"),
             needs=_KEY,
         ),
-        _videos("playlist", "A playlist's videos.", reads.playlist, PLAYLIST, *ITEMS.params(), fed=reads.fed_playlist),
+        _videos("playlist", "Videos in a playlist.", reads.playlist, PLAYLIST, *ITEMS.params(), fed=reads.fed_playlist),
         _videos(
             "search",
-            "Videos by query.",
+            "Search for videos.",
             reads.search,
             QUERY,
             UPLOADED,
@@ -219,10 +219,10 @@ PLATFORM = Platform(
             *FOUND.params(),
             needs=_KEY,
         ),
-        _videos("search/hashtag", "Videos by a hashtag.", reads.hashtag, HASHTAG, KIND, *FOUND.params(), needs=_KEY),
+        _videos("search/hashtag", "Videos with a hashtag.", reads.hashtag, HASHTAG, KIND, *FOUND.params(), needs=_KEY),
         listing(
             "trending",
-            "The videos that are seen the most now in a country.",
+            "Videos watched most right now in a country.",
             POST_LIST,
             Get("/videos", part=VIDEO_PARTS, chart="mostPopular", regionCode=REGION),
             Pages(video_of, ITEMS, "items"),

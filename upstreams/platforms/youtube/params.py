@@ -1,4 +1,4 @@
-"""YouTube's parameters: what names a channel, a video or a playlist, in every address, and how lists are chosen."""
+"""YouTube's parameters: channels, videos and playlists in every form of address, and the options of lists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HANDLE = Param(
     fold=True,
     forms=(rf"{HOSTS}/@([^/]+)(?:/.*)?",),
     pattern=r"(?!uc[\w-]{22}$)[^\s/?#@,]{1,60}",
-    problem="must be a handle, such as GoogleDevelopers; a channel's id goes into channelId",
+    problem="must be a handle, such as GoogleDevelopers (send a channel's id as channelId)",
 )
 CHANNEL_URL = Param(
     "url",
@@ -40,7 +40,7 @@ _VIDEO_FORMS = (
 )
 VIDEO_URL = Param(
     "url",
-    "The video's address, or its id.",
+    "The video's address or id.",
     "https://www.youtube.com/watch?v=D-lhorsDlUQ",
     type="url",
     required=True,
@@ -50,21 +50,21 @@ VIDEO_URL = Param(
 )
 LANGUAGE = Param(
     "language",
-    "The language of title and description, where the video has them in it; needs the operator's key.",
+    "The language of title and description, if the video has them; needs the operator's key.",
     "de",
     pattern=r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,4})?",
     problem="must be a language, such as de or pt-BR",
 )
 PLAYLIST = Param(
     "playlist_id",
-    "The playlist's id, or its address.",
+    "The playlist's id or address.",
     "PLOU2XLYxmsIKpaV8h0AGE05so0fAwwfTw",
     required=True,
     forms=(rf"{HOSTS}/[a-z]+/?\?(?:[^#]*&)?list=([\w-]+)(?:[&#].*)?",),
     pattern=r"[\w-]{6,60}",
     problem="must be a playlist's id, such as PLOU2XLYxmsIKpaV8h0AGE05so0fAwwfTw",
 )
-QUERY = Param("query", "What to search for.", "structured concurrency", required=True)
+QUERY = Param("query", "Search query.", "structured concurrency", required=True)
 HASHTAG = Param(
     "hashtag",
     "The hashtag.",
@@ -78,20 +78,20 @@ HASHTAG = Param(
 )
 REGION = Param(
     "region",
-    "The country whose view it is, by its two letters.",
+    "The viewer's country, as a two-letter code.",
     "de",
     fold=True,
     pattern="[a-z]{2}",
-    problem="must be the two letters of a country, such as de",
+    problem="must be a two-letter country code, such as de",
 )
 UPLOADED = Param(
     "uploadDate",
-    "Only those since then, in days of UTC.",
+    "Only videos from this period, in whole UTC days.",
     "this_week",
     choices=("today", "this_week", "this_month", "this_year"),
 )
-SORT_BY = Param("sortBy", "Order of the videos.", "popular", default="relevance", choices=("relevance", "popular"))
+SORT_BY = Param("sortBy", "Sort order of the videos.", "popular", default="relevance", choices=("relevance", "popular"))
 KIND = Param(
-    "type", "All videos, or those of less than four minutes.", "shorts", default="all", choices=("all", "shorts")
+    "type", "All videos, or only those under four minutes.", "shorts", default="all", choices=("all", "shorts")
 )
-EXTRAS = Param("includeExtras", "Whether to read counts and durations too.", "false", type="boolean", default=True)
+EXTRAS = Param("includeExtras", "Whether to include counts and durations.", "false", type="boolean", default=True)

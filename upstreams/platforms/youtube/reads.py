@@ -1,6 +1,6 @@
-"""YouTube's reads of more than one call: lists name videos, 50 of which one call tells; without a key there are feeds.
+"""YouTube's reads of more than one call: one call describes 50 videos of a list. Without a key, feeds replace them.
 
-A channel's lists are playlists whose ids are its own behind other first letters.
+A channel's lists are playlists: their ids are the channel's id with other first letters.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from upstreams.platforms.youtube.records import (
     video_of,
 )
 
-_WITHOUT_API = "YouTube's API cannot be asked now: this is what its pages tell without a key, of lists the last 15."
+_WITHOUT_API = "YouTube's API is unavailable. Its public pages supplied this data; they list only the last 15 videos."
 ONE_CHANNEL = (("channelId", "handle", "url"),)
 _BACK = {"this_week": 6, "this_month": 29, "this_year": 364}
-"""Days before today; whole ones, so that every page is of the same search."""
+"""Days before today. They are whole days, so that every page belongs to the same search."""
 
 ITEMS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=50, total="pageInfo.totalResults")
 FOUND = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=50, empty_ends=True)
@@ -78,7 +78,7 @@ def _has_key(args: Args) -> bool:
 
 
 def _known_id(args: Args) -> str:
-    """The channel's id, of a request that names it. Raises InvalidArgument: only a key's owner can look it up."""
+    """Return the channel's id from the request. Raises InvalidArgument: a name cannot be looked up without a key."""
     address = args.text_or_none("url")
     found = _id_of(args.text_or_none("channelId"), address)
     if found is None:
@@ -89,7 +89,7 @@ def _known_id(args: Args) -> str:
 
 
 def channel(args: Args) -> Steps:
-    """One channel; without a key as its feed tells it."""
+    """Return one channel, from its feed without a key."""
     if not _has_key(args):
         return (yield from fed_channel(args))
     answer = yield _CHANNEL.at(args)
@@ -97,18 +97,18 @@ def channel(args: Args) -> Steps:
 
 
 def fed_channel(args: Args) -> Steps:
-    """One channel as its feed tells it."""
+    """Return one channel from its feed."""
     answer = yield _FEED.at(args, channel_id=_known_id(args))
     return Single(channel_feed_of.read(answer.body), _warnings(args))
 
 
 def _warnings(args: Args) -> tuple[str, ...]:
-    """The warning of an answer without the API, where that would have been asked."""
+    """Return the warning of an answer that replaces the API's, if the node has a key."""
     return (_WITHOUT_API,) if _has_key(args) else ()
 
 
 def video(args: Args) -> Steps:
-    """One video; without a key as oEmbed tells it."""
+    """Return one video, from oEmbed without a key."""
     if not _has_key(args):
         return (yield from embedded(args))
     answer = yield _VIDEO.at(args)
@@ -116,7 +116,7 @@ def video(args: Args) -> Steps:
 
 
 def embedded(args: Args) -> Steps:
-    """One video as oEmbed tells it."""
+    """Return one video from oEmbed."""
     if "language" in args.values:
         raise InvalidArgument(
             "language", "can be chosen only with the operator's YouTube key", reason="capability_missing"
@@ -126,16 +126,16 @@ def embedded(args: Args) -> Steps:
 
 
 def _first(rows: Rows, args: Args, answer: Answer) -> Record:
-    """The one that was asked for; of an unknown one comes an empty list, or no list at all."""
+    """Return the requested record. For an unknown one, the list is empty or missing."""
     is_none = rows.members(answer.body)[_COUNTED] == 0
     found = [] if is_none else rows.records(answer.body, 0, 1, args.values)
     if not found:
-        raise NotFound("YouTube has no such thing.")
+        raise NotFound("YouTube does not have this item.")
     return found[0]
 
 
 def of_channel(latest: str, popular: str, args: Args) -> Steps:
-    """A channel's list, whose playlist's id begins with these letters."""
+    """Return a channel's list, a playlist whose id starts with one of these prefixes."""
     if not _has_key(args):
         return (yield from fed_of_channel(latest, popular, args))
     named = args.text_or_none("channelId")
@@ -152,21 +152,21 @@ def of_channel(latest: str, popular: str, args: Args) -> Steps:
 
 
 def _looked_up(args: Args) -> Generator[Call, Any, str]:
-    """The id of the channel. Raises NotFound: there is none."""
+    """Return the id of the channel. Raises NotFound: YouTube has no channel with this name."""
     answer = yield _CHANNEL.at(args)
     channel_id = _first(_CHANNELS, args, answer)["id"]
     if not isinstance(channel_id, str):
-        raise UnexpectedBody("a channel came without its id")
+        raise UnexpectedBody("the channel has no id")
     return channel_id
 
 
 def _is_absent(failure: UpstreamError | LimitError) -> bool:
-    """Whether there is no such playlist: of a channel without shorts, or without any video, YouTube makes none."""
+    """Whether the playlist does not exist. YouTube creates none for a channel without shorts, or without videos."""
     return isinstance(failure, NotFound) and failure.reason is None
 
 
 def fed_of_channel(latest: str, popular: str, args: Args) -> Steps:
-    """A channel's list as its feed tells it."""
+    """Return a channel's list from its feed."""
     return _fed(_list_of(_known_id(args), latest, popular, args), args)
 
 
@@ -175,12 +175,12 @@ def _list_of(channel_id: str, latest: str, popular: str, args: Args) -> str:
 
 
 def playlist(args: Args) -> Steps:
-    """A playlist's videos."""
+    """Return a playlist's videos."""
     return (_listed if _has_key(args) else _fed)(args.text("playlist_id"), args)
 
 
 def fed_playlist(args: Args) -> Steps:
-    """A playlist's videos as its feed tells them."""
+    """Return a playlist's videos from its feed."""
     return _fed(args.text("playlist_id"), args)
 
 
@@ -195,7 +195,7 @@ def _fed(playlist_id: str, args: Args) -> Steps:
 
 
 def search(args: Args) -> Steps:
-    """Videos by query."""
+    """Return the videos that match a query."""
     order = "viewCount" if args.text("sortBy") == "popular" else "relevance"
     since = _since(args)
     answer = yield _SEARCH.at(
@@ -205,14 +205,14 @@ def search(args: Args) -> Steps:
 
 
 def hashtag(args: Args) -> Steps:
-    """Videos by a hashtag."""
+    """Return the videos with a hashtag."""
     length = "short" if args.text("type") == "shorts" else None
     answer = yield _SEARCH.at(args, _SEARCHED, q=f"#{args.text('hashtag')}", order="relevance", videoDuration=length)
     return (yield from _with_facts(_SEARCHED.page(args, answer), args))
 
 
 def _since(args: Args) -> str | None:
-    """The instant from which on a search is for, as ISO 8601."""
+    """Return the start of the search period as ISO 8601, or None without a period."""
     chosen = args.text_or_none("uploadDate")
     if chosen is None:
         return None
@@ -221,7 +221,7 @@ def _since(args: Args) -> str | None:
 
 
 def _with_facts(page: Page, args: Args) -> Steps:
-    """The page with all that is known of its videos; those that were deleted or are private are left out."""
+    """Return the page with all facts about its videos, without those that are deleted or private."""
     ids = [str(one["id"]) for one in page.records if one["id"] is not None]
     if not ids or args.values.get("includeExtras") is False:
         return page

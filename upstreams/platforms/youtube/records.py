@@ -1,4 +1,4 @@
-"""YouTube's resources as our records, of its API, of its feeds and of oEmbed: tables of our fields and theirs."""
+"""Map resources of YouTube's API, feeds and oEmbed to our records: tables of our fields and theirs."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def _unless_hidden(subscribers: int | None, hidden: Any) -> int | None:
 
 
 def _length(told: Any) -> int | None:
-    """The seconds of a video; what is live or is still to come has none."""
+    """Return the length of a video in seconds, or None for a live or upcoming one."""
     return duration(told) or None
 
 
 def _restricted(rating: Any) -> bool | None:
-    """Whether only adults may see it; an object without the mark says that everybody may."""
+    """Whether only adults may watch the video. An object without the mark means that it is unrestricted."""
     return rating.get("ytRating") == "ytAgeRestricted" if isinstance(rating, dict) else None
 
 
 def _channel_in(address: str | None) -> str | None:
-    """The id in a channel's address, since some feeds write the id itself without its first letters."""
+    """Return the id in a channel's address, because some feeds write the id itself without its first letters."""
     before, found, channel_id = (address or "").partition("/channel/")
     return channel_id if before and found and channel_id else None
 
@@ -76,7 +76,7 @@ channel_feed_of = record_map(
     url=read.text("url"),
     joined_at=read.instant("published_at"),
 )
-"""A channel as the head of its feed tells it."""
+"""A channel from the head of its feed."""
 video_of = record_map(
     post,
     id=_ID,
@@ -111,7 +111,7 @@ item_of = record_map(
     thumbnail_url=_PICTURE,
     published_at=read.instant("contentDetails.videoPublishedAt"),
 )
-"""A video as an entry of a playlist; `snippet.publishedAt` is the time when somebody put it there."""
+"""A video as an entry of a playlist. `snippet.publishedAt` is the time when it was added."""
 _FOUND_ID = read.text("id.videoId")
 found_of = record_map(
     post,
@@ -123,7 +123,7 @@ found_of = record_map(
     published_at=_PUBLISHED,
     ext={"live": read.text("snippet.liveBroadcastContent")},
 )
-"""A video as a search tells it: its texts are escaped, and the description is cut."""
+"""A video from a search. Its texts are escaped, and its description is shortened."""
 entry_of = record_map(
     post,
     id=read.text("extra.yt.videoId"),
@@ -140,7 +140,7 @@ entry_of = record_map(
     likes=read.count("extra.media.group.community.starRating.count"),
     published_at=read.instant("published_at"),
 )
-"""A video as an entry of a feed."""
+"""A video from an entry of a feed."""
 embed_of = record_map(
     post,
     id=read.given("url"),
@@ -154,7 +154,7 @@ embed_of = record_map(
     ).here(),
     thumbnail_url=read.text("thumbnail_url"),
 )
-"""A video as oEmbed tells it."""
+"""A video from oEmbed."""
 _VIDEO = read.text("snippet.videoId")
 comment_of = record_map(
     comment,
@@ -179,4 +179,4 @@ thread_of = comment_of.inside(_TOP).with_fields(
     replies_count=read.count("snippet.totalReplyCount"),
     replies=read.each("replies.comments", comment_of.here()),
 )
-"""A comment with the first of its replies."""
+"""A comment with its first replies."""

@@ -1,4 +1,4 @@
-"""Judges the refusals of YouTube's API by the reason that each gives, and those of its pages by their status."""
+"""Map the refusals of YouTube's API by their reason, and the refusals of its pages by their status."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _OURS = {
     "parentId": "continuationToken",
     "videoId": "url",
 }
-"""The parameter that a refusal names -> ours."""
+"""The parameter that a refusal names -> our parameter."""
 
 
 def judge(answer: Answer) -> UpstreamError | None:
-    """Judge by the reason that an error gives."""
+    """Return the error for the reason that an answer gives."""
     if answer.status < 400:
         return None
     if answer.source == "web":
         return _judge_page(answer.status)
     error = part(answer.body, "error") if isinstance(answer.body, dict) else {}
     first = next(iter(parts(error, "errors")), {})
-    message = text(error, "message") or "YouTube refuses it."
+    message = text(error, "message") or "YouTube refuses this request."
     reason = text(first, "reason") or ""
     if reason == "forbidden" and not (text(first, "domain") or "").startswith("youtube.comment"):
-        return None  # the key is not let in, from wherever it is used
+        return None  # the key is invalid, regardless of the calling address
     if (refusal := _REASONS.get(reason)) is not None:
         return refusal(message, answer)
     ours = _OURS.get(text(first, "location") or "") if answer.status == 400 else None
@@ -40,14 +40,17 @@ def judge(answer: Answer) -> UpstreamError | None:
 
 
 def _judge_page(status: int) -> UpstreamError | None:
-    """Judge what oEmbed and feeds say, which is a status alone."""
+    """Return the error for a status of oEmbed or of a feed, which give no reason."""
     if status in (401, 403):
-        return NotFound("Its owner does not let others show it.", reason="account_private")
-    return NotFound("YouTube has no such video.") if status == 400 else None
+        return NotFound("The owner restricts who may see or embed it.", reason="account_private")
+    return NotFound("YouTube does not have this video.") if status == 400 else None
 
 
 def _until_reset_s(answer: Answer) -> float | None:
-    """Seconds until the day's units are whole again: at midnight of the Pacific, which is over by 8:00 UTC all year."""
+    """Return the seconds until the daily quota resets.
+
+    It resets at midnight Pacific time, which has passed by 8:00 UTC all year.
+    """
     try:
         now = parsedate_to_datetime(answer.headers.get("date", "")).astimezone(UTC)
     except (ValueError, OverflowError):
@@ -73,4 +76,4 @@ _REASONS: Mapping[str, Callable[[str, Answer], UpstreamError]] = {
     "videoChartNotFound": lambda message, _: InvalidArgument("region", f"is refused by YouTube: {message}"),
     "invalidPageToken": lambda message, _: StaleCursor(message),
 }
-"""By the reason of an error."""
+"""Errors by reason."""

@@ -1,4 +1,4 @@
-"""The actions of sessions: a person's few deeds in a page, and two ways to look at it; never code (decisions 21)."""
+"""The actions of sessions: simple user actions on a page, and two ways to capture it; never code (decisions 21)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from upstreams.web.browser.wanted import SOURCE
 
 ACTIONS_MAX: Final = 20
 APPEAR_S: Final = 5.0
-"""The seconds in which an element that an action is for may come up."""
+"""The number of seconds to wait for the element of an action."""
 WAIT_MS_MAX: Final = 30_000
 FORMATS: Final = ("markdown", "html", "raw_html", "links", "text")
 Kind = Literal["goto", "click", "type", "press", "wait", "scroll", "scrape", "screenshot"]
@@ -46,18 +46,20 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One action."""
 
     type: Annotated[str, Meta(description=f"One of {', '.join(get_args(Kind))}.", examples=["click"])]
-    url: Annotated[str | None, Meta(description="Where goto leads.", examples=["https://example.com/"])] = None
+    url: Annotated[str | None, Meta(description="The address that goto opens.", examples=["https://example.com/"])] = (
+        None
+    )
     selector: Annotated[
         str | None, Meta(description="A CSS selector: the element to click, type into, wait for or scroll to.")
     ] = None
-    text: Annotated[_Text | None, Meta(description="The text that is typed.")] = None
-    key: Annotated[str | None, Meta(description=f"The key that is pressed: {', '.join(_KEYS)}.")] = None
+    text: Annotated[_Text | None, Meta(description="The text to type.")] = None
+    key: Annotated[str | None, Meta(description=f"The key to press: {', '.join(_KEYS)}.")] = None
     ms: Annotated[_Wait | None, Meta(description="Milliseconds to wait.")] = None
-    y: Annotated[_Pixels | None, Meta(description="Pixels to scroll down, or up.")] = None
-    formats: Annotated[str | None, Meta(description=f"Of scrape, with commas: {', '.join(FORMATS)}.")] = None
-    only_main_content: Annotated[bool, Meta(description="Of scrape: without menus, banners and footers.")] = True
-    full_page: Annotated[bool, Meta(description="Of screenshot: the whole page.")] = False
-    image: Annotated[Literal["png", "jpeg"], Meta(description="The kind of a screenshot.")] = "png"
+    y: Annotated[_Pixels | None, Meta(description="Pixels to scroll down, or up if negative.")] = None
+    formats: Annotated[str | None, Meta(description=f"For scrape, comma-separated: {', '.join(FORMATS)}.")] = None
+    only_main_content: Annotated[bool, Meta(description="For scrape: leave out menus, banners and footers.")] = True
+    full_page: Annotated[bool, Meta(description="For screenshot: capture the whole page.")] = False
+    image: Annotated[Literal["png", "jpeg"], Meta(description="The image format of a screenshot.")] = "png"
 
 
 _NEEDS: Final[dict[str, tuple[str, ...]]] = {
@@ -71,14 +73,14 @@ _NEEDS: Final[dict[str, tuple[str, ...]]] = {
 _ONE_OF: Final = frozenset({"wait", "scroll"})
 _URL: Final = PageParam("url", "", "https://example.com/")
 Scrape = Callable[[str, str, Action], Awaitable[dict[str, Any]]]
-"""Reads the HTML of an address in the formats of an action."""
+"""A function that reads the HTML of an address in the formats of an action."""
 
 
 def check_actions(actions: Sequence[Action]) -> None:
-    """Refuse what cannot be done, before anything is.
+    """Reject invalid actions before any of them runs.
 
     Raises:
-        InvalidArgument: it names the field.
+        InvalidArgument: An action is invalid; the error names the field.
     """
     if not 1 <= len(actions) <= ACTIONS_MAX:
         raise InvalidArgument("actions", f"must be 1 to {ACTIONS_MAX} actions")
@@ -92,10 +94,10 @@ def _check(action: Action, at: str) -> None:
     needed = _NEEDS.get(action.type, ())
     given = [name for name in needed if getattr(action, name) is not None]
     if needed and not given:
-        raise InvalidArgument(f"{at}.{needed[0]}", f"is needed to {action.type}")
+        raise InvalidArgument(f"{at}.{needed[0]}", f"is required for {action.type}")
     if action.type not in _ONE_OF and len(given) < len(needed):
         missing = next(name for name in needed if name not in given)
-        raise InvalidArgument(f"{at}.{missing}", f"is needed to {action.type}")
+        raise InvalidArgument(f"{at}.{missing}", f"is required for {action.type}")
     if action.url is not None:
         try:
             _URL.canonical(action.url)
@@ -107,7 +109,9 @@ def _check(action: Action, at: str) -> None:
         raise InvalidArgument(f"{at}.key", f"must be a character or one of {', '.join(_KEYS)}")
     for name in formats_of(action):
         if name not in FORMATS:
-            raise InvalidArgument(f"{at}.formats", f"must be of {', '.join(FORMATS)}; {name[:40]} is none of them")
+            raise InvalidArgument(
+                f"{at}.formats", f"must be one or more of {', '.join(FORMATS)}; {name[:40]} is unknown"
+            )
 
 
 def _check_selector(css: str, at: str) -> None:
@@ -116,24 +120,24 @@ def _check_selector(css: str, at: str) -> None:
     try:
         parsed(css)
     except ValueError as exc:
-        raise InvalidArgument(at, f"is no CSS selector: {exc}") from exc
+        raise InvalidArgument(at, f"is not a CSS selector: {exc}") from exc
 
 
 def formats_of(action: Action) -> tuple[str, ...]:
-    """The formats that a scrape wants."""
+    """Return the formats that a scrape requests."""
     return tuple(name.strip().lower() for name in (action.formats or "markdown").split(",") if name.strip())
 
 
 async def perform(page: BrowserPage, action: Action, scrape: Scrape) -> dict[str, Any]:
-    """The result of an action, beside its having been done.
+    """Run an action and return its result, if it has one.
 
     Raises:
-        UpstreamError, LimitError: it could not be done.
+        UpstreamError, LimitError: The action failed.
     """
     try:
         return await _DEEDS[action.type](page, action, scrape)
     except CommandRefused as exc:
-        raise UpstreamFailed(SOURCE, f"the page went elsewhere meanwhile ({exc})") from exc
+        raise UpstreamFailed(SOURCE, f"the page navigated away in the meantime ({exc})") from exc
 
 
 async def _goto(page: BrowserPage, action: Action, _scrape: Scrape) -> dict[str, Any]:
@@ -175,7 +179,7 @@ async def _wait(page: BrowserPage, action: Action, _scrape: Scrape) -> dict[str,
         with trio.move_on_after(WAIT_MS_MAX / 1_000) as waiting:
             await page.wait_for(action.selector)
         if waiting.cancelled_caught:
-            raise NotFound("Nothing that the selector finds comes up in time.", reason="selector_absent")
+            raise NotFound("Timed out: no element matched the selector.", reason="selector_absent")
     return {}
 
 
@@ -198,16 +202,16 @@ async def _picture(page: BrowserPage, action: Action, _scrape: Scrape) -> dict[s
 
 
 async def _found(page: BrowserPage, action: Action, script: str) -> Any:
-    """The value of a script about the element that is meant, as soon as that is there.
+    """Return the value of a script about the action's element, once that element exists.
 
     Raises:
-        NotFound: it does not come up.
+        NotFound: No element matched in time.
     """
     assert action.selector is not None, "it was checked"
     with trio.move_on_after(APPEAR_S):
         await page.wait_for(action.selector)
         return await page.evaluate(script % orjson.dumps(action.selector).decode())
-    raise NotFound("Nothing that the selector finds comes up in time.", reason="selector_absent")
+    raise NotFound("Timed out: no element matched the selector.", reason="selector_absent")
 
 
 _DEEDS: Final[dict[str, Callable[[BrowserPage, Action, Scrape], Awaitable[dict[str, Any]]]]] = {

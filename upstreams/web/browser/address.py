@@ -1,4 +1,4 @@
-"""Where a browser is, and how a connection to it ends."""
+"""The address of a browser, and the error when a connection to it ends."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Final, NamedTuple
 import httpx
 
 CONNECT_S: Final = 5.0
-"""A browser's machine takes a connection within this."""
+"""The timeout for connecting to the browser's machine."""
 ANSWER_S: Final = 20.0
-"""A browser answers within this on a new connection. One page alone can keep it busy for seconds: with 40 MB that it
-sends for 2.6 s of a quiet core, during which the browser hears nobody."""
+"""The timeout for the browser's first answer on a new connection.
+
+A single page can block the browser for seconds: 40 MB sent by a page take 2.6 s of an idle core.
+"""
 
 
 class BrowserLost(httpx.TransportError):
@@ -18,7 +20,7 @@ class BrowserLost(httpx.TransportError):
 
 
 class BrowserAddress(NamedTuple):
-    """The end of a browser's WebSocket. `path` names the browser's process: another one has another."""
+    """The address of a browser's WebSocket. `path` identifies the browser's process and changes on restart."""
 
     host: str
     port: int

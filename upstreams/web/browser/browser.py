@@ -1,4 +1,4 @@
-"""The operator's browser as this node uses it: pages, a bounded number of them at a time (decisions 21)."""
+"""The operator's browser as this node uses it: a bounded number of pages at a time (decisions 21)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from upstreams.web.browser.wanted import SOURCE
 from upstreams.web.browser.watch import PageWatch
 
 NOWHERE: Final = "http://127.0.0.1:1"
-"""The proxy of every page's context, where nobody listens."""
+"""The proxy of every page's context: an address without a listener."""
 FLAG: Final = "--webrtc-ip-handling-policy=disable_non_proxied_udp"
-"""The flag without which a browser is not used: with it no packet goes past the proxy."""
+"""The flag that a browser must have been started with, because it prevents packets from bypassing the proxy."""
 
 
 class Browser:
-    """Opens pages in the browser at an address; whatever they want goes through `exchange`, a guard."""
+    """Opens pages in the browser at an address. All their requests go through `exchange`, a guard."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Browser:
         warn: Callable[[str], None] = lambda _: None,
         bounds: PageBounds = PageBounds(),  # noqa: B008 - it cannot change
     ) -> None:
-        """`warn` is called with the problem of a browser that cannot be used, once for each start of one."""
+        """Create the browser. `warn` is called once per browser start with the problem of an unusable browser."""
         self._url = url
         self._contact = contact
         self._warn = warn
@@ -45,18 +45,18 @@ class Browser:
         self.exchange: Exchange
         """Set once, when the node's sites are made."""
         self._checked = ""
-        """The browser whose flags were checked, by its address."""
+        """The address of the browser whose flags were checked."""
         self._problem = ""
-        """Why that browser cannot be used."""
+        """The reason that this browser cannot be used."""
         self.pages_open = 0
         self.pages_total = 0
 
     async def reach(self) -> BrowserAddress:
-        """Return where it is now; one that was started again has another address.
+        """Return the browser's current address. A restarted browser has another address.
 
         Raises:
-            SourceUnusable: it was started without the flag that it needs.
-            httpx.RequestError: it is not there.
+            SourceUnusable: The browser was started without the required flag.
+            httpx.RequestError: The browser is not there.
         """
         address = await find_browser(self._url)
         if address.path != self._checked:
@@ -72,15 +72,15 @@ class Browser:
 
     @asynccontextmanager
     async def open_page(self, look: Look, may_visit: MayVisit) -> AsyncIterator[BrowserPage]:
-        """Yield an empty page in a context of its own, without cookies; both are gone when the block ends.
+        """Yield an empty page in a separate context without cookies; both are closed when the block ends.
 
-        The block is cancelled when the page uses more than a page may.
+        The block is cancelled when the page exceeds its limits.
 
         Raises:
-            PageTooCostly: the page used up the time or the memory of a page.
-            UpstreamFailed: the page has crashed.
-            SourceUnusable: the browser was started without the flag that it needs.
-            httpx.RequestError: the browser is not there, or ended.
+            PageTooCostly: The page used up the time or the memory of a page.
+            UpstreamFailed: The page crashed.
+            SourceUnusable: The browser was started without the required flag.
+            httpx.RequestError: The browser is not there, or ended.
         """
         failure: Exception | None = None
         address = await self.reach()
@@ -97,9 +97,9 @@ class Browser:
                 except Exception as exc:  # noqa: BLE001 - raised below, outside of the nursery that wraps it in a group
                     failure = exc
                     if watch is not None and watch.verdict is None:
-                        watch.verdict = watch.judge()  # a crash fails what runs before the watch looks again
+                        watch.verdict = watch.judge()  # a crash fails the block before the watch looks again
                 finally:
-                    devtools.observers.clear()  # an event from now on would begin work in a nursery that closes
+                    devtools.observers.clear()  # a later event would start work in a nursery that is closing
                 nursery.cancel_scope.cancel()
         finally:
             self.pages_open -= 1
@@ -110,11 +110,11 @@ class Browser:
 
     @asynccontextmanager
     async def attached(self, target_id: str) -> AsyncIterator[BrowserPage]:
-        """Yield a page that another connection holds, to work in while the block runs.
+        """Yield a page that another connection holds, for use within the block.
 
         Raises:
-            CommandRefused: it is not there any more.
-            httpx.RequestError: the browser is not there, or ended.
+            CommandRefused: The page no longer exists.
+            httpx.RequestError: The browser is not there, or ended.
         """
         async with open_devtools(await self.reach()) as devtools:
             session = (await devtools.call("Target.attachToTarget", targetId=target_id, flatten=True))["sessionId"]
@@ -123,7 +123,7 @@ class Browser:
             yield page
 
     async def _opened(self, devtools: DevTools, nursery: trio.Nursery, look: Look, may_visit: MayVisit) -> BrowserPage:
-        """Open the page. The context ends with the connection, so nobody needs to end it."""
+        """Open the page. Its context ends with the connection, so it needs no cleanup."""
         try:
             made = await devtools.call(
                 "Target.createBrowserContext", disposeOnDetach=True, proxyServer=NOWHERE, proxyBypassList="<-loopback>"
@@ -140,12 +140,12 @@ class Browser:
             await page.prepare(look, self._contact)
             await page.watch.identify()
         except CommandRefused as exc:
-            raise httpx.RemoteProtocolError(f"the browser opens no page: {exc}") from exc
+            raise httpx.RemoteProtocolError(f"the browser cannot open a page: {exc}") from exc
         return page
 
 
 async def _watch(page: BrowserPage, scope: trio.CancelScope) -> None:
-    """End the work in a page that has to be ended."""
+    """Cancel the work in a page that must end."""
     assert page.watch is not None, "the connection makes the page"
     await page.watch.keep()
     if page.watch.verdict is not None:
@@ -153,10 +153,10 @@ async def _watch(page: BrowserPage, scope: trio.CancelScope) -> None:
 
 
 async def try_browser(url: str) -> None:
-    """Reach a browser like a node does.
+    """Reach a browser the way a node does.
 
     Raises:
-        ConnectionError: it is not there, or cannot be used.
+        ConnectionError: The browser is not there, or cannot be used.
     """
     try:
         await Browser(url).reach()
@@ -165,7 +165,7 @@ async def try_browser(url: str) -> None:
 
 
 async def _problem_of(devtools: DevTools) -> str:
-    """Return why a browser cannot be used: its pages could send packets past their proxy. Empty if it can."""
+    """Return why a browser cannot be used, or an empty text: its pages could send packets past their proxy."""
     try:
         line = (await devtools.call("SystemInfo.getInfo")).get("commandLine", "")
     except CommandRefused:

@@ -1,8 +1,8 @@
 """A connection to a browser over its DevTools WebSocket: commands with their results, and events.
 
-Each page has a connection of its own, so that nothing which one page does (a message that is too long, a flood of
-events) touches another. The browser ends what a connection has made when that ends, however it ends: also by the death
-of this process.
+Each page has a separate connection, so that one page (by an oversized message, or a flood of events) cannot affect
+another. When a connection ends for any reason, including the death of this process, the browser closes everything that
+the connection created.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 _ANSWER_BYTES_MAX: Final = 65_536
 
 Observe = Callable[[str, Mapping[str, Any]], None]
-"""Takes the name of an event and its members, without waiting."""
+"""A function that takes the name of an event and its members, without waiting."""
 
 
 class CommandRefused(Exception):
-    """The browser refused a command, as where what it is about is gone."""
+    """The browser refused a command, for example because its target is gone."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class _Waiting:
 
 
 class DevTools:
-    """Speaks to a browser. `observers` take the events of a session, by its id."""
+    """A client of the DevTools protocol. `observers` take the events of a session, by its id."""
 
     def __init__(self, socket: BrowserSocket) -> None:
         self._socket = socket
@@ -55,11 +55,11 @@ class DevTools:
         self.is_lost = False
 
     async def call(self, method: str, session: str = "", **params: Any) -> Mapping[str, Any]:
-        """The result of a command.
+        """Send a command and return its result.
 
         Raises:
-            CommandRefused: the browser does not do it, or the page of the session has crashed.
-            BrowserLost: the connection has ended.
+            CommandRefused: The browser rejected it, or the page of the session has crashed.
+            BrowserLost: The connection has ended.
         """
         number, waiting = next(self._numbers), _Waiting(session)
         self._waiting[number] = waiting
@@ -83,7 +83,7 @@ class DevTools:
         await self._socket.send(orjson.dumps(message))
 
     async def keep_reading(self) -> None:
-        """Pass on what the browser says, until it says no more."""
+        """Dispatch the browser's messages until the connection ends."""
         try:
             while True:
                 self._take(orjson.loads(await self._socket.receive()))
@@ -103,7 +103,7 @@ class DevTools:
                 self._refuse_all(session)
 
     def _refuse_all(self, session: str) -> None:
-        """End the commands of a page that has crashed: the browser never answers them."""
+        """Fail the commands of a crashed page, because the browser never answers them."""
         for waiting in self._waiting.values():
             if waiting.session == session and waiting.result is None:
                 waiting.result = {"error": {"message": "the page has crashed"}}
@@ -111,21 +111,21 @@ class DevTools:
 
 
 async def find_browser(url: str) -> BrowserAddress:
-    """The end of the WebSocket of the browser at an address.
+    """Return the WebSocket address of the browser at this URL.
 
     Raises:
-        httpx.RequestError: it is not there.
+        httpx.RequestError: The browser is not there.
     """
     origin, _ = origin_of(url)
-    if origin.scheme == "http":  # Chromium answers to no name but localhost
+    if origin.scheme == "http":  # Chromium answers only to the host name localhost
         origin = Origin(origin.scheme, await _address_of(origin), origin.port)
     async with open_transport(max_connections=1, body_bytes_max=_ANSWER_BYTES_MAX, connect_s=CONNECT_S) as transport:
         answer = await transport.exchange(HttpCall("GET", origin, "/json/version"), trio.current_time() + ANSWER_S)
     try:
         _, path = origin_of(orjson.loads(answer.body)["webSocketDebuggerUrl"].replace("ws", "http", 1))
     except (KeyError, TypeError, ValueError, AttributeError, httpx.InvalidURL, httpx.TransportError) as exc:
-        raise httpx.RemoteProtocolError("what answers there is no browser with DevTools") from exc
-    # Of the rest the setting counts: the browser knows only its own side of a container.
+        raise httpx.RemoteProtocolError("the server there is not a browser with DevTools") from exc
+    # Use host and port of the setting: inside a container, the browser reports only its internal address.
     return BrowserAddress(origin.host, origin.port, path, origin.scheme == "https")
 
 
@@ -139,11 +139,11 @@ async def _address_of(origin: Origin) -> str:
 
 @asynccontextmanager
 async def open_devtools(address: BrowserAddress) -> AsyncIterator[DevTools]:
-    """A connection that lasts as long as the block.
+    """Yield a connection that lasts as long as the block.
 
     Raises:
-        httpx.ConnectError, httpx.ConnectTimeout: the browser is not there.
-        BrowserLost: it went while the block ran, which was then cancelled.
+        httpx.ConnectError, httpx.ConnectTimeout: The browser is not there.
+        BrowserLost: The connection ended while the block ran, which was then cancelled.
     """
     from upstreams.web.browser.socket import connect, open_socket  # noqa: PLC0415 - few nodes have a browser
 

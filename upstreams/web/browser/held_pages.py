@@ -1,6 +1,6 @@
 """Pages that sessions hold open: one connection holds a page and makes its requests, others work in it for a while.
 
-So any node can work in a page that another one holds: the browser has it under a name.
+The browser knows a page by a name, so any node can work in a page that another node holds.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ OPEN_S: Final = 30.0
 RUN_S: Final = 50.0
 _READ_S: Final = 20.0
 RESULT_LETTERS_MAX: Final = 12_000_000
-"""Letters of the pages and pictures of one call; what comes behind is not done any more."""
+"""The maximum letters of the pages and pictures of one call. Actions beyond it are not run."""
 
 
 class HeldPages:
-    """The browser, as sessions use it."""
+    """The browser's interface for sessions."""
 
     def __init__(self, rendering: Rendering, site: Site) -> None:
         self._rendering = rendering
@@ -42,11 +42,11 @@ class HeldPages:
 
     @asynccontextmanager
     async def open(self, url: str, *, mobile: bool) -> AsyncIterator[PageIds]:
-        """Yield the ids of a page that is open as long as the block, which is cancelled when the page uses too much.
+        """Yield the ids of a page that stays open during the block, which is cancelled if the page exceeds its limits.
 
         Raises:
-            PageTooCostly: the page used up the time or the memory of a page.
-            UpstreamError, LimitError: it cannot be opened, or was lost.
+            PageTooCostly: The page used up the time or the memory of a page.
+            UpstreamError, LimitError: The page cannot be opened, or was lost.
         """
         is_open, page = False, None
         try:
@@ -71,15 +71,15 @@ class HeldPages:
         if not is_open:
             if page is not None and page.watch is not None and page.watch.has_used_its_time():
                 raise PageTooCostly
-            raise UpstreamFailed(SOURCE, "the page does not open in time", passing=True)
+            raise UpstreamFailed(SOURCE, "the page did not open in time", passing=True)
 
     async def run(self, target_id: str, actions: Sequence[Action], *, account_id: str) -> dict[str, Any]:
-        """The results of an account's actions, up to the first that fails, and where the page is then.
+        """Run an account's actions up to the first failure. Return their results and the page's address.
 
         Raises:
-            InvalidArgument: the browser cannot read the selector of an action; nothing was done.
-            PageTooCostly: the page used up the time or the memory of a page.
-            UpstreamError: the page or the browser has gone, or does not answer.
+            InvalidArgument: The browser cannot read the selector of an action. No action ran.
+            PageTooCostly: The page used up the time or the memory of a page.
+            UpstreamError: The page or the browser is gone, or does not answer.
         """
         held = self._held.get(target_id)
         try:
@@ -100,7 +100,7 @@ class HeldPages:
                 raise UpstreamFailed(SOURCE, f"{type(exc).__name__}: {exc}", passing=True) from exc
             except CommandRefused as exc:
                 raise UpstreamFailed(SOURCE, f"the session's page is gone: {exc}") from exc
-        raise UpstreamFailed(SOURCE, f"the actions take longer than {RUN_S:g} s")
+        raise UpstreamFailed(SOURCE, f"the actions took longer than {RUN_S:g} s")
 
     async def _results(self, page: BrowserPage, actions: Sequence[Action], account_id: str) -> list[dict[str, Any]]:
         results: list[dict[str, Any]] = []
@@ -134,10 +134,10 @@ class HeldPages:
 
 
 async def _check_selectors(page: BrowserPage, actions: Sequence[Action]) -> None:
-    """Reject selectors that the browser cannot read, before anything is done.
+    """Reject selectors that the browser cannot read, before any action runs.
 
     Raises:
-        InvalidArgument: it names the field.
+        InvalidArgument: A selector is invalid; the error names the field.
     """
     for number, action in enumerate(actions):
         if action.selector is not None and not await page.takes(action.selector):

@@ -1,4 +1,4 @@
-"""The two looks of a reader: a desk's screen and a telephone's, each with the name that it gives itself."""
+"""The two looks of a reader, desktop screen and phone, each with a User-Agent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _ENGINE: Final = "AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0"
 
 
 class Look(NamedTuple):
-    """The screen of a page, in CSS pixels, and the browser's name: that of a usual one, and ours behind it."""
+    """The screen of a page in CSS pixels, and the User-Agent: a common browser's name, followed by ours."""
 
     width: int
     height: int
@@ -17,7 +17,7 @@ class Look(NamedTuple):
     agent: str
 
     def named(self, contact: str = "") -> str:
-        """The value of the User-Agent header, with the operator's contact where there is one."""
+        """Return the value of the User-Agent header, with the operator's contact if there is one."""
         return f"{self.agent} sluice/0.1{f' (+{contact})' if contact else ''}"
 
 
@@ -28,5 +28,5 @@ PHONE: Final = Look(
 
 
 def look_of(*, mobile: bool) -> Look:
-    """The look that a caller wants."""
+    """Return the look that the caller requests."""
     return PHONE if mobile else DESK

@@ -1,4 +1,4 @@
-"""A page that is open in the browser: visits, what it shows, and its pictures. Only our own small scripts run in it."""
+"""A page that is open in the browser: visits, content and screenshots. Only our own small scripts are added to it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from upstreams.web.browser.wanted import SOURCE
 from upstreams.web.browser.watch import PageWatch
 
 SETTLE_S: Final = 10.0
-"""The longest that a page may take to come to rest; then it is read as it is."""
+"""The maximum seconds to wait until a page is idle. After that, it is read in its current state."""
 QUIET_S: Final = 0.5
-"""A page is at rest when for so long it loads nothing."""
+"""The seconds without loading after which a page counts as idle."""
 _LOOK_S: Final = 0.1
 LETTERS_MAX: Final = 10 * 1024 * 1024
-"""Letters of a page's HTML."""
+"""The maximum letters of a page's HTML."""
 HEIGHT_MAX: Final = 10_000
-"""CSS pixels of a picture's height."""
+"""The maximum height of a screenshot in CSS pixels."""
 PNG_LETTERS_MAX: Final = 4_000_000
-"""Letters of a PNG in base64; a longer one becomes a JPEG."""
+"""The maximum letters of a PNG in base64. A larger screenshot becomes a JPEG."""
 JPEG_LETTERS_MAX: Final = 8_000_000
 _SCRIPT_MS: Final = 5_000
 _READ_HTML: Final = """(() => {
@@ -35,23 +35,23 @@ _READ_HTML: Final = """(() => {
   return html.length > %d ? null : (type ? "<!DOCTYPE " + type.name + ">" : "") + html;
 })()"""
 _NO_CALLS: Final = "delete window.RTCPeerConnection; delete window.webkitRTCPeerConnection;"
-"""Calls between browsers go past the context's proxy; the operator's flag stops them, and this before it."""
+"""Calls between browsers bypass the context's proxy. The operator's flag blocks them, and so does this earlier."""
 
 
 class PageIds(NamedTuple):
-    """The names under which the browser has a page."""
+    """The ids under which the browser lists a page."""
 
     context_id: str
     target_id: str
 
 
 class BrowserPage:
-    """One page, in a context of its own."""
+    """One page in a separate context."""
 
     def __init__(
         self, devtools: DevTools, session: str, frame: str, resources: Resources | None = None, *, context: str = ""
     ) -> None:
-        """Without `resources` another connection makes the page's requests. `frame` is the id of the page too."""
+        """Create it. Without `resources`, another connection makes its requests. `frame` is also the page's id."""
         self.devtools = devtools
         self._session = session
         self.frame = frame
@@ -62,11 +62,11 @@ class BrowserPage:
         self._is_loading = False
         self.is_crashed = False
         self.events: Counter[str] = Counter()
-        """How often the page caused each event."""
+        """The number of events of each kind that the page caused."""
         devtools.observers[session] = self._observe
 
     async def prepare(self, look: Look, contact: str) -> None:
-        """Make it look so, stop its requests, and let its scripts wait for nobody."""
+        """Apply the look, pause the page's requests, and dismiss whatever would block its scripts."""
         await self.call("Page.enable")
         await self.call("Performance.enable")
         await self.call("Fetch.enable", patterns=[{"urlPattern": "*"}])
@@ -86,7 +86,7 @@ class BrowserPage:
         self.events[method] += 1
         match method:
             case "Fetch.requestPaused":
-                assert self.resources is not None, "who has none stops no request"
+                assert self.resources is not None, "a page without resources has no paused requests"
                 self.resources.answer_nowait(self._session, params)
             case "Page.frameStartedLoading" if params["frameId"] == self.frame:
                 self._is_loading = True
@@ -106,12 +106,12 @@ class BrowserPage:
         await self.call("Page.handleJavaScriptDialog", accept=False)
 
     async def visit(self, document: FetchedPage) -> None:
-        """Show a document that was fetched, and let it come to rest.
+        """Show a document that was already fetched, and wait until the page is idle.
 
         Raises:
-            UpstreamError, LimitError: it cannot be shown.
+            UpstreamError, LimitError: The document cannot be shown.
         """
-        assert self.resources is not None, "another connection would fetch it anew"
+        assert self.resources is not None, "another connection would fetch it again"
         self.resources.given = document
         try:
             await self.go(document.url)
@@ -119,10 +119,10 @@ class BrowserPage:
             self.resources.given = None
 
     async def go(self, url: str) -> None:
-        """Visit an address, and let the page come to rest.
+        """Visit an address, and wait until the page is idle.
 
         Raises:
-            UpstreamError, LimitError: it cannot be shown.
+            UpstreamError, LimitError: The page cannot be shown.
         """
         self._is_loading = True
         found = await self.call("Page.navigate", url=url)
@@ -132,10 +132,10 @@ class BrowserPage:
         await self.settle()
 
     async def settle(self, within_s: float = SETTLE_S) -> None:
-        """Wait until it loads nothing more, at most so long.
+        """Wait until the page loads nothing more, at most this long.
 
         Raises:
-            UpstreamError, LimitError: it went to a page that cannot be shown, or crashed.
+            UpstreamError, LimitError: The page navigated to one that cannot be shown, or crashed.
         """
         with trio.move_on_after(within_s) as settling:
             quiet_since = trio.current_time()
@@ -153,7 +153,7 @@ class BrowserPage:
         """Raise the failure of the page, if there is one.
 
         Raises:
-            UpstreamError, LimitError: it went to a page that cannot be shown, or crashed.
+            UpstreamError, LimitError: The page navigated to one that cannot be shown, or crashed.
         """
         if self.is_crashed:
             raise UpstreamFailed(SOURCE, "the page has crashed") if self.watch is None else self.watch.crash()
@@ -161,10 +161,10 @@ class BrowserPage:
             raise self.resources.refusal
 
     async def evaluate(self, expression: str) -> Any:
-        """The value of a script of ours, in a world that the page's own scripts cannot see.
+        """Return the value of our script, run in a world that the page's scripts cannot see.
 
         Raises:
-            CommandRefused: it failed or took too long, or the page has just gone.
+            CommandRefused: The script failed or took too long, or the page is gone.
         """
         world = await self.call("Page.createIsolatedWorld", frameId=self.frame, worldName="sluice")
         found = await self.call(
@@ -181,10 +181,10 @@ class BrowserPage:
         return found["result"].get("value")
 
     async def html(self) -> str:
-        """The HTML of the page as it stands now.
+        """Return the current HTML of the page.
 
         Raises:
-            UpstreamFailed: it is too long.
+            UpstreamFailed: The HTML is too long.
         """
         html = await self.evaluate(_READ_HTML % LETTERS_MAX)
         if html is None:
@@ -192,20 +192,20 @@ class BrowserPage:
         return str(html)
 
     async def url(self) -> str:
-        """The address of the page that is shown."""
+        """Return the address of the current page."""
         return str(await self.evaluate("location.href"))
 
     async def takes(self, selector: str) -> bool:
-        """Return whether the browser can read a CSS selector, which may differ from what our own reader takes."""
+        """Return whether the browser can read a CSS selector. Its syntax may differ from our own reader's."""
         given = orjson.dumps(selector).decode()
         script = f"try {{ document.createDocumentFragment().querySelector({given}); true }} catch (refusal) {{ false }}"
         return bool(await self.evaluate(script))
 
     async def wait_for(self, selector: str) -> None:
-        """Wait until an element matches a CSS selector; the caller sets the deadline.
+        """Wait until an element matches a CSS selector. The caller sets the deadline.
 
         Raises:
-            UpstreamError, LimitError: it went to a page that cannot be shown, or crashed.
+            UpstreamError, LimitError: The page navigated to one that cannot be shown, or crashed.
         """
         expression = f"document.querySelector({orjson.dumps(selector).decode()}) !== null"
         while not await self._is_so(expression):
@@ -216,13 +216,13 @@ class BrowserPage:
         try:
             return bool(await self.evaluate(expression))
         except CommandRefused:
-            return False  # the page is just going somewhere else
+            return False  # the page is navigating
 
     async def picture(self, *, whole: bool = False, kind: str = "png") -> tuple[str, str]:
-        """Its type and a picture in base64: of the window, or of the page as a whole as far as that goes.
+        """Return the type and base64 of a screenshot, of the window or of the whole page up to the maximum height.
 
         Raises:
-            NotFound: it is too large.
+            NotFound: The screenshot is too large.
         """
         clip: dict[str, Any] = {}
         if whole:

@@ -1,8 +1,8 @@
-"""Processes of a browser that runs on this machine, as Linux shows them in `/proc`: found, measured, held back, ended.
+"""Processes of a local browser, as Linux shows them in `/proc`: find, measure, slow down and end them.
 
-A signal goes only to a process that is a descendant of the process which listens at the browser's DevTools port, and
-that belongs to this node's user. Where that cannot be shown (another machine, container or user, no Linux), there is
-no local browser, and nothing is touched.
+A signal is sent only to a process of this node's user that descends from the process listening at the browser's
+DevTools port. If that cannot be verified (another machine, container or user, or not Linux), there is no local browser
+and no process is touched.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PROC: Final = Path("/proc")
 _LISTENS: Final = "0A"
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PARENTS_MAX: Final = 4
-"""A renderer is a child of the browser's zygote, or of one below that."""
+"""A renderer is a child of the browser's zygote, or of a zygote's child."""
 
 
 class ProcessUsage(NamedTuple):
@@ -31,13 +31,13 @@ class ProcessUsage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LocalBrowser:
-    """A browser of this machine and user. `zygotes` are the processes that its renderers are forked from."""
+    """A browser of this machine and user. Its renderers are forked from the `zygotes`."""
 
     pid: int
     zygotes: tuple[int, ...]
 
     def renderers(self) -> dict[int, ProcessUsage]:
-        """Return the renderers with what each has used."""
+        """Return the renderers, each with its usage."""
         found = {}
         for zygote in self.zygotes:
             for pid in _children(zygote):
@@ -55,9 +55,9 @@ class LocalBrowser:
                         os.setpriority(os.PRIO_PROCESS, int(thread), niceness)
 
     def end(self, pid: int) -> bool:
-        """End a renderer at once. Return whether it was one of this browser's."""
+        """End a renderer immediately. Return whether it belonged to this browser."""
         try:
-            descriptor = os.pidfd_open(pid)  # names the process even if its id is used again meanwhile
+            descriptor = os.pidfd_open(pid)  # a pidfd stays bound to the process even if the id is reused
         except OSError:
             return False
         try:
@@ -71,14 +71,14 @@ class LocalBrowser:
         return True
 
     def _has(self, pid: int) -> bool:
-        """Whether a process is a renderer of this browser now."""
+        """Return whether a process is currently a renderer of this browser."""
         with suppress(OSError, ValueError):
             return _kind(pid) == "renderer" and self.pid in _ancestors(pid)
         return False
 
 
 def local_browser(pid: int, port: int) -> LocalBrowser | None:
-    """Return the browser with this process id if that process listens at the port on this machine; else None."""
+    """Return the browser with this process id if that process listens at the port on this machine, or else None."""
     try:
         if pid <= 0 or (_PROC / str(pid)).stat().st_uid != os.geteuid() or not _listens(pid, port):
             return None
@@ -99,10 +99,10 @@ def listening_process(port: int) -> int | None:
 
 
 def memory_limit_bytes(pid: int) -> int | None:
-    """Return the least memory limit of the cgroups of a process; None if none of them has a limit.
+    """Return the smallest memory limit among the cgroups of a process, or None if there is none.
 
     Raises:
-        OSError: this machine does not show it.
+        OSError: This machine does not expose cgroups.
     """
     limits = []
     for line in (_PROC / str(pid) / "cgroup").read_text().splitlines():
@@ -118,14 +118,14 @@ def memory_limit_bytes(pid: int) -> int | None:
         for each in (folder, *folder.parents):
             if each != root and root not in each.parents:
                 break
-            with suppress(OSError, ValueError):  # the root has none, "max" is no number
+            with suppress(OSError, ValueError):  # the root has no limit file; "max" means unlimited
                 limits.append(int((each / name).read_text()))
     known = [limit for limit in limits if limit < _NO_LIMIT_BYTES]
     return min(known, default=None)
 
 
 _NO_LIMIT_BYTES: Final = 2**60
-"""The first version of cgroups writes a number near 2**63 where there is no limit."""
+"""The first version of cgroups writes a number near 2**63 for "unlimited"."""
 
 
 def _listens(pid: int, port: int) -> bool:
@@ -169,8 +169,8 @@ def _zygotes(pid: int) -> list[int]:
 
 
 def _kind(pid: int) -> str:
-    """Return the value of `--type=` of a process of Chromium; the browser itself has none."""
-    words = (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").split()  # renderers rewrite theirs
+    """Return the value of `--type=` of a Chromium process; the browser process has none."""
+    words = (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").split()  # renderers rewrite it
     return next((word[7:].decode() for word in words if word.startswith(b"--type=")), "")
 
 
@@ -183,7 +183,7 @@ def _ancestors(pid: int) -> list[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return the fields of a process's `stat` from its state on; its name before them may have spaces."""
+    """Return the fields of a process's `stat` from its state on. The name before them may contain spaces."""
     return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 
@@ -193,7 +193,7 @@ def _cpu_s(pid: int) -> float:
 
 
 def _memory_bytes(pid: int) -> int:
-    """Return the memory that would be free without the process: not the program's own pages, which all share."""
+    """Return the memory that ending the process would free, which excludes the program's shared pages."""
     lines = (_PROC / str(pid) / "status").read_text().splitlines()
     names = ("RssAnon:", "RssShmem:", "VmSwap:")
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(names))

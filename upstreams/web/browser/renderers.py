@@ -1,8 +1,8 @@
-"""The use of the processes of a browser's pages, and the bounds that keep one page from taking all of it.
+"""The resource use of a browser's pages, and the limits that keep one page from taking everything.
 
-On this machine (see `processes`) each look bounds the memory of every renderer, and lowers the priority of a renderer
-by the CPU time that it has used, so that endless scripts take only the time that nothing else wants. Of a browser
-elsewhere only the CPU time is known, which it reports over DevTools.
+On this machine (see `processes`), each look limits the memory of every renderer, and lowers the priority of a renderer
+by the CPU time that it has used, so that endless scripts only get otherwise idle time. For a remote browser, only the
+CPU time is known, which it reports over DevTools.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from upstreams.web.browser.devtools import CommandRefused, DevTools
 from upstreams.web.browser.processes import LocalBrowser, ProcessUsage, local_browser
 
 LOOK_S: Final = 0.25
-"""The seconds between two looks: a script writes about a gigabyte a second."""
+"""The seconds between two looks. A script can write about one gigabyte per second."""
 USUAL_S: Final = 0.5
-"""The CPU seconds after which the priority of a renderer begins to fall; many pages are at rest by then."""
+"""The CPU seconds after which the priority of a renderer falls. Many pages are idle by then."""
 NICENESS_A_S: Final = 8
-"""How much the niceness of a renderer rises for each further CPU second: at three it is 19, the most there is."""
+"""The increase of a renderer's niceness per further CPU second; after three seconds it is 19, the maximum."""
 NICENESS_MAX: Final = 19
 _CLAIM_S: Final = 5.0
-"""A page is known to have crashed this soon after its renderer was ended."""
+"""A page crashes within this time after its renderer was ended."""
 
 
 class PageBounds(NamedTuple):
-    """The most that a page may use."""
+    """The maximum resources of a page."""
 
     cpu_s: float = 10.0
-    """CPU seconds of all its threads. Usual pages take 0.5 to 2, the heaviest about 5."""
+    """CPU seconds of all its threads. Typical pages take 0.5 to 2, the heaviest about 5."""
     cpu_share: float = 0.2
-    """CPU seconds besides, for each second after the page came to rest: a session may be open for an hour."""
+    """Additional CPU seconds per second after the page became idle, because a session may be open for an hour."""
     memory_bytes: int = 1024**3
     """Memory of a renderer. Heavy pages of shops and newspapers take 200 to 500 MB."""
 
 
 class Renderers:
-    """The renderers of one browser. All pages of this node share it, and each of them looks; most looks are skipped."""
+    """The renderers of one browser. All pages of this node share it, and each page triggers looks; most are skipped."""
 
     def __init__(self, bounds: PageBounds, now: Callable[[], float] = trio.current_time) -> None:
         self.bounds = bounds
@@ -49,18 +49,18 @@ class Renderers:
         self._ended_at: dict[int, float] = {}
         self.local: LocalBrowser | None = None
         self.usage: Mapping[int, ProcessUsage] = {}
-        """The use of each as of the last look, by its process id."""
+        """The usage in the last look, by process id."""
         self.ended_total = 0
-        """Renderers that were ended for their memory."""
+        """Renderers that were ended because of their memory."""
 
     async def meet(self, devtools: DevTools, port: int) -> None:
-        """Find out whether a browser that was not seen before runs on this machine."""
+        """Find out whether a newly seen browser runs on this machine."""
         browsers = [one["id"] for one in await _processes(devtools) if one["type"] == "browser"]
         self.local = await run_sync(local_browser, browsers[0], port) if browsers else None
         self.usage, self._ended_at = {}, {}
 
     async def look(self, devtools: DevTools) -> None:
-        """Measure all, and act on those that use too much; at most every `LOOK_S`."""
+        """Measure all renderers, and act on those that exceed a limit; at most every `LOOK_S`."""
         now = self._now()
         if now < self._looked_at + LOOK_S:
             return
@@ -75,15 +75,15 @@ class Renderers:
             told = await _processes(devtools)
             self.usage = {one["id"]: ProcessUsage(one["cpuTime"]) for one in told if one["type"] == "renderer"}
             return
-        # In a thread: reading the command line of a process waits for the lock of its memory, which a renderer with
-        # low priority may hold for long.
+        # In a thread: reading a process's command line waits for the lock of its memory, which a renderer with low
+        # priority may hold for long.
         self.usage, ended = await run_sync(self._look_here, self.local)
         for pid in ended:
             self._ended_at[pid] = self._now()
             self.ended_total += 1
 
     def _look_here(self, local: LocalBrowser) -> tuple[Mapping[int, ProcessUsage], list[int]]:
-        """Measure the renderers of this machine, bound them, and return their use and which of them were ended."""
+        """Measure and limit the renderers of this machine. Return their usage and the ids of those that were ended."""
         found, ended = local.renderers(), []
         for pid, usage in found.items():
             if (usage.memory_bytes or 0) > self.bounds.memory_bytes and local.end(pid):
@@ -93,10 +93,10 @@ class Renderers:
         return found, ended
 
     def claim_end(self, pids: Collection[int]) -> bool:
-        """Whether a page that crashed did so because its renderer was ended for its memory.
+        """Return whether a page crashed because its renderer was ended for its memory.
 
-        `pids` are the renderers that the page is known to have had. Where none of them was ended, one that was ended
-        just now and that no other page has claimed is taken for the page's.
+        `pids` are the renderers that the page is known to have had. If none of them was ended, a renderer that was just
+        ended and that no other page has claimed counts as the page's.
         """
         now = self._now()
         self._ended_at = {pid: at for pid, at in self._ended_at.items() if at + _CLAIM_S > now}

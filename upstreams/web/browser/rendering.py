@@ -1,4 +1,4 @@
-"""Pages rendered by the browser, as a source answers calls: so its circuit, figures and failures are those of any."""
+"""Pages rendered by the browser, as a source that answers calls, so circuits, metrics and failures work as usual."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from upstreams.web.robots import RobotsMemory
 
 _ROBOTS_S: Final = 10.0
 _ANSWER_S: Final = 1.0
-"""The part of the time that is kept to answer for a page that used up the rest."""
+"""The part of the time reserved for reporting a page that used up the rest."""
 _PAGE_S: Final = 5.0
-"""The least seconds for a page whose call has waited for a place. With less it would be begun in vain."""
+"""The minimum seconds left for a page whose call has waited for a slot. With less, rendering would be pointless."""
 _READ_S: Final = 2.0
-"""The part of the time that is kept to read a page after it was waited for."""
+"""The part of the time reserved for reading a page after the wait for it."""
 
 
 class Rendering:
-    """Renders pages, a bounded number at a time, in fair turns of the accounts.
+    """Renders pages, a bounded number at a time, with fair turns between accounts.
 
-    One place is kept for an account that has no page in the browser, so that one account alone never has them all.
+    One slot is reserved for accounts without a page in the browser, so that one account never occupies all slots.
     """
 
     def __init__(self, browser: Browser, *, pages_max: int) -> None:
@@ -46,23 +46,23 @@ class Rendering:
         spare = min(1, pages_max - 1)
         self._turns = FairTurns(pages_max - spare, spare=spare)
         self._robots = RobotsMemory()
-        """Remembers the robots files of the hosts that pages go to on their own."""
+        """The robots.txt files of hosts that pages navigate to."""
         self._site: Site
 
     def join(self, site: Site, guarded: Exchange) -> None:
-        """Make visits at this site, and all other requests through this guard; once, when a node's sites are made."""
+        """Use this site for visits and this guard for all other requests. Called once, when a node's sites are made."""
         self.browser.exchange = guarded
         self._site = site
 
     def statistics(self) -> TurnStatistics:
-        """Return the record of this moment."""
+        """Return the current statistics."""
         return self._turns.statistics()
 
     async def may_visit(self, url: str) -> None:
-        """Return where robots may visit a page.
+        """Return a check of whether robots may visit a page.
 
         Raises:
-            UpstreamError, LimitError: they may not, or it cannot be told.
+            UpstreamError, LimitError: Robots may not visit it, or this is unknown.
         """
         deadline_at = trio.current_time() + _ROBOTS_S
         args = Args({}, None, self._site.credentials, trio.current_time())
@@ -77,7 +77,7 @@ class Rendering:
             steps.close()
 
     async def _answer(self, wanted: Wanted, deadline_at: float, args: Args) -> Answer | Missing:
-        """Answer what a look at a robots file needs: the file, and for a long one a look in a worker process."""
+        """Return the robots.txt file, checked in a worker process if it is long."""
         if isinstance(wanted, Task):
             return await self._site.run_task(wanted, deadline_at, account_id=args.account_id)
         assert isinstance(wanted, Call), "a robots file is one call"
@@ -87,9 +87,9 @@ class Rendering:
         """Like `Exchange`: the body is a `RenderWanted`, the body of the answer a `RenderedPage`.
 
         Raises:
-            WorkersBusy: no place became free in time.
-            SourceUnusable: the browser was started without the flag that it needs.
-            httpx.RequestError: the browser is not there, ended, or does not answer.
+            WorkersBusy: No slot became free in time.
+            SourceUnusable: The browser was started without the required flag.
+            httpx.RequestError: The browser is not there, ended, or does not answer.
         """
         wanted = msgspec.msgpack.decode(call.body, type=RenderWanted)
         ends_at = deadline_at - _ANSWER_S
@@ -125,21 +125,21 @@ class Rendering:
             except (UpstreamError, LimitError) as failure:
                 return RenderedPage(problem=str(failure))
             except CommandRefused as exc:
-                return RenderedPage(problem=f"the page went away while it was read ({exc})")
+                return RenderedPage(problem=f"the page closed while it was read ({exc})")
         if page is not None and page.watch is not None and page.watch.has_used_its_time():
             return RenderedPage(problem=str(PageTooCostly()), is_absent=True, is_costly=True)
-        with trio.move_on_after(CONNECT_S):  # the call's time is over: no longer than this, however busy it is
-            await self.browser.reach()  # it answers, so the page is to blame
-            return RenderedPage(problem="the page does not come to an end in time")
-        raise httpx.ReadTimeout("the browser does not answer in time")
+        with trio.move_on_after(CONNECT_S):  # the call's time is over: wait no longer, however busy the browser is
+            await self.browser.reach()  # the browser answers, so the page caused the delay
+            return RenderedPage(problem="the page did not finish in time")
+        raise httpx.ReadTimeout("the browser did not answer in time")
 
 
 async def _shown(page: BrowserPage, wanted: RenderWanted, deadline_at: float) -> RenderedPage:
-    """Return a document as it is once its scripts have run.
+    """Return a document as its scripts leave it.
 
     Raises:
-        NotFound: no element matches the selector that is waited for.
-        UpstreamError, LimitError, CommandRefused: it cannot be shown.
+        NotFound: No element matches the selector in `wait_for`.
+        UpstreamError, LimitError, CommandRefused: The document cannot be shown.
     """
     if wanted.selector and not await page.takes(wanted.selector):
         return RenderedPage(refused_selector=wanted.selector)
@@ -148,7 +148,7 @@ async def _shown(page: BrowserPage, wanted: RenderWanted, deadline_at: float) ->
         with trio.move_on_at(deadline_at - _ANSWER_S) as waiting:
             await page.wait_for(wanted.selector)
         if waiting.cancelled_caught:
-            raise NotFound("Nothing that wait_for finds comes up in time.", reason="selector_absent")
+            raise NotFound("`wait_for` timed out: no element matched.", reason="selector_absent")
     with trio.move_on_at(deadline_at - _READ_S):  # a wait that is longer than the time left is cut short
         await trio.sleep(wanted.wait_ms / 1_000)
     page.check()

@@ -1,9 +1,9 @@
-"""All that a page in the browser wants from the net, fetched by this node: the browser itself connects to nowhere.
+"""All network requests of a page in the browser, fetched by this node. The browser itself connects to no host.
 
-Each request is stopped before it leaves, judged by the guard, fetched over the connection that the guard has pinned,
-and the browser is given the answer. So a name that means another address a moment later changes nothing, and one set of
-rules (targets, egress, lengths) is for all pages. What Chromium does not let us stop, such as a WebSocket or a service
-worker's script, goes to the proxy of its context, where nobody listens.
+Each request is paused before it is sent, checked by the guard, and fetched over the connection that the guard has
+pinned; then the browser gets the answer. A name that resolves to another address a moment later therefore changes
+nothing, and the same rules (targets, egress, lengths) apply to all pages. Requests that Chromium cannot pause, such as
+a WebSocket or a service worker's script, go to the proxy of its context, which has no listener.
 """
 
 from __future__ import annotations
@@ -31,36 +31,36 @@ from upstreams.web.browser.address import BrowserLost
 from upstreams.web.browser.devtools import CommandRefused, DevTools
 
 REQUESTS_MAX: Final = 1_000
-"""Requests of one visit."""
+"""The maximum requests of one visit."""
 AT_ONCE: Final = 8
 BYTES_MAX: Final = 64 * 1024 * 1024
-"""Bytes of all answers to the requests of one visit."""
+"""The maximum bytes of all answers to the requests of one visit."""
 SENT_BYTES_MAX: Final = 1024 * 1024
 FRAME_ORIGINS_MAX: Final = 16
-"""Other origins whose documents the frames of one visit may show: the browser has a process for each."""
+"""The maximum other origins in the frames of one visit, because the browser runs a process for each."""
 FETCH_S: Final = 15.0
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OURS: Final = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "upgrade", "te", "keep-alive",
      "proxy-connection", "proxy-authorization", "expect"}
 )  # fmt: skip
-"""Headers of a request that are the transport's."""
+"""Headers of a request that belong to the transport."""
 _NOT_PASSED: Final = frozenset(
     {"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "alt-svc", "set-cookie",
      "link", "nel", "report-to", "reporting-endpoints", "x-dns-prefetch-control", "strict-transport-security"}
 )  # fmt: skip
-"""Headers of an answer that tell of a connection, or lead the browser to others on its own."""
+"""Headers of an answer that describe a connection, or make the browser connect elsewhere."""
 _REFUSED: Final = ("Fetch.failRequest", {"errorReason": "BlockedByClient"})
 _NEXT_COOKIE = re.compile(r", (?=[^\s;,=]+=)")
-"""Parts cookies that stand in one line; the comma of a date has no name with an equals sign behind it."""
+"""Splits several cookies in one line. A comma in a date has no name with an equals sign after it."""
 
 MayVisit = Callable[[str], Awaitable[None]]
-"""Returns where a page may be visited, by its host's robots file; else it raises an `UpstreamError`."""
+"""Returns if the host's robots.txt allows a visit of the page; otherwise raises an `UpstreamError`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """A page as it came from its host."""
+    """A page as its host sent it."""
 
     url: str
     status: int
@@ -74,7 +74,7 @@ class Resources:
     def __init__(
         self, devtools: DevTools, exchange: Exchange, may_visit: MayVisit, nursery: trio.Nursery, *, frame: str
     ) -> None:
-        """`frame` is the id of the page's main frame, whose documents are visits."""
+        """Create it. `frame` is the id of the page's main frame, whose documents are visits."""
         self._devtools = devtools
         self._exchange = exchange
         self._may_visit = may_visit
@@ -84,15 +84,15 @@ class Resources:
         self._requests = self._bytes = 0
         self._frame_origins: set[str] = set()
         self.given: FetchedPage | None = None
-        """A document that was fetched before, for the visit that comes next."""
+        """A document that was already fetched, for the next visit."""
         self.shown: FetchedPage | None = None
-        """The main frame's document that came last; its body is dropped."""
+        """The most recent document of the main frame, without its body."""
         self.refusal: UpstreamError | LimitError | None = None
-        """Why the main frame's last visit failed."""
+        """The failure of the main frame's last visit."""
         self.in_flight = 0
 
     def begin(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Do something for the page beside it; where the page has gone on, or the browser away, there is no need."""
+        """Run background work for the page. If the page has navigated or the browser is gone, the work is dropped."""
 
         async def do() -> None:
             with suppress(CommandRefused, BrowserLost):
@@ -101,7 +101,7 @@ class Resources:
         self._nursery.start_soon(do)
 
     def answer_nowait(self, session: str, params: Mapping[str, Any]) -> None:
-        """Answer a request that the browser has stopped."""
+        """Answer a request that the browser has paused."""
         self.in_flight += 1
         self.begin(partial(self._answer, session, params))
 
@@ -118,14 +118,14 @@ class Resources:
             self.in_flight -= 1
 
     async def _judged(self, request: Mapping[str, Any], *, is_visit: bool) -> tuple[str, dict[str, Any]]:
-        """The command that answers a request, and its parameters."""
+        """Return the command that answers a request, and its parameters."""
         started = trio.current_time()
         try:
             answer = await self._fetched(request, is_visit=is_visit)
             if len(answer.body) <= LONG_BYTES:
                 return "Fetch.fulfillRequest", _as_fulfilled(answer)
             return "Fetch.fulfillRequest", await trio.to_thread.run_sync(_as_fulfilled, answer, limiter=self._aside)
-        except TargetRefused as exc:  # the page wants it so, not our caller
+        except TargetRefused as exc:  # the page requested it, not our caller
             refusal: UpstreamError | LimitError = UpstreamFailed("page", str(exc))
         except (UpstreamError, LimitError) as exc:
             refusal = exc
@@ -136,18 +136,18 @@ class Resources:
         return _REFUSED
 
     def _takes_frame(self, url: str) -> bool:
-        """Whether the frames of this visit may show a document of this origin too."""
+        """Return whether the frames of this visit may show a document of this origin too."""
         origin = "/".join(url.split("/", 3)[:3])
         if len(self._frame_origins) < FRAME_ORIGINS_MAX:
             self._frame_origins.add(origin)
         return origin in self._frame_origins
 
     async def _fetched(self, request: Mapping[str, Any], *, is_visit: bool) -> HttpAnswer:
-        """The answer to a request of the page.
+        """Fetch the answer to a request of the page.
 
         Raises:
-            TargetRefused: it leads to what is not plainly public, or is more than a page may want.
-            UpstreamError, LimitError, httpx.RequestError: it may not be visited, or did not come.
+            TargetRefused: The target is not clearly public, or exceeds the limits of a page.
+            UpstreamError, LimitError, httpx.RequestError: The page may not be visited, or the fetch failed.
         """
         if is_visit:
             self._requests = self._bytes = 0
@@ -169,7 +169,7 @@ class Resources:
     async def _called(self, request: Mapping[str, Any], url: str, *, is_visit: bool) -> HttpAnswer:
         call = _call_of(request, url)
         if self._requests > REQUESTS_MAX or self._bytes > BYTES_MAX:
-            raise TargetRefused("too_long", "the page wants more than a page may have")
+            raise TargetRefused("too_long", "the page requests more than the limit")
         if is_visit:
             await self._may_visit(url)
         async with self._turn:
@@ -177,30 +177,30 @@ class Resources:
 
 
 def _call_of(request: Mapping[str, Any], url: str) -> HttpCall:
-    """The call of a request.
+    """Return the call for a request.
 
     Raises:
-        TargetRefused: nothing of the kind is called.
+        TargetRefused: Such requests are not allowed.
     """
     target = check_url(url, rules=OPEN_WEB)
     method = request["method"]
     if method not in _METHODS:
-        raise TargetRefused("malformed", "its method is none of a page's")
+        raise TargetRefused("malformed", "its method is not allowed for pages")
     sent = request.get("headers") or {}
     headers = tuple((name.lower(), str(value)) for name, value in sent.items() if name.lower() not in _OURS)
     body = b"".join(b64decode(part.get("bytes", "")) for part in request.get("postDataEntries") or ())
     if len(body) > SENT_BYTES_MAX or (request.get("hasPostData") and not body):
-        raise TargetRefused("too_long", "it sends more than a page may")
+        raise TargetRefused("too_long", "it sends more than the limit")
     return HttpCall(method, target.origin_at(""), target.path, headers, body)
 
 
 def _as_fulfilled(answer: HttpAnswer) -> dict[str, Any]:
-    """An answer as the browser takes it."""
+    """Return an answer in the form that the browser accepts."""
     headers = [(name, value) for name, value in answer.headers.items() if name not in _NOT_PASSED]
     headers += [("set-cookie", one) for one in _NEXT_COOKIE.split(answer.headers.get("set-cookie", "")) if one]
     headers.append(("x-dns-prefetch-control", "off"))
     return {
         "responseCode": answer.status if 200 <= answer.status < 600 else 502,
         "responseHeaders": [{"name": name, "value": value} for name, value in headers],
-        "body": orjson.Fragment(b'"%b"' % b64encode(answer.body)),  # as it is: encoding 10 MB takes 20 ms
+        "body": orjson.Fragment(b'"%b"' % b64encode(answer.body)),  # sent unencoded: encoding 10 MB takes 20 ms
     }

@@ -1,4 +1,4 @@
-"""The WebSocket of a connection to a browser; loaded by the first that speaks to one, since few nodes have one."""
+"""The WebSocket of a connection to a browser; imported on first use, because few nodes have a browser."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from wsproto.events import TextMessage
 from upstreams.web.browser.address import ANSWER_S, CONNECT_S, BrowserAddress, BrowserLost
 
 MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
-"""A browser that sends a longer message loses its connection."""
+"""The maximum length of a message. A browser that sends a longer one loses its connection."""
 _READ_BYTES: Final = 65_536
 PIECE_BYTES: Final = 65_536
-"""The bytes of a message that are written at a time: masking them takes a fraction of a millisecond."""
+"""The bytes of a message written at a time. Masking them takes a fraction of a millisecond."""
 Stream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 
 
 class BrowserSocket:
-    """Sends and receives texts."""
+    """Sends and receives text messages."""
 
     def __init__(self, connection: WebSocketConnection) -> None:
         self._connection = connection
         self._turn = trio.Lock()
 
     async def send(self, message: bytes) -> None:
-        """Send a message, UTF-8; a long one in frames, between which others of this process have their turn.
+        """Send a message in UTF-8. A long one is split into frames, so that other tasks run in between.
 
         Raises:
-            BrowserLost: the connection has ended.
+            BrowserLost: The connection has ended.
         """
         try:
             async with self._turn:
@@ -50,11 +50,11 @@ class BrowserSocket:
         for place in range(0, len(message), PIECE_BYTES):
             is_last = place + PIECE_BYTES >= len(message)
             text = decoder.decode(message[place : place + PIECE_BYTES], final=is_last)
-            # The library's own way of sending takes whole messages only.
+            # The library's own send method takes only whole messages.
             await self._connection._send(TextMessage(data=text, message_finished=is_last))
 
     async def receive(self) -> str | bytes:
-        """The next message. Raises BrowserLost when the connection has ended."""
+        """Return the next message. Raises BrowserLost when the connection has ended."""
         try:
             return await self._connection.get_message()
         except ConnectionClosed as exc:
@@ -62,10 +62,10 @@ class BrowserSocket:
 
 
 async def connect(address: BrowserAddress) -> Stream:
-    """A stream to the browser.
+    """Return a stream to the browser.
 
     Raises:
-        httpx.ConnectError, httpx.ConnectTimeout: it is not there.
+        httpx.ConnectError, httpx.ConnectTimeout: The browser is not there.
     """
     with trio.move_on_after(CONNECT_S):
         try:
@@ -81,10 +81,10 @@ async def connect(address: BrowserAddress) -> Stream:
 
 
 async def open_socket(nursery: trio.Nursery, stream: Stream, address: BrowserAddress) -> BrowserSocket:
-    """The WebSocket over a stream, which reads in the nursery.
+    """Return the WebSocket over a stream. It reads in the nursery.
 
     Raises:
-        httpx.ConnectError, httpx.ConnectTimeout: the browser refuses it, or does not answer.
+        httpx.ConnectError, httpx.ConnectTimeout: The browser rejects it, or does not answer.
     """
     host = f"[{address.host}]" if ":" in address.host else address.host
     with trio.move_on_after(ANSWER_S):
@@ -98,6 +98,6 @@ async def open_socket(nursery: trio.Nursery, stream: Stream, address: BrowserAdd
                 receive_buffer_size=_READ_BYTES,
             )
         except HandshakeError as exc:
-            raise httpx.ConnectError("the browser refuses the connection") from exc
+            raise httpx.ConnectError("the browser refused the connection") from exc
         return BrowserSocket(connection)
-    raise httpx.ConnectTimeout("the browser does not open its WebSocket in time")
+    raise httpx.ConnectTimeout("the browser did not open its WebSocket in time")

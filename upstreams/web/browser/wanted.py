@@ -1,4 +1,4 @@
-"""A page to be rendered, and the page that comes of it: all that a node without a browser needs to know of one."""
+"""A page to render, and the rendered page: the types that a node without a browser needs too."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import msgspec
 
 SOURCE: Final = "browser"
 RENDER_S: Final = 30.0
-"""The longest that a page may take."""
+"""The maximum seconds of a page."""
 
 
 class RenderWanted(msgspec.Struct, frozen=True):
-    """A document that was fetched, and how it is to be rendered, for an account."""
+    """A fetched document, how to render it, and the account that requested it."""
 
     url: str
     status: int
@@ -22,24 +22,24 @@ class RenderWanted(msgspec.Struct, frozen=True):
     selector: str = ""
     mobile: bool = False
     picture: str = ""
-    """`window` or `page`, where one is wanted."""
+    """`window` or `page`, if a screenshot is requested."""
     account_id: str = ""
 
 
 class RenderedPage(msgspec.Struct, frozen=True):
-    """A page as it was rendered, or the `problem` with it; `reason` where there is no such thing."""
+    """A rendered page, or the `problem` with it. `reason` is set if the page or an element does not exist."""
 
     url: str = ""
     status: int = 0
     html: str = ""
     picture: str = ""
-    """An address with the picture in it."""
+    """A data address that contains the picture."""
     problem: str = ""
     reason: str = ""
     is_absent: bool = False
     is_costly: bool = False
     """Whether the page itself used up the time or the memory of a page."""
     is_over_bounds: bool = False
-    """Whether it used all that any page may use, however little time its caller gave it."""
+    """Whether it used the maximum of any page, however little time its caller allowed."""
     refused_selector: str = ""
     """The selector that the browser cannot read."""

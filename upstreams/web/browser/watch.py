@@ -1,9 +1,9 @@
-"""The watch over one page: what it has used, and its end once that is more than a page may use.
+"""The watch over one page: it measures the page and ends it if the page exceeds its limits.
 
-An endless script cannot be asked to stop, and a page in one answers no command that needs its main thread. So the page
-is measured from outside: by its renderer's CPU time and memory (`Renderers`), by what the browser reports between two
-steps of a script (`Performance.getMetrics`), and by the events that it causes. `Page.crash` then ends the renderer for
-certain, because it does not need the main thread.
+An endless script cannot be stopped by request, and its page answers no command that needs the main thread. The page is
+therefore measured from outside: by its renderer's CPU time and memory (`Renderers`), by the browser's reports between
+two steps of a script (`Performance.getMetrics`), and by the events that it causes. `Page.crash` then ends the renderer
+reliably, because it does not need the main thread.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from upstreams.web.browser.renderers import LOOK_S, Renderers
 from upstreams.web.browser.wanted import SOURCE
 
 BUSY_S: Final = 2.0
-"""The CPU seconds of a page that is to blame when it has not come to an end in time, or half of its time if less."""
+"""The CPU seconds from which a page is responsible for not finishing in time, or half of its time if that is less."""
 _EVENTS_MAX: Final = {"Page.frameStartedNavigating": 40, "Page.frameAttached": 100, "Page.javascriptDialogOpening": 20}
-"""The events of a kind that a page may cause, and one more for each second that it is open.
+"""The events of a kind that a page may cause, plus one per second that it is open.
 
-Each takes time of the browser itself, which no priority bounds. Large pages have some dozen frames."""
+Each event takes time of the browser process, which no priority limits. Large pages have a few dozen frames.
+"""
 _ALL_EVENTS_MAX: Final = 20_000
-"""The events that a page may cause, each of which takes this node's time. Large pages cause some thousand."""
+"""The events that a page may cause, because each takes this node's time. Large pages cause a few thousand."""
 _ALL_EVENTS_A_S: Final = 100
 _CRASH_S: Final = 2.0
 
 
 class WatchedPage(Protocol):
-    """The page, as its watch sees it."""
+    """The interface of a page to its watch."""
 
     devtools: DevTools
     events: Counter[str]
@@ -60,13 +61,13 @@ class PageWatch:
         self._thread_s = 0.0
         self._heap_bytes = self._buffer_bytes = 0
         self._memory_bytes = 0
-        """The most memory that its renderer was seen with."""
+        """The highest memory seen in its renderer."""
         self._pending: set[str] = set()
         self.verdict: UpstreamError | None = None
-        """Why the page was ended."""
+        """The reason that the page was ended."""
 
     async def keep(self) -> None:
-        """Look at the page until it has to be ended; then end it, and set `verdict`."""
+        """Watch the page until it must end; then end it, and set `verdict`."""
         with suppress(BrowserLost):
             while self.verdict is None:
                 await trio.sleep(LOOK_S)
@@ -78,39 +79,39 @@ class PageWatch:
                     await self._page.call("Page.crash")
 
     def rest(self) -> None:
-        """Give the page time for what it does from now on, since it has come to rest."""
+        """Grant the page time for its work from now on, because it has become idle."""
         if self._rested_at is None:
             self._rested_at = trio.current_time()
 
     def identify_nowait(self) -> None:
-        """Have it found out which process shows the page now."""
+        """Start to determine which process shows the page now."""
         self._begin("identify", self.identify)
 
     def has_used_its_time(self) -> bool:
-        """Whether the page itself, not a busy browser, is the reason why it has not come to an end yet."""
+        """Return whether the page itself, not a busy browser, is the reason that it has not finished yet."""
         return self._used_s() >= min(BUSY_S, (trio.current_time() - self._opened_at) / 2)
 
     def judge(self) -> UpstreamError | None:
-        """Return why the page must end now, if it must."""
+        """Return why the page must end now, or None."""
         if self._page.is_crashed:
             return self.crash()
         open_s = trio.current_time() - self._opened_at
         rested_s = 0.0 if self._rested_at is None else trio.current_time() - self._rested_at
         if self._used_s() > self._bounds.cpu_s + self._bounds.cpu_share * rested_s:
-            return PageTooCostly("The page's scripts take more time than a page may.")
+            return PageTooCostly("The page's scripts exceed the time limit.")
         if self._heap_bytes + self._buffer_bytes > self._bounds.memory_bytes:
-            return PageTooCostly("The page takes more memory than a page may.")
+            return PageTooCostly("The page exceeds the memory limit.")
         events = self._page.events
         if any(events[name] > most + open_s for name, most in _EVENTS_MAX.items()):
-            return PageTooCostly("The page opens frames, dialogs or other pages without end.")
+            return PageTooCostly("The page opens too many frames, dialogs or other pages.")
         return PageTooCostly() if events.total() > _ALL_EVENTS_MAX + _ALL_EVENTS_A_S * open_s else None
 
     def crash(self) -> UpstreamError:
-        """Return why the page has crashed: for what it used, or for a reason that is not known to be its own."""
+        """Return why the page has crashed: a limit that it exceeded, or an unknown reason."""
         bounds = self._bounds
         used_much = self._memory_bytes > bounds.memory_bytes // 2 or self._used_s() > bounds.cpu_s / 2
         if self._renderers.claim_end(self._cpu_s) or used_much:
-            return PageTooCostly("The page takes more memory than a page may.")
+            return PageTooCostly("The page exceeds the memory limit.")
         return UpstreamFailed(SOURCE, "the page has crashed")
 
     def _used_s(self) -> float:
@@ -126,7 +127,7 @@ class PageWatch:
         self._begin("buffers", self._read_buffers)
 
     def _begin(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Do something beside the watch; not twice at a time, since a busy page answers late or never."""
+        """Run work in the background, once at a time per name, because a busy page answers late or never."""
         if name in self._pending:
             return
         self._pending.add(name)
@@ -141,10 +142,10 @@ class PageWatch:
         self._nursery.start_soon(do)
 
     async def identify(self) -> None:
-        """Find out which process shows the page now: the ids that a renderer makes begin with the id of its process.
+        """Determine which process shows the page now: the ids that a renderer makes begin with the id of its process.
 
         Raises:
-            CommandRefused: the page has just gone, or crashed.
+            CommandRefused: The page is gone, or crashed.
         """
         await self._page.call("DOM.enable")
         found = await self._page.call("DOM.performSearch", query="html")
@@ -154,13 +155,13 @@ class PageWatch:
             self._cpu_s.setdefault(int(process), 0.0)
 
     async def _read_metrics(self) -> None:
-        """The main thread answers between two steps of a script, even of an endless one."""
+        """Read metrics. The main thread answers between two steps of a script, even of an endless one."""
         metrics = _named(await self._page.call("Performance.getMetrics"))
         self._thread_s = max(self._thread_s, metrics.get("ThreadTime", 0.0))
         self._heap_bytes = int(metrics.get("JSHeapTotalSize", 0))
 
     async def _read_buffers(self) -> None:
-        """Typed arrays are not in the heap. This is answered only once the script returns."""
+        """Read the size of typed arrays, which are not in the heap. This is answered only after the script returns."""
         usage = await self._page.call("Runtime.getHeapUsage")
         self._buffer_bytes = int(usage.get("backingStorageSize", 0))
 

@@ -1,1 +1,1 @@
-"""Reading pages, as worker processes do it: HTML, PDF, feeds and text become Markdown, text, links and metadata."""
+"""Reading pages in worker processes: HTML, PDF, feeds and text become Markdown, text, links and metadata."""

@@ -1,4 +1,4 @@
-"""Boxes beside the text of a page, by the names that they have, and lines of no text between its paragraphs."""
+"""Boilerplate boxes of a page, recognized by their class names, and boilerplate lines between its paragraphs."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _BOX = re.compile(
     |slot|stor(?:y|ies)|teaser|text|title|tools?|top|topics|videos?|widgets?|wrap(?:per)?|\d+))*(?:$|\s)""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Names of boxes at the end of a class, or before words of layout: what has to do with social security is no box."""
+"""Names that mark a box only at the end of a class or before words of layout: "social security" is not a box."""
 _LIKE_BOX = re.compile(r"(?:^|\s)(?:share|social)[_-]\w", re.IGNORECASE)
 _TEXT_NAME = re.compile(
     r"(?:^|\s)(?:hentry|type-post|(?:entry|post|article|story|page)(?:-|__)?(?:content|body|text))(?:$|\s)",
     re.IGNORECASE,
 )
-"""Names that software gives to the text itself, whatever else (a category, say) stands in the same class."""
+"""Names that software gives to the text itself, regardless of other words (such as a category) in the class."""
 _INLINE: Final = frozenset(("span", "a", "strong", "em", "small"))
 _BOX_ROLES: Final = frozenset(("navigation", "banner", "contentinfo", "complementary", "search", "dialog", "menu"))
 _BOX_SHARE_MAX: Final = 0.3
-"""The share of the page's letters beyond which something with such a name is the text after all."""
+"""The share of the page's letters above which an element with such a name is the text after all."""
 _LINES: Final = etree.XPath(
     "descendant::*[self::p or self::h2 or self::h3 or self::h4 or self::h5 or self::h6 or self::li or self::span or self::div"
     " or self::strong or self::em or self::small or self::figcaption][not(descendant::p or descendant::div or descendant::li)]"
@@ -61,16 +61,16 @@ _LINE = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Whole lines that pages of news put between and behind their paragraphs."""
+"""Whole lines that news sites put between and after their paragraphs."""
 _CALL = re.compile(r"sign\sup|subscribe|click\shere|(?:last\s)?updated", re.IGNORECASE)
 _OF_SITE = re.compile(r"\b(?:newsletters?|e-?mails?|inbox|updates|alerts|podcast|channel|blog|feed)\b", re.IGNORECASE)
-"""Words by which a sentence that calls for something is the site's own."""
+"""Words that mark a call to action as the site's own."""
 _ITEM_WORDS_MAX: Final = 2
-"""The words of an item that may be one of any list."""
+"""Words of a list item that may belong to any list."""
 _HEADINGS: Final = frozenset(("h2", "h3", "h4", "h5", "h6"))
 _TEXT_LETTERS_MIN: Final = 60
-"""The letters from which on something behind a heading is a text."""
-_HEADER_LINKS: Final = etree.XPath(  # one step: libxml2 compares what each of several contexts finds with all before
+"""The number of letters from which an element after a heading counts as text."""
+_HEADER_LINKS: Final = etree.XPath(  # one step: with several steps, libxml2 compares each result with all earlier ones
     "descendant::a[normalize-space() = '\u00b6' or normalize-space() = '#' or normalize-space() = '\u00a7']"
     "[ancestor::*[self::h1 or self::h2 or self::h3 or self::h4 or self::h5 or self::h6]]"
 )
@@ -78,7 +78,7 @@ _WORD = re.compile(r"\w+")
 
 
 def drop_boxes(tree: Element) -> None:
-    """Take out what names itself a box beside the text, and lines that are of no text."""
+    """Remove elements whose names mark them as boxes, and boilerplate lines."""
     letters, sentences = letters_of_all(tree), _Sentences()
     most = _BOX_SHARE_MAX * letters[tree]
     boxes = [one for one in _NAMED(tree) if _is_box(one, sentences) and not _is_headed_by_name(one)]
@@ -90,7 +90,7 @@ def drop_boxes(tree: Element) -> None:
 
 
 def hide_names(tree: Element) -> None:
-    """Take away the names of sections that are named like boxes and are none: other readers go by them too."""
+    """Remove names that look like a box from sections that are not boxes, because other readers also use the names."""
     sentences = _Sentences()
     for one in _NAMED(tree):
         if _is_headed_by_name(one):
@@ -104,7 +104,7 @@ def hide_names(tree: Element) -> None:
 
 
 def _is_line(element: Element) -> bool:
-    """Whether an element is a line of no text: no heading with a text of its own, item of words, or sentence."""
+    """Return whether an element is a boilerplate line: not a heading of a section, a list item or a sentence."""
     words = " ".join("".join(element.itertext()).split())
     if not _LINE.fullmatch(words):
         return False
@@ -118,7 +118,7 @@ def _is_line(element: Element) -> bool:
 
 
 def _is_headed_by_name(element: Element) -> bool:
-    """Whether an element is a section about what its id says, by its heading and its paragraphs: `id="cookies"`."""
+    """Return whether a section is about the word in its id (such as `id="cookies"`), by its heading and paragraphs."""
     name, heading = element.get("id"), element[0] if len(element) else None
     if not name or heading is None or heading.tag not in _HEADINGS or _BOX.search(element.get("class", "")[:NAME_MAX]):
         return False
@@ -128,7 +128,7 @@ def _is_headed_by_name(element: Element) -> bool:
 
 
 def _letters_of_text(element: Element) -> int:
-    """The letters of an element outside of its links."""
+    """Return the number of letters of an element outside its links."""
     return letters_in(element) - sum(map(letters_in, element.iter("a")))
 
 
@@ -140,13 +140,13 @@ def _is_box(element: Element, sentences: _Sentences) -> bool:
 
 
 class _Sentences:
-    """The elements that are words of a sentence; each parent of some is looked at once, while the tree stays."""
+    """The elements that are part of a sentence. Each parent is examined once, as long as the tree does not change."""
 
     def __init__(self) -> None:
         self._parents: dict[Element, bool] = {}
 
     def have(self, element: Element) -> bool:
-        """Whether words of a sentence stand beside a link or the like: then it is one of them."""
+        """Return whether an element, such as a link, is surrounded by the words of a sentence."""
         parent = element.getparent()
         if element.tag not in _INLINE or parent is None:
             return False

@@ -1,4 +1,4 @@
-"""The tree of a page, and the removal of what nobody reads: scripts, hidden parts, advertisements, embedded images."""
+"""The tree of a page, and the removal of invisible content: scripts, hidden parts, advertisements, embedded images."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from upstreams.model.errors import NotFound, PageTooCostly, UnexpectedBody
 from upstreams.web.reading.selectors import Matching
 
 TAGS_MAX: Final = 300_000
-"""Beginnings and ends of elements; the longest honest pages have a third of it."""
+"""The maximum number of start and end tags. The longest real pages have a third of it."""
 ATTRIBUTES_MAX: Final = 2_000
-"""Attributes of one element: a parser compares each with all others."""
+"""The maximum attributes of one element, because a parser compares each with all others."""
 _ATTRIBUTES_LETTERS_MIN: Final = 2 * ATTRIBUTES_MAX
 _QUOTED = re.compile(r""" "[^"]*" | '[^']*' """, re.VERBOSE)
-# Not a union of paths: libxml2 compares each element of one path with all of the others.
+# Not a union of paths, because libxml2 compares each element of one path with all others.
 _UNREAD: Final = etree.XPath(
     "//*[self::script or self::style or self::noscript or self::template or self::base or self::object or self::embed"
     " or self::iframe or self::svg or self::canvas]"
@@ -44,15 +44,15 @@ _HAS_NAME: Final = etree.XPath(
     "descendant::*[self::div or self::aside or self::section or self::figure][@class or @id]"
 )
 NAME_MAX: Final = 1_000
-"""Letters of a class or id that are looked at: what matches names goes over them again and again."""
+"""The letters of a class or id that are examined, because name patterns scan them repeatedly."""
 _AD_LETTERS_MAX: Final = 400
-"""Something longer is the page itself, whatever it is named."""
+"""A longer element is the page itself, whatever its name."""
 _TAG = re.compile("<[a-zA-Z]")
 _EVENTS = re.compile(r"on\w+", re.IGNORECASE)
 _SETS: Final = frozenset(("srcset", "data-srcset"))
 _ADDRESSES: Final = _SETS | {"href", "src", "poster", "data-src", "cite"}
 _SET_PIECES_MAX: Final = 200
-"""Words of a set of images that are looked at."""
+"""The candidates of a `srcset` that are examined."""
 _BLOCKS: Final = frozenset(
     [
         "address",
@@ -110,26 +110,26 @@ _MANY_BREAKS = re.compile(r"\n{3,}")
 
 
 def page_tree(text: str) -> Element:
-    """The root of a page of HTML.
+    """Return the root of an HTML page.
 
     Raises:
-        NotFound: it has no element and no text.
-        PageTooCostly: it has more elements, or attributes of one, than a page may.
-        UnexpectedBody: it cannot be read, or is nested absurdly deep.
+        NotFound: The page has no element and no text.
+        PageTooCostly: The page has too many elements, or too many attributes on one element.
+        UnexpectedBody: The page cannot be read, or is nested too deeply.
     """
     _check_size(text)
     parser = html.HTMLParser(encoding="utf-8", recover=True, remove_comments=True, remove_pis=True, no_network=True)
     try:
         root = html_tree(text.replace("\0", "").encode("utf-8", "replace"), parser)
     except (etree.LxmlError, ValueError) as exc:
-        raise UnexpectedBody("HTML was due, and it cannot be read") from exc
+        raise UnexpectedBody("expected HTML, but it cannot be read") from exc
     if root is None:
         raise NotFound("The page has no text.", reason="empty")
     return root
 
 
 def _check_size(text: str) -> None:
-    """Refuse a page before it is parsed; an attribute that hides from this count meets the limit of CPU time."""
+    """Reject a page before it is parsed. An attribute that evades this count meets the CPU limit instead."""
     if text.count("<") > TAGS_MAX:
         raise PageTooCostly(f"The page has more than {TAGS_MAX} tags.")
     for tag in text.split(">"):
@@ -140,9 +140,9 @@ def _check_size(text: str) -> None:
 
 
 def drop(elements: Iterable[Element]) -> None:
-    """Take elements out of their tree; the text behind each stays.
+    """Remove elements from their tree, but keep the text after each.
 
-    The text behind several that stand side by side is joined once, at the end of them.
+    The texts after several adjacent elements are joined once, at the end.
     """
     before: Element | None = None
     parent: Element | None = None
@@ -164,7 +164,7 @@ def drop(elements: Iterable[Element]) -> None:
 
 
 def _add_text(before: Element | None, parent: Element | None, tails: list[str]) -> None:
-    """Write texts behind an element, or at the beginning of its parent, and forget them."""
+    """Write texts after an element, or at the beginning of its parent, and clear the list."""
     if before is not None:
         before.tail = (before.tail or "") + "".join(tails)
     elif parent is not None:
@@ -173,7 +173,10 @@ def _add_text(before: Element | None, parent: Element | None, tails: list[str]) 
 
 
 def drop_unread(root: Element) -> None:
-    """Take out what browsers show to nobody; most of a page's text is hidden only until its scripts run, and stays."""
+    """Remove what browsers never show.
+
+    Most text that is only hidden until scripts run is content, so it stays.
+    """
     drop(_UNREAD(root))
     if hidden := _FOR_MACHINES(root):
         letters = letters_of_all(root)
@@ -181,7 +184,7 @@ def drop_unread(root: Element) -> None:
 
 
 def drop_ads(root: Element) -> None:
-    """Take out what is an advertisement by its own markup or name."""
+    """Remove elements that are advertisements according to their markup or name."""
     drop(_ADS(root))
     named = [one for one in _HAS_NAME(root) if _AD_NAME.search(name_of(one))]
     if named:
@@ -190,12 +193,12 @@ def drop_ads(root: Element) -> None:
 
 
 def name_of(element: Element) -> str:
-    """Return the class and the id of an element, by which people name what it is for."""
+    """Return the class and the id of an element, which usually describe its purpose."""
     return f"{element.get('class', '')[:NAME_MAX]} {element.get('id', '')[:NAME_MAX]}"
 
 
 def drop_embedded_images(root: Element) -> None:
-    """Take out images that are data in the page itself."""
+    """Remove images whose data is in the page itself."""
     for element in root.iter("img", "source", "image"):
         for name in ("src", "srcset", "data-src"):
             if (element.get(name) or "").lstrip()[:5].lower() == "data:":
@@ -204,7 +207,7 @@ def drop_embedded_images(root: Element) -> None:
 
 
 def keep_only(root: Element, selectors: Iterable[str], matching: Matching) -> Element:
-    """Return a body with the elements that these select, in the page's order, none inside of another."""
+    """Return a body with the selected elements, in document order, without those inside another selected one."""
     matching.forget()
     chosen = {one for css in selectors for one in matching.found(root, css)}
     body = html.Element("body")
@@ -215,14 +218,14 @@ def keep_only(root: Element, selectors: Iterable[str], matching: Matching) -> El
 
 
 def drop_selected(root: Element, selectors: Iterable[str], matching: Matching) -> None:
-    """Take out the elements that these select."""
+    """Remove the selected elements."""
     for css in selectors:
         matching.forget()
         drop(matching.found(root, css))
 
 
 def outermost(elements: Iterable[Element]) -> list[Element]:
-    """Return those of some elements that are inside of no other one, in their order."""
+    """Return the elements that are not inside another one of them, in order."""
     chosen = dict.fromkeys(elements)
     inside: dict[Element, bool] = {}
     found = []
@@ -240,7 +243,7 @@ def outermost(elements: Iterable[Element]) -> list[Element]:
 
 
 def make_absolute(root: Element, url: str) -> None:
-    """Write every address of the page in full; drop those that are scripts, and what else would run."""
+    """Make every address of the page absolute. Remove addresses and attributes that contain scripts."""
     for element in root.iter(etree.Element):
         for name in element.keys():  # noqa: SIM118 - a list, which deleting does not change
             if name in _ADDRESSES:
@@ -265,7 +268,7 @@ def _set_in_full(written: str, url: str) -> str:
 
 
 def images_of(written: str) -> list[tuple[str, str]]:
-    """Return the images of a `srcset`: the address of each, and its width or density as it is written."""
+    """Return the images of a `srcset`: each address with its width or density, as written."""
     found: list[tuple[str, str]] = []
     is_address = True
     for piece in written.split(None, _SET_PIECES_MAX)[:_SET_PIECES_MAX]:
@@ -279,21 +282,21 @@ def images_of(written: str) -> list[tuple[str, str]]:
 
 
 def letters_in(element: Element) -> int:
-    """The letters of an element's text, blanks aside."""
+    """Return the number of letters of an element's text, without blanks."""
     return sum(len(piece.strip()) for piece in element.itertext())
 
 
 def letters_of_all(root: Element) -> dict[Element, int]:
-    """Return `letters_in` of an element and of all that are in it, by one walk."""
+    """Return `letters_in` for an element and all its descendants, in one walk."""
     letters: dict[Element, int] = {}
-    for element in reversed(list(root.iter())):  # those inside of an element come before it
+    for element in reversed(list(root.iter())):  # descendants come before their ancestor
         own = len((element.text or "").strip()) if isinstance(element.tag, str) else 0
         letters[element] = own + sum(letters[one] + len((one.tail or "").strip()) for one in element)
     return letters
 
 
 def as_html(element: Element) -> str:
-    """The HTML of an element; of a body what is in it."""
+    """Return the HTML of an element, or of a body's content."""
     if element.tag != "body":
         written: str = etree.tostring(element, encoding="unicode", method="html", with_tail=False)
         return written.strip()
@@ -302,7 +305,7 @@ def as_html(element: Element) -> str:
 
 
 def as_text(root: Element) -> str:
-    """The text as people see it: a line for each block, cells beside each other; code as it is written."""
+    """Return the text as a reader sees it: one line per block, table cells side by side, code unchanged."""
     pieces: list[str] = []
     _write(root, pieces, in_code=False)
     lines = (_BLANKS.sub(" ", line).strip() if "\0" not in line else line for line in "".join(pieces).split("\n"))
@@ -311,7 +314,7 @@ def as_text(root: Element) -> str:
 
 
 def _write(root: Element, pieces: list[str], *, in_code: bool) -> None:
-    """Append the pieces of a text; a NUL marks a line whose blanks count."""
+    """Append the pieces of a text. A NUL marks a line whose blanks are significant."""
     for event, element in etree.iterwalk(root, events=("start", "end")):
         if not isinstance(element.tag, str):
             continue

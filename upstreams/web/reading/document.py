@@ -1,6 +1,6 @@
-"""A body in the formats that a caller wants: by its kind, HTML, PDF, a feed or text.
+"""A body in the requested formats, read by its kind: HTML, PDF, a feed or text.
 
-`read_document` is a task of the worker processes: its arguments and its result are plain values.
+`read_document` is a task for worker processes: its arguments and its result are plain values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from upstreams.web.reading.walls import wall_of_page
 LINKS_MAX: Final = 10_000
 _SNIFFED: Final = 4_096
 _WALL_LETTERS_MAX: Final = 20_000
-"""A page with more letters is no wall."""
+"""A page with more letters is not a wall."""
 _FEED_START = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*|<\?.*?\?>\s*)*<(?:rss|feed|rdf:RDF)\b", re.DOTALL)
 _HTML_TYPES: Final = ("text/html", "application/xhtml+xml")
 _TEXT_TYPES: Final = (
@@ -37,13 +37,13 @@ _TEXT_TYPES: Final = (
 )  # fmt: skip
 _CODE_TAGS: Final = ("<pre", "<code", "<kbd", "<samp", "<tt")
 _WORD = re.compile(r"&lt;(?=[A-Za-z/!?<])")
-"""A bracket that would begin a tag in Markdown."""
+"""A bracket that Markdown would read as the start of a tag."""
 _CODE_OR_WORD = re.compile(rf"(?P<code></?(?:pre|code|kbd|samp|tt)\b[^>]*>)|{_WORD.pattern}")
 _MARKDOWN_TAG = re.compile(r"<(?=[A-Za-z/!?])")
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """The formats and the parts of a page that a caller wants."""
+    """The requested formats and parts of a page."""
 
     formats: tuple[str, ...] = ("markdown",)
     only_main_content: bool = True
@@ -53,7 +53,7 @@ class Wanted(msgspec.Struct, frozen=True):
     remove_base64_images: bool = True
     pdf_parse: bool = False
     is_file: bool = False
-    """True: no host has answered with it, so that it is no wall."""
+    """True: the body comes from a caller, not from a host, so it cannot be a wall."""
 
 
 @dataclass(slots=True)
@@ -72,11 +72,11 @@ class PageReading:
 
 
 def read_document(raw: bytes, content_type: str, url: str, sent_to: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    """The formats that are wanted of a body; `url` is the address that was asked for, `sent_to` that of the body.
+    """Return a body in the requested formats; `url` is the requested address, and `sent_to` is the body's own.
 
     Raises:
-        NotFound: it is a wall, or has no text.
-        UnexpectedBody: it cannot be read.
+        NotFound: The body is a wall, or has no text.
+        UnexpectedBody: The body cannot be read.
     """
     document = _read(raw, content_type, url, sent_to, msgspec.convert(wanted, Wanted))
     return msgspec.to_builtins(document)  # type: ignore[no-any-return]
@@ -89,7 +89,7 @@ def _read(raw: bytes, content_type: str, url: str, sent_to: str, wanted: Wanted)
     if not _may_be_text(media_type, raw):
         raise NotFound(f"The address leads to {media_type[:60]}, which has no text.", reason="unsupported_content")
     if is_binary(raw, content_type):
-        raise NotFound("The address leads to something that is no text.", reason="unsupported_content")
+        raise NotFound("The address leads to content that is not text.", reason="unsupported_content")
     text = text_of(raw, content_type)
     if _FEED_START.match(text[:_SNIFFED]) or media_type == "application/feed+json":
         return _feed(raw, content_type, text, wanted)
@@ -106,7 +106,7 @@ def _may_be_text(media_type: str, raw: bytes) -> bool:
 
 def _pdf(raw: bytes, wanted: Wanted) -> PageReading:
     if not wanted.pdf_parse:
-        raise NotFound("The address leads to a PDF: send pdf_parse=true to have its text.", reason="pdf")
+        raise NotFound("The address leads to a PDF. Send pdf_parse=true to read its text.", reason="pdf")
     read = read_pdf(raw)
     document = PageReading("pdf", page_count=read.page_count, metadata={"title": read.title, "author": read.author})
     document.text = "\n\n".join(read.pages) if "text" in wanted.formats else None
@@ -169,7 +169,7 @@ def _html(text: str, url: str, sent_to: str, wanted: Wanted) -> PageReading:
 
 
 def _shape(document: PageReading, root: Element, base: str, wanted: Wanted, linked_data: list[Element]) -> None:
-    """Fill the formats that are made of the page's tree."""
+    """Fill the formats that are built from the page's tree."""
     matching = Matching()
     cleaning.drop_selected(root, wanted.exclude_tags, matching)
     cleaning.make_absolute(root, base)
@@ -204,7 +204,7 @@ def _markdown(html: str) -> str:
 
 
 def _with_words_escaped(html: str) -> str:
-    """HTML whose words in angle brackets stay words in Markdown, which has tags of its own; code needs no escapes."""
+    """Escape words in angle brackets, which Markdown would read as tags. Code needs no escapes."""
     if not any(tag in html for tag in _CODE_TAGS):
         return _WORD.sub("&amp;lt;", html)
     depth = 0
@@ -220,7 +220,7 @@ def _with_words_escaped(html: str) -> str:
 
 
 def _links(root: Element, base: str) -> list[str]:
-    """The addresses that a page links to, each once, in its order."""
+    """Return the addresses that a page links to, without duplicates, in document order."""
     found: dict[str, None] = {}
     for href in root.xpath("//*[self::a or self::area]/@href"):
         try:

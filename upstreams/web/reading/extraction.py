@@ -1,10 +1,10 @@
-"""Values out of a page by a schema of CSS selectors that its caller wrote.
+"""Values from a page by a schema of CSS selectors that the caller sends.
 
     {"title": "h1", "link": "a.more@href", "tags": [".tag"],
      "offers": [{"selector": ".offer", "fields": {"price": ".price", "url": "a@href"}}]}
 
-A text is a selector, for the text of the first element that it finds, or behind an at sign for its attribute. A list of
-one entry is for all that it finds. An object with `fields` reads these inside of what its `selector` finds.
+A text is a selector: it returns the text of the first match, or the attribute named after an at sign. A list with one
+entry returns all matches. An object with `fields` reads these fields inside the matches of its `selector`.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ from upstreams.web.reading.walls import wall_of_page
 DEPTH_MAX: Final = 4
 FIELDS_MAX: Final = 100
 FOUND_MAX: Final = 1_000
-"""Elements that one selector gives at most."""
+"""The maximum elements that one selector returns."""
 _ADDRESSES: Final = frozenset(("href", "src", "action", "poster"))
 
 
 class SchemaFlaw(ValueError):
-    """A schema that cannot be used, in words that go on from its name."""
+    """A schema that cannot be used. The message continues a sentence that begins with its name."""
 
 
 def check_schema(schema: Any, *, depth: int = 0) -> int:
-    """Return the number of fields of a schema that can be used.
+    """Return the number of fields of a valid schema.
 
     Raises:
-        SchemaFlaw: why not.
+        SchemaFlaw: The schema is invalid; the message is the reason.
     """
     if not isinstance(schema, dict) or not schema:
         raise SchemaFlaw("must be an object whose members are CSS selectors")
     if depth >= DEPTH_MAX:
-        raise SchemaFlaw(f"may have fields inside of fields {DEPTH_MAX} deep")
+        raise SchemaFlaw(f"may nest fields at most {DEPTH_MAX} deep")
     count = len(schema)
     for name, wanted in schema.items():
         count += _check_field(name, wanted, depth)
     if count > FIELDS_MAX:
-        raise SchemaFlaw(f"may have {FIELDS_MAX} fields")
+        raise SchemaFlaw(f"may have at most {FIELDS_MAX} fields")
     return count
 
 
 def _check_field(name: str, wanted: Any, depth: int) -> int:
     if isinstance(wanted, list):
         if len(wanted) != 1:
-            raise SchemaFlaw(f"has a list at {name[:60]} that is not of one entry")
+            raise SchemaFlaw(f"has a list at {name[:60]} that does not have exactly one entry")
         wanted = wanted[0]
     if isinstance(wanted, str):
         _check_selector(name, _parted(wanted)[0])
@@ -64,7 +64,7 @@ def _check_field(name: str, wanted: Any, depth: int) -> int:
         or wanted.keys() != {"selector", "fields"}
         or not isinstance(wanted["selector"], str)
     ):
-        raise SchemaFlaw(f"has at {name[:60]} neither a selector nor an object of selector and fields")
+        raise SchemaFlaw(f"has at {name[:60]} neither a selector nor an object with selector and fields")
     _check_selector(name, wanted["selector"])
     return check_schema(wanted["fields"], depth=depth + 1)
 
@@ -73,16 +73,16 @@ def _check_selector(name: str, css: str) -> None:
     try:
         compiled(css)
     except ValueError as exc:
-        raise SchemaFlaw(f"has at {name[:60]} {css[:60]!r}, which is no usable CSS selector: {exc}") from exc
+        raise SchemaFlaw(f"has at {name[:60]} the unusable CSS selector {css[:60]!r}: {exc}") from exc
 
 
 def read_extraction(raw: bytes, content_type: str, url: str, sent_to: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    """The values of a page by `wanted["schema"]`, and what the page says of itself.
+    """Return the values of a page by `wanted["schema"]`, and the page's metadata.
 
-    With `wanted["only_main_content"]` they are those of the page without what stands around its text.
+    With `wanted["only_main_content"]`, the selectors see the page without the boilerplate around its text.
 
     Raises:
-        NotFound: the page is a wall, or has none of the values.
+        NotFound: The page is a wall, or has none of the values.
     """
     text = text_of(raw, content_type)
     root = cleaning.page_tree(text)
@@ -96,19 +96,19 @@ def read_extraction(raw: bytes, content_type: str, url: str, sent_to: str, wante
     tree = without_boxes(root) if wanted.get("only_main_content") else root
     found = _Reading(base).object(tree, wanted["schema"])
     if not any(found.values()):
-        raise NotFound("The page has nothing that the schema's selectors find.", reason="empty")
+        raise NotFound("No element of the page matches the schema's selectors.", reason="empty")
     return {"extraction": found, "metadata": metadata}
 
 
 class _Reading:
-    """The reading of one page: the address that its links are relative to, and the work that its selectors may take."""
+    """The reading of one page: the base address of its links, and the work that its selectors may take."""
 
     def __init__(self, base: str) -> None:
         self._base = base
         self._matching = Matching()
 
     def object(self, element: Element, schema: dict[str, Any]) -> dict[str, Any]:
-        """The values of a schema inside of an element."""
+        """Return the values of a schema inside an element."""
         return {name: self._value(element, wanted) for name, wanted in schema.items()}
 
     def _value(self, element: Element, wanted: Any) -> Any:
@@ -135,7 +135,7 @@ class _Reading:
 
 
 def _parted(wanted: str) -> tuple[str, str]:
-    """The selector and the attribute that a text names; an at sign in brackets or quotes names none."""
+    """Return the selector and the attribute in a text. An at sign in brackets or quotes does not name an attribute."""
     css, mark, attribute = wanted.rpartition("@")
     is_one = mark and attribute.replace("-", "").replace("_", "").replace(":", "").isalnum()
     return (css.strip() or "*", attribute.strip()) if is_one else (wanted, "")

@@ -1,4 +1,4 @@
-"""Trafilatura, and the structure that it would lose: code with its language, ordered lists, lists inside of lists."""
+"""Trafilatura, and the structure that it would lose: code with its language, ordered lists, nested lists."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _NESTED: Final = (
 )
 _LIST_DEPTH_MAX: Final = 12
 _WAS_IN: Final = re.compile(r"(ul|ol)-(\d{1,2})")
-"""The mark of an item that stood in a list inside of others: the kind of that list, and how many are around it."""
+"""The mark of an item from a nested list: the kind of its list, and the nesting depth."""
 
 
 def text_found(tree: Element) -> str:
-    """The main text that is found in a page; the page is changed. Empty where there is none."""
+    """Return the main text of a page, or an empty text. The page is modified."""
     from trafilatura import extract  # noqa: PLC0415 - only those who read pages load it
 
     return extract(tree, include_comments=False, with_metadata=False, output_format="txt") or ""
 
 
 def body_found(tree: Element) -> Element | None:
-    """The body of the main content that is found in a page, as HTML; the page is changed. None where there is none."""
+    """Return the body of the main content as HTML, or None. The page is modified."""
     from trafilatura import bare_extraction  # noqa: PLC0415 - as above
     from trafilatura.htmlprocessing import convert_to_html  # noqa: PLC0415 - as above
 
     _mark_code(tree)
-    for one in tree.iter("figcaption"):  # it has no word for it
+    for one in tree.iter("figcaption"):  # Trafilatura has no name for it
         one.tag = "p"
     found = bare_extraction(
         tree,
@@ -61,7 +61,7 @@ def body_found(tree: Element) -> Element | None:
 
 
 def flatten_lists(tree: Element) -> None:
-    """Put the items of a list inside of an item behind it, with a mark: Trafilatura would lose them."""
+    """Move the items of a nested list after its parent item, with a mark, because Trafilatura would lose them."""
     for one in tree.iter("li"):
         one.attrib.pop("rend", None)
     for _ in range(_LIST_DEPTH_MAX):
@@ -79,7 +79,7 @@ def flatten_lists(tree: Element) -> None:
 
 
 def _mark_code(tree: Element) -> None:
-    """Name the language of each block of code, by which the library knows one, and leave but text in it."""
+    """Mark each code block with its language, so that the library recognizes it as code, and keep only its text."""
     for one in tree.iter("code"):
         one.attrib.pop("lang", None)
     for block in list(tree.iter("pre")):
@@ -92,7 +92,7 @@ def _mark_code(tree: Element) -> None:
 
 
 def _language(block: Element) -> str:
-    """The language that a block of code, the one inside of it or a box around it names in its class."""
+    """Return the language in the class of a code block, of the code inside it or of a box around it."""
     around = list(block.iterancestors("div"))[:2]
     names = (one.get("class", "")[:NAME_MAX] for one in (*block.iter("code"), block, *around))
     return next((found[1] for name in names if (found := _LANGUAGE.search(name))), _NO_LANGUAGE)
@@ -111,7 +111,7 @@ def _restore_code(element: Element, language: str | None) -> None:
 
 
 def _restore_list(element: Element, kind: str | None, items: Iterable[tuple[Element, str | None]]) -> None:
-    """Write a list of its kind, and put the items that stood in lists inside of it there again."""
+    """Rebuild a list of its original kind, and move the items of nested lists back."""
     element.tag = "ol" if kind == "ol" else "ul"
     open_lists = [element]
     for item, mark in items:

@@ -1,9 +1,9 @@
-"""The main content of a page: the article, the posts of a thread, a product's description; without all around it.
+"""The main content of a page: an article, the posts of a thread or a product's description, without boilerplate.
 
-Trafilatura finds it. It is given a page that was cleaned of what names itself a box beside the text, since its own
-precision is where it loses most; and threads and products, whose text stands in several places, are found by the marks
-that their software writes. A page as long as a book is taken whole but for its menus and boxes: Trafilatura's time goes
-with the square of the paragraphs, and there is little beside so much text.
+Trafilatura finds it. The page is first cleaned of elements whose names mark them as boxes, because that is where
+Trafilatura is least precise. Threads and products, whose text is in several places, are found by the markup of their
+software. A page as long as a book is used in full except for menus and boxes: Trafilatura's time grows with the square
+of the paragraphs, and such a page has little boilerplate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from upstreams.web.reading.cleaning import as_text, drop, letters_in, outermost
 from upstreams.web.reading.library import body_found, flatten_lists, text_found
 
 _POSTS: Final = etree.XPath(
-    "//*[@itemprop or @class]"  # one path: libxml2 compares what each of several finds with all of the others
+    "//*[@itemprop or @class]"  # one path: libxml2 compares the results of several paths with each other
     "[((@itemprop='text' or @itemprop='articleBody') and ancestor::*[contains(@itemtype, 'DiscussionForumPosting')"
     " or contains(@itemtype, 'Question') or contains(@itemtype, 'Answer')]"
     " and not(ancestor::*[contains(@itemtype, 'FAQPage')]))"
@@ -34,13 +34,13 @@ _POSTS: Final = etree.XPath(
 )
 _BESIDE: Final = etree.XPath("//*[self::nav or self::aside or ((self::header or self::footer) and parent::body)]")
 _POSTS_SHARE_MIN: Final = 0.3
-"""The share of a page's letters that a thread has; questions below an article have less."""
+"""The minimum share of a page's letters in a thread. Questions below an article have less."""
 _IS_PRODUCT: Final = etree.XPath(
     "boolean(//meta[@property='og:type'][starts-with(@content, 'product') or @content='og:product']"
     "|//*[contains(@itemtype, 'schema.org/Product')])"
     " and not(//meta[@property='og:type'][@content='article'])"
 )
-"""An article about a product may have its box in it."""
+"""An article about a product may contain a box for it."""
 _PRODUCT: Final = etree.XPath(
     "//*[(@itemprop='description' and not(self::meta))"
     " or (contains(concat(@class, ' ', @id), 'product') and contains(concat(@class, ' ', @id), 'description'))]"
@@ -51,19 +51,19 @@ _PRODUCT_FACTS: Final = etree.XPath(
 )
 _PRODUCT_LETTERS_MIN: Final = 150
 _FOUND_LETTERS_MIN: Final = 250
-"""The letters below which the library gives up its structure."""
+"""The number of letters below which the library drops structure."""
 _SHORT_SHARE_MIN: Final = 0.5
 _SHORT_SHARE_MAX: Final = 1.5
-"""The letters of a part of a short page, as shares of those that were found."""
+"""The letters of a part of a short page, as shares of the letters found."""
 _BOOK_LETTERS_MIN: Final = 500_000
-"""The letters from which on a page is as long as a book."""
+"""The number of letters from which a page counts as a book."""
 _BOOK_ELEMENTS_MIN: Final = 20_000
-"""The elements from which on it is: Trafilatura takes about 0.1 ms for each."""
+"""The number of elements from which a page counts as a book. Trafilatura takes about 0.1 ms for each."""
 _COUNT: Final = etree.XPath("count(descendant::*)")
 _WORD = re.compile(r"\w+")
 _TITLES_MAX: Final = 10
 _HEAD_LINES: Final = 6
-"""Lines of a text among which its title, its author and its date may stand."""
+"""The lines of a text that may contain its title, author and date."""
 _HEAD_WORDS_MAX: Final = 12
 _TOKEN = re.compile(r"\d+|[^\W\d]+")
 _OF_DATES: Final = frozenset(
@@ -79,9 +79,9 @@ _OF_NAMES: Final = frozenset(("and", "&", "de", "van", "von", "der", "for", "|")
 
 
 def main_tree(root: Element, linked_data: Iterable[Element] = ()) -> Element:
-    """The main content of a page as a tree of HTML; the page itself stays as it is.
+    """Return the main content of a page as an HTML tree. The page itself is not modified.
 
-    `linked_data` are the page's scripts of linked data, for pages that show no text without JavaScript but tell it there.
+    `linked_data` are the page's linked-data scripts, for pages whose visible text requires JavaScript.
     """
     parts = _parts(root)
     if parts:
@@ -100,7 +100,7 @@ def main_tree(root: Element, linked_data: Iterable[Element] = ()) -> Element:
 
 
 def main_text(root: Element, linked_data: Iterable[Element] = ()) -> str:
-    """The text of the main content, without its title, its author and its date; `linked_data` as of `main_tree`."""
+    """Return the text of the main content, without title, author and date; `linked_data` as in `main_tree`."""
     if _parts(root):
         return as_text(main_tree(root))
     if _is_book(root):
@@ -110,12 +110,12 @@ def main_text(root: Element, linked_data: Iterable[Element] = ()) -> str:
 
 
 def _is_bare(found: Element) -> bool:
-    """Whether the library found so little that it gives lines alone, without headings, lists and links."""
+    """Return whether the library found so little that it returns bare lines, without headings, lists and links."""
     return letters_in(found) < _FOUND_LETTERS_MIN and all(one.tag in ("body", "p") for one in found.iter())
 
 
 def _as_written(root: Element, found: Element) -> Element:
-    """The part of a short page that has what was found, as it is written; what was found, where all have much more."""
+    """Return the part of a short page that contains the found text, or the found text if all parts have much more."""
     tree, due = _body(without_boxes(root)), letters_in(found)
     for part in (*tree.iter("article"), *tree.iter("main"), tree):
         if _SHORT_SHARE_MIN * due <= letters_in(part) <= _SHORT_SHARE_MAX * due:
@@ -128,7 +128,7 @@ def _as_written(root: Element, found: Element) -> Element:
 
 
 def without_boxes(root: Element) -> Element:
-    """A page as it is written, without what stands around its text; the page itself stays as it is."""
+    """Return a copy of the page without the boilerplate around its text."""
     tree = deepcopy(root)
     drop(_BESIDE(tree))
     drop_boxes(tree)
@@ -141,7 +141,7 @@ def _is_book(root: Element) -> bool:
 
 
 def _titles(root: Element) -> set[tuple[str, ...]]:
-    """The words of each title that a page has: its first heading, and what it says of itself."""
+    """Return the words of each title of a page: its first heading, and the titles in its metadata."""
     said = root.xpath("//meta[@property='og:title' or @name='twitter:title']/@content")[:_TITLES_MAX]
     named = root.xpath("//title/text()")[:_TITLES_MAX]
     headings = ["".join(one.itertext()) for one in root.xpath("//h1")[:3]]
@@ -153,7 +153,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _without_head(text: str, titles: set[tuple[str, ...]]) -> str:
-    """A text without the lines in front of it that are its title, its author or its date: metadata has those."""
+    """Return a text without leading lines for title, author or date, which are part of the metadata."""
     lines = text.split("\n")
     begin = _place_behind_title(lines, titles)
     for line in lines[begin : begin + _HEAD_LINES]:
@@ -164,7 +164,7 @@ def _without_head(text: str, titles: set[tuple[str, ...]]) -> str:
 
 
 def _place_behind_title(lines: list[str], titles: set[tuple[str, ...]]) -> int:
-    """The line behind the title, where nothing but some words (a section's name, say) stands before it; else the first."""
+    """Return the index of the line after the title if only a few words (such as a section's name) precede it, or 0."""
     for place, line in enumerate(lines[:_HEAD_LINES]):
         if _words(line) in titles:
             return place + 1
@@ -174,7 +174,7 @@ def _place_behind_title(lines: list[str], titles: set[tuple[str, ...]]) -> int:
 
 
 def _is_of_head(line: str) -> bool:
-    """Whether a line is a date or names an author, and nothing else."""
+    """Return whether a line contains only a date or an author's name."""
     tokens = _TOKEN.findall(line.lower())
     if not tokens or len(tokens) > _HEAD_WORDS_MAX:
         return False
@@ -187,7 +187,7 @@ def _is_of_head(line: str) -> bool:
 
 
 def _parts(root: Element) -> list[Element]:
-    """The elements that hold the main content, where their markup says so: a thread's posts, a product's words."""
+    """Return the elements that hold the main content according to their markup: a thread's posts, a product's texts."""
     posts = outermost(_POSTS(root))
     if len(posts) > 1 and sum(map(letters_in, posts)) >= _POSTS_SHARE_MIN * letters_in(_body(root)):
         return posts
@@ -199,7 +199,7 @@ def _parts(root: Element) -> list[Element]:
 
 
 def _given(root: Element, linked_data: Iterable[Element]) -> Element:
-    """The page as the library is given it."""
+    """Return the page in the form that the library receives."""
     tree = _cleaned(root)
     _body(tree).extend(map(deepcopy, linked_data))
     return tree

@@ -1,4 +1,4 @@
-"""Metadata that a page says of itself: its title, its description, its language, its author, its publication."""
+"""Metadata that a page declares: title, description, language, author and publication date."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PUBLISHED: Final = (
 
 
 def metadata_of(root: Element) -> dict[str, str | None]:
-    """The metadata of a page, None for what it does not say."""
+    """Return the metadata of a page, with None for values that it does not declare."""
     said = _declared(root)
     graph = list(_graph(root))
     return {
@@ -72,7 +72,7 @@ def _language(root: Element, said: dict[str, str]) -> str | None:
 
 
 def _graph(root: Element) -> Iterator[fields.Json]:
-    """The objects of the page's linked data."""
+    """Return the objects of the page's linked data."""
     left: list[Any] = [json_text("".join(one.itertext()).strip()) for one in _GRAPH(root)]
     for _ in range(_NODES_MAX):
         if not left:

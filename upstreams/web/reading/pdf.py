@@ -12,16 +12,16 @@ from upstreams.model.errors import NotFound, UnexpectedBody
 PAGES_MAX: Final = 2_000
 LETTERS_MAX: Final = 5_000_000
 CPU_S_MAX: Final = 5.0
-"""Seconds of CPU time after which no further page is read."""
+"""The CPU seconds after which no further page is read."""
 _HYPHEN = re.compile(r"(?<=\w)[\x02\ufffe\u00ad]\n?")
-"""A hyphen at the end of a line inside of a word, as PDFium marks it."""
+"""A hyphen that splits a word at the end of a line, as PDFium marks it."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
 _BLANKS = re.compile(r"[ \t\f\v]+")
 
 
 @dataclass(frozen=True, slots=True)
 class PdfText:
-    """The texts of a PDF's pages, and what it says of itself."""
+    """The texts of a PDF's pages, and its metadata."""
 
     pages: list[str]
     page_count: int
@@ -30,11 +30,11 @@ class PdfText:
 
 
 def read_pdf(raw: bytes) -> PdfText:
-    """The text of a PDF.
+    """Return the text of a PDF.
 
     Raises:
-        NotFound: it is locked by a password, or has no text.
-        UnexpectedBody: it is none.
+        NotFound: The PDF is protected by a password, or has no text.
+        UnexpectedBody: The body is not a PDF.
     """
     import pypdfium2 as pdfium  # noqa: PLC0415 - only those who read PDFs load it
 
@@ -42,8 +42,8 @@ def read_pdf(raw: bytes) -> PdfText:
         document = pdfium.PdfDocument(raw)
     except pdfium.PdfiumError as exc:
         if "password" in str(exc).lower():
-            raise NotFound("The PDF is locked by a password.", reason="login_required") from exc
-        raise UnexpectedBody("a PDF was due, and it cannot be read") from exc
+            raise NotFound("The PDF is protected by a password.", reason="login_required") from exc
+        raise UnexpectedBody("expected a PDF, but it cannot be read") from exc
     try:
         ends_at = process_time() + CPU_S_MAX
         count = len(document)

@@ -1,10 +1,10 @@
-"""CSS selectors whose matching takes time by the elements of a page, never by the square of them.
+"""CSS selectors whose matching time is linear in the elements of a page, never quadratic.
 
-XPath, which `cssselect` translates selectors to, looks at all siblings of each element for `~`, `+` and `:nth-child`,
-and at each pair of elements where it joins two sets. Here XPath finds only the elements of each compound by themselves,
-and sets of these are combined by parents, ancestors and siblings: each step of a selector visits each element once.
+XPath, which `cssselect` translates selectors to, examines all siblings of each element for `~`, `+` and `:nth-child`,
+and each pair of elements when it joins two sets. Here, XPath only finds the elements of each compound, and these sets
+are combined through parents, ancestors and siblings, so that each step of a selector visits each element once.
 
-`Matching` counts those visits over all selectors of one task, since a caller may send many for one large page.
+`Matching` counts these visits over all selectors of one task, because a caller may send many for one large page.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from upstreams.content.markup import Element
 from upstreams.model.errors import PageTooCostly
 
 LENGTH_MAX: Final = 500
-"""Letters of one selector."""
+"""The maximum letters of one selector."""
 STEPS_MAX: Final = 30
-"""Compounds of one selector, those in `:not()`, `:is()` and `:has()` included."""
+"""The maximum compounds of one selector, including those in `:not()`, `:is()` and `:has()`."""
 DEPTH_MAX: Final = 3
-"""Functions inside of functions."""
+"""The maximum nesting depth of functions."""
 WORK_MAX: Final = 2_000_000
-"""Visits of elements in one task, of about a microsecond each."""
+"""The maximum visits of elements in one task. A visit takes about a microsecond."""
 _XPATH_SHARE: Final = 8
-"""Elements that XPath visits in the time of one visit by Python."""
+"""The number of elements that XPath visits in the time of one visit by Python."""
 _LETTERS_A_VISIT: Final = 200
 _SIMPLE: Final = (parser.Class, parser.Hash, parser.Attrib)
 _SIMPLE_PSEUDOS: Final = frozenset(
     ("empty", "link", "checked", "visited", "hover", "active", "focus", "target"),
 )
 _DEAR: Final = frozenset(("enabled", "disabled", "lang"))
-"""Pseudo-classes by which XPath looks at all that is around an element."""
+"""Pseudo-classes that make XPath examine everything around an element."""
 _DEAR_VISITS: Final = 30
 _PLACES: Final = frozenset(
     ("first-child", "last-child", "only-child", "first-of-type", "last-of-type", "only-of-type"),
@@ -47,12 +47,12 @@ _PLACES: Final = frozenset(
 _NTH: Final = frozenset(("nth-child", "nth-last-child", "nth-of-type", "nth-last-of-type"))
 _translator: Final = HTMLTranslator()
 Elements = dict[Element, None]
-"""Elements in the order of the page; a dict finds them too."""
+"""Elements in document order; a dict also provides fast lookup."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compound:
-    """A compound: the elements that `find` gives by themselves, of which `filters` keep some."""
+    """A compound: the elements that `find` selects, of which `filters` keep some."""
 
     find: etree.XPath
     filters: tuple[Filter, ...]
@@ -61,7 +61,7 @@ class Compound:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """Elements of `right` that stand to some of `left` as the combinator says."""
+    """Elements of `right` whose relation to an element of `left` is the combinator."""
 
     left: Tree
     combinator: str
@@ -70,14 +70,14 @@ class Combined:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`:nth-child(an+b)` and its kin."""
+    """`:nth-child(an+b)` and similar."""
 
     a: int
     b: int
     last: bool
     of_type: bool
     only: bool = False
-    """The place of an only child, whatever `a` and `b` are."""
+    """The place of an only child, for any `a` and `b`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Among:
 
 @dataclass(frozen=True, slots=True)
 class Having:
-    """`:has()`: the combinators, each with the compound that is looked for."""
+    """`:has()`: the combinators, each with the compound to search for."""
 
     parts: tuple[tuple[str, Compound], ...]
 
@@ -118,7 +118,7 @@ def compiled(css: str) -> tuple[Tree, ...]:
     """Return the trees of a selector list.
 
     Raises:
-        ValueError: it is no selector, or takes more than a selector may. The text says why.
+        ValueError: It is not a selector, or exceeds a limit. The text is the reason.
     """
     selectors = parsed(css)
     try:
@@ -127,25 +127,25 @@ def compiled(css: str) -> tuple[Tree, ...]:
         compiler = _Compiler()
         return tuple(compiler.tree(one.parsed_tree, 0) for one in selectors)
     except (SelectorError, etree.XPathError, RecursionError) as exc:
-        raise ValueError(str(exc) or "it is nested too deep") from exc
+        raise ValueError(str(exc) or "it is nested too deeply") from exc
 
 
 def parsed(css: str) -> list[parser.Selector]:
-    """Return the selectors of a list, which another program may match.
+    """Return the selectors of a list, to be matched by another program.
 
     Raises:
-        ValueError: it is none, or is longer than a selector may be.
+        ValueError: It is not a selector list, or is longer than a selector may be.
     """
     if len(css) > LENGTH_MAX:
         raise ValueError(f"it has more than {LENGTH_MAX} letters")
     try:
         return parse(css)
     except (SelectorError, RecursionError) as exc:
-        raise ValueError(str(exc) or "it is nested too deep") from exc
+        raise ValueError(str(exc) or "it is nested too deeply") from exc
 
 
 def steps_of(css: str) -> int:
-    """Return the number of steps of a selector that `compiled` takes."""
+    """Return the number of steps of a selector that `compiled` accepts."""
     return sum(map(_steps, compiled(css)))
 
 
@@ -158,13 +158,13 @@ def _steps(tree: Tree) -> int:
 
 
 class _Compiler:
-    """Makes the trees of one selector, and counts its steps."""
+    """Builds the trees of one selector, and counts its steps."""
 
     def __init__(self) -> None:
         self._steps = 0
 
     def tree(self, parsed: Any, depth: int) -> Tree:
-        """The tree of a selector."""
+        """Return the tree of a selector."""
         if isinstance(parsed, parser.CombinedSelector):
             left = self.tree(parsed.selector, depth)
             return Combined(left, parsed.combinator, self._compound(parsed.subselector, depth))
@@ -196,7 +196,7 @@ class _Compiler:
         if isinstance(parsed, parser.Function):
             return _of_function(parsed)
         if depth >= DEPTH_MAX:
-            raise ValueError(f"it has functions inside of functions more than {DEPTH_MAX} deep")
+            raise ValueError(f"it nests functions more than {DEPTH_MAX} deep")
         if isinstance(parsed, parser.Negation):
             return Among((self.tree(parsed.subselector, depth + 1),), negated=True)
         if isinstance(parsed, parser.Matching | parser.SpecificityAdjustment):
@@ -207,7 +207,7 @@ class _Compiler:
     def _part(self, combinator: Any, selector: Any, depth: int) -> tuple[str, Compound]:
         wanted = selector.parsed_tree
         if isinstance(wanted, parser.CombinedSelector):
-            raise ValueError(":has() takes no combinators between elements")  # noqa: TRY004 - of the caller's text
+            raise ValueError(":has() supports no combinators between elements")  # noqa: TRY004 - of the caller's text
         return combinator.value, self._compound(wanted, depth + 1)
 
 
@@ -226,7 +226,7 @@ def _of_function(parsed: Any) -> Filter:
     if name == "contains" and parsed.argument_types() in (["STRING"], ["IDENT"]):
         return Containing(parsed.arguments[0].value)
     if name not in _NTH:
-        raise ValueError(f":{name}() is not supported so")
+        raise ValueError(f":{name}() is not supported in this form")
     try:
         a, b = parse_series(parsed.arguments)
     except ValueError as exc:
@@ -237,7 +237,7 @@ def _of_function(parsed: Any) -> Filter:
 class Matching:
     """The matching of one task.
 
-    Its sums hold only while nothing is moved in the page: `forget` after a change.
+    Its counts are valid only while the page does not change: call `forget` after a change.
     """
 
     def __init__(self) -> None:
@@ -246,15 +246,15 @@ class Matching:
         self._places: dict[Element, tuple[dict[Element, int], dict[Element, int], int, Counter[Any]]] = {}
 
     def forget(self) -> None:
-        """Forget what it has counted in a page that has changed since."""
+        """Clear the counts of a page that has changed."""
         self._sizes.clear()
         self._places.clear()
 
     def found(self, root: Element, css: str) -> list[Element]:
-        """Return the elements at or below `root` that a selector list matches, in the order of the page.
+        """Return the elements at or below `root` that a selector list matches, in document order.
 
         Raises:
-            PageTooCostly: the selectors of this task have visited too many elements.
+            PageTooCostly: The selectors of this task have visited too many elements.
         """
         trees = compiled(css)
         if len(trees) == 1:
@@ -270,7 +270,7 @@ class Matching:
     def _spend(self, visits: int) -> None:
         self._work_left -= visits
         if self._work_left < 0:
-            raise PageTooCostly("The selectors take too much work on so large a page.")
+            raise PageTooCostly("The selectors take too much work on a page of this size.")
 
     def _size(self, root: Element) -> int:
         if root not in self._sizes:
@@ -296,7 +296,7 @@ class Matching:
     def _leading(
         self, elements: Elements, wanted: Elements, step: Callable[[Element], Element | None], root: Element
     ) -> Iterable[Element]:
-        """The elements from which steps lead to a wanted one. Each element is stepped from once."""
+        """Return the elements from which steps lead to a wanted one. Each element is visited once per step."""
         leads: dict[Element, bool] = {}
         for one in elements:
             path, at = [one], None if one is root else step(one)
@@ -346,7 +346,7 @@ class Matching:
         return words in text
 
     def _having(self, root: Element, combinator: str, wanted: Compound) -> Iterable[Element]:
-        """The elements that have a wanted one below, as a child, or behind them."""
+        """Return the elements with a wanted element below them, among their children, or after them."""
         step = _parent if combinator in (" ", ">") else _previous
         once = combinator in (">", "+")
         seen: Elements = {}
@@ -359,7 +359,7 @@ class Matching:
         return seen
 
     def _stands(self, element: Element, place: Place) -> bool:
-        """Whether an element stands at such a place among its siblings; all of these are counted at once."""
+        """Return whether an element has this place among its siblings, which are all counted at once."""
         parent = element.getparent()
         if parent is None:
             at = count = 1
@@ -380,7 +380,7 @@ _COUNT: Final = etree.XPath("count(descendant-or-self::*)")
 
 
 def _counted(parent: Element) -> tuple[dict[Element, int], dict[Element, int], int, Counter[Any]]:
-    """The places of an element's children, of all and of their types, and how many there are."""
+    """Return the places of an element's children, overall and by type, and their total numbers."""
     by_all: dict[Element, int] = {}
     by_type: dict[Element, int] = {}
     types: Counter[Any] = Counter()

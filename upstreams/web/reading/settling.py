@@ -1,6 +1,6 @@
-"""Settles what browsers and scripts decide about a page: addresses of images, marks of quotes, an article in `<aside>`.
+"""Resolve what browsers and scripts decide about a page: image addresses, quotation marks, an article in `<aside>`.
 
-Readers of pages go by the names of elements and attributes, which are changed here to say what a visitor sees.
+Readers of pages rely on the names of elements and attributes, so these are changed to match what a visitor sees.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ _SOURCES_MAX: Final = 20
 _IMAGE = re.compile(r"\S+\.(?:avif|gif|jpe?g|png|svg|webp)(?:[?#]\S*)?", re.IGNORECASE)
 _ADDRESS_MAX: Final = 4_096
 _NAME_MAX: Final = 100
-"""Letters at the end of an address that are looked at for the name of a file."""
+"""The letters at the end of an address that are examined for a file name."""
 _STANDS_IN = re.compile(
     r"(?:^|[/_.-])(?:1x1|blank|dummy|empty|gr[ae]y|lazy|lazyload|loading|pixel|placeholder|spacer|transparent)"
     r"(?:[_.-][\w.-]*)?\.(?:gif|jpe?g|png|svg|webp)$",
     re.IGNORECASE,
 )
-"""Names of files that stand in for an image until it is shown."""
+"""File names of placeholders that are shown until the real image loads."""
 _ASIDE_TIMES: Final = 3
-"""An `<aside>` with so many times the text around it is the article."""
+"""An `<aside>` with this many times the text around it is the article."""
 _ASIDE_LETTERS_MIN: Final = 200
 _AROUND: Final = frozenset(("nav", "header", "footer", "aside", "a"))
 
 
 def settle_images(root: Element) -> None:
-    """Give each image the address that a visitor sees, where it has none of its own yet."""
+    """Give each image the address that a visitor sees, unless it already has it."""
     for image in root.iter("img"):
         if not _has_own(image) and (address := _hidden_address(image)):
             image.set("src", address)
 
 
 def keep_fallbacks(root: Element) -> None:
-    """Give an image without any address that of the image for readers without scripts, which stands beside it."""
+    """Give an image without an address the one from the adjacent fallback for readers without scripts."""
     for fallback in root.iter("noscript"):
         found = next(fallback.iter("img"), None)
         address = None if found is None else _address(found.get("src")) or _lazy_address(found)
@@ -59,7 +59,7 @@ def keep_fallbacks(root: Element) -> None:
 
 
 def _image_of(element: Element | None) -> Element | None:
-    """The image that an element is, or is a `<picture>` of."""
+    """Return the image of an element, which is an image or a `<picture>`."""
     return None if element is None or element.tag not in ("img", "picture") else next(element.iter("img"), None)
 
 
@@ -74,7 +74,7 @@ def _hidden_address(image: Element) -> str | None:
 
 
 def _has_own(image: Element) -> bool:
-    """Whether the address of an image is that of what a visitor sees."""
+    """Return whether an image already has the address that a visitor sees."""
     own = image.get("src", "").strip()
     if not own or own[:6].lower().startswith(_EMPTY):
         return False
@@ -90,7 +90,7 @@ def _stands_in(address: str) -> bool:
 
 
 def _lazy_address(image: Element) -> str | None:
-    """The address that a script would show, or the largest one of those that a browser may choose among."""
+    """Return the address that a script would show, or the largest candidate for the browser."""
     for name in _LAZY:
         if address := _address(image.get(name)):
             return address
@@ -102,7 +102,7 @@ def _lazy_address(image: Element) -> str | None:
 
 
 def _from_sources(image: Element) -> str | None:
-    """The address in the `<picture>` around an image; a source that nobody closes is around the image too."""
+    """Return the address in the `<picture>` around an image. An unclosed source element also surrounds the image."""
     sources: list[Element] = []
     above = image.getparent()
     while above is not None and above.tag == "source" and len(sources) < _SOURCES_MAX:
@@ -120,7 +120,7 @@ def _address(written: str | None) -> str | None:
 
 
 def _largest_of(written: str) -> str | None:
-    """The address of the largest image in a `srcset`."""
+    """Return the address of the largest image in a `srcset`."""
     images = [(address, size) for address, size in images_of(written) if _address(address)]
     return max(images, key=lambda one: _size_of(one[1]), default=(None, ""))[0]
 
@@ -133,7 +133,10 @@ def _size_of(descriptor: str) -> float:
 
 
 def mark_quotes(root: Element) -> None:
-    """Write the marks of quotes inside of sentences, which browsers add: other readers take them for blocks."""
+    """Write out the quotation marks that browsers add to quotes inside sentences.
+
+    Other readers would treat such quotes as blocks.
+    """
     for quote in root.iter("q"):
         quote.tag = "span"
         quote.text = f'"{quote.text or ""}'
@@ -144,24 +147,24 @@ def mark_quotes(root: Element) -> None:
 
 
 def settle_asides(root: Element) -> None:
-    """Make an `<aside>` an article if it has nearly all of the page's text."""
+    """Turn an `<aside>` into an article if it contains nearly all of the page's text."""
     asides = outermost(root.iter("aside"))
     if not asides:
         return
     own, aside = max(((_text_letters(one), one) for one in asides), key=itemgetter(0))
     if own >= _ASIDE_LETTERS_MIN and not _has_around(root, own // _ASIDE_TIMES):
         aside.tag = "article"
-        for name in ("class", "id", "role"):  # by which others would know it as a box
+        for name in ("class", "id", "role"):  # other readers would treat it as a box by these
             aside.attrib.pop(name, None)
 
 
 def _text_letters(element: Element) -> int:
-    """The letters of an element outside of its links."""
+    """Return the number of letters of an element outside its links."""
     return letters_in(element) - sum(map(letters_in, outermost(element.iter("a"))))
 
 
 def _has_around(root: Element, most: int) -> bool:
-    """Whether a page has more letters outside of asides, links and what is at its edges."""
+    """Return whether a page has more than this many letters outside asides, links and its header and footer."""
     body = root.find("body")
     walk = etree.iterwalk(root if body is None else body, events=("start",))
     letters = 0

@@ -1,7 +1,7 @@
-"""Sitemaps: the pages of a site by its own list, plain, packed or as an index of lists; and the links of a page.
+"""Sitemaps: the pages of a site by its own list, plain, packed or as an index of lists; and the links on a page.
 
-The functions are tasks of the worker processes. They give `[url, title]` of pages that belong to the site, each in one
-spelling; where words are searched for, the best first and only those that have some.
+The functions are tasks for worker processes. They return `[url, title]` of pages that belong to the site, in canonical
+form. With search words, they return only matching pages, best first.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from upstreams.web.addresses import one_spelling
 from upstreams.web.reading.cleaning import page_tree
 
 ENTRIES_MAX: Final = 50_000
-"""Entries of one file, as the protocol has it."""
+"""The maximum entries of one file according to the protocol."""
 UNPACKED_MAX: Final = 50 * 1024 * 1024
 _PIECE: Final = 256 * 1024
 _PACKED: Final = b"\x1f\x8b"
 _MEMBERS_MAX: Final = 16
-"""Members of a packed file that are read: each costs a copy of the rest."""
+"""The maximum members of a packed file, because each costs a copy of the rest."""
 _BEFORE_MAX: Final = 4_096
-"""Bytes before a file that are overlooked: programs print their warnings there."""
+"""The bytes before a file that are ignored, because programs print warnings there."""
 _WORD = re.compile(r"\w+")
 _LOCATIONS: Final = frozenset(("loc", "link"))
 _ENTRIES: Final = frozenset(("url", "sitemap", "item", "entry"))
@@ -44,27 +44,27 @@ _NO_PAGES: Final = (
     "image/",
     "audio/",
 )
-"""Beginnings of the types of what is another form of a page."""
+"""Prefixes of the types of alternate forms of a page."""
 _MENDED_TAGS_MAX: Final = 600_000
-"""Tags of a file with a slip that are read: more than so many entries have."""
+"""The tags read from a malformed file; more than the maximum entries need."""
 _WIDE_WITHIN: Final = 64
-"""Letters of two bytes show here by the zeros in them."""
+"""Letters of two bytes are recognized by their zeros in this range."""
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """The pages that a map is of."""
+    """The pages that belong to a map."""
 
     host: str
-    """The host of the page that was asked for, with its port."""
+    """The host of the requested page, with its port."""
     subdomains: bool = True
     drops_queries: bool = True
     search: str = ""
     limit: int = 5_000
     needs_links: bool = False
-    """Whether no sitemap has any of its pages."""
+    """Whether the links are needed because no sitemap lists any page."""
 
     def spelled(self, address: str) -> str | None:
-        """The one spelling of an address that belongs to the site; None for any other."""
+        """Return the canonical form of an address that belongs to the site, or None for any other address."""
         try:
             url = one_spelling(address)
         except (TargetRefused, ValueError):
@@ -75,7 +75,7 @@ class Scope(msgspec.Struct, frozen=True):
 
 
 def read_sitemap(raw: bytes, content_type: str, url: str, scope: dict[str, Any]) -> dict[str, Any]:
-    """The pages in a sitemap, and the sitemaps that it leads to; of something else none."""
+    """Return the pages in a sitemap, and the sitemaps that it lists; nothing for any other file."""
     told = msgspec.convert(scope, Scope)
     unpacked = _unpacked(raw)
     if b"\0" in unpacked[:_WIDE_WITHIN]:
@@ -95,11 +95,11 @@ def read_sitemap(raw: bytes, content_type: str, url: str, scope: dict[str, Any])
 
 
 def read_links(raw: bytes, content_type: str, url: str, scope: dict[str, Any]) -> dict[str, Any]:
-    """The pages that a page links to, with the words of their links.
+    """Return the pages that a page links to, with the texts of their links.
 
     Raises:
-        NotFound: it is empty, and nothing else is known of its site.
-        UnexpectedBody: it cannot be read.
+        NotFound: The page is empty, and no other page of its site is known.
+        UnexpectedBody: The page cannot be read.
     """
     told = msgspec.convert(scope, Scope)
     try:
@@ -117,7 +117,7 @@ def read_links(raw: bytes, content_type: str, url: str, scope: dict[str, Any]) -
 
 
 def best_pages(pages: list[list[str]], scope: dict[str, Any]) -> dict[str, Any]:
-    """The pages that fit the words of a search best, the best first, as many as the map may have."""
+    """Return the pages that match the search words best, best first, up to the limit of the map."""
     told = msgspec.convert(scope, Scope)
     words = told.search.lower().split()
     ranked = sorted(pages, key=lambda one: (-fitness(words, *one), len(one[0])))
@@ -125,7 +125,7 @@ def best_pages(pages: list[list[str]], scope: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unpacked(raw: bytes) -> bytes:
-    """The bytes of a file that may be packed, as far as the bound allows; of a damaged one what came before."""
+    """Return the unpacked content of a file up to the size limit. A damaged file yields its readable beginning."""
     if raw[:2] != _PACKED:
         return raw
     whole = bytearray()
@@ -138,7 +138,7 @@ def _unpacked(raw: bytes) -> bytes:
 
 
 def _unpack_member(raw: bytes, whole: bytearray) -> bytes:
-    """Add what the first member of a packed file holds; return what follows it."""
+    """Add the content of the first member of a packed file, and return the bytes after it."""
     stream = zlib.decompressobj(16 + zlib.MAX_WBITS)
     for begin in range(0, len(raw), _PIECE):
         whole += stream.decompress(raw[begin : begin + _PIECE], UNPACKED_MAX - len(whole))
@@ -150,7 +150,7 @@ def _unpack_member(raw: bytes, whole: bytearray) -> bytes:
 
 
 def _located(raw: bytes, content_type: str) -> list[tuple[str, str]]:
-    """The locations in a file in their order, each behind the element that it stands in; slips in it are mended."""
+    """Return the locations in a file in order, each with its enclosing element. Malformed files are repaired."""
     if b"<!ENTITY" not in raw[:_BEFORE_MAX]:
         with suppress(etree.XMLSyntaxError):
             return list(islice(_locations(raw, content_type, recover=False), ENTRIES_MAX))
@@ -163,10 +163,10 @@ def _located(raw: bytes, content_type: str) -> list[tuple[str, str]]:
 
 
 def _locations(raw: bytes, content_type: str, *, recover: bool) -> Iterator[tuple[str, str]]:
-    """The locations in a file, read as a stream.
+    """Yield the locations in a file, read as a stream.
 
     Raises:
-        XMLSyntaxError: it has a slip that the parser does not recover from.
+        XMLSyntaxError: The file is malformed, and the parser does not recover.
     """
     events = etree.iterparse(
         BytesIO(raw), events=("end",), recover=recover, resolve_entities=False, no_network=True, load_dtd=False,
@@ -185,7 +185,7 @@ def _locations(raw: bytes, content_type: str, *, recover: bool) -> Iterator[tupl
 
 
 def _location(element: Any, kind: str, name: str) -> str:
-    """The address of the page that a location is of; empty if it is of something else, such as the replies to it."""
+    """Return the address of the page at a location, or an empty text if it is something else, such as a reply feed."""
     if kind != "entry" or name != "link":
         return (element.text or "").strip()
     relation, media_type = element.get("rel", "alternate").lower(), element.get("type", "")
@@ -200,7 +200,7 @@ def _name(element: Any) -> str:
 
 
 def _chosen(found: Iterable[tuple[str, str]], scope: Scope) -> list[list[str]]:
-    """The pages of a scope, each once: in their order, or by how well they fit the words that are searched for."""
+    """Return the distinct pages of a scope, in order or by how well they match the search words."""
     pages: dict[str, str] = {}
     for address, title in found:
         url = scope.spelled(address)
@@ -215,7 +215,7 @@ def _chosen(found: Iterable[tuple[str, str]], scope: Scope) -> list[list[str]]:
 
 
 def fitness(words: Iterable[str], url: str, title: str) -> float:
-    """How well a page fits some words: 3 for each that stands in its title or path, 1 for each that is a part there."""
+    """Return how well a page matches words: 3 points for a whole word in its title or path, 1 for a partial match."""
     parts = urlsplit(url)
     path, host = unquote(parts.path + " " + parts.query).lower(), parts.netloc
     there = set(_WORD.findall(f"{path} {title.lower()}".replace("_", " ")))

@@ -78,7 +78,7 @@ async def test_a_monitor_of_a_forbidden_page_is_shown_and_its_runs_say_why_they_
     for run in page["data"]["items"]:
         assert (run["status"], run["credits_used"]) == ("failed", 0)
         assert run["skip_reason"] == "robots_disallowed"
-        assert "robots file of this host forbids" in run["warnings"][0]
+        assert "robots.txt disallows this page" in run["warnings"][0]
     assert (await ask(owner.node, "PATCH", f"/v1/monitors/{monitor}", {"name": "Other"}))[0] == 200
     assert (await owner.get("/monitors")).status_code == 200
     assert "Other" in owner.words

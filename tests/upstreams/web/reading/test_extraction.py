@@ -42,7 +42,7 @@ def test_values_are_texts_attributes_lists_and_objects() -> None:
 
 
 def test_page_without_any_value_is_reported() -> None:
-    with pytest.raises(NotFound, match="nothing"):
+    with pytest.raises(NotFound, match="No element"):
         read({"a": ".gone", "b": [".gone"]})
 
 
@@ -52,8 +52,8 @@ def test_page_without_any_value_is_reported() -> None:
         ([], "object"),
         ({}, "object"),
         ({"a": 1}, "at a neither"),
-        ({"a": "p["}, "no usable CSS selector"),
-        ({"a": ["p", "q"]}, "not of one entry"),
+        ({"a": "p["}, "unusable CSS selector"),
+        ({"a": ["p", "q"]}, "exactly one entry"),
         ({"a": {"selector": "p"}}, "at a neither"),
         ({"a": {"selector": "p", "fields": {}}}, "object"),
         ({str(number): "p" for number in range(101)}, "100 fields"),

@@ -1,1 +1,1 @@
-"""Prism's composites over stores of apps (decisions 18)."""
+"""Prism's composites over app stores (decisions 18)."""

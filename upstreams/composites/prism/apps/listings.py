@@ -1,4 +1,4 @@
-"""Listings of stores side by side: whether they are of one app, and how far apart its ratings are (decisions 18)."""
+"""Listings of stores compared: whether they show the same app, and how far apart its ratings are (decisions 18)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Args
 
 METHOD: Final = (
-    "Titles and developers' names in small letters without punctuation and company forms, compared as difflib's ratio; "
-    "confidence is (2 x title + developer) / 3, or the title's alone where a developer is not told."
+    "Titles and developers' names in lower case, without punctuation and company forms, compared by difflib's ratio; "
+    "confidence is (2 x title + developer) / 3, or the title's ratio alone if a developer is unknown."
 )
 _FORMS = re.compile(r"\b(?:inc|llc|ltd|gmbh|corp|co|limited|sa|ab|bv|games?|studios?|the)\b")
 
 
 def threshold_of(args: Args) -> float:
-    """The likeness from which on two listings are of one app.
+    """Return the similarity from which two listings count as the same app.
 
     Raises:
-        InvalidArgument: it is no number from 0 to 1.
+        InvalidArgument: It is not a number from 0 to 1.
     """
     try:
         threshold = float(args.text("match_threshold"))
@@ -38,7 +38,7 @@ def threshold_of(args: Args) -> float:
 
 
 def listing(store: str, app: Record | None, legs: Sequence[Settled]) -> Record:
-    """The listing of a store; one of which no leg answered may have it or not."""
+    """Return the listing of a store. If none of its legs answered, it is unknown whether the store has the app."""
     is_known = any(leg.answer or leg.is_absent for leg in legs if leg.platform == store)
     return records.listing(
         store=store,
@@ -49,13 +49,13 @@ def listing(store: str, app: Record | None, legs: Sequence[Settled]) -> Record:
 
 
 def rating_gap(apps: Sequence[Record]) -> float | None:
-    """How far the best rating is from the worst, as shares of the best verdict; None of less than two."""
+    """Return the distance between the best and worst rating as shares of the maximum; None for fewer than two."""
     known = [share for one in apps if (share := share_of(one["rating"])) is not None]
     return round(max(known) - min(known), 4) if len(known) > 1 else None
 
 
 def matched(apps: Sequence[Record], threshold: float) -> Record:
-    """How alike the first two listings are."""
+    """Return how similar the first two listings are."""
     if len(apps) < 2:
         return records.match(
             is_match=False, confidence=None, title_similarity=None, developer_similarity=None, threshold=threshold
@@ -74,12 +74,12 @@ def matched(apps: Sequence[Record], threshold: float) -> Record:
 
 
 def nearest(apps: Sequence[Record], title: str) -> Record:
-    """The app whose title is the most alike; the first of several."""
+    """Return the app with the most similar title; the first one of a tie."""
     return max(apps, key=lambda app: likeness(title, app["title"]))
 
 
 def likeness(one: str | None, other: str | None) -> float:
-    """How alike two names are, 0 to 1."""
+    """Return the similarity of two names, from 0 to 1."""
     return round(SequenceMatcher(None, _plain(one), _plain(other), autojunk=False).ratio(), 4)
 
 

@@ -1,4 +1,4 @@
-"""Reviews in numbers and words: verdicts, topics, wishes and days, counted in code (decisions 18)."""
+"""Reviews in numbers and words: verdicts, topics, wishes and days, computed in code (decisions 18)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from upstreams.model.archetypes.insight import stores
 _TOP, _LEAST = 20, 3
 _GOOD: Final = 0.6
 METHOD: Final = (
-    "No model: topics are words, and pairs of words, of at least three reviews, without the commonest words of "
-    "English; wishes are sentences with words such as please add, wish, would be nice, missing. Verdicts are shares "
-    "of the best."
+    "No model: topics are words and word pairs that occur in at least three reviews, without the most common English "
+    "words; wishes are sentences with words such as please add, wish, would be nice, missing. Verdicts are shares "
+    "of the best possible one."
 )
 _STOP: Final = frozenset(
     """
@@ -37,7 +37,7 @@ _WISH = re.compile(
 
 
 def _verdict(review: Record) -> float | None:
-    """The verdict of a review as a share of the best one."""
+    """Return the verdict of a review as a share of the best possible one."""
     value, best = review["rating"]["value"], review["rating"]["max"]
     return None if value is None or not best else value / best
 
@@ -48,7 +48,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def rated(store: str, reviews: Sequence[Record], app: Record | None) -> Record:
-    """The verdicts of a store's reviews, and the rating that it shows."""
+    """Return the verdicts of a store's reviews, and the rating that the store shows."""
     verdicts = [verdict for one in reviews if (verdict := _verdict(one)) is not None]
     distribution = [0] * 5
     for verdict in verdicts:
@@ -66,12 +66,12 @@ def rated(store: str, reviews: Sequence[Record], app: Record | None) -> Record:
 
 
 def share_of(rating: Record) -> float | None:
-    """A rating as a share of the best one."""
+    """Return a rating as a share of the best possible one."""
     return round(rating["value"] / rating["max"], 4) if rating["value"] is not None and rating["max"] else None
 
 
 def topics(reviews: Sequence[Record]) -> list[Record]:
-    """The words that many reviews have, the most frequent ahead."""
+    """Return the words that many reviews contain, most frequent first."""
     holders: dict[str, list[float | None]] = {}
     for review in reviews:
         text = " ".join(filter(None, (review["title"], review["text"]))).lower().replace("\u2019", "'")
@@ -91,7 +91,7 @@ def _topic(word: str, verdicts: Sequence[float | None], overall: float | None) -
 
 
 def timeline(reviews: Sequence[Record]) -> list[Record]:
-    """Verdicts by day."""
+    """Return verdicts by day."""
     by_day: dict[str, list[float | None]] = {}
     for one in reviews:
         if (day := instant_day(one["published_at"])) is not None:
@@ -102,7 +102,7 @@ def timeline(reviews: Sequence[Record]) -> list[Record]:
 
 
 def wishes(listed: Sequence[tuple[str, Record]]) -> list[Record]:
-    """The sentences that ask for something, those of the most helpful reviews ahead."""
+    """Return the sentences that ask for a feature, starting with the most helpful reviews."""
     found = [
         stores.wish(store=store, review_id=one["id"], text=sentence.strip(), helpful_votes=one["helpful_votes"])
         for store, one in listed

@@ -1,4 +1,4 @@
-"""An app over all stores that have reviews: what reviewers say, and the listings side by side (decisions 18)."""
+"""An app in all stores with reviews: an analysis of the reviews, and the listings compared (decisions 18)."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ PARTS: Final = ("topics", "sentiment_timeline", "feature_requests", "responses")
 DEPTH_MAX: Final = 600
 _ROUNDS: Final = 12
 _SHARED: Final = (
-    Param("country", "The country of the store, by its two letters.", "de", fold=True, pattern="[a-z]{2}"),
-    Param("language", "The language, where a store tells apps or reviews by it.", "english"),
+    Param("country", "The store's country, as a two-letter code.", "de", fold=True, pattern="[a-z]{2}"),
+    Param("language", "The language, for stores whose apps or reviews depend on it.", "english"),
 )
 
 
 def id_param(platform: Platform) -> str:
-    """The name of the parameter that is an app's id in a store."""
+    """Return the name of the parameter for an app's id in a store."""
     return f"{platform.slug}_id"
 
 
 def app_reviews(platforms: Sequence[Platform], args: Args) -> Steps:
-    """The reviews of an app in numbers."""
+    """Return an analysis of an app's reviews."""
     legs: list[Settled] = []
     apps = yield from _listed(platforms, (yield from _resolved(platforms, args, "query", legs)), args, legs)
     if "stores" in args.values:
@@ -64,7 +64,7 @@ def _resources(platforms: Sequence[Platform]) -> set[str]:
 def _resolved(
     platforms: Sequence[Platform], args: Args, name: str, legs: list[Settled]
 ) -> Generator[tuple[Part, ...], Any, dict[str, Record]]:
-    """The app in each store: by its id where one was sent, by the first that a search finds for the others."""
+    """Return the app in each store: by its id if one was sent, or else the nearest result of a search."""
     found: dict[str, Record] = {
         one.slug: {"id": args.text(id_param(one))} for one in platforms if id_param(one) in args.values
     }
@@ -85,7 +85,7 @@ def _resolved(
 def _listed(
     platforms: Sequence[Platform], apps: dict[str, Record], args: Args, legs: list[Settled]
 ) -> Generator[tuple[Part, ...], Any, dict[str, Record]]:
-    """The apps with their listings, of which a search tells a part."""
+    """Return the apps with their full listings, because a search returns only part of one."""
     named = [one for one in platforms if one.slug in apps]
     settled = yield from attempt([_listing_part(one, apps[one.slug], args) for one in named])
     legs += settled
@@ -93,7 +93,7 @@ def _listed(
 
 
 def _shared(platform: Platform, role: Role, args: Args) -> dict[str, Value]:
-    """The country and language of a request, where a store's endpoint takes them."""
+    """Return the country and language of a request, if a store's endpoint takes them."""
     endpoint = platform.playing(role)
     names = {param.name for param in endpoint.params} if endpoint is not None else set()
     return {name: args.values[name] for name in ("country", "language") if name in args.values and name in names}
@@ -102,7 +102,7 @@ def _shared(platform: Platform, role: Role, args: Args) -> dict[str, Value]:
 def _reviews(
     platforms: Sequence[Platform], apps: Mapping[str, Record], args: Args, legs: list[Settled]
 ) -> Generator[tuple[Part, ...], Any, dict[str, list[Record]]]:
-    """The reviews of each store, page after page until there are as many as `depth`."""
+    """Return the reviews of each store, reading pages until there are `depth` of them."""
     depth = args.number("depth")
     found: dict[str, list[Record]] = {}
     parts = {one.slug: _first(one, apps[one.slug], args, depth) for one in platforms}
@@ -127,13 +127,13 @@ def _first(platform: Platform, app: Record, args: Args, depth: int) -> Part:
 
 
 def _named(platform: Platform, role: Role, app: Record) -> dict[str, Value]:
-    """The value by which a store's endpoint is told an app."""
+    """Return the value that identifies an app for a store's endpoint."""
     endpoint = platform.playing(role)
     return {"app_id" if endpoint is None else endpoint.named_by[0]: str(app["id"])}
 
 
 def apps_lookup(platforms: Sequence[Platform], args: Args) -> Steps:
-    """The listing of an app in each store, and whether they are the same app."""
+    """Return the listing of an app in each store, and whether they are the same app."""
     threshold = threshold_of(args)
     legs: list[Settled] = []
     apps = yield from _listed(platforms, (yield from _resolved(platforms, args, "title", legs)), args, legs)
@@ -153,7 +153,7 @@ def apps_lookup(platforms: Sequence[Platform], args: Args) -> Steps:
 def _by_title(
     platforms: Sequence[Platform], apps: Mapping[str, Record], args: Args, legs: list[Settled]
 ) -> Generator[tuple[Part, ...], Any, dict[str, Record]]:
-    """The nearest app in each further store that is wanted, by the title that one of them tells."""
+    """Return the nearest app in each other requested store, searched by the title from a known listing."""
     title = next((str(app["title"]) for app in apps.values() if app.get("title")), None)
     tried = {leg.platform for leg in legs}
     missing = [one for one in platforms if one.slug in _wanted(platforms, args) and one.slug not in tried]
@@ -166,7 +166,7 @@ def _by_title(
 
 
 def _wanted(platforms: Sequence[Platform], args: Args) -> tuple[str, ...]:
-    """The slugs of the stores that are asked for: those of `stores`, and the one whose app is named by its id."""
+    """Return the slugs of the requested stores: those in `stores`, and those whose app id was sent."""
     named = chosen(args, "stores", (one.slug for one in platforms))
     return tuple(one.slug for one in platforms if one.slug in named or id_param(one) in args.values)
 
@@ -176,18 +176,16 @@ def _listing_part(platform: Platform, app: Record, args: Args) -> Part:
 
 
 def of_stores(listed: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
-    """The endpoints over these stores."""
+    """Return the endpoints over these stores."""
     ids = tuple(
         Param(id_param(one), f"The app's id in {one.title}.", _example_of(one), length_max=100, platform=one.slug)
         for one in listed
     )
-    where = several(
-        "stores", "Slugs of the stores, with commas between; all when absent.", (one.slug for one in listed)
-    )
+    where = several("stores", "Comma-separated slugs of the stores (default: all).", (one.slug for one in listed))
     return (
         Endpoint(
             "app-reviews",
-            "The reviews of an app in one or more stores, in numbers and words.",
+            "An analysis of an app's reviews in one or more stores.",
             records.APP_REVIEWS,
             partial(app_reviews, listed),
             (
@@ -195,16 +193,16 @@ def of_stores(listed: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
                 *ids,
                 where,
                 *_SHARED,
-                number("depth", "Reviews of each store", 50, least=1, most=DEPTH_MAX),
-                several("include", "The parts, with commas between; all when absent.", PARTS),
+                number("depth", "Number of reviews per store", 50, least=1, most=DEPTH_MAX),
+                several("include", "Comma-separated parts (default: all).", PARTS),
             ),
             one_of=(("query", *(one.name for one in ids)),),
-            price=PriceRange(10, 15, "10 with the reviews of one store, 15 with those of several."),
+            price=PriceRange(10, 15, "10 for reviews from one store, 15 for several stores."),
             kind="comments",
         ),
         Endpoint(
             "apps-lookup",
-            "An app in all stores side by side, and whether it is the same one.",
+            "Compare an app across stores and check whether it is the same one.",
             records.APPS_LOOKUP,
             partial(apps_lookup, listed),
             (
@@ -214,7 +212,7 @@ def of_stores(listed: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
                 *_SHARED,
                 Param(
                     "match_threshold",
-                    "The likeness from which on they are the same, 0 to 1.",
+                    "Minimum similarity to count as the same app, 0 to 1.",
                     "0.8",
                     default="0.6",
                     length_max=10,

@@ -23,27 +23,27 @@ from upstreams.model.archetypes.insight import threads, words
 from upstreams.model.endpoint import Endpoint, Platform, PriceRange, fixed
 from upstreams.model.params import Param, limit
 
-PHRASE = Param("phrase", "The words to look for, as they stand in posts.", "structured concurrency", required=True)
-KEYWORD = Param(
-    "keyword", "The brand's name, as it stands in posts; quotes around it make no difference.", "Acme", required=True
+PHRASE = Param(
+    "phrase", "The phrase to search for, exactly as posts spell it.", "structured concurrency", required=True
 )
-BRAND = Param("brand", "The brand's name, as it stands in posts.", "Acme", required=True)
+KEYWORD = Param("keyword", "The brand's name, as posts spell it. Quotes around it are ignored.", "Acme", required=True)
+BRAND = Param("brand", "The brand's name, as posts spell it.", "Acme", required=True)
 SENSITIVITY = Param(
-    "sensitivity", "Standard deviations from which on it is a breach, 0.5 to 6.", "2.5", default="2.0", length_max=10
+    "sensitivity", "Standard deviations that count as a breach, 0.5 to 6.", "2.5", default="2.0", length_max=10
 )
 _PULSE_PARTS = (
-    "The parts, commas between: hn and reddit, the threads of these two; threads, of all others; blogs, the sites that "
-    "they link to; dossier. All when absent."
+    "Comma-separated parts: hn and reddit (threads there), threads (on all other platforms), blogs (sites that threads "
+    "link to), dossier. Default: all."
 )
-_FROM, _TO = day_param("date_from", "The first day"), day_param("date_to", "The last day; today when absent")
+_FROM, _TO = day_param("date_from", "The first day"), day_param("date_to", "The last day (default: today)")
 
 
 def endpoints(platforms: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
-    """All of them, over these platforms."""
+    """Return all insight endpoints over these platforms."""
     searched = foreseen(playing(platforms, "search"), ("reddit",))
     on = several(
         "platforms",
-        "Slugs of the platforms to search, with commas between; all when absent.",
+        "Comma-separated slugs of the platforms to search (default: all).",
         (one.slug for one in searched),
     )
     return (
@@ -69,14 +69,14 @@ def _of_words(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...]
         ),
         Endpoint(
             "brand-mentions",
-            "The mentions of a brand by day, week or month, with their tone and where they come from.",
+            "Mentions of a brand by day, week or month, with their tone and sources.",
             words.BRAND_MENTIONS,
             partial(mentions.brand_mentions, searched),
             (
                 KEYWORD,
                 day_param("date_from", "The first day", required=True),
                 _TO,
-                Param("date_group", "The span of a value of the series.", "week", default="day", choices=GROUPS),
+                Param("date_group", "The period of each value in the series.", "week", default="day", choices=GROUPS),
                 Param("page_type", "Kind of pages.", mentions.BOARDS, choices=mentions.PAGE_TYPES),
                 on,
             ),
@@ -90,7 +90,7 @@ def _of_brands(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...
     return (
         Endpoint(
             "crisis-radar",
-            "Whether a brand is spoken of more, or worse, than on the days before.",
+            "Detect whether a brand is mentioned more often, or more negatively, than usual.",
             radar.CRISIS_RADAR,
             partial(crisis.crisis_radar, searched),
             (
@@ -98,19 +98,19 @@ def _of_brands(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...
                 SENSITIVITY,
                 Param(
                     "confirm",
-                    "Whether a breach is looked at again: over all searches, and the comments on the day's mentions.",
+                    "Whether to verify a breach with all searches and the comments on the day's mentions.",
                     "true",
                     "boolean",
                     default=False,
                 ),
-                number("baseline_days", "The days before that are the usual", 7, least=3, most=30),
-                day_param("date_to", "The day that is judged; today when absent"),
+                number("baseline_days", "Number of days before it that define the baseline", 7, least=3, most=30),
+                day_param("date_to", "The day to judge (default: today)"),
                 on,
             ),
             price=PriceRange(
                 15,
                 45,
-                "15, and 30 with confirm=true where there is a breach.",
+                "15, or 30 with confirm=true if there is a breach.",
                 crisis.price_span,
                 is_most_usual=False,
             ),
@@ -118,17 +118,17 @@ def _of_brands(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...
         ),
         Endpoint(
             "campaign",
-            "What a campaign changed: mentions a day before, during and after it, and who carried it.",
+            "The effect of a campaign: daily mentions before, during and after it, and its top accounts.",
             words.CAMPAIGN,
             partial(campaign.campaign, searched),
             (
-                Param("phrase", "The words of the campaign, as they stand in posts.", "structured concurrency"),
+                Param("phrase", "The phrase of the campaign, as posts spell it.", "structured concurrency"),
                 Param("hashtag", "Its hashtag.", "python", strip="#"),
-                day_param("window_start", "Its first day; 30 before the last when absent"),
-                day_param("window_end", "Its last day; today when absent"),
+                day_param("window_start", "Its first day (default: 30 days before the last)"),
+                day_param("window_end", "Its last day (default: today)"),
                 number("pre_days", "Days before it to compare with", 14, least=1, most=90),
                 number("post_days", "Days after it", 14, least=0, most=90),
-                several("include", "amplifier_dates: the days on which each amplifier spoke.", ("amplifier_dates",)),
+                several("include", "amplifier_dates: the days on which each amplifier posted.", ("amplifier_dates",)),
                 on,
             ),
             one_of=(("phrase", "hashtag"),),
@@ -141,18 +141,18 @@ def _of_brands(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...
 def _of_code(platforms: tuple[Platform, ...], threaded: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
     dossiers = playing(platforms, "dossier", "repository_search")
     repo = Param(
-        "repo", "The repository's address, or owner/name; the best match of the query when absent.", "python-trio/trio"
+        "repo", "The repository's address, or owner/name (default: the best match for the query).", "python-trio/trio"
     )
     return (
         Endpoint(
             "devtool-pulse",
-            "How alive a tool for developers is: its repository, and what is said of it in threads.",
+            "The health of a developer tool: its repository, and its mentions in threads.",
             threads.DEVTOOL_PULSE,
             partial(devtools.devtool_pulse, dossiers, threaded),
             (
-                Param("query", "The tool's name, as it stands in threads.", "trio", required=True),
+                Param("query", "The tool's name, as threads spell it.", "trio", required=True),
                 repo,
-                Param("subreddit", "The one community of Reddit that is searched.", "python", fold=True),
+                Param("subreddit", "The Reddit community to search.", "python", fold=True),
                 several("include", _PULSE_PARTS, devtools.PULSE_PARTS),
                 _FROM,
                 _TO,
@@ -162,14 +162,14 @@ def _of_code(platforms: tuple[Platform, ...], threaded: tuple[Platform, ...]) ->
         ),
         Endpoint(
             "launch-echo",
-            "What readers said of a launch: the threads with the most points, and their comments.",
+            "Reactions to a launch: the threads with the most points, and their comments.",
             threads.LAUNCH_ECHO,
             partial(launch.launch_echo, dossiers, threaded, tuple(host for one in platforms for host in one.hosts)),
             (
-                Param("query", "The name of what was launched, as it stands in threads.", "trio", required=True),
+                Param("query", "The name of the launched product, as threads spell it.", "trio", required=True),
                 Param("repo", "Its repository's address, or owner/name.", "python-trio/trio"),
-                number("threads", "Threads whose comments are read", 3, least=1, most=10),
-                several("include", "The parts, with commas between; all when absent.", launch.ECHO_PARTS),
+                number("threads", "Number of threads whose comments are read", 3, least=1, most=10),
+                several("include", "Comma-separated parts (default: all).", launch.ECHO_PARTS),
                 _FROM,
                 _TO,
             ),
@@ -182,7 +182,7 @@ def _of_code(platforms: tuple[Platform, ...], threaded: tuple[Platform, ...]) ->
 def _of_organizations(listed: tuple[Platform, ...]) -> Endpoint:
     return Endpoint(
         "org-radar",
-        "The repositories of an organization, a dossier of each of the first, and all of them together.",
+        "The repositories of an organization, with totals and a dossier for each of the top ones.",
         threads.ORG_RADAR,
         partial(org.org_radar, listed),
         (
@@ -196,16 +196,16 @@ def _of_organizations(listed: tuple[Platform, ...]) -> Endpoint:
             ),
             Param(
                 "platform",
-                "The slug of its platform, where org is no address.",
+                "The slug of its platform, required if org is not an address.",
                 "gitlab",
                 default="github",
                 choices=tuple(one.slug for one in listed),
             ),
-            number("repos", "Repositories with a dossier", 5, least=1, most=10),
-            Param("sort", "Which of them are the first.", "pushed", default="stars", choices=org.SORTS),
-            several("include", "The parts, with commas between; all when absent.", org.PARTS),
+            number("repos", "Number of repositories with a dossier", 5, least=1, most=10),
+            Param("sort", "Order that selects these repositories.", "pushed", default="stars", choices=org.SORTS),
+            several("include", "Comma-separated parts (default: all).", org.PARTS),
         ),
-        price=PriceRange(1, 51, "One, and five for each dossier that came.", org.span_of),
+        price=PriceRange(1, 51, "One, plus five per dossier returned.", org.span_of),
         kind="analytics",
     )
 
@@ -214,32 +214,32 @@ def _of_audiences(threaded: tuple[Platform, ...], on: Param) -> tuple[Endpoint, 
     return (
         Endpoint(
             "audience-questions",
-            "The questions that an audience asks about a topic, like ones put together.",
+            "Questions that people ask about a topic, with similar ones grouped.",
             threads.AUDIENCE_QUESTIONS,
             partial(questions.audience_questions, threaded),
             (
-                Param("topic", "The topic, as it stands in threads.", "structured concurrency", required=True),
+                Param("topic", "The topic, as threads spell it.", "structured concurrency", required=True),
                 on,
-                number("max_questions", "Questions of the answer", 20, least=1, most=100),
-                number("threads_per_source", "Threads of each platform whose comments are read", 3, least=1, most=10),
-                Param("timeframe", "How old threads may be.", "month", default="all", choices=questions.TIMEFRAMES),
-                several("include", "web: pages of the web too, where the operator has a search engine.", ("web",)),
+                number("max_questions", "Number of questions to return", 20, least=1, most=100),
+                number("threads_per_source", "Threads per platform whose comments are read", 3, least=1, most=10),
+                Param("timeframe", "Maximum age of threads.", "month", default="all", choices=questions.TIMEFRAMES),
+                several("include", "web: also search web pages, if the operator configured a search engine.", ("web",)),
             ),
             price=fixed(30),
             kind="analytics",
         ),
         Endpoint(
             "leads",
-            "Posts of people who look for something else than a product, scored in code.",
+            "Posts by people looking for an alternative to a product, with a rule-based score.",
             threads.LEADS,
             partial(leads.leads, threaded),
             (
-                Param("competitor", "The product that they leave or compare.", "Acme", required=True, length_max=80),
-                Param("product_category", "Its kind, whose words give points.", "task manager"),
-                Param("offer", "Your product; its words give points.", "a fast task manager", length_max=300),
-                Param("freshness", "How old posts may be: 30d, 4w, 2m, or a day.", "4w", default="30d", length_max=40),
+                Param("competitor", "The product to leave or compare.", "Acme", required=True, length_max=80),
+                Param("product_category", "Its category. Posts that mention it score higher.", "task manager"),
+                Param("offer", "Your product. Shared words add to the score.", "a fast task manager", length_max=300),
+                Param("freshness", "Maximum age: 30d, 4w, 2m, or a start date.", "4w", default="30d", length_max=40),
                 limit(100, 50),
-                several("include", "comments: comments on the posts too.", ("comments",)),
+                several("include", "comments: also search the comments on the posts.", ("comments",)),
                 on,
             ),
             price=fixed(50),

@@ -1,4 +1,4 @@
-"""The days of a campaign beside those before and after it (decisions 18)."""
+"""Compare the days of a campaign with the days before and after it (decisions 18)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from upstreams.model.steps import Single, Steps
 ROUNDS: Final = 5
 _AMPLIFIERS: Final = 20
 METHOD: Final = (
-    "Mentions a day: lift_percent is (during / before - 1) x 100, sustained_percent (after / before - 1) x 100, "
-    "sustained_floor the median of the days after. Days that lie ahead are in no period."
+    "Mentions per day: lift_percent is (during / before - 1) x 100, sustained_percent is (after / before - 1) x 100, "
+    "sustained_floor is the median of the days after. Future days do not count."
 )
 _ONE = timedelta(days=1)
 
 
 def campaign(platforms: Sequence[Platform], args: Args) -> Steps:
-    """The change that a campaign made."""
+    """Return the effect of a campaign."""
     own = days.span(args, "window_start", "window_end", back_days=30)
     before = DaySpan(own.first - args.number("pre_days") * _ONE, own.first - _ONE)
     last = min(own.last + args.number("post_days") * _ONE, days.today(args))
@@ -72,7 +72,7 @@ def _period(listed: Sequence[Mention], window: DaySpan) -> Record:
 
 
 def _change(one: Record | None, other: Record) -> float | None:
-    """Percent that one period has more a day than another."""
+    """Return the difference between two periods' mentions per day, in percent."""
     if one is None or not other["mentions"]:
         return None
     ratio: float = (one["mentions"] / one["days"]) / (other["mentions"] / other["days"])
@@ -85,7 +85,7 @@ def _peak(listed: Sequence[Mention], window: DaySpan) -> str | None:
 
 
 def amplifiers(listed: Sequence[Mention], *, with_dates: bool) -> list[Record]:
-    """The accounts of these mentions, those with the most engagement ahead."""
+    """Return the accounts behind these mentions, those with the most engagement first."""
     found: dict[tuple[str, str], list[Mention]] = {}
     for one in listed:
         author = one.row["post"]["author"] or {}

@@ -1,11 +1,11 @@
-"""Whether a brand is spoken of more, or worse, than usual: a rolling z-score (decisions 18).
+"""Detect whether a brand is mentioned more often, or more negatively, than usual: a rolling z-score (decisions 18).
 
-    z_volume         = (today's mentions - mean) / max(deviation, 1)
-    z_negative_share = (today's share - mean) / max(deviation, 0.05)
+z_volume         = (today's mentions - mean) / max(deviation, 1) z_negative_share = (today's share - mean) /
+max(deviation, 0.05)
 
-Mean and sample deviation are those of the days before. The floors keep one mention more about a brand that nobody
-speaks of from being a crisis. Days without a tone have no share; with less than three that have one there is no second
-score. Only complete sources are counted, since days that were not read would make the last one stand out.
+Mean and sample deviation cover the days before. The floors prevent a crisis when a brand that is never mentioned gets
+one mention. Days without a tone have no share; fewer than three shares give no second score. Only complete
+sources count, because unread days would exaggerate the last one.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ WATCH_CREDITS, CONFIRM_CREDITS = 15, 30
 VOLUME_FLOOR, SHARE_FLOOR = 1.0, 0.05
 _SHARES_MIN: Final = 3
 METHOD: Final = (
-    "z = (today - mean of the days before) / their sample standard deviation, which counts as at least 1 mention or "
-    "0.05 of share. watch: one of the two reaches half of the sensitivity; alert: one reaches it; crisis: both do. "
-    "Only complete sources are counted. Tone: a word list, no model."
+    "z = (today - mean of the days before) / their sample standard deviation, with a minimum of 1 mention or 0.05 of "
+    "share. watch: one of the two scores reaches half of the sensitivity; alert: one reaches it; crisis: both do. "
+    "Only complete sources count. Tone: a word list, no model."
 )
 
 
 def price_span(values: Mapping[str, Value]) -> tuple[int, int]:
-    """The least and the most: the second look is paid for where there is one."""
+    """Return the least and the greatest price, because the second look is billed only after a breach."""
     return WATCH_CREDITS, WATCH_CREDITS + (CONFIRM_CREDITS if values.get("confirm") else 0)
 
 
 def crisis_radar(platforms: Sequence[Platform], args: Args) -> Steps:
-    """The deviation of a day from the days before it, and with `confirm` a second look at a breach."""
+    """Return the deviation of a day from the days before it; with `confirm`, take a second look at a breach."""
     sensitivity, judged = _sensitivity(args), days.day_of(args, "date_to") or days.today(args)
     if judged > days.today(args):
-        raise InvalidArgument("date_to", "must not lie ahead")
+        raise InvalidArgument("date_to", "must not be in the future")
     window = DaySpan(judged - timedelta(days=args.number("baseline_days")), judged)
     phrase = phrase_of(args.text("brand"))
     found = yield from sweep.sweep(named_in(platforms, args), phrase, window, rounds=ROUNDS)
@@ -90,7 +90,7 @@ def _sensitivity(args: Args) -> float:
 
 
 def judge(mentions: Sequence[Mention], window: DaySpan, sensitivity: float) -> Record:
-    """The scores of the last day of a window, and the series that they are made of."""
+    """Return the scores of the last day of a window, and the series that they are computed from."""
     by_day: dict[date, list[Mention]] = {day: [] for day in window.each()}
     for one in mentions:
         by_day[one.day].append(one)
@@ -132,7 +132,7 @@ def _deviation(value: float, usual: Sequence[float], floor: float) -> float:
 
 
 def alert_level(z_volume: float, z_share: float | None, sensitivity: float) -> str:
-    """The level of two scores."""
+    """Return the alert level of two scores."""
     scores = [z_volume] if z_share is None else [z_volume, z_share]
     reached = sum(score >= sensitivity for score in scores)
     if reached == 2:

@@ -1,4 +1,4 @@
-"""Whole days in UTC: windows of them, and series over them."""
+"""Whole days in UTC: windows of days, and series over them."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ _FIRST: Final = date(1970, 1, 1)
 
 
 class DaySpan(NamedTuple):
-    """Days from the first to the last, both of it."""
+    """Days from the first to the last, both included."""
 
     first: date
     last: date
 
     @property
     def days(self) -> int:
-        """How many they are."""
+        """The number of days."""
         return (self.last - self.first).days + 1
 
     def holds(self, day: date) -> bool:
-        """Whether a day is one of them."""
+        """Whether a day is within the window."""
         return self.first <= day <= self.last
 
     def each(self) -> Iterator[date]:
-        """All days in their order."""
+        """Return all days in order."""
         return (self.first + place * _ONE for place in range(self.days))
 
     def record(self) -> Record:
-        """The window as answers tell it."""
+        """Return the window in the form of the answer."""
         return words.window(date_from=self.first.isoformat(), date_to=self.last.isoformat(), days=self.days)
 
 
 def day_param(name: str, description: str, *, required: bool = False) -> Param:
-    """A parameter that is a day."""
+    """Return a parameter for a day."""
     return Param(
         name,
-        f"{description}, as 2024-06-01.",
+        f"{description}, such as 2024-06-01.",
         "2024-06-01",
         required=required,
         pattern=r"\d{4}-\d{2}-\d{2}",
@@ -56,15 +56,15 @@ def day_param(name: str, description: str, *, required: bool = False) -> Param:
 
 
 def today(args: Args) -> date:
-    """The day of the request in UTC."""
+    """Return the day of the request in UTC."""
     return datetime.fromtimestamp(args.now_at, UTC).date()
 
 
 def day_of(args: Args, name: str) -> date | None:
-    """The day in a parameter; None where none was sent.
+    """Return the day in a parameter, or None if it was not sent.
 
     Raises:
-        InvalidArgument: there is no such day, or it lies before all platforms.
+        InvalidArgument: The day does not exist, or is before the first platform.
     """
     text = args.text_or_none(name)
     if text is None:
@@ -72,42 +72,42 @@ def day_of(args: Args, name: str) -> date | None:
     try:
         day = date.fromisoformat(text)
     except ValueError as exc:
-        raise InvalidArgument(name, "must be a day that there is, such as 2024-06-01") from exc
+        raise InvalidArgument(name, "must be a valid date, such as 2024-06-01") from exc
     if day < _FIRST:
         raise InvalidArgument(name, f"must not be before {_FIRST}")
     return day
 
 
 def span(args: Args, first: str, last: str, *, back_days: int) -> DaySpan:
-    """The window of two parameters: to the last day or today, from the first or so many days before.
+    """Return the window of two parameters, which ends today and starts `back_days` earlier by default.
 
     Raises:
-        InvalidArgument: it ends before it begins, lies ahead, or is longer than ten years.
+        InvalidArgument: It ends before it begins, ends in the future, or is longer than ten years.
     """
     until = day_of(args, last) or today(args)
     since = day_of(args, first) or until - back_days * _ONE
     if since > until:
         raise InvalidArgument(first, f"must not be after {last}")
     if since > today(args):
-        raise InvalidArgument(first, "must not lie ahead")
+        raise InvalidArgument(first, "must not be in the future")
     if (until - since).days >= DAYS_MAX:
         raise InvalidArgument(first, f"must be less than {DAYS_MAX} days before {last}")
     return DaySpan(since, until)
 
 
 def instant_day(instant: str | None) -> date | None:
-    """The day of an instant as records tell it."""
+    """Return the day of a record's timestamp, or None."""
     return None if instant is None else date.fromisoformat(instant[:10])
 
 
 def group_of(day: date, group: str) -> date:
-    """The first day of the week, which begins on Monday, or of the month of a day."""
+    """Return the first day of a day's month or week, which starts on Monday."""
     if group == "week":
         return day - day.weekday() * _ONE
     return day.replace(day=1) if group == "month" else day
 
 
 def counted(days: Iterable[date], window: DaySpan) -> dict[date, int]:
-    """How many there are of each day of a window; days without any have 0."""
+    """Return the count for each day of a window, with 0 for days without any."""
     found = Counter(days)
     return {day: found[day] for day in window.each()}

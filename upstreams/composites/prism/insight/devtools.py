@@ -1,4 +1,4 @@
-"""The pulse of a tool for developers (decisions 18)."""
+"""The pulse of a developer tool (decisions 18)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from upstreams.model.params import Args, Value
 from upstreams.model.steps import Part, Single, Steps
 
 _OWN_PARTS: Final = {"hackernews": "hn", "reddit": "reddit"}
-"""The platforms whose threads are a part of their own; those of all others are `threads`."""
+"""Platforms whose threads form a separate part. All other platforms belong to `threads`."""
 PULSE_PARTS: Final = ("dossier", *_OWN_PARTS.values(), "threads", "blogs")
 _OPENED: Final = 3
-"""Threads whose comments are read."""
+"""The number of threads whose comments are read."""
 PULSE_METHOD: Final = (
-    "Four parts of 0 to 100 each, and their mean where known: release_recency = 100 x (1 - days / 365), issue_load = "
-    "100 x (1 - open issues for each 1,000 stars / 50), attention = 20 x mentions a day, momentum = 50 x mentions of "
-    "the second half / of the first. strong from 70, steady from 45, cooling from 20, else quiet."
+    "Four parts from 0 to 100, and the mean of the known ones: release_recency = 100 x (1 - days / 365), issue_load = "
+    "100 x (1 - open issues per 1,000 stars / 50), attention = 20 x mentions per day, momentum = 50 x mentions in the "
+    "second half / in the first half. strong from 70, steady from 45, cooling from 20, otherwise quiet."
 )
 _README: Final = 2_000
 _TOP: Final = 10
@@ -38,7 +38,7 @@ _FAULTS: Final = ("bug", "regression", "crash", "defect", "error", "broken", "fa
 
 
 def devtool_pulse(platforms: Sequence[Platform], threaded: Sequence[Platform], args: Args) -> Steps:
-    """How alive a tool for developers is."""
+    """Return how active a developer tool is."""
     included = chosen(args, "include", PULSE_PARTS)
     window, phrase = days.span(args, "date_from", "date_to", back_days=29), phrase_of(args.text("query"))
     legs, found = list[Settled](), list[SearchSweep]()
@@ -82,7 +82,7 @@ def devtool_pulse(platforms: Sequence[Platform], threaded: Sequence[Platform], a
 
 
 def _searched(threaded: Sequence[Platform], included: Sequence[str]) -> list[Platform]:
-    """The platforms whose threads are wanted: all of them where only the pages are that threads link to."""
+    """Return the platforms whose threads are requested: all of them if only `blogs`, which threads link to, is."""
     wanted = [one for one in threaded if _OWN_PARTS.get(one.slug, "threads") in included]
     return wanted or (list(threaded) if "blogs" in included else [])
 
@@ -92,7 +92,7 @@ def _part(share: float) -> int:
 
 
 def pulse_of(score: int | None) -> str | None:
-    """The word for a score."""
+    """Return the word for a score."""
     if score is None:
         return None
     return next((word for least, word in ((70, "strong"), (45, "steady"), (20, "cooling")) if score >= least), "quiet")
@@ -101,7 +101,7 @@ def pulse_of(score: int | None) -> str | None:
 def read_dossier(
     platforms: Sequence[Platform], args: Args, legs: list[Settled]
 ) -> Generator[tuple[Part, ...], Any, Record | None]:
-    """The dossier of the repository that was named, or of the one that a search puts first."""
+    """Return the dossier of the repository in the request, or of the first search result."""
     address = args.text_or_none("repo")
     named = [(one, value) for one in platforms if address and (value := _at(one, address)) is not None]
     if address is None:
@@ -118,7 +118,7 @@ def read_dossier(
 
 
 def _at(platform: Platform, address: str) -> str | None:
-    """The repository's name on a platform; None where the address is of none there."""
+    """Return the repository's name on a platform, or None if the address does not belong to it."""
     endpoint = platform.playing("dossier")
     assert endpoint is not None, "only platforms with a dossier are asked for one"
     param = next(one for one in endpoint.params if one.name == endpoint.named_by[0])
@@ -145,7 +145,7 @@ def _load(dossier: Record | None) -> float | None:
 
 
 def _halves(listed: Sequence[Mention], window: DaySpan) -> float | None:
-    """Percent that the second half of a window has more mentions than the first."""
+    """Return the change of mentions from the first to the second half of a window, in percent."""
     half = window.days // 2
     if not half:
         return None
@@ -167,7 +167,7 @@ def _project(dossier: Record) -> Record:
 
 
 def _first(issues: Sequence[Record], words: Sequence[str]) -> Record | None:
-    """The first issue with one of these words in its labels or its title."""
+    """Return the first issue with one of these words in its labels or its title."""
     for one in issues:
         title = (one["content"]["text"] or "").partition("\n")[0]
         said = " ".join((*(one["ext"].get("labels") or ()), title)).lower()

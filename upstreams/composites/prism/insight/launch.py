@@ -1,4 +1,4 @@
-"""The echo of a launch: the threads about it, the words of their readers, and the pages that they link to."""
+"""The echo of a launch: the threads about it, the comments of their readers, and the pages that they link to."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from upstreams.model.steps import Single, Steps
 
 ECHO_PARTS: Final = ("comments", "blogs", "dossier")
 ECHO_METHOD: Final = (
-    "The threads with the most points and comments together; comments as each platform gives them first. blogs: the "
-    "pages that threads link to, at hosts that no platform here has."
+    "Threads with the highest sum of points and comments; comments in each platform's order. blogs: pages that "
+    "threads link to, at hosts outside all platforms."
 )
 _BLOGS: Final = 50
 
 
 def launch_echo(platforms: Sequence[Platform], threaded: Sequence[Platform], hosts: Sequence[str], args: Args) -> Steps:
-    """The words of readers about a launch; `hosts` are those of platforms, where no blogs are."""
+    """Return readers' reactions to a launch. `hosts` belong to platforms and therefore do not count as blogs."""
     included = chosen(args, "include", ECHO_PARTS)
     window, phrase = days.span(args, "date_from", "date_to", back_days=90), phrase_of(args.text("query"))
     found = yield from sweep.sweep(threaded, phrase, window, rounds=2)
@@ -74,13 +74,13 @@ def _story(mention: Mention, leg: Settled | None) -> Record:
 
 
 def blogs_of(listed: Sequence[Mention], hosts: Sequence[str]) -> list[Record]:
-    """The pages that mentions link to at hosts of nobody here, each once, those of the weightiest ahead."""
+    """Return the linked pages at hosts outside all platforms, without duplicates, from the top mentions first."""
     pages: dict[str, Record] = {}
     for one in listed:
         link = one.row["post"]["ext"].get("link")
         key, host = canonical_url(link), site_of(one)
         if key is None or host is None or any(host == own or host.endswith(f".{own}") for own in hosts):
             continue
-        if urlsplit(link).path.strip("/"):  # a bare host is the thing itself, not what is written of it
+        if urlsplit(link).path.strip("/"):  # a bare host is the product itself, not an article about it
             pages.setdefault(key, threads.blog(url=link, domain=host))
     return list(pages.values())[:_BLOGS]

@@ -1,4 +1,4 @@
-"""Posts of people who look for something else than a product, scored in code (decisions 18)."""
+"""Posts by people who look for an alternative to a product, with a rule-based score (decisions 18)."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ PHRASES: Final = {
     "{} vs": 20,
     "vs {}": 20,
 }
-"""A phrase, and the points that it gives."""
+"""A phrase -> its points."""
 SEARCHED: Final = ("alternative to {}", "switching from {}", "{} vs")
 METHOD: Final = (
     "Points: the phrase (switching from 45, alternative to or replacement for 40, instead of 25, vs 20), a question "
-    "mark 15, words of looking for something 20, words of discontent 10, a post of the last 7 days 10, the "
-    "category 10, and two words of the offer 10; 100 at most. No account is named."
+    "mark 15, words that express a search 20, words that express discontent 10, a post in the last 7 days 10, the "
+    "category 10, and two words of the offer 10; at most 100. Accounts are not named."
 )
 _LOOKING = re.compile(
     r"\b(?:looking for|recommend(?:ation|ations)?|suggest(?:ion|ions)?|what do you use"
@@ -55,13 +55,13 @@ _DISCONTENT = re.compile(
     re.IGNORECASE,
 )
 _OPENED: Final = 10
-"""Posts below which comments are looked at."""
+"""The number of posts whose comments are searched."""
 _FRESH = re.compile(r"(\d{1,4})([dwm])")
 _DAYS: Final = {"d": 1, "w": 7, "m": 30}
 
 
 class Sought(NamedTuple):
-    """The product that people leave, the kind that it is of, and the words of the caller's own."""
+    """The product that people leave, its category, and the words of the caller's own product."""
 
     competitor: str
     category: str | None
@@ -69,7 +69,7 @@ class Sought(NamedTuple):
 
 
 def leads(platforms: Sequence[Platform], args: Args) -> Steps:
-    """The posts of people who look for something else."""
+    """Return the posts of people who look for an alternative."""
     competitor, window = phrase_of(args.text("competitor")), _window(args)
     finders = {phrase: finder(phrase.format(competitor)) for phrase in PHRASES}
     found: list[SearchSweep] = []
@@ -89,7 +89,7 @@ def leads(platforms: Sequence[Platform], args: Args) -> Steps:
         below = [leg for leg in (yield from read_comments(named_in(platforms, args), opened)) if leg is not None]
     said = [one for leg in below for one in _in_comments(leg, finders.values(), window)]
     scored = [scored_of(one, finders, sought, window.last) for one in (*listed.values(), *said)]
-    ranked = sorted(scored, key=lambda one: -one["intent_score"])  # those of one score are the newest first already
+    ranked = sorted(scored, key=lambda one: -one["intent_score"])  # stable: newest first within a score
     counts = {phrase.format(competitor): 0 for phrase in PHRASES}
     for one in ranked:
         counts[one["phrase_matched"]] += 1
@@ -104,7 +104,7 @@ def leads(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 def _in_comments(leg: Settled, finds: Iterable[Callable[[str], bool]], window: DaySpan) -> list[Mention]:
-    """The comments of a thread that have one of the phrases, as mentions."""
+    """Return the comments in a thread that contain one of the phrases, as mentions."""
     found = []
     for one in each_comment(leg.records):
         day = days.instant_day(one["published_at"])
@@ -116,24 +116,24 @@ def _in_comments(leg: Settled, finds: Iterable[Callable[[str], bool]], window: D
 
 
 def _window(args: Args) -> DaySpan:
-    """The days that `freshness` reaches back: so many days, weeks or months, or to a day.
+    """Return the days that `freshness` covers: a number of days, weeks or months, or the days since a date.
 
     Raises:
-        InvalidArgument: it is neither, or more than a year.
+        InvalidArgument: It has another form, or covers more than the maximum.
     """
     text, until = args.text("freshness"), days.today(args)
     span = _FRESH.fullmatch(text)
     try:
         since = until - timedelta(days=int(span[1]) * _DAYS[span[2]] - 1) if span else date.fromisoformat(text[:10])
     except ValueError as exc:
-        raise InvalidArgument("freshness", "must be such as 30d, 4w or 2m, or a day") from exc
+        raise InvalidArgument("freshness", "must be a period such as 30d, 4w or 2m, or a date") from exc
     if not 0 <= (until - since).days < days.DAYS_MAX:
         raise InvalidArgument("freshness", "must reach back at least to today, and a year at most")
     return DaySpan(since, until)
 
 
 def scored_of(mention: Mention, finders: Mapping[str, Callable[[str], bool]], sought: Sought, today: date) -> Record:
-    """The post as a lead, with the points that it has and their reasons."""
+    """Return the post as a lead, with its points and the reasons for them."""
     post = mention.row["post"]
     text = post["content"]["text"] or ""
     phrase = max((one for one, has in finders.items() if has(text)), key=PHRASES.__getitem__)
@@ -161,7 +161,7 @@ def scored_of(mention: Mention, finders: Mapping[str, Callable[[str], bool]], so
 
 
 def _joined(platform: Platform, found: Sequence[SearchSweep]) -> Record:
-    """A platform's searches for all phrases as one source."""
+    """Return a platform's searches for all phrases as one source."""
     told = [one.record() for one in found if one.platform is platform]
     known = [one["mentions"] for one in told if one["mentions"] is not None]
     return words.source(

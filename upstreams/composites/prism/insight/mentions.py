@@ -1,4 +1,4 @@
-"""Mentions of a phrase page by page, and of a brand in numbers (decisions 18)."""
+"""Mentions of a phrase page by page, and mentions of a brand as statistics (decisions 18)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from upstreams.model.params import Args, State
 from upstreams.model.steps import Page, Single, Steps
 
 BRAND_ROUNDS: Final = 4
-"""Pages of each platform that the mentions of a brand are counted over."""
+"""The number of pages per platform over which a brand's mentions are counted."""
 BOARDS: Final = "message-boards"
 PAGE_TYPES: Final = ("ecommerce", "news", "blogs", BOARDS, "organization")
 _RECENT, _TOP = 20, 10
 _LINEAR: Final = "1.0.0"
 _STEADY: Final = 0.05
-"""The share of the mean by which a series moves from one value to the next, at least, that does not go steadily."""
+"""The smallest slope that is not steady, as a share of the mean."""
 
 
 def mentions(platforms: Sequence[Platform], args: Args) -> Steps:
-    """A page of mentions: one of each search."""
+    """Return a page of mentions: one page of each search."""
     window = days.span(args, "date_from", "date_to", back_days=0) if "date_from" in args.values else None
     states = states_of(args.cursor)
     found = yield from sweep.sweep(
@@ -63,27 +63,27 @@ def _following(found: Sequence[SearchSweep]) -> State | None:
 
 
 def _of_type(platforms: Sequence[Platform], args: Args) -> Sequence[Platform]:
-    """The platforms whose pages are of the type that is asked for.
+    """Return the platforms whose pages have the requested type.
 
     Raises:
-        InvalidArgument: none is.
+        InvalidArgument: No platform has it.
     """
     wanted = args.text_or_none("page_type")
     boards = platforms if wanted is None else [one for one in platforms if is_board(one)] if wanted == BOARDS else []
     if not boards:
-        problem = f"{wanted} is of no platform that is searched; {BOARDS} is of all without followers"
+        problem = f"no searched platform has the type {wanted}; those without followers have {BOARDS}"
         raise InvalidArgument("page_type", problem, reason="capability_missing")
     return boards
 
 
 def is_board(platform: Platform) -> bool:
-    """Whether people meet there by topics: its accounts have no followers."""
+    """Whether the platform is organized by topics: its accounts have no followers."""
     profile = platform.playing("profile")
     return profile is not None and "followers" in profile.unfilled
 
 
 def brand_mentions(platforms: Sequence[Platform], args: Args) -> Steps:
-    """The mentions of a brand in a window."""
+    """Return the mentions of a brand in a window."""
     window, phrase = days.span(args, "date_from", "date_to", back_days=30), phrase_of(args.text("keyword"))
     found = yield from sweep.sweep(_of_type(named_in(platforms, args), args), phrase, window, rounds=BRAND_ROUNDS)
     listed, group = mentions_of(found), args.text("date_group")
@@ -106,7 +106,7 @@ def brand_mentions(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 def series(listed: Iterable[Mention], window: DaySpan | None, group: str) -> list[Record]:
-    """Mentions by day, week or month; those without any are there too, where a window says which there are."""
+    """Return mentions by day, week or month. With a window, periods without mentions are included."""
     found: dict[date, list[Mention]] = {}
     if window is not None:
         found = {days.group_of(day, group): [] for day in window.each()}
@@ -123,7 +123,7 @@ def series(listed: Iterable[Mention], window: DaySpan | None, group: str) -> lis
 
 
 def shares(names: Iterable[str]) -> list[Record]:
-    """The names with the most mentions, and their share of all that have one."""
+    """Return the most frequent names, each with its share of all names."""
     counts = Counter(names)
     total = counts.total()
     ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_TOP]
@@ -131,13 +131,13 @@ def shares(names: Iterable[str]) -> list[Record]:
 
 
 def site_of(mention: Mention) -> str | None:
-    """The host that a post links to."""
+    """Return the host that a post links to."""
     link = mention.row["post"]["ext"].get("link")
     return (urlsplit(link).hostname or "").removeprefix("www.") or None if isinstance(link, str) else None
 
 
 def trend_of(values: Sequence[int]) -> Record:
-    """The slope of a series by least squares, and its direction."""
+    """Return the slope of a series by least squares, and its direction."""
     count = len(values)
     if count < 3:
         return words.trend(slope=None, direction=None, methodology_version=_LINEAR)

@@ -1,4 +1,4 @@
-"""The repositories of an organization: a list, a dossier of each of the first, and all together (decisions 18)."""
+"""The repositories of an organization: a list, totals, and a dossier for each of the top ones (decisions 18)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _ADDRESS: Final = re.compile(r"\w+://|[\w-]+(?:\.[\w-]+)+/")
 
 
 def span_of(values: Mapping[str, Value]) -> tuple[int, int]:
-    """The least and the most that a request costs: the list, and five for each dossier."""
+    """Return the least and the greatest price: the list, and five credits per dossier."""
     if "dossiers" not in str(values.get("include", "dossiers")).split(","):
         return 1, 1
     return 1, 1 + DOSSIER_CREDITS * int(values["repos"])
 
 
 def org_radar(platforms: Sequence[Platform], args: Args) -> Steps:
-    """The repositories of an organization."""
+    """Return the repositories of an organization."""
     included = chosen(args, "include", PARTS)
     platform, values = _organization(platforms, args)
     (listed,) = legs = yield from attempt([part_of(platform, "repositories", values, rows=100)])
@@ -63,10 +63,10 @@ def org_radar(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 def _organization(platforms: Sequence[Platform], args: Args) -> tuple[Platform, dict[str, Value]]:
-    """The platform of an organization, and the value that names it there: an address says both.
+    """Return the platform of an organization, and its name there. An address contains both.
 
     Raises:
-        InvalidArgument: it is an address of none.
+        InvalidArgument: The address does not lead to an organization.
     """
     for one in platforms:
         endpoint = one.playing("repositories")
@@ -76,13 +76,13 @@ def _organization(platforms: Sequence[Platform], args: Args) -> tuple[Platform, 
                 return one, {param.name: value}
     if _ADDRESS.match(args.text("org")):
         titles = ", ".join(one.title for one in platforms)
-        raise InvalidArgument("org", f"is no address of an organization at {titles}; its login does too")
+        raise InvalidArgument("org", f"is not the address of an organization at {titles} (its login also works)")
     platform = next(one for one in platforms if one.slug == args.text("platform"))
     return platform, named(platform, "repositories", args.text("org"))
 
 
 def rolled_up(own: Sequence[Record], dossiers: Sequence[Record], args: Args) -> Record:
-    """All repositories together."""
+    """Return the totals over all repositories."""
     languages = Counter(one["language"] for one in own if one["language"] is not None)
     pushes = [one["pushed_at"] for one in own if one["pushed_at"] is not None]
     since = days.today(args) - timedelta(days=30)

@@ -1,4 +1,4 @@
-"""The questions that an audience asks about a topic, found and ranked in code (decisions 18)."""
+"""The questions that people ask about a topic, found and ranked in code (decisions 18)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from upstreams.model.steps import Part, Single, Steps
 TIMEFRAMES: Final = ("all", "day", "week", "month", "year")
 _DAYS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
 METHOD: Final = (
-    "Sentences with a question mark, of 3 to 40 words, in titles, posts and comments. Two are the same question when "
-    "they share at least half of their words, without the commonest ones. Score: count x 2 + ln(1 + likes)."
+    "Sentences of 3 to 40 words with a question mark, in titles, posts and comments. Two are the same question if "
+    "they share at least half of their words, ignoring the most common ones. Score: count x 2 + ln(1 + likes)."
 )
 _LIKENESS: Final = 0.5
 _QUOTES: Final = 5
@@ -41,7 +41,7 @@ _COMMON: Final = frozenset(
 
 
 class QuestionPlace(NamedTuple):
-    """One place where a question stands."""
+    """One occurrence of a question."""
 
     text: str
     platform: str
@@ -50,18 +50,18 @@ class QuestionPlace(NamedTuple):
 
     @property
     def words(self) -> frozenset[str]:
-        """Its words, without the commonest."""
+        """Return its words, without the most common ones."""
         return words_of(self.text)
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The words of a text, without the commonest; all of them where it has no others."""
+    """Return the words of a text without the most common ones, or all words if all are common."""
     found = frozenset(word.lower() for word in _WORD.findall(text))
     return found - _COMMON or found
 
 
 def audience_questions(platforms: Sequence[Platform], args: Args) -> Steps:
-    """The questions about a topic."""
+    """Return the questions about a topic."""
     topic, timeframe = phrase_of(args.text("topic")), args.text("timeframe")
     until = days.today(args)
     window = None if timeframe == "all" else DaySpan(until.fromordinal(until.toordinal() - _DAYS[timeframe] + 1), until)
@@ -83,12 +83,12 @@ def audience_questions(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 def _web(topic: str) -> Part:
-    """The pages of the web about a topic, where the operator has a search engine."""
+    """Return web pages about a topic, if the operator configured a search engine."""
     return Part("search", {"query": topic, "limit": _PAGES}, True, "web", within_s=LEG_S)  # noqa: FBT003 - optional
 
 
 def of_page(page: Record) -> list[QuestionPlace]:
-    """The questions on a page of the web, each once."""
+    """Return the questions on a web page, without duplicates."""
     texts = (page["metadata"]["title"], page["metadata"]["description"], page["content"]["text"])
     told = dict.fromkeys(one for text in texts for one in sentences(text))
     return [QuestionPlace(text, "web", page["url"], None) for text in told]
@@ -111,13 +111,13 @@ def _of_comments(platform: str, rows: Sequence[Record]) -> list[QuestionPlace]:
 
 
 def sentences(text: str | None) -> list[str]:
-    """The questions in a text."""
+    """Return the questions in a text."""
     told = (" ".join(sentence.split()) for sentence in _SENTENCE.findall(_ADDRESS.sub(" ", text or "")))
     return [one for one in told if _LEAST <= len(one.split()) <= _MOST]
 
 
 def ranked(found: Sequence[QuestionPlace]) -> list[Record]:
-    """The questions with like ones put together, the highest score ahead."""
+    """Return the questions with similar ones grouped, highest score first."""
     groups: list[tuple[frozenset[str], list[QuestionPlace]]] = []
     for one in sorted(found, key=lambda each: -(each.likes or 0)):
         words = one.words

@@ -1,4 +1,4 @@
-"""The second look at a breach: how severe it is, by four numbers of the day that is judged (decisions 18)."""
+"""The second look at a breach: its severity, from four numbers of the judged day (decisions 18)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from upstreams.model.endpoint import Platform
 from upstreams.model.steps import Part
 
 METHOD: Final = (
-    "severity: the mean of four numbers of 0 to 100 as far as they are known: z_volume and z_negative_share as shares "
-    "of twice the sensitivity, the share of the searches with a negative mention of the day, and the negative share of "
-    "comments on its five mentions with the most engagement."
+    "severity: the mean of up to four known numbers from 0 to 100: z_volume and z_negative_share as shares of twice "
+    "the sensitivity, the share of searches with a negative mention on that day, and the share of negative comments "
+    "on the day's five mentions with the most engagement."
 )
 _ROWS: Final = 10
-"""Rows of each search, as of search/everywhere."""
+"""Rows per search, as in search/everywhere."""
 _THREADS, _TOP = 5, 10
 
 
@@ -35,9 +35,9 @@ def confirm(
     *,
     searched: int,
 ) -> Generator[tuple[Part, ...], Any, tuple[list[Settled], Record | None]]:
-    """The legs of the second look, and the confirmation; None where none of them came.
+    """Return the legs of the second look and the confirmation, which is None if all legs failed.
 
-    `of_day` are the mentions of the day that is judged, of so many searches as `searched` says.
+    `of_day` are the mentions on the judged day, and `searched` is the number of searches that they come from.
     """
     searches = [part_of(one, "search", {"query": phrase}, rows=_ROWS) for one in platforms]
     threads = [part for part in comments_parts(platforms, weightiest(of_day)[:_THREADS]) if part is not None]
@@ -66,7 +66,7 @@ def severity_parts(
     searched: int,
     readers: float | None,
 ) -> Record:
-    """The parts of a severity."""
+    """Return the parts of a severity."""
     volume, tone = (None if z is None else _share(z / (2 * sensitivity)) for z in z_scores)
     against = {one.platform for one in of_day if one.tone == "negative"}
     return records.severity(
@@ -82,7 +82,7 @@ def _share(value: float) -> int:
 
 
 def by_anger(listed: Sequence[Mention]) -> list[Record]:
-    """The mentions that displease, the most ahead; of several alike the ones with the most engagement."""
+    """Return the negative mentions, most negative first. In a tie, the one with more engagement comes first."""
     found = [(_anger(one), one) for one in weightiest(listed)]
     ranked = sorted((one for one in found if one[0] > 0), key=lambda one: -one[0])
     return [records.angry(post=one.row["post"], platform=one.platform, anger=anger) for anger, one in ranked[:_TOP]]

@@ -1,8 +1,8 @@
-"""Dated mentions of a phrase, gathered from the searches of many platforms, page after page (decisions 18).
+"""Dated mentions of a phrase, collected page by page from the searches of many platforms (decisions 18).
 
-A post is a mention when its words have the phrase as whole words, in any case and width: `acme` is in `#Acme`, and
-not in `acmecorp`. Searches give the newest first where they can. A platform is complete when it was read back to
-the first day of the span, or to the end of its search; of the others it is said how far back they were read.
+A post is a mention if its text contains the phrase as whole words, in any case and width: `acme` is in `#Acme`, but not
+in `acmecorp`. Searches return the newest posts first if they can. A platform is complete if it was read back to the
+first day of the span, or to the end of its search. For other platforms, the answer reports how far back they were read.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from upstreams.model.params import Args, State, Value
 from upstreams.model.steps import Part
 
 ROWS: Final = 100
-"""Rows that each search is asked for at once; it may give fewer."""
+"""Rows to request from each search at once. A search may return fewer."""
 METHOD: Final = (
-    "Posts whose words have the phrase as whole words (NFKC, any case), each once, by the UTC day of their "
-    "publication, from the searches of these platforms, the newest first where they can."
+    "Posts that contain the phrase as whole words (NFKC, any case), without duplicates, by the UTC day of their "
+    "publication, from the searches of these platforms, newest first if the search supports it."
 )
 
 
 class Mention(NamedTuple):
-    """A post that has the phrase."""
+    """A post that contains the phrase."""
 
     platform: str
     day: date
     row: Record
-    """The post, and what is computed of it."""
+    """The post, and the values computed from it."""
     tone: Tone | None
 
     def record(self) -> Record:
-        """The mention as answers tell it."""
+        """Return the mention in the form of the answer."""
         return words.mention(**self.row, platform=self.platform, date=self.day.isoformat(), tone=self.tone)
 
 
 @dataclass(slots=True)
 class SearchSweep:
-    """One platform's part of a sweep; `take` changes it."""
+    """One platform's part of a sweep. `take` updates it."""
 
     platform: Platform
     window: DaySpan | None
@@ -63,7 +63,7 @@ class SearchSweep:
     _known: set[str] = field(default_factory=set)
 
     def take(self, leg: Settled, has_phrase: Callable[[str], bool]) -> None:
-        """Take a page of its search."""
+        """Add a page of its search."""
         self.legs.append(leg)
         self.state, self.goes_on = leg.next, leg.next is not None
         if not leg.answer:
@@ -78,7 +78,7 @@ class SearchSweep:
         self.goes_on = self.goes_on and not self.is_complete
 
     def _has_ended(self, leg: Settled) -> bool:
-        """Whether a search without a next page has no more: one that is a single full page may have."""
+        """Whether a search without a next page is complete. A single full page may hide further results."""
         asked = leg.part.values.get("limit")
         return len(self.legs) > 1 or not isinstance(asked, int) or len(leg.records) < asked
 
@@ -96,7 +96,7 @@ class SearchSweep:
         self.mentions.append(Mention(self.platform.slug, day, row, tone_of(text, row["computed"]["language"])))
 
     def record(self) -> Record:
-        """The platform as a source."""
+        """Return the platform as a source."""
         has_answered = any(leg.answer for leg in self.legs)
         return words.source(
             platform=self.platform.slug,
@@ -108,18 +108,18 @@ class SearchSweep:
 
 
 def named_in(platforms: Sequence[Platform], args: Args) -> list[Platform]:
-    """The platforms that a request names; all of them where it names none."""
+    """Return the platforms in a request, or all of them if it has none."""
     names = chosen(args, "platforms", (one.slug for one in platforms))
     return [one for one in platforms if one.slug in names]
 
 
 def phrase_of(text: str) -> str:
-    """The phrase without the quotes around it, its blanks as one."""
+    """Return the phrase without surrounding quotes and with single blanks."""
     return " ".join(text.strip().strip('"\u201c\u201d').split())
 
 
 def finder(phrase: str) -> Callable[[str], bool]:
-    """Whether a text has a phrase as whole words."""
+    """Return a function that checks whether a text contains a phrase as whole words."""
     pattern = re.compile(rf"(?<!\w){re.escape(_folded(phrase))}(?!\w)")
     return lambda text: pattern.search(_folded(text)) is not None
 
@@ -140,13 +140,13 @@ def sweep(
     narrowed: Mapping[str, Value] = MappingProxyType({}),
     optional: bool = False,
 ) -> Generator[tuple[Part, ...], Any, list[SearchSweep]]:
-    """Read the searches of these platforms, in so many rounds at most.
+    """Read the searches of these platforms, in at most this many rounds.
 
-    `states` tell where those go on that do; `finds` says which texts count, where that is not the phrase alone;
-    `narrowed` are further values for the searches that take them.
+    `states` are the states of the searches that continue. `finds` decides which texts match, if the phrase alone does
+    not. `narrowed` are further values for the searches that accept them.
 
     Raises:
-        UpstreamError, LimitError: none of them answered, unless all is `optional`.
+        UpstreamError, LimitError: All searches failed, and they are not `optional`.
     """
     asked = [one for one in platforms if states is None or one.slug in states]
     found = [SearchSweep(one, window, state=(states or {}).get(one.slug)) for one in asked]
@@ -178,12 +178,12 @@ def _after(day: date) -> str:
 
 
 def mentions_of(found: Sequence[SearchSweep]) -> list[Mention]:
-    """All mentions, the newest first."""
+    """Return all mentions, newest first."""
     listed = [one for sweep_ in found for one in sweep_.mentions]
     return sorted(listed, key=lambda one: (one.row["post"]["published_at"], one.platform), reverse=True)
 
 
 def legs_in(found: Sequence[SearchSweep]) -> list[Settled]:
-    """The legs of a sweep, round by round."""
+    """Return the legs of a sweep, round by round."""
     turns = max(len(one.legs) for one in found)
     return [one.legs[turn] for turn in range(turns) for one in found if turn < len(one.legs)]

@@ -1,4 +1,4 @@
-"""Threads by their weight, and the comments below them."""
+"""Threads sorted by weight, and the comments on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from upstreams.model.steps import Part
 
 
 def weightiest(listed: Sequence[Mention]) -> list[Mention]:
-    """The mentions by their likes and comments together, the most ahead."""
+    """Return the mentions sorted by the sum of their likes and comments, highest first."""
     return sorted(listed, key=_weight, reverse=True)
 
 
@@ -25,13 +25,13 @@ def _weight(mention: Mention) -> int:
 
 
 def comments_parts(platforms: Sequence[Platform], listed: Sequence[Mention]) -> list[Part | None]:
-    """The comments of each of these threads; None where its platform has none to read."""
+    """Return a part for the comments on each of these threads, or None if its platform does not offer comments."""
     by_slug = {one.slug: one for one in playing(platforms, "comments")}
     return [comments_part(by_slug[one.platform], one) if one.platform in by_slug else None for one in listed]
 
 
 def comments_part(platform: Platform, mention: Mention) -> Part:
-    """The comments of a thread, by its address where that is taken, else by its id."""
+    """Return a part for the comments on a thread, by its address if possible, or else by its id."""
     endpoint = platform.playing("comments")
     assert endpoint is not None, "only platforms with comments are asked for them"
     post = mention.row["post"]
@@ -44,19 +44,19 @@ def comments_part(platform: Platform, mention: Mention) -> Part:
 def read_comments(
     platforms: Sequence[Platform], listed: Sequence[Mention]
 ) -> Generator[tuple[Part, ...], Any, list[Settled | None]]:
-    """The comments of each of these threads, side by side; None where its platform has none to read."""
+    """Read the comments on each of these threads in parallel; None if its platform does not offer comments."""
     parts = comments_parts(platforms, listed)
     settled = iter((yield from attempt([part for part in parts if part is not None])))
     return [None if part is None else next(settled) for part in parts]
 
 
 def tones_of(rows: Sequence[Record]) -> list[Tone | None]:
-    """The tones of comments and of the replies to them; their language is told by their words."""
+    """Return the tones of comments and their replies. Their language is detected from their words."""
     return [tone_of(text, language_of(text)) for one in each_comment(rows) if (text := one["text"])]
 
 
 def each_comment(rows: Sequence[Record]) -> list[Record]:
-    """Comments and the replies to them, level by level."""
+    """Yield comments and their replies, level by level."""
     found, level = list[Record](), list(rows)
     while level:
         found += level

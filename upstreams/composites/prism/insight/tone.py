@@ -1,7 +1,7 @@
-"""The tone of a text by a list of words: no model, and None in a language without a list (decisions 18).
+"""The tone of a text by a word list: no model, and None in a language without a list (decisions 18).
 
-A text is positive where it has more words of the one list than of the other, negative where it has fewer. A word behind
-a negation counts for the other side. The lists stand in the docs as they stand here.
+A text is positive if it has more positive than negative words, and negative if it has fewer. A word after a negation
+counts for the other side. The docs contain the same lists.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from upstreams.model.archetypes import Record
 from upstreams.model.archetypes.insight import words
 
 Tone = Literal["positive", "neutral", "negative"]
-METHOD: Final = "word list 1: more positive than negative words, or fewer; no model; null in other languages"
+METHOD: Final = "word list 1: whether positive or negative words prevail; no model; null in languages without a list"
 _REACH: Final = 3
-"""Words before one in the same clause that may negate it."""
+"""The number of preceding words in the same clause that may negate a word."""
 _CLAUSE = re.compile(r"[,.;:!?()\n]")
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
@@ -70,7 +70,7 @@ LISTS: Final[Mapping[str, WordList]] = {
 
 
 def tone_of(text: str | None, language: str | None) -> Tone | None:
-    """The tone of a text in a language; None where there is no list for it, or no text."""
+    """Return the tone of a text in a language, or None without a list for the language or without text."""
     score = tone_score(text, language)
     if score is None:
         return None
@@ -78,7 +78,7 @@ def tone_of(text: str | None, language: str | None) -> Tone | None:
 
 
 def tone_score(text: str | None, language: str | None) -> int | None:
-    """Words that please less those that displease; None where there is no list for the language, or no text."""
+    """Return positive minus negative words, or None without a list for the language or without text."""
     listed = LISTS.get((language or "").partition("-")[0].lower())
     if listed is None or not text:
         return None
@@ -86,7 +86,7 @@ def tone_score(text: str | None, language: str | None) -> int | None:
 
 
 def _score(clause: str, listed: WordList) -> int:
-    """Positive words less negative ones."""
+    """Return positive minus negative words in a clause."""
     score, tokens = 0, _WORD.findall(clause)
     for place, token in enumerate(tokens):
         side = (token in listed.positive) - (token in listed.negative)
@@ -96,19 +96,19 @@ def _score(clause: str, listed: WordList) -> int:
 
 
 def share_of_negative(tones: Iterable[Tone | None]) -> float | None:
-    """As `negative_share`, in full."""
+    """Return `negative_share` without rounding."""
     known = [tone for tone in tones if tone is not None]
     return known.count("negative") / len(known) if known else None
 
 
 def negative_share(tones: Iterable[Tone | None]) -> float | None:
-    """The share of negative ones among those that are known; None where none is."""
+    """Return the share of negative tones among the known ones, or None if all are unknown."""
     share = share_of_negative(tones)
     return None if share is None else round(share, 4)
 
 
 def summed(tones: Iterable[Tone | None]) -> Record:
-    """The tones of many in numbers."""
+    """Return many tones as numbers."""
     listed = list(tones)
     known = len(listed) - listed.count(None)
     return words.tones(
