@@ -88,12 +88,12 @@ async def test_a_query_under_way_comes_again_and_is_cancelled(tmp_path: Path) ->
         await owner.send(f"{path}/cancel")
         assert "Cancel this query?" in owner.words
         page = await owner.follow(await owner.send(f"{path}/cancel", sure="yes"))
-        assert "The query is cancelled" in owner.words
+        assert "The query was cancelled" in owner.words
         assert "refresh" not in page.headers
         assert (await owner.get(f"{path}/results.jsonl")).status_code == 404
         await owner.get(f"/cohorts/{cohort}")
         assert (await owner.send(f"{path}/cancel", sure="yes")).status_code == 400
-        assert "The query is cancelled." in owner.words
+        assert "The query was cancelled." in owner.words
 
 
 async def test_deleting_a_cohort_asks_for_the_password_and_leaves_nothing_to_open(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ async def test_deleting_a_cohort_asks_for_the_password_and_leaves_nothing_to_ope
         assert "its key is destroyed at once" in owner.words
         with trio.fail_after(30):
             await owner.follow(await owner.send(f"{path}/delete", sure="yes"))
-        assert "nobody opens what it sealed" in owner.words
+        assert "can no longer be decrypted" in owner.words
         assert "No cohort yet" in owner.words
         for gone in (path, f"/cohorts/queries/{query}", f"/cohorts/queries/{query}/results.jsonl"):
             assert (await owner.get(gone)).status_code == 404

@@ -94,12 +94,12 @@ async def test_a_run_under_way_comes_again_is_held_goes_on_with_another_bound_an
         assert owner.page is not None
         assert "refresh" not in owner.page.headers
         await owner.follow(await owner.send(f"{path}/go_on", max_credits="120"))
-        assert "The run goes on" in owner.words
+        assert "The run was resumed" in owner.words
         assert "May cost 120" in owner.words
         await owner.send(f"{path}/cancel")
         assert "Cancel this run?" in owner.words
         await owner.follow(await owner.send(f"{path}/cancel", sure="yes"))
-        assert "The run is cancelled" in owner.words
+        assert "The run was cancelled" in owner.words
         _, ended = await ask(owner.node, "GET", f"{RUNS}/{run}")
         money = ended["data"]["credits"]
         assert money["spent"] + money["refunded"] == money["reserved"]

@@ -55,8 +55,8 @@ async def test_a_form_that_is_sent_again_makes_no_second_key(tmp_path: Path) -> 
         ({"credit_limit": "-1"}, "Credit limit must be a whole number of credits"),
         ({"credit_limit": "9" * 30}, "Credit limit must be a whole number of credits"),
         ({"expires": "yesterday"}, "Expires must be a date such as 2030-01-31"),
-        ({"expires": "2001-01-01"}, "Expires must lie in the future"),
-        ({"name": "x" * 201}, "Name must be at most 200 characters"),
+        ({"expires": "2001-01-01"}, "Expires must be in the future"),
+        ({"name": "x" * 201}, "Name must be one line of at most 200 characters"),
     ],
 )
 async def test_a_wrong_field_is_told_beside_it_and_what_was_typed_stays(

@@ -116,7 +116,7 @@ async def test_batches_and_the_accounts_own_routes_are_called_too(tmp_path: Path
         for id_, method, fields, words in (
             ("credits/balance", "GET", {}, "balance"),
             ("prism/post-stats", "POST", {"b.urls": '["https://github.com/octocat"]', "deed": "price"}, "would cost"),
-            ("prism/post-stats", "POST", {"b.urls": "[not json"}, "cannot be read as JSON"),
+            ("prism/post-stats", "POST", {"b.urls": "[not json"}, "is not valid JSON"),
             ("monitors/{monitor_id}", "GET", {}, "is part of the path"),
         ):
             await owner.get(f"/playground?id={id_}&method={method}")
@@ -141,7 +141,7 @@ async def test_a_monitor_is_made_of_any_call_in_two_clicks_and_lives_on_its_page
         for deed, fields_, notice in (
             ("status", {"status": "paused"}, "is paused"),
             ("status", {"status": "active"}, "is active"),
-            ("run", {}, "A run has begun"),
+            ("run", {}, "A run has started"),
         ):
             await owner.get(path)
             await owner.follow(await owner.send_fields(f"{path}/{deed}", fields_))
