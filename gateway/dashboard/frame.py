@@ -140,7 +140,7 @@ class Frame:
         response.delete_cookie(g.door.cookie(name), path="/", secure=g.door.is_secure, httponly=True, samesite="Lax")
 
     def fresh(self) -> Response | None:
-        """Return None if the user entered the password recently, otherwise a redirect that confirms it and leads back."""
+        """Return None if the user entered the password recently, otherwise a redirect to enter it again."""
         if signed_in().is_fresh(self._services.now()):
             return None
         back = here() if request.method == "GET" else _page_of(request.path)

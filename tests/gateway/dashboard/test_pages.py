@@ -334,7 +334,7 @@ async def test_a_new_password_signs_other_browsers_out_and_sessions_end_one_by_o
         await owner.get("/account")
         for first, second, words in (
             ("short", "short", "at least 12 characters"),
-            ("another river of stones", "not the same", "is not the same"),
+            ("another river of stones", "not the same", "does not match"),
         ):
             assert (await owner.send("/account/password", password=first, repeated=second)).status_code == 400
             assert words in owner.words

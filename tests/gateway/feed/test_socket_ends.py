@@ -100,7 +100,11 @@ async def test_the_stream_beyond_a_keys_long_polls_is_given_what_there_is_and_en
             said, code = await sixth.end()
         assert [message["type"] for message in said] == ["events", "events", "end"]
         assert numbers([item for page in said[:2] for item in page["items"]]) == [0, 1, 2]
-        assert said[-1] == {"type": "end", "reason": "the key holds all the long-polls that it may", "retry_after_s": 2}
+        assert said[-1] == {
+            "type": "end",
+            "reason": "the key already holds its maximum number of long-polls",
+            "retry_after_s": 2,
+        }
         assert code == 1013
         poll = await node.get(f"/v1/events?cursor={said[1]['next_cursor']}&wait_s=20")
         assert (poll.status, poll.headers["x-poll-interval"]) == (200, "2"), "a stream counts as a long-poll"
@@ -156,7 +160,7 @@ async def test_a_stopping_node_tells_every_stream_to_come_again(engine: str, tmp
         node.node.draining.set()
         await until(lambda: len(ends) == 200)
         assert held(node) == NOBODY
-    end = {"type": "end", "reason": "the node stops", "retry_after_s": 2}
+    end = {"type": "end", "reason": "the node is stopping", "retry_after_s": 2}
     assert ends == [([end], 1001)] * 200
 
 

@@ -188,7 +188,7 @@ async def test_a_refused_last_event_id_is_named_as_the_header_that_it_is(last_id
         error = answer.json["error"]
         assert answer.status in (400, 410)
         assert error["details"]["param"] == "Last-Event-ID"
-        assert error["details"]["next_step"].startswith("Open the stream anew, without Last-Event-ID")
+        assert error["details"]["next_step"].startswith("Open a new stream, without Last-Event-ID")
         assert "cursor" not in error["message"].partition("oldest")[0]
         plain = await node.get(f"{FEED}?limit=0", headers={**SSE, "last-event-id": last_id})
         assert plain.json["error"]["details"]["param"] == "limit"

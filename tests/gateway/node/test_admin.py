@@ -36,5 +36,5 @@ async def test_an_isolated_platform_is_refused_until_it_is_reset_and_nothing_is_
 
 async def test_a_platform_that_is_not_served_is_refused_by_name(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        with pytest.raises(OperationRefused, match="serves no platform gitbuh"):
+        with pytest.raises(OperationRefused, match="gitbuh is not served"):
             await node.operate("platform.isolate", platform="gitbuh")

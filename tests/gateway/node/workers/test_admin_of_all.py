@@ -118,9 +118,9 @@ async def test_readiness_names_every_worker_that_is_not_ready_and_why() -> None:
     assert status == 503
     assert body.decode().splitlines() == [
         "worker 1: store down: gone",
-        "worker 2: does not answer",
-        "worker 3: does not answer",
-        "worker 4: does not answer",
+        "worker 2: does not respond",
+        "worker 3: does not respond",
+        "worker 4: does not respond",
         "worker 5: is starting",
     ]
 
@@ -140,7 +140,7 @@ async def test_nonsense_is_no_answer_and_ends_nothing() -> None:
         status, body = await workers.ask("/readyz")
         scraped, metrics = await workers.ask("/metrics")
     assert status == 503
-    assert body.decode().count("does not answer") == len(NONSENSE)
+    assert body.decode().count("does not respond") == len(NONSENSE)
     assert scraped == 200
     assert metrics.count(b"} 0.0\n") >= len(NONSENSE)
 
@@ -186,7 +186,7 @@ async def test_an_operation_that_may_have_been_done_is_not_done_by_another_too()
     async with Workers(b"HTTP/1.1 200 X\r\ncontent-length: 9\r\n\r\nhalf", answer(200, b"{}")).running() as workers:
         status, text = await workers.error_of("credits.grant")
         assert not workers.sent[1]
-    assert (status, text) == (503, "worker 0 does not answer; it may have happened")
+    assert (status, text) == (503, "worker 0 does not respond; the operation may have run")
 
 
 @pytest.mark.parametrize("operation", ["reload", "account.list"])
@@ -215,7 +215,7 @@ async def test_a_reload_that_one_refuses_is_refused(answers: tuple[bytes, ...]) 
 async def test_a_reload_that_one_does_not_answer_is_no_success() -> None:
     async with Workers(answer(200, b'{"applied":[]}'), ABSENT).running() as workers:
         status, text = await workers.error_of("reload")
-    assert (status, text) == (503, "worker 1 does not answer; it may have happened")
+    assert (status, text) == (503, "worker 1 does not respond; the operation may have run")
 
 
 async def test_arguments_beyond_the_bound_reach_no_worker() -> None:

@@ -112,7 +112,7 @@ async def test_one_that_refuses_before_all_were_ready_ends_the_start() -> None:
     supervised = Supervised("import os, sys\nif os.environ['NUMBER'] == '1': sys.exit(2)\n" + OBEDIENT)
     with trio.fail_after(90):
         await supervised.slots.run()
-    assert supervised.slots.refused == "worker 1 ended with exit code 2 before it was ready; why stands above"
+    assert supervised.slots.refused == "worker 1 ended with exit code 2 before it was ready; see its messages above"
     assert not supervised.slots.all_ready.is_set()
 
 

@@ -352,4 +352,4 @@ def test_serve_starts_itself_as_its_workers_and_ends_when_they_refuse(place: Pla
     )
     assert (done.returncode, done.stdout) == (1, b"")
     *_, last = done.stderr.decode().splitlines()
-    assert re.fullmatch(r"sluice: worker [01] ended with exit code 1 before it was ready; why stands above", last)
+    assert re.fullmatch(r"sluice: worker [01] ended with exit code 1 before it was ready; see its messages above", last)
