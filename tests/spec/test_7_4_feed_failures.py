@@ -110,7 +110,7 @@ FAILURES = {
     "a foreign parameter": meant(get("page=2"), "page", "cursor"),
     "a time": meant(get("since=2026-01-01"), "since", "cursor"),
     "another filter than the bound one": wrong(
-        "consumer=one&types=credits.*", "types", "Leave types and subject_id out", "conflicting_params"
+        "consumer=one&types=credits.*", "types", "Remove types and subject_id", "conflicting_params"
     ),
     "an acknowledgement past what was served": Failure(
         acking({"cursor": "now"}), "invalid_param", "cursor", "Acknowledge the next_cursor of a page"

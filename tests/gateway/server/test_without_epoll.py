@@ -15,8 +15,8 @@ sys.exit(pytest.main(["-n", "0", "-p", "no:cacheprovider", *sys.argv[1:]]))
 """
 TESTS = (
     "tests/gateway/server/test_refused_clients.py",
-    "tests/gateway/feed/test_polling.py::test_a_client_that_leaves_frees_its_place_within_a_second",
-    "tests/gateway/feed/test_polling.py::test_polls_are_held_and_woken_on_both_engines",
+    "tests/gateway/feed/test_polling.py::test_disconnected_client_frees_its_place_within_a_second",
+    "tests/gateway/feed/test_polling.py::test_polls_work_on_both_engines",
 )
 
 
