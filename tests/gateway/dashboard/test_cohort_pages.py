@@ -93,7 +93,7 @@ async def test_running_query_refreshes_and_is_cancelled(tmp_path: Path) -> None:
         assert (await owner.get(f"{path}/results.jsonl")).status_code == 404
         await owner.get(f"/cohorts/{cohort}")
         assert (await owner.send(f"{path}/cancel", sure="yes")).status_code == 400
-        assert "The query was cancelled." in owner.words
+        assert "The query is cancelled." in owner.words
 
 
 async def test_cohort_deletion_requires_the_password_and_leaves_no_data(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ async def test_running_run_refreshes_pauses_resumes_and_cancels(tmp_path: Path) 
             assert f"Most credits must be {words}" in owner.words, owner.words
             await owner.get(path)
         await owner.follow(await owner.send(f"{path}/go_on", max_credits="110"))
-        assert "The run may cost as much" in owner.words
+        assert "The maximum cost of the run was raised" in owner.words
         await owner.follow(await owner.send(f"{path}/pause"))
         assert "The run is paused" in owner.words
         assert owner.page is not None

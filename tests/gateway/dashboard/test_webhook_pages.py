@@ -130,7 +130,7 @@ async def test_paused_webhook_resumes_when_its_address_is_saved(tmp_path: Path) 
         ear.statuses.append("200 OK")
         await owner.get(path)
         await owner.follow(await owner.send_fields(f"{path}/save", {"url": ear.url, "types": ["*"], "description": ""}))
-        assert "takes events" in owner.words
+        assert "receives events" in owner.words
         assert "Save and resume" not in owner.words
         assert owner.page is not None
         assert 'value="*" checked' in owner.page.text
