@@ -65,7 +65,7 @@ async def assert_billed(node: OpenNode, answer: Answered, *, is_alone: bool = Tr
     return data
 
 
-async def test_rows_keep_their_order_and_a_bad_one_fails_alone(tmp_path: Path) -> None:
+async def test_rows_keep_their_order_and_fail_alone(tmp_path: Path) -> None:
     urls = [
         STORY.format(8863),
         "https://bit.ly/x",
@@ -104,7 +104,7 @@ async def test_rows_keep_their_order_and_a_bad_one_fails_alone(tmp_path: Path) -
         assert answer.json["credits_used"] == 2
 
 
-async def test_many_rows_are_read_by_the_upstreams_own_calls_for_many(tmp_path: Path) -> None:
+async def test_rows_use_the_upstreams_batch_calls(tmp_path: Path) -> None:
     """Goal: 120 questions of one site and 3 of another are three calls, not 123."""
 
     def script(asked: str) -> Told | None:
@@ -132,7 +132,7 @@ async def test_many_rows_are_read_by_the_upstreams_own_calls_for_many(tmp_path: 
         assert data["summary"]["coverage"] == 1.0
 
 
-async def test_accounts_of_bluesky_are_read_25_at_once_by_handle_or_did(tmp_path: Path) -> None:
+async def test_bluesky_accounts_are_read_25_at_once_by_handle_or_did(tmp_path: Path) -> None:
     def script(asked: str) -> Told | None:
         actors = parse_qs(urlsplit(asked).query)["actors"]
         assert len(actors) <= 25
@@ -151,7 +151,7 @@ async def test_accounts_of_bluesky_are_read_25_at_once_by_handle_or_did(tmp_path
         assert sorted(one["rows"] for one in data["legs"]) == [4, 25]
 
 
-async def test_accounts_that_are_named_by_addresses_of_other_sites_are_read_there(tmp_path: Path) -> None:
+async def test_account_urls_of_other_sites_are_read_there(tmp_path: Path) -> None:
     def script(asked: str) -> Told | None:
         ids = urlsplit(asked).path.rpartition("/")[2].replace("%3B", ";").split(";")
         return told({"items": [{"user_id": int(one)} for one in ids], "has_more": False})
@@ -167,7 +167,7 @@ async def test_accounts_that_are_named_by_addresses_of_other_sites_are_read_ther
         assert asked == {("7;8;9", "stackoverflow"), ("7", "superuser")}
 
 
-async def test_where_one_value_spoils_a_call_for_many_each_row_is_read_alone(tmp_path: Path) -> None:
+async def test_invalid_value_splits_a_batch_call_into_single_reads(tmp_path: Path) -> None:
     def script(asked: str) -> Told | None:
         if "getProfiles" in asked:
             return told({"error": "InvalidRequest", "message": "actor must be a valid did or a handle"}, 400)
@@ -184,7 +184,7 @@ async def test_where_one_value_spoils_a_call_for_many_each_row_is_read_alone(tmp
         assert [leg["rows"] for leg in data["legs"]] == [3, 1, 1, 1]
 
 
-async def test_accounts_are_read_by_their_addresses_too(tmp_path: Path) -> None:
+async def test_accounts_are_read_by_url_too(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         urls = ["https://github.com/octocat", "https://news.ycombinator.com/user?id=pg", STORY.format(8863)]
         data = await assert_billed(node, await post(node, PROFILES, {"urls": urls}))
@@ -192,7 +192,7 @@ async def test_accounts_are_read_by_their_addresses_too(tmp_path: Path) -> None:
         assert data["results"][0]["record"]["followers"] is not None
 
 
-async def test_videos_cost_five_for_each_fifty_of_which_one_is_there(tmp_path: Path) -> None:
+async def test_fifty_videos_cost_five_if_one_exists(tmp_path: Path) -> None:
     def script(asked: str) -> Told | None:
         ids = parse_qs(urlsplit(asked).query)["id"][0].split(",")
         items = [{"id": one, "snippet": {"title": "A video"}} for one in ids if one.startswith("here")]
@@ -213,7 +213,7 @@ async def test_videos_cost_five_for_each_fifty_of_which_one_is_there(tmp_path: P
         assert {one["id"] for one in listed} == {"youtube/videos", "youtube/channels"}
 
 
-async def test_a_batch_without_its_credential_answers_as_an_endpoint_without_one(tmp_path: Path) -> None:
+async def test_batch_without_credential_fails_like_an_endpoint(tmp_path: Path) -> None:
     """Goal: POST and GET of what a node cannot call say the same, and guide and document know."""
     async with open_test_node(tmp_path) as node:
         refused = await post(node, VIDEOS, {"ids": ["here0001"]})
@@ -231,7 +231,7 @@ async def test_a_batch_without_its_credential_answers_as_an_endpoint_without_one
         assert "/v1/youtube/videos" not in paths
 
 
-async def test_videos_are_told_in_the_language_that_is_asked_for(tmp_path: Path) -> None:
+async def test_videos_are_returned_in_the_requested_language(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, upstreams=WITH_KEY, environ={"TEST_KEY": "a-key-of-tests"}) as node:
         await assert_billed(node, await post(node, f"{VIDEOS}?hl=pt-BR", {"ids": ["here0001", "here0002"]}))
         (asked,) = node.upstream.requests
@@ -240,7 +240,7 @@ async def test_videos_are_told_in_the_language_that_is_asked_for(tmp_path: Path)
         assert (refused.status, refused.json["error"]["details"]["param"]) == (400, "hl")
 
 
-async def test_a_dry_run_prices_the_ceiling_and_max_credits_holds_it(tmp_path: Path) -> None:
+async def test_dry_run_returns_the_ceiling_and_max_credits_applies(tmp_path: Path) -> None:
     body = {"urls": [STORY.format(8863), STORY.format(8864), "https://bit.ly/x"]}
     async with open_test_node(tmp_path) as node:
         dry = (await post(node, f"{STATS}?dry_run=1", body)).json
@@ -252,14 +252,14 @@ async def test_a_dry_run_prices_the_ceiling_and_max_credits_holds_it(tmp_path: P
         assert (await post(node, f"{STATS}?max_credits=2", body)).status == 200
 
 
-async def test_a_balance_below_the_ceiling_is_a_402(tmp_path: Path) -> None:
+async def test_balance_below_the_ceiling_is_a_402(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1) as node:
         answer = await post(node, STATS, {"urls": [STORY.format(8863), STORY.format(8864)]})
         assert (answer.status, answer.json["error"]["type"]) == (402, "INSUFFICIENT_CREDITS")
         assert node.upstream.requests == []
 
 
-async def test_a_key_makes_a_batch_once(tmp_path: Path) -> None:
+async def test_idempotency_key_runs_a_batch_once(tmp_path: Path) -> None:
     body = {"urls": [STORY.format(8863)]}
     async with open_test_node(tmp_path) as node:
         first, again = [await post(node, STATS, body, Idempotency_Key="k") for _ in range(2)]
@@ -304,7 +304,7 @@ async def test_rows_are_streamed_as_they_settle(tmp_path: Path) -> None:
         (COMMENTS, {"items": [{"comment_url": STORY.format(1), "hint": "1"}]}, "items[0].hint"),
     ],
 )
-async def test_a_body_of_another_shape_is_a_free_400(tmp_path: Path, path: str, body: Any, param: str) -> None:
+async def test_malformed_body_is_a_free_400(tmp_path: Path, path: str, body: Any, param: str) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await post(node, path, body)
         assert (answer.status, answer.json["credits_used"]) == (400, 0)
@@ -319,9 +319,7 @@ async def test_a_body_of_another_shape_is_a_free_400(tmp_path: Path, path: str, 
         (VIDEOS, {"ids": ["here0001"], "include_localizations": True}, "include_localizations"),
     ],
 )
-async def test_a_field_that_no_node_has_the_means_for_is_refused_by_name(
-    tmp_path: Path, path: str, body: Any, param: str
-) -> None:
+async def test_unsupported_field_is_refused_by_name(tmp_path: Path, path: str, body: Any, param: str) -> None:
     async with open_test_node(tmp_path, upstreams=WITH_KEY, environ={"TEST_KEY": "a-key-of-tests"}) as node:
         answer = await post(node, path, body)
         details = answer.json["error"]["details"]
@@ -335,7 +333,7 @@ async def open_hurried(folder: Path) -> AsyncIterator[OpenNode]:
         yield node
 
 
-async def test_rows_that_are_not_there_in_time_are_deferred_for_nothing(tmp_path: Path) -> None:
+async def test_late_rows_are_deferred_free(tmp_path: Path) -> None:
     def script(asked: str) -> Told | None:
         return Told(delay_s=30.0) if asked.startswith("mastodon.social") else None
 
@@ -359,7 +357,7 @@ BY_KIND = {"ok": ("ok",), "gone": ("not_found",), "hung": ("deferred",)}
 
 
 @BRISKLY
-async def test_whatever_becomes_of_its_legs_a_batch_conserves_its_credits(tmp_path: Path) -> None:
+async def test_batch_conserves_credits_for_any_outcome(tmp_path: Path) -> None:
     """Goal: actual + refunded = reserved, and the rows' prices are the batch's. Method: any mix of legs."""
     kinds: list[str] = []
 
@@ -391,7 +389,7 @@ def _mixes() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("streams", [False, True])
-async def test_a_client_that_hangs_up_leaves_nothing_open(tmp_path: Path, *, streams: bool) -> None:
+async def test_disconnect_leaves_nothing_open(tmp_path: Path, *, streams: bool) -> None:
     """Goal: nothing is held, and no more is paid than the one row that came."""
 
     def script(asked: str) -> Told | None:
@@ -419,9 +417,7 @@ async def test_a_client_that_hangs_up_leaves_nothing_open(tmp_path: Path, *, str
 
 
 @pytest.mark.parametrize("streams", [False, True])
-async def test_a_batch_cancelled_at_any_wait_is_paid_for_as_far_as_it_was_sent(
-    tmp_path: Path, *, streams: bool
-) -> None:
+async def test_cancelled_batch_is_billed_for_what_was_sent(tmp_path: Path, *, streams: bool) -> None:
     """Goal: conservation. Method: cancel it at each of its waits; a stream's rows that were sent are its price."""
     roomy = {"limits": {"requests_per_minute": 1_000_000}}
     async with open_test_node(tmp_path, upstreams=NO_RETRIES, **roomy) as node:

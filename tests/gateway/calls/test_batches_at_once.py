@@ -21,7 +21,7 @@ AT_ONCE, KEY_MAX = 200, 50
 ROOMY: dict[str, Any] = {"limits": {"requests_per_minute": 100_000}}
 
 
-async def test_batches_at_once_share_flights_and_never_pass_the_keys_limit(tmp_path: Path) -> None:
+async def test_concurrent_batches_share_flights_within_the_keys_limit(tmp_path: Path) -> None:
     """Goal: 200 batches of the same five rows are five calls, each paid once; 50 of them run, others are refused."""
     body = {"urls": [STORY.format(8_863 + place) for place in range(5)] * 2}
     answers: list[int] = []
@@ -74,7 +74,7 @@ STATUSES = {
 }
 
 
-async def test_credits_are_conserved_whatever_becomes_of_rows_and_clients(tmp_path: Path) -> None:
+async def test_credits_are_conserved_for_any_rows_and_clients(tmp_path: Path) -> None:
     """Goal: actual + refunded = reserved, and a client pays at most for the rows that came.
 
     Method: batches at once of any mix of rows, half of them streamed, whose clients hang up after any number of rows.

@@ -17,7 +17,7 @@ VTT = Told(
 )
 
 
-async def test_a_comment_is_found_by_its_address_or_by_its_id_and_its_posts_address(tmp_path: Path) -> None:
+async def test_comment_is_found_by_url_or_by_id_and_post_url(tmp_path: Path) -> None:
     """Goal: either form reads the same comment, whatever a platform's addresses of comments look like."""
     pairs: dict[str, tuple[str, str, str]] = {
         "hackernews": (STORY.format(2921983), STORY.format(2921557), "2921983"),
@@ -58,7 +58,7 @@ async def test_a_comment_is_found_by_its_address_or_by_its_id_and_its_posts_addr
         assert by_url.json["credits_used"] == by_id.json["credits_used"] == 2 * len(pairs)
 
 
-async def test_what_is_no_comment_says_so_in_its_row(tmp_path: Path) -> None:
+async def test_row_without_a_comment_reports_it(tmp_path: Path) -> None:
     items: list[dict[str, Any]] = [
         {"comment_url": STORY.format(8863)},
         {"comment_url": STORY.format(90000008863005), "position_hint": {"page": 2}},
@@ -96,14 +96,14 @@ async def test_what_is_no_comment_says_so_in_its_row(tmp_path: Path) -> None:
         ({"items": [{"comment_url": "x" * 3_000}]}, "items[0]"),
     ],
 )
-async def test_a_body_of_another_shape_is_a_free_400(tmp_path: Path, body: Any, param: str) -> None:
+async def test_malformed_body_is_a_free_400(tmp_path: Path, body: Any, param: str) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await post(node, COMMENTS, body)
         assert (answer.status, answer.json["credits_used"]) == (400, 0)
         assert answer.json["error"]["details"]["param"] == param
 
 
-async def test_the_words_of_videos_come_as_text_or_in_segments(tmp_path: Path) -> None:
+async def test_transcripts_are_text_or_segments(tmp_path: Path) -> None:
     tracks = {"data": [{"language": {"id": "fr"}, "fileUrl": "https://framatube.org/a.vtt"}]}
 
     def script(asked: str) -> Told | None:
@@ -134,7 +134,7 @@ async def test_the_words_of_videos_come_as_text_or_in_segments(tmp_path: Path) -
         assert other.json["data"]["results"][0]["ext"] == {"reason": "no_captions"}
 
 
-async def test_a_platform_without_an_official_way_to_captions_says_so_for_nothing(tmp_path: Path) -> None:
+async def test_platform_without_captions_api_reports_it_free(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await post(node, "/v1/youtube/transcripts", {"ids": ["D-lhorsDlUQ"]})
         data = await assert_billed(node, answer)

@@ -34,7 +34,7 @@ async def spent(node: OpenNode) -> int:
     return 100_000 - balance
 
 
-async def test_a_hit_cancelled_at_any_wait_costs_nothing_and_holds_nothing(tmp_path: Path) -> None:
+async def test_cancelled_hit_is_free_and_holds_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **ROOMY) as node:
         await node.get(profile(0))
 
@@ -46,7 +46,7 @@ async def test_a_hit_cancelled_at_any_wait_costs_nothing_and_holds_nothing(tmp_p
         assert len(node.upstream.requests) == 1
 
 
-async def test_a_follower_cancelled_at_any_wait_leaves_its_leader_alone(tmp_path: Path) -> None:
+async def test_cancelled_follower_leaves_its_leader_alone(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **ROOMY) as node, trio.open_nursery() as nursery:
         node.upstream.always(Told(200, BODY, delay_s=0.05))
         numbers, led = count(), list[Answered]()
@@ -76,7 +76,7 @@ async def test_a_follower_cancelled_at_any_wait_leaves_its_leader_alone(tmp_path
         await node.assert_sound()
 
 
-async def test_a_leader_cancelled_at_any_wait_leaves_one_follower_to_call_and_pay(tmp_path: Path) -> None:
+async def test_cancelled_leader_promotes_one_follower(tmp_path: Path) -> None:
     """The request that comes through with the answer pays for it, and the others are served from it."""
     async with open_test_node(tmp_path, **ROOMY) as node, trio.open_nursery() as nursery:
         numbers, followed = count(), list[Answered]()

@@ -63,7 +63,7 @@ OUTCOMES = {
 
 
 @pytest.mark.parametrize(("target", "script", "status", "cost"), OUTCOMES.values(), ids=OUTCOMES.keys())
-async def test_a_finished_outcome_is_replayed_byte_for_byte(
+async def test_finished_outcome_is_replayed_byte_for_byte(
     target: str, script: Any, status: int, cost: int, tmp_path: Path
 ) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
@@ -83,7 +83,7 @@ async def test_a_finished_outcome_is_replayed_byte_for_byte(
         await node.assert_sound()
 
 
-async def test_a_cache_hit_under_a_key_is_free_and_becomes_its_outcome(tmp_path: Path) -> None:
+async def test_cache_hit_with_key_is_free_and_stored(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await node.get(PROFILE)
         hit = await ask(node)
@@ -102,7 +102,7 @@ async def test_two_keys_are_two_requests(tmp_path: Path) -> None:
         assert len(node.upstream.requests) == 2
 
 
-async def test_two_accounts_that_use_the_same_key_do_not_meet(tmp_path: Path) -> None:
+async def test_accounts_do_not_share_idempotency_keys(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         mine = await ask(node, cache_control="no-cache")
         other = await node.new_account(10)
@@ -114,26 +114,26 @@ async def test_two_accounts_that_use_the_same_key_do_not_meet(tmp_path: Path) ->
         assert len(node.upstream.requests) == 2
 
 
-async def test_two_api_keys_of_an_account_share_its_idempotency_keys(tmp_path: Path) -> None:
+async def test_api_keys_of_an_account_share_idempotency_keys(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         first = await ask(node)
         node.key, _ = await node.new_key(node.account)
         assert_replays(await ask(node), first, 99_999)
 
 
-async def test_a_key_bare_or_quoted_is_the_same(tmp_path: Path) -> None:
+async def test_bare_and_quoted_keys_are_equal(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         first = await ask(node, "one")
         assert_replays(await ask(node, '"one"'), first, 99_999)
 
 
-async def test_the_order_of_parameters_makes_no_other_request(tmp_path: Path) -> None:
+async def test_parameter_order_does_not_matter(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         first = await ask(node, target="/v1/github/search?query=a&limit=10")
         assert_replays(await ask(node, target="/v1/github/search?limit=10&query=a"), first, 99_999)
 
 
-async def test_an_outcome_outlives_the_process(tmp_path: Path) -> None:
+async def test_outcome_survives_a_restart(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         first, key = await ask(node), node.key
     async with open_test_node(tmp_path) as node:
@@ -143,7 +143,7 @@ async def test_an_outcome_outlives_the_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("failure", [told({}, 500), told({}, 429), Told(200, b"<html>")], ids=["500", "429", "HTML"])
-async def test_a_failure_that_is_worth_a_retry_frees_the_key(failure: Told, tmp_path: Path) -> None:
+async def test_retryable_failure_frees_the_key(failure: Told, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **NO_RETRIES) as node:
         node.upstream.always(failure)
         refused = await ask(node)
@@ -155,7 +155,7 @@ async def test_a_failure_that_is_worth_a_retry_frees_the_key(failure: Told, tmp_
         assert "idempotent_replay" not in again.json
 
 
-async def test_a_bug_frees_the_key(tmp_path: Path) -> None:
+async def test_bug_frees_the_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
         node.upstream.always(told({}))
         assert_refused(await ask(node, target="/v1/odd/bug"), "INTERNAL_ERROR", 500)
@@ -163,7 +163,7 @@ async def test_a_bug_frees_the_key(tmp_path: Path) -> None:
         await node.assert_sound()
 
 
-async def test_a_charge_that_is_refused_claims_nothing(tmp_path: Path) -> None:
+async def test_refused_charge_claims_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         poor, _ = await node.new_key(node.account, credit_limit=0)
         answer = await node.get(PROFILE, key=poor, headers={"idempotency-key": "one"})
@@ -173,7 +173,7 @@ async def test_a_charge_that_is_refused_claims_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["/v1/github/profile", "/v1/nowhere/at-all", f"{PROFILE}&max_credits=0"])
-async def test_a_refusal_before_the_claim_leaves_the_key_free(target: str, tmp_path: Path) -> None:
+async def test_refusal_before_the_claim_leaves_the_key_free(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert (await ask(node, target=target)).status >= 400
         assert await claims(node) == []
@@ -199,7 +199,7 @@ async def test_without_the_claim_store_nothing_is_called_or_charged(is_cached: b
         assert (await ask(node)).status == 200
 
 
-async def test_an_end_that_the_store_refused_is_made_up_for_and_then_replayed(tmp_path: Path) -> None:
+async def test_failed_close_is_retried_and_then_replayed(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         async with node.store_refusing("settlement"):
             answer = await ask(node)
@@ -213,7 +213,7 @@ async def test_an_end_that_the_store_refused_is_made_up_for_and_then_replayed(tm
         await node.assert_sound()
 
 
-async def test_an_answer_over_64_kb_is_charged_once_and_not_replayed(tmp_path: Path) -> None:
+async def test_response_over_64_kb_is_charged_once_and_not_replayed(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.always(told({"id": 1, "login": "octocat", "bio": "x" * 65_536}))
         first = await ask(node)
@@ -227,7 +227,7 @@ async def test_an_answer_over_64_kb_is_charged_once_and_not_replayed(tmp_path: P
 
 
 @pytest.mark.parametrize("accept", ["text/event-stream", "application/json;q=0.5, Text/Event-Stream"])
-async def test_a_stream_cannot_be_combined_with_a_key(accept: str, tmp_path: Path) -> None:
+async def test_stream_with_idempotency_key_is_refused(accept: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await ask(node, accept=accept)
         assert_refused(answer, "INVALID_REQUEST", 400)
@@ -237,7 +237,7 @@ async def test_a_stream_cannot_be_combined_with_a_key(accept: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a b", '""'])
-async def test_a_malformed_key_is_refused_for_free(key: str, tmp_path: Path) -> None:
+async def test_malformed_key_is_refused_free(key: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await ask(node, key)
         details = assert_refused(answer, "INVALID_REQUEST", 400)
@@ -247,7 +247,7 @@ async def test_a_malformed_key_is_refused_for_free(key: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("target", [f"{PROFILE}&dry_run=1", "/v1/credits/balance", "/v1/utility/endpoints"])
-async def test_what_costs_nothing_ignores_the_key(target: str, tmp_path: Path) -> None:
+async def test_free_endpoint_ignores_the_key(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for _ in range(2):
             answer = await ask(node, target=target)
@@ -257,7 +257,7 @@ async def test_what_costs_nothing_ignores_the_key(target: str, tmp_path: Path) -
         assert (await ask(node)).json["credits_used"] == 1
 
 
-async def test_a_hundred_clients_with_one_key_are_one_charge_and_one_call(tmp_path: Path) -> None:
+async def test_hundred_clients_with_one_key_are_one_charge_and_call(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **ROOMY) as node:
         node.upstream.behaviour.latency_s = 0.2
         answers: list[Answered] = []
@@ -287,7 +287,7 @@ async def test_a_hundred_clients_with_one_key_are_one_charge_and_one_call(tmp_pa
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_clients_that_hang_up_and_retry_pay_once_a_key(seed: int, tmp_path: Path) -> None:
+async def test_disconnected_and_retried_calls_are_billed_once_per_key(seed: int, tmp_path: Path) -> None:
     """Method: each client gives up at random moments of flaky calls, and repeats its key until it has an answer."""
     rng, slow = Random(seed), Told(body=told({"id": 1, "login": "octocat"}).body, delay_s=0.02)
     async with open_test_node(tmp_path, **ROOMY, **NO_RETRIES) as node:
@@ -324,7 +324,7 @@ async def settled(node: OpenNode) -> None:
 @pytest.mark.parametrize(
     "name", ["a success", "a refusal", "a failure", "a composite of which a quarter comes", "a bug"]
 )
-async def test_a_claimed_request_cancelled_at_any_wait_is_whole_or_did_not_happen(name: str, tmp_path: Path) -> None:
+async def test_cancelled_claimed_request_is_complete_or_absent(name: str, tmp_path: Path) -> None:
     """Goal: no claim runs without its charge, neither stays open, and a retry costs what is still to be paid."""
     target, script, cost = CALLS[name]
     keys = map(str, count())
@@ -356,7 +356,7 @@ async def test_a_claimed_request_cancelled_at_any_wait_is_whole_or_did_not_happe
         await node.assert_sound()
 
 
-async def test_a_cache_hit_cancelled_at_any_wait_is_kept_or_not_claimed(tmp_path: Path) -> None:
+async def test_cancelled_cache_hit_is_stored_or_unclaimed(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **ROOMY) as node:
         await node.get(PROFILE)
         key = [0]

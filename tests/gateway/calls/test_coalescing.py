@@ -48,7 +48,7 @@ async def ask_at_once(node: OpenNode, count: int, target: str = PROFILE, **heade
     return answers
 
 
-async def test_a_thousand_identical_misses_are_one_call_and_one_charge(tmp_path: Path) -> None:
+async def test_thousand_identical_misses_are_one_call_and_charge(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1000, **MANY) as node:
         node.upstream.always(Told(200, told(BODY).body, delay_s=0.5))
         answers = await ask_all(node, [PROFILE] * 1000)
@@ -63,7 +63,7 @@ async def test_a_thousand_identical_misses_are_one_call_and_one_charge(tmp_path:
         await node.assert_sound()
 
 
-async def test_when_the_leader_fails_one_follower_at_a_time_calls_again(tmp_path: Path) -> None:
+async def test_failed_leader_promotes_one_follower_at_a_time(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1000, upstreams={"defaults": {"retries": 0}}) as node:
         waiting = [
             Told(500, b"{}", delay_s=0.3),
@@ -78,7 +78,7 @@ async def test_when_the_leader_fails_one_follower_at_a_time_calls_again(tmp_path
         await node.assert_sound()
 
 
-async def test_followers_pay_nothing_though_their_balance_could_not_cover_the_call(tmp_path: Path) -> None:
+async def test_followers_pay_nothing_even_with_a_low_balance(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1) as node:
         node.upstream.always(Told(200, told(BODY).body, delay_s=0.3))
         answers = await ask_at_once(node, 10)
@@ -86,7 +86,7 @@ async def test_followers_pay_nothing_though_their_balance_could_not_cover_the_ca
         assert await node.money() == (0, 0)
 
 
-async def test_a_billed_refresh_joins_only_refreshes(tmp_path: Path) -> None:
+async def test_billed_refresh_joins_only_refreshes(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100) as node:
         node.upstream.always(Told(200, told(BODY).body, delay_s=0.3))
         async with trio.open_nursery() as nursery:
@@ -100,7 +100,7 @@ async def test_a_billed_refresh_joins_only_refreshes(tmp_path: Path) -> None:
         assert await node.money() == (98, 0)
 
 
-async def test_of_a_thousand_different_calls_on_the_last_credit_one_is_served(tmp_path: Path) -> None:
+async def test_last_credit_serves_one_of_a_thousand_calls(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1, **MANY) as node:
         answers = await ask_all(node, [f"/v1/github/profile?handle=user{number}" for number in range(1000)])
         statuses = Counter(answer.status for answer in answers)
@@ -111,7 +111,7 @@ async def test_of_a_thousand_different_calls_on_the_last_credit_one_is_served(tm
 
 
 @pytest.mark.parametrize("moment_s", [0.0, 0.05, 0.2])
-async def test_a_leader_that_hangs_up_leaves_its_followers_served(tmp_path: Path, moment_s: float) -> None:
+async def test_disconnected_leader_leaves_its_followers_served(tmp_path: Path, moment_s: float) -> None:
     """The server finishes the call of a client that left, so its followers notice nothing."""
     async with open_test_node(tmp_path, credits=100) as node:
         node.upstream.always(Told(200, told(BODY).body, delay_s=0.3))

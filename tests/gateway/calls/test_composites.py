@@ -114,7 +114,7 @@ def _mixes() -> list[dict[str, str]]:
 
 @BRISKLY
 @pytest.mark.parametrize("name", CALLS)
-async def test_whatever_becomes_of_its_legs_a_composite_conserves_its_credits(name: str, tmp_path: Path) -> None:
+async def test_composite_conserves_credits_for_any_outcome(name: str, tmp_path: Path) -> None:
     """Goal: actual + refunded = reserved, and the legs add up to it. Method: any mix of fates of four hosts."""
     mixes = _mixes()
     for begin in range(0, len(mixes), A_NODE):
@@ -159,7 +159,7 @@ ANY: Sequence[tuple[str, int]] = (
 
 @BRISKLY
 @pytest.mark.parametrize(("target", "most"), ANY)
-async def test_a_composite_of_many_rounds_conserves_its_credits_too(target: str, most: int, tmp_path: Path) -> None:
+async def test_composite_of_many_rounds_conserves_credits(target: str, most: int, tmp_path: Path) -> None:
     """Goal: as above, for any mix of fates. Method: the same mixes, of which each call meets another."""
     async with open_hurried(tmp_path) as node:
         for round_, fates in enumerate(_mixes()):
@@ -170,7 +170,7 @@ async def test_a_composite_of_many_rounds_conserves_its_credits_too(target: str,
         await node.assert_sound()
 
 
-async def test_where_no_leg_came_the_failure_that_tells_most_is_the_answer_and_free(tmp_path: Path) -> None:
+async def test_composite_without_legs_returns_the_most_telling_failure_free(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         for fates, status in (
             (("gone", "gone", "gone", "gone"), 404),
@@ -183,7 +183,7 @@ async def test_where_no_leg_came_the_failure_that_tells_most_is_the_answer_and_f
         await node.assert_sound()
 
 
-async def test_a_leg_that_is_cached_costs_nothing_and_says_so_and_serves_direct_calls(tmp_path: Path) -> None:
+async def test_cached_leg_is_free_and_serves_direct_calls(tmp_path: Path) -> None:
     """Goal: parts and direct calls share the cache, in both directions, pages by their cursor too."""
     async with open_hurried(tmp_path) as node:
         assert (await node.get("/v1/mastodon/profile?handle=ada")).json["credits_used"] == 1
@@ -217,7 +217,7 @@ async def test_a_leg_that_is_cached_costs_nothing_and_says_so_and_serves_direct_
         await node.assert_sound()
 
 
-async def test_a_crowd_shares_flights_and_no_key_has_more_than_fifty_legs_at_a_time(tmp_path: Path) -> None:
+async def test_key_has_at_most_fifty_legs_at_a_time(tmp_path: Path) -> None:
     """Goal: one upstream call for the same, and a bound for each key. Method: 100 cards of two keys, held upstream.
 
     `python -m tests.gateway.calls.crowd` sends a thousand.
@@ -238,7 +238,7 @@ def events_in(text: bytes) -> list[tuple[str, Any]]:
     return found
 
 
-async def test_a_stream_tells_each_leg_with_its_data_as_it_settles_and_then_the_answer(tmp_path: Path) -> None:
+async def test_stream_sends_each_leg_then_the_response(tmp_path: Path) -> None:
     """Goal: the first source is told within 50 ms of its answer, while another has not answered yet."""
     async with open_hurried(tmp_path) as node:
         node.upstream.script = fated({"lemmy": "slow"})
@@ -265,7 +265,7 @@ async def test_a_stream_tells_each_leg_with_its_data_as_it_settles_and_then_the_
         await node.assert_sound()
 
 
-async def test_the_first_source_is_told_while_all_others_are_silent(tmp_path: Path) -> None:
+async def test_first_leg_is_sent_while_the_others_are_pending(tmp_path: Path) -> None:
     """Goal: nothing else has to happen. Method: one host answers at once; the client reads while the rest are held."""
     async with open_hurried(tmp_path) as node:
         silent = {"discourse": "slow", "github": "slow", "lemmy": "slow"}
@@ -289,7 +289,7 @@ async def test_the_first_source_is_told_while_all_others_are_silent(tmp_path: Pa
         await node.assert_sound()
 
 
-async def test_a_client_that_hangs_up_on_a_stream_has_its_call_finished_and_settled(tmp_path: Path) -> None:
+async def test_disconnect_from_a_stream_still_settles_the_call(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         before = (await node.money())[0]
         node.upstream.script = fated({"lemmy": "slow"})
@@ -309,7 +309,7 @@ async def test_a_client_that_hangs_up_on_a_stream_has_its_call_finished_and_sett
         await node.assert_sound()
 
 
-async def test_a_client_may_hang_up_at_any_leg_and_its_call_is_settled_as_it_came(tmp_path: Path) -> None:
+async def test_disconnect_at_any_leg_settles_the_call(tmp_path: Path) -> None:
     """Goal: what is taken is used or given back. Method: hang up after each number of legs, then look at the books."""
     async with open_hurried(tmp_path) as node:
         address, before = urlsplit(node.url), (await node.money())[0]
@@ -344,9 +344,7 @@ async def test_a_client_may_hang_up_at_any_leg_and_its_call_is_settled_as_it_cam
         ("/v1/hackernews/omni-search?query=trio&threads=2", 5),
     ],
 )
-async def test_a_composite_cancelled_at_any_wait_is_whole_or_did_not_happen(
-    target: str, cost: int, tmp_path: Path
-) -> None:
+async def test_cancelled_composite_is_complete_or_absent(target: str, cost: int, tmp_path: Path) -> None:
     """Goal: conservation. Method: cancel the request at each of its waits, and look at the books each time."""
     roomy: Any = {"limits": {"requests_per_minute": 1_000_000}, "cache": {"max_bytes": 0}}
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}, **roomy) as node:
@@ -385,7 +383,7 @@ def _calling(node: OpenNode, target: str) -> Any:
     return run
 
 
-async def test_a_walk_over_comments_streams_its_pages_and_ends_with_the_whole_answer(tmp_path: Path) -> None:
+async def test_comment_walk_streams_pages_then_the_response(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         target = "/v1/prism/comments?url=https%3A%2F%2Flemmy.world%2Fpost%2F1&max=40"
         answer = await node.get(target, headers={"accept": "text/event-stream"})
@@ -403,7 +401,7 @@ async def test_a_walk_over_comments_streams_its_pages_and_ends_with_the_whole_an
         await node.assert_sound()
 
 
-async def test_a_name_that_is_none_of_the_platforms_is_a_free_400_with_the_nearest(tmp_path: Path) -> None:
+async def test_unknown_platform_is_a_free_400_with_the_nearest(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         answer = await node.get("/v1/prism/creator-card?handle=ada&platforms=lemmy,mastadon")
         assert (answer.status, answer.json["credits_used"]) == (400, 0)
@@ -436,7 +434,7 @@ NOT_SERVED: Mapping[str, str] = {
 the means for; with the parameter to blame."""
 
 
-async def test_a_value_that_asks_only_for_what_this_node_does_not_serve_is_a_free_400(tmp_path: Path) -> None:
+async def test_unserved_value_is_a_free_400(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         for target, param in NOT_SERVED.items():
             answer = await node.get(f"/v1/prism/{target}")

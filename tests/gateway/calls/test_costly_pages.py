@@ -24,9 +24,7 @@ def assert_too_costly(answer: Answered, cost: int) -> None:
 
 
 @pytest.mark.parametrize(("path", "cost", "taken"), [("costly", 5, 5), ("costly/metered", 2, 7)])
-async def test_a_page_that_is_too_costly_is_charged_as_one_page(
-    path: str, cost: int, taken: int, tmp_path: Path
-) -> None:
+async def test_too_costly_page_is_charged_as_one_page(path: str, cost: int, taken: int, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
         node.upstream.always(told({}))
         answer = await node.get(f"/v1/odd/{path}")
@@ -39,7 +37,7 @@ async def test_a_page_that_is_too_costly_is_charged_as_one_page(
         await node.assert_sound()
 
 
-async def test_an_idempotency_key_replays_the_charged_failure_for_free(tmp_path: Path) -> None:
+async def test_idempotency_key_replays_the_charged_failure_free(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
         node.upstream.always(told({}))
         claimed = {"idempotency-key": "one-costly-page"}
@@ -52,7 +50,7 @@ async def test_an_idempotency_key_replays_the_charged_failure_for_free(tmp_path:
         await node.assert_sound()
 
 
-async def test_a_monitors_run_pays_for_a_page_that_is_too_costly(tmp_path: Path) -> None:
+async def test_monitor_run_pays_for_a_too_costly_page(tmp_path: Path) -> None:
     """The run fails, and costs the page without the credit for scheduling."""
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
         node.upstream.always(told({}))

@@ -77,9 +77,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize(("target", "script", "cost"), CALLS.values(), ids=CALLS.keys())
-async def test_a_request_cancelled_at_any_wait_is_whole_or_did_not_happen(
-    target: str, script: Any, cost: int, tmp_path: Path
-) -> None:
+async def test_cancelled_request_is_complete_or_absent(target: str, script: Any, cost: int, tmp_path: Path) -> None:
     """Goal: conservation. Method: cancel the request at each of its waits, and look at the books each time."""
     defaults = {"defaults": {"retries": 0}}
     async with open_test_node(tmp_path, platforms=(ODD,), upstreams=defaults, **ROOMY) as node:
@@ -107,7 +105,7 @@ ENDS: dict[str, Exception | None] = {"takes it": None, "hangs up": ClientGone()}
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
-async def test_what_an_answer_used_is_settled_once_it_has_left(end: Exception | None, tmp_path: Path) -> None:
+async def test_usage_is_settled_after_the_response(end: Exception | None, tmp_path: Path) -> None:
     """Until then its charge is open: should the node die, nobody pays for what nobody was sent (decisions 6)."""
     async with open_test_node(tmp_path) as node:
         seen = []
@@ -125,7 +123,7 @@ async def test_what_an_answer_used_is_settled_once_it_has_left(end: Exception | 
         await node.assert_sound()
 
 
-async def test_a_client_that_hangs_up_pays_for_what_was_called_and_holds_nothing(tmp_path: Path) -> None:
+async def test_disconnected_client_pays_for_its_calls_and_holds_nothing(tmp_path: Path) -> None:
     """Over a socket: a short request is finished for a client that left (architecture 3)."""
     async with open_test_node(tmp_path) as node:
         node.upstream.behaviour.latency_s = 0.1
@@ -141,7 +139,7 @@ async def test_a_client_that_hangs_up_pays_for_what_was_called_and_holds_nothing
         assert (await node.get(PROFILE)).json["cached"] is True
 
 
-async def test_a_refresh_is_billed_and_its_answer_stored(tmp_path: Path) -> None:
+async def test_refresh_is_billed_and_stored(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.always(told({"id": 1, "login": "old"}))
         assert username(await node.get(PROFILE)) == "old"
@@ -158,7 +156,7 @@ def username(answer: Answered) -> str:
     return name
 
 
-async def test_a_refresh_that_fails_leaves_what_is_stored(tmp_path: Path) -> None:
+async def test_failed_refresh_keeps_the_stored_response(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert (await node.get(PROFILE)).status == 200
         node.upstream.always(told({}, 404))
@@ -166,7 +164,7 @@ async def test_a_refresh_that_fails_leaves_what_is_stored(tmp_path: Path) -> Non
         assert (await node.get(PROFILE)).json["cached"] is True
 
 
-async def test_an_answer_that_warns_of_missing_data_is_billed_and_not_kept(tmp_path: Path) -> None:
+async def test_response_with_missing_data_is_billed_and_not_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
         node.upstream.always(told({}))
         for _ in range(2):
@@ -176,7 +174,7 @@ async def test_an_answer_that_warns_of_missing_data_is_billed_and_not_kept(tmp_p
         assert await node.money() == (99_998, 0)
 
 
-async def test_refusals_and_empty_answers_are_not_kept(tmp_path: Path) -> None:
+async def test_refusals_and_empty_responses_are_not_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for answer in (told({}, 404), told({}), told({}, 500), Told(200, b"")):
             node.upstream.always(answer)
@@ -195,7 +193,7 @@ LEGS = {
 
 
 @pytest.mark.parametrize(("came", "costs"), LEGS.items(), ids=[f"{len(came)} of 4" for came in LEGS])
-async def test_a_composite_costs_by_what_came(came: tuple[int, ...], costs: list[int], tmp_path: Path) -> None:
+async def test_composite_costs_its_successful_legs(came: tuple[int, ...], costs: list[int], tmp_path: Path) -> None:
     """Decisions 14: coverage 0 refunds all, below half refunds half; the legs that came have equal shares of the rest.
 
     A cached answer tells what its legs cost when they were asked for; it costs nothing itself.
@@ -218,7 +216,7 @@ async def test_a_composite_costs_by_what_came(came: tuple[int, ...], costs: list
         await node.assert_sound()
 
 
-async def test_an_answer_that_cannot_be_written_is_refunded_and_logged(tmp_path: Path) -> None:
+async def test_unencodable_response_is_refunded_and_logged(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
         node.upstream.always(told({}))
         answer = await node.get("/v1/odd/unwritable")
@@ -229,7 +227,7 @@ async def test_an_answer_that_cannot_be_written_is_refunded_and_logged(tmp_path:
         assert "TypeError" in failure["error"]
 
 
-async def test_a_settlement_that_the_store_refused_is_made_up_for(tmp_path: Path) -> None:
+async def test_failed_settlement_is_retried(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         async with node.store_refusing("settlement"):
             answer = await node.get(PROFILE)

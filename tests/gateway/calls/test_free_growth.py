@@ -26,7 +26,7 @@ def stored_bytes(file: Path) -> int:
     return sum(one.stat().st_size for one in file.parent.glob(f"{file.name}*"))
 
 
-async def test_free_hits_under_fresh_keys_keep_their_large_answer_once(tmp_path: Path) -> None:
+async def test_free_hits_with_new_keys_store_a_large_response_once(tmp_path: Path) -> None:
     bio = " ".join(f"word{number}" for number in range(6_600))
     async with open_test_node(tmp_path, limits=ROOMY) as node:
         node.upstream.script = lambda _asked: told({"id": 1, "login": "octocat", "bio": bio})

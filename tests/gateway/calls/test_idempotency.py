@@ -57,23 +57,23 @@ REFUSED = (
 
 
 @pytest.mark.parametrize(("header", "key"), HEADERS.items())
-def test_a_key_is_read_bare_or_quoted(header: bytes, key: str) -> None:
+def test_key_is_read_bare_or_quoted(header: bytes, key: str) -> None:
     assert idempotency_key(header) == key
 
 
 @pytest.mark.parametrize("header", REFUSED)
-def test_a_key_that_is_not_1_to_255_visible_characters_is_refused(header: bytes) -> None:
+def test_key_outside_1_to_255_visible_characters_is_refused(header: bytes) -> None:
     with pytest.raises(Refused) as caught:
         idempotency_key(header)
     assert caught.value.code.name == "INVALID_REQUEST"
     assert caught.value.details == {"reason": "invalid_param", "param": "Idempotency-Key", "next_step": CORRECT}
 
 
-def test_no_header_is_no_key() -> None:
+def test_missing_header_is_no_key() -> None:
     assert idempotency_key(None) is None
 
 
-def test_a_fingerprint_tells_where_one_part_ends() -> None:
+def test_fingerprint_separates_its_parts() -> None:
     assert len({fingerprint(b"ab", b"c"), fingerprint(b"a", b"bc"), fingerprint(b"abc"), fingerprint(b"abc", b"")}) == 4
 
 
@@ -121,7 +121,7 @@ def ended(begun: Begin, charge: object, *, text: str | None = None, used: int = 
     return ClaimEnd(begun.claim, close_request(charge, used=used if text is not None else 0), kept)
 
 
-async def test_a_key_of_a_change_whose_node_died_is_free_within_half_a_minute(counter: Counter) -> None:
+async def test_key_of_a_dead_nodes_change_is_free_within_half_a_minute(counter: Counter) -> None:
     """Method: the change begins and nothing ends it, as after a crash."""
     first, second = counter.begin().claim, counter.begin().claim
     assert await counter.claims.start(first, lambda _tx: "begun") == "begun"
@@ -138,7 +138,7 @@ async def test_a_key_of_a_change_whose_node_died_is_free_within_half_a_minute(co
     assert await counter.claims.start(first, lambda _tx: "never") == StoredReply(200, "told", second.owner)
 
 
-async def test_the_same_key_twice_in_one_commit_is_charged_once(counter: Counter) -> None:
+async def test_same_key_twice_in_one_commit_is_charged_once(counter: Counter) -> None:
     first, second = counter.together(counter.begin(), counter.begin())
     assert isinstance(first, Charge)
     assert isinstance(second, ClaimInProgress)
@@ -146,7 +146,7 @@ async def test_the_same_key_twice_in_one_commit_is_charged_once(counter: Counter
     counter.together(ended(Begin(counter.begin().claim, None), first))
 
 
-async def test_a_charge_that_is_refused_leaves_no_claim(counter: Counter) -> None:
+async def test_refused_charge_leaves_no_claim(counter: Counter) -> None:
     results = counter.together(counter.begin(credits=101), counter.begin("two", credits=60), counter.begin("three"))
     assert [type(result) for result in results] == [InsufficientCredits, Charge, Charge]
     assert await counter.held() is None
@@ -154,7 +154,7 @@ async def test_a_charge_that_is_refused_leaves_no_claim(counter: Counter) -> Non
     assert await counter.money() == (39, 61)
 
 
-async def test_a_key_freed_and_refused_in_one_commit_stays_free(counter: Counter) -> None:
+async def test_key_freed_and_refused_in_one_commit_stays_free(counter: Counter) -> None:
     """A text that the commit found under the key does not come back."""
     first = counter.begin()
     (charge,) = counter.together(first)
@@ -164,7 +164,7 @@ async def test_a_key_freed_and_refused_in_one_commit_stays_free(counter: Counter
     assert await counter.money() == (100, 0)
 
 
-async def test_an_expired_claim_is_gone_even_when_who_takes_it_over_cannot_pay(counter: Counter) -> None:
+async def test_expired_claim_is_dropped_even_if_its_successor_cannot_pay(counter: Counter) -> None:
     first = counter.begin()
     (charge,) = counter.together(first)
     counter.desk.time += UNFINISHED_S
@@ -174,7 +174,7 @@ async def test_an_expired_claim_is_gone_even_when_who_takes_it_over_cannot_pay(c
     assert await counter.money() == (100, 0)
 
 
-async def test_a_failure_frees_its_key_and_the_next_is_charged_anew(counter: Counter) -> None:
+async def test_failure_frees_its_key_and_the_retry_is_charged(counter: Counter) -> None:
     first = counter.begin()
     (charge,) = counter.together(first)
     assert counter.together(ended(first, charge)) == [Closed(0, 100)]
@@ -182,7 +182,7 @@ async def test_a_failure_frees_its_key_and_the_next_is_charged_anew(counter: Cou
     assert isinstance(counter.together(counter.begin())[0], Charge)
 
 
-async def test_an_outcome_is_replayed_for_a_day_from_its_end_on(counter: Counter) -> None:
+async def test_outcome_is_replayed_for_a_day(counter: Counter) -> None:
     first = counter.begin()
     (charge,) = counter.together(first)
     counter.desk.time += 100
@@ -194,7 +194,7 @@ async def test_an_outcome_is_replayed_for_a_day_from_its_end_on(counter: Counter
     assert isinstance(counter.together(counter.begin())[0], Charge)
 
 
-async def test_who_ends_and_who_asks_in_one_commit_agree(counter: Counter) -> None:
+async def test_end_and_claim_in_one_commit_agree(counter: Counter) -> None:
     first = counter.begin()
     (charge,) = counter.together(first)
     closed, replayed = counter.together(ended(first, charge, text="done"), counter.begin())
@@ -203,7 +203,7 @@ async def test_who_ends_and_who_asks_in_one_commit_agree(counter: Counter) -> No
     assert await counter.money() == (99, 0)
 
 
-async def test_a_late_owner_is_refunded_and_overwrites_nothing(counter: Counter) -> None:
+async def test_late_owner_is_refunded_and_overwrites_nothing(counter: Counter) -> None:
     late = counter.begin()
     (late_charge,) = counter.together(late)
     counter.desk.time += UNFINISHED_S
@@ -219,7 +219,7 @@ async def test_a_late_owner_is_refunded_and_overwrites_nothing(counter: Counter)
 
 
 @pytest.mark.parametrize("text", ["late", None], ids=["finished", "failed"])
-async def test_a_late_owner_changes_nothing_after_the_newer_one_finished(counter: Counter, text: str | None) -> None:
+async def test_late_owner_changes_nothing_after_a_newer_outcome(counter: Counter, text: str | None) -> None:
     late = counter.begin()
     (late_charge,) = counter.together(late)
     counter.desk.time += UNFINISHED_S
@@ -231,14 +231,14 @@ async def test_a_late_owner_changes_nothing_after_the_newer_one_finished(counter
     assert await counter.money() == (99, 0)
 
 
-async def test_a_cache_hit_is_kept_without_a_charge(counter: Counter) -> None:
+async def test_cache_hit_is_stored_without_a_charge(counter: Counter) -> None:
     claim = counter.begin().claim
     kept = StoredReply(200, "cached", claim.owner, cached=True)
     assert counter.together(Begin(claim, None, kept), counter.begin()) == [None, kept]
     assert await counter.money() == (100, 0)
 
 
-async def test_two_accounts_may_use_the_same_key(counter: Counter) -> None:
+async def test_accounts_may_use_the_same_key(counter: Counter) -> None:
     mine = counter.begin()
     other = (await counter.desk.accounts.create("Bob", credits=5)).id
     counter.account, account = other, counter.account
@@ -247,7 +247,7 @@ async def test_two_accounts_may_use_the_same_key(counter: Counter) -> None:
     assert {result.account_id for result in results if isinstance(result, Charge)} == {account, other}
 
 
-async def test_a_store_that_is_away_claims_nothing(counter: Counter) -> None:
+async def test_unavailable_store_claims_nothing(counter: Counter) -> None:
     counter.store.failing = StoreUnavailable("away")
     with pytest.raises(StoreUnavailable):
         await counter.claims.begin(counter.begin())
@@ -257,7 +257,7 @@ async def test_a_store_that_is_away_claims_nothing(counter: Counter) -> None:
 
 
 @pytest.mark.parametrize("text", ["done", None], ids=["finished", "failed"])
-async def test_an_end_that_the_store_refused_is_made_up_for(counter: Counter, text: str | None) -> None:
+async def test_failed_close_is_retried(counter: Counter, text: str | None) -> None:
     first = counter.begin()
     charge = await counter.claims.begin(first)
     counter.store.failing = StoreUnavailable("away")

@@ -26,16 +26,14 @@ def _read(_args: Args) -> Steps:
     ("tier", "credits", "label"),
     [("standard", 1, "1 credit"), ("advanced", 5, "5 credits"), ("premium", 10, "10 credits")],
 )
-def test_a_call_of_one_price_costs_what_its_tier_does(tier: Any, credits: int, label: str) -> None:  # noqa: A002 - the specification's name
+def test_fixed_price_call_costs_its_tier(tier: Any, credits: int, label: str) -> None:  # noqa: A002 - the specification's name
     price = price_of(Endpoint("x", "X.", AUTHOR, _read, tier=tier))
     assert (price.credits, price.label) == (credits, label)
     assert price.note == "One charge for each answer from the upstream."
 
 
 @given(st.integers(1, 500), st.integers(1, 100), st.integers(0, 9), st.sampled_from([("standard", 1), ("advanced", 5)]))
-def test_the_range_of_a_metered_call_ends_with_the_most_that_it_may_reserve(
-    items_max: int, per_page: int, spare: int, tier: Any
-) -> None:
+def test_metered_price_range_ends_at_the_reservation(items_max: int, per_page: int, spare: int, tier: Any) -> None:
     """Goal: no call reserves more than its label says. Method: a walk for the most items, as it is planned."""
     params = (collected(items_max, 1),)
     collect = Collect(per_page, spare)

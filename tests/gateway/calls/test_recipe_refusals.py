@@ -44,7 +44,7 @@ def recipes_over(shelf: Shelf, *, stopping: Callable[[], bool] = lambda: False) 
         ({"topic": "a\0b"}, "params.topic", "holds a NUL character", LOOK_UP, None),
     ],
 )
-async def test_a_parameter_is_refused_with_its_name_the_problem_and_what_to_send(
+async def test_refused_parameter_has_name_problem_and_fix(
     params: object, param: str, problem: str, next_step: str, meant: str | None
 ) -> None:
     with pytest.raises(RecipeInvalid) as refused:
@@ -55,13 +55,13 @@ async def test_a_parameter_is_refused_with_its_name_the_problem_and_what_to_send
     assert not told.problem.endswith(".")
 
 
-async def test_the_reason_of_a_refusal_stays_its_own() -> None:
+async def test_refusal_keeps_its_reason() -> None:
     with pytest.raises(RecipeInvalid) as refused:
         recipes_over(distinct(4)).read("odd/rows", {"topic": "%25C3%25A4"})
     assert (refused.value.problem, refused.value.reason) == ("was percent-encoded twice", "double_encoded")
 
 
-async def test_a_walked_recipe_uses_the_credits_of_its_pages_and_its_leg_says_how_far_it_came(
+async def test_walked_recipe_bills_its_pages_and_reports_progress(
     autojump_clock: MockClock,
 ) -> None:
     recipes = recipes_over(distinct(4, 4, 4))
@@ -74,7 +74,7 @@ async def test_a_walked_recipe_uses_the_credits_of_its_pages_and_its_leg_says_ho
     assert (leg["pages"], leg["pages_needed"], leg["rows"], leg["rows_asked"]) == (2, 2, 8, 8)
 
 
-async def test_a_run_ends_behind_its_page_while_the_node_stops(autojump_clock: MockClock) -> None:
+async def test_run_ends_after_its_page_while_the_node_stops(autojump_clock: MockClock) -> None:
     shelf = distinct(4, 4, 4)
     recipes = recipes_over(shelf, stopping=lambda: len(shelf.asked) == 1)
     gathered = await recipes.gather(recipes.read("odd/rows", {"topic": "a", "limit": 8}), MANY, timeout_s=LONG_S)
@@ -82,7 +82,7 @@ async def test_a_run_ends_behind_its_page_while_the_node_stops(autojump_clock: M
     assert gathered.warnings
 
 
-async def test_a_list_is_read_page_by_page_also_where_its_endpoint_walks_it(autojump_clock: MockClock) -> None:
+async def test_list_is_read_page_by_page_even_for_walking_endpoints(autojump_clock: MockClock) -> None:
     shelf = distinct(4, 3, 2)
     recipes = recipes_over(shelf)
     recipe, state, ids = recipes.read("odd/rows", {"topic": "a", "limit": 4}), None, list[str | None]()
@@ -93,7 +93,7 @@ async def test_a_list_is_read_page_by_page_also_where_its_endpoint_walks_it(auto
     assert (ids, state, recipes.page_price("odd/rows")) == (shelf.ids, None, 1)
 
 
-async def test_a_page_that_does_not_come_says_its_code(autojump_clock: MockClock) -> None:
+async def test_failed_page_reports_its_code(autojump_clock: MockClock) -> None:
     shelf = distinct(4)
     shelf.fails_at = 0
     recipes = recipes_over(shelf)

@@ -154,7 +154,7 @@ WRONG: Mapping[str, tuple[str, object, str, str | None, str]] = {
 
 
 @pytest.mark.parametrize(("recipe", "params", "param", "meant", "reason"), WRONG.values(), ids=WRONG.keys())
-def test_a_recipe_that_cannot_be_used_is_refused_with_its_field(
+def test_invalid_recipe_is_refused_with_its_field(
     recipe: str, params: object, param: str, meant: str | None, reason: str
 ) -> None:
     refused = refusal(recipe, params)
@@ -162,7 +162,7 @@ def test_a_recipe_that_cannot_be_used_is_refused_with_its_field(
     assert len(str(refused)) < 400
 
 
-def test_a_recipe_has_the_endpoints_values_price_and_platform() -> None:
+def test_recipe_has_the_endpoints_values_price_and_platform() -> None:
     assert read("odd/one", {"name": "ada", "least": 7, "whole": True, "sort": None}) == Recipe(
         "/v1/odd/one", {"name": "ada", "least": 7, "whole": True}, AUTHOR, "odd", 1, 1
     )
@@ -170,7 +170,7 @@ def test_a_recipe_has_the_endpoints_values_price_and_platform() -> None:
 
 
 @given(st.integers(-(2**70), 2**70))
-def test_a_number_is_read_as_it_would_be_from_a_query_unless_json_could_not_keep_it(number: int) -> None:
+def test_number_is_parsed_like_a_query_unless_json_loses_it(number: int) -> None:
     if -(2**63) <= number < 2**63:
         assert read("odd/one", {"name": number}).values["name"] == str(number)
     else:
@@ -195,7 +195,7 @@ def outcome(params: object) -> Recipe | RecipeInvalid:
         max_leaves=6,
     )
 )
-def test_whatever_is_sent_for_params_is_a_recipe_or_refused_with_a_way_on(params: Any) -> None:
+def test_any_params_are_a_recipe_or_a_helpful_refusal(params: Any) -> None:
     found = outcome(params)
     if isinstance(found, RecipeInvalid):
         assert found.param.split(".")[0] == "params"
@@ -220,21 +220,21 @@ PRICES = {
 
 
 @pytest.mark.parametrize(("recipe", "params", "rows", "expected"), PRICES.values(), ids=PRICES.keys())
-def test_a_list_is_asked_for_rows_and_priced_by_its_pages(
+def test_list_recipe_has_rows_and_is_priced_by_page(
     recipe: str, params: object, rows: int | None, expected: tuple[int, int, int, bool]
 ) -> None:
     found = read(recipe, params, rows)
     assert (found.values["limit"], found.credits_least, found.credits_most, found.is_walked) == expected
 
 
-def test_rows_mean_nothing_to_what_is_no_list() -> None:
+def test_rows_are_ignored_for_non_lists() -> None:
     assert read("odd/one", NAME, 50) == read("odd/one", NAME)
 
 
 # Calls
 
 
-async def test_a_call_brings_its_data_and_the_leg_that_gave_it(autojump_clock: MockClock) -> None:
+async def test_call_returns_its_data_and_leg(autojump_clock: MockClock) -> None:
     recipes = Upstream().recipes()
     gathered = await recipes.gather(recipes.read("odd/one", NAME), 1, timeout_s=5.0)
     assert gathered.data["author"]["username"] == "ada"
@@ -244,27 +244,27 @@ async def test_a_call_brings_its_data_and_the_leg_that_gave_it(autojump_clock: M
     assert (leg["credits_used"], gathered.used_credits, coverage, gathered.whole) == (1, 1, 1.0, True)
 
 
-async def test_a_call_brings_its_sources_own_body_to_who_wants_that(autojump_clock: MockClock) -> None:
+async def test_call_returns_the_sources_raw_body_on_request(autojump_clock: MockClock) -> None:
     recipes = Upstream().recipes()
     gathered = await recipes.gather(recipes.read("odd/one", NAME), 1, timeout_s=5.0, as_sent=True)
     assert gathered.data == orjson.loads(gathered.body) == {"more": True, "name": "ada"}
     assert gathered.legs[0]["status"] == "ok"
 
 
-async def test_a_walk_brings_the_body_of_each_page(autojump_clock: MockClock) -> None:
+async def test_walk_returns_the_body_of_each_page(autojump_clock: MockClock) -> None:
     recipes = Upstream().recipes()
     gathered = await recipes.gather(recipes.read("odd/walk", {"limit": 20}), 20, timeout_s=5.0, as_sent=True)
     assert [call["path"] for call in gathered.data["calls"]] == ["/rows/0", "/rows/1"]
     assert (gathered.rows, gathered.data["calls"][0]["body"]["name"]) == (20, "ada")
 
 
-async def test_a_composite_brings_its_unified_answer_to_everybody(autojump_clock: MockClock) -> None:
+async def test_composite_always_returns_its_unified_response(autojump_clock: MockClock) -> None:
     recipes = Upstream().recipes()
     gathered = await recipes.gather(recipes.read("odd/card", {}), 5, timeout_s=5.0, as_sent=True)
     assert gathered.data["parts"] == [True] * 4
 
 
-async def test_what_is_longer_than_a_result_may_be_is_left_out_with_a_warning() -> None:
+async def test_oversized_result_is_omitted_with_a_warning() -> None:
     upstream = Upstream()
     upstream.name = "a" * (BODY_BYTES_MAX * 2 // 5)
     recipes = upstream.recipes()
@@ -273,7 +273,7 @@ async def test_what_is_longer_than_a_result_may_be_is_left_out_with_a_warning() 
     assert gathered.warnings[-1].startswith("result has the bodies of 2 of 3 calls")
 
 
-async def test_what_is_nested_too_deep_to_be_kept_is_a_failure(autojump_clock: MockClock) -> None:
+async def test_too_deeply_nested_result_is_a_failure(autojump_clock: MockClock) -> None:
     upstream = Upstream()
     upstream.name = orjson.Fragment(b'"ada","deep":' + b"[" * 400 + b"]" * 400)
     recipes = upstream.recipes()
@@ -281,7 +281,7 @@ async def test_what_is_nested_too_deep_to_be_kept_is_a_failure(autojump_clock: M
         await recipes.gather(recipes.read("odd/one", NAME), 1, timeout_s=5.0, as_sent=True)
 
 
-async def test_a_walk_uses_the_pages_that_the_rows_take(autojump_clock: MockClock) -> None:
+async def test_walk_uses_the_pages_that_its_rows_need(autojump_clock: MockClock) -> None:
     recipes = Upstream().recipes()
     gathered = await recipes.gather(recipes.read("odd/rows", {}, rows=25), 35, timeout_s=5.0)
     assert (len(gathered.data["items"]), gathered.used_credits, gathered.whole) == (25, 15, True)
@@ -290,14 +290,14 @@ async def test_a_walk_uses_the_pages_that_the_rows_take(autojump_clock: MockCloc
     assert leg["credits_used"] == 15
 
 
-async def test_a_walk_goes_as_far_as_the_credits_that_are_held_for_it(autojump_clock: MockClock) -> None:
+async def test_walk_stops_at_its_held_credits(autojump_clock: MockClock) -> None:
     recipes = Upstream().recipes()
     gathered = await recipes.gather(recipes.read("odd/rows", {}, rows=50), 14, timeout_s=5.0)
     assert (len(gathered.data["items"]), gathered.used_credits, gathered.whole) == (20, 10, False)
     assert gathered.warnings == ("20 of 50 items were collected: there were credits for 2 pages",)
 
 
-async def test_a_walk_ends_at_its_next_page_while_the_node_stops(autojump_clock: MockClock) -> None:
+async def test_walk_ends_at_its_next_page_while_the_node_stops(autojump_clock: MockClock) -> None:
     upstream = Upstream()
     recipes = upstream.recipes()
     upstream.stopping = True
@@ -306,7 +306,7 @@ async def test_a_walk_ends_at_its_next_page_while_the_node_stops(autojump_clock:
 
 
 @pytest.mark.parametrize(("came", "shares"), [(4, [2, 1, 1, 1]), (2, [2, 1]), (1, [2])])
-async def test_the_legs_that_came_share_what_they_cost(came: int, shares: list[int], autojump_clock: MockClock) -> None:
+async def test_successful_legs_share_the_cost(came: int, shares: list[int], autojump_clock: MockClock) -> None:
     """The charge is the share of five credits that came, rounded up."""
     upstream = Upstream()
     upstream.missing = {f"/leg/{number}" for number in range(came, 4)}
@@ -318,7 +318,7 @@ async def test_the_legs_that_came_share_what_they_cost(came: int, shares: list[i
     assert gathered.warnings == (("odd/one is missing: odd: status 500",) if came < 4 else ())
 
 
-async def test_a_call_without_anything_usable_raises(autojump_clock: MockClock) -> None:
+async def test_call_without_usable_data_raises(autojump_clock: MockClock) -> None:
     upstream = Upstream()
     upstream.missing = {"/one"}
     recipes = upstream.recipes()
@@ -335,7 +335,7 @@ async def test_a_call_without_anything_usable_raises(autojump_clock: MockClock) 
     }
 
 
-async def test_the_time_of_a_call_begins_with_its_turn(autojump_clock: MockClock) -> None:
+async def test_call_time_begins_with_its_turn(autojump_clock: MockClock) -> None:
     """Goal: calls that wait for others of their platform lose no time by it. Method: three by one place."""
     upstream = Upstream()
     upstream.takes_s = 4.0

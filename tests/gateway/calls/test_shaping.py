@@ -25,7 +25,7 @@ def shaped(result: Page | Single, archetype: Any = AUTHOR_LIST) -> Shaped:
 
 
 @given(st.integers(0, 5), st.one_of(st.none(), st.integers(0, 9)), st.booleans())
-def test_a_page_tells_its_size_and_where_the_next_begins(rows: int, total: int | None, has_next: bool) -> None:
+def test_page_reports_its_size_and_next_cursor(rows: int, total: int | None, has_next: bool) -> None:
     next_ = {"p": 2} if has_next else None
     made = shaped(Page([author(id=str(number)) for number in range(rows)], next_, total))
     cursor = "sealed {'p': 2}" if has_next else None
@@ -35,14 +35,14 @@ def test_a_page_tells_its_size_and_where_the_next_begins(rows: int, total: int |
     assert ("total" in made.data) == (total is not None), "a total that nobody told is left out"
 
 
-def test_rows_of_some_kinds_carry_computed_fields_and_others_do_not() -> None:
+def test_computed_fields_depend_on_the_kind_of_row() -> None:
     (row,) = shaped(Page([author(id="1")])).data["items"]
     assert row.keys() == {"author", "computed"}
     (row,) = shaped(Page([comment(id="1")]), COMMENT_LIST).data["items"]
     assert row.keys() == {"comment"}
 
 
-def test_a_single_has_no_pagination() -> None:
+def test_single_record_has_no_pagination() -> None:
     made = shaped(Single(author(id="1")), AUTHOR)
     assert made.pagination is None
     assert made.data.keys() == {"author", "computed"}
@@ -50,18 +50,18 @@ def test_a_single_has_no_pagination() -> None:
 
 
 @pytest.mark.parametrize("record", [author(id=None), author(id=None, username="ada")])
-def test_a_single_without_anything_to_know_it_by_is_not_found(record: dict[str, Any]) -> None:
+def test_single_record_without_identity_is_not_found(record: dict[str, Any]) -> None:
     with pytest.raises(NotFound):
         shaped(Single(record), AUTHOR)
 
 
-def test_warnings_of_a_read_are_told_once_and_keep_it_out_of_the_cache() -> None:
+def test_read_warnings_appear_once_and_prevent_caching() -> None:
     made = shaped(Page([], warnings=("a", "b", "a")))
     assert made.data["_warnings"] == ["a", "b"]
     assert not made.cacheable
 
 
-def test_a_warning_about_a_computed_field_alone_does_not_keep_it_out_of_the_cache() -> None:
+def test_computed_field_warning_alone_allows_caching() -> None:
     """The data is whole: the same request would bring the same warning."""
     viral = post(id="1", url=None, text=None, author=None, views=10, likes=50)
     made = shaped(Single(viral), POST)
@@ -93,7 +93,7 @@ def test_legs_are_named_and_counted(came: list[bool]) -> None:
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=8), st.integers(min_value=0, max_value=120))
-def test_what_the_legs_cost_adds_up_to_what_the_call_cost(came: list[bool], credits_used: int) -> None:
+def test_leg_costs_add_up_to_the_calls_cost(came: list[bool], credits_used: int) -> None:
     """Equal shares of whole credits, of which an earlier leg never has less; a leg that failed costs nothing."""
     told = shaped(Single({"parts": 1}, legs=legs(*came)), DOSSIER).data["legs"]
     share_out(told, credits_used)
@@ -112,13 +112,11 @@ def test_what_the_legs_cost_adds_up_to_what_the_call_cost(came: list[bool], cred
         (UpstreamThrottled("odd"), "SERVICE_UNAVAILABLE"),
     ],
 )
-def test_a_leg_that_failed_names_the_error_it_would_be_answered_with_alone(
-    failure: UpstreamError | LimitError, code: str
-) -> None:
+def test_failed_leg_names_its_standalone_error(failure: UpstreamError | LimitError, code: str) -> None:
     assert leg_record(Leg("odd/leg", Missing("why", "odd", failure=failure)))["error"] == code
 
 
-def test_what_a_read_returned_is_not_changed() -> None:
+def test_read_result_is_not_modified() -> None:
     """The same record may stand in a cache or in another answer."""
     record = {"parts": 1}
     shaped(Single(record, legs=legs(True)), DOSSIER)

@@ -50,9 +50,7 @@ async def led(server: RedisServer) -> None:
     await until(lambda: server.ask("KEYS", "*:lock") != [])
 
 
-async def test_the_same_miss_many_times_on_two_nodes_is_one_call_and_one_charge(
-    tmp_path: Path, empty_redis: RedisServer
-) -> None:
+async def test_identical_misses_on_two_nodes_are_one_call_and_charge(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(after(0.3))
     async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         answers, failures = await all_at_once([one, two], 200)
@@ -63,7 +61,7 @@ async def test_the_same_miss_many_times_on_two_nodes_is_one_call_and_one_charge(
         assert sorted([await one.spent(), await two.spent()]) == [0, 1]
 
 
-async def test_what_one_node_paid_for_is_a_free_hit_on_the_other(tmp_path: Path, empty_redis: RedisServer) -> None:
+async def test_paid_response_is_a_free_hit_on_the_other_node(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(thing())
     async with open_two(tmp_path, empty_redis, upstream, credits=1) as (one, two):
         paid = await one.get()
@@ -79,9 +77,7 @@ async def test_what_one_node_paid_for_is_a_free_hit_on_the_other(tmp_path: Path,
         assert (await one.spent(), await two.spent(), len(upstream.calls)) == (1, 0, 1)
 
 
-async def test_what_was_waited_for_another_nodes_call_counts_as_the_upstreams_time(
-    tmp_path: Path, empty_redis: RedisServer
-) -> None:
+async def test_wait_for_another_nodes_call_counts_as_upstream_time(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(after(1))
     async with open_two(tmp_path, empty_redis, upstream) as (one, two), trio.open_nursery() as nursery:
         nursery.start_soon(one.get)
@@ -92,9 +88,7 @@ async def test_what_was_waited_for_another_nodes_call_counts_as_the_upstreams_ti
         assert 0.15 < hit.upstream_s <= trio.current_time() - began
 
 
-async def test_leaders_that_fail_are_refunded_and_promote_one_other_each(
-    tmp_path: Path, empty_redis: RedisServer
-) -> None:
+async def test_failed_leaders_are_refunded_and_promote_one_follower(tmp_path: Path, empty_redis: RedisServer) -> None:
     slow = [after(0.05, BROKEN), after(0.05, BROKEN), after(0.05)]
     upstream = ScriptedExchange(*slow, thing())
     async with open_two(tmp_path, empty_redis, upstream) as (one, two):
@@ -105,9 +99,7 @@ async def test_leaders_that_fail_are_refunded_and_promote_one_other_each(
         assert await one.spent() + await two.spent() == 1
 
 
-async def test_a_leader_cut_off_from_the_state_is_followed_by_another_when_its_lock_ends(
-    tmp_path: Path, empty_redis: RedisServer
-) -> None:
+async def test_leader_without_state_is_replaced_when_its_lock_expires(tmp_path: Path, empty_redis: RedisServer) -> None:
     empty_redis.ask("ACL", "SETUSER", "lost", "on", ">secret", "~*", "&*", "+@all")
     stuck, upstream = ScriptedExchange(SILENCE), ScriptedExchange(thing())
     url = empty_redis.url.replace("redis://", "redis://lost:secret@")
@@ -138,9 +130,7 @@ async def _fail(node: Sharer, outcome: list[object]) -> None:
     outcome.append(failed.value)
 
 
-async def test_who_waits_for_another_node_past_its_deadline_pays_nothing(
-    tmp_path: Path, empty_redis: RedisServer
-) -> None:
+async def test_follower_past_its_deadline_pays_nothing(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(SILENCE)
     with trio.fail_after(WAIT_S):
         async with (
@@ -156,7 +146,7 @@ async def test_who_waits_for_another_node_past_its_deadline_pays_nothing(
         assert len(upstream.calls) == 1
 
 
-async def test_a_call_cancelled_at_any_wait_is_whole_or_did_not_happen_and_holds_nobody_up(
+async def test_cancelled_call_is_complete_or_absent_and_blocks_no_other(
     tmp_path: Path, empty_redis: RedisServer
 ) -> None:
     upstream = ScriptedExchange(after(0.001))
@@ -178,9 +168,7 @@ async def test_a_call_cancelled_at_any_wait_is_whole_or_did_not_happen_and_holds
         assert await cancel_everywhere(one.get, check) >= 4
 
 
-async def test_a_follower_cancelled_at_any_wait_leaves_its_leader_alone(
-    tmp_path: Path, empty_redis: RedisServer
-) -> None:
+async def test_cancelled_follower_leaves_its_leader_alone(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(SILENCE)
     async with open_two(tmp_path, empty_redis, upstream) as (one, two), trio.open_nursery() as nursery:
         nursery.start_soon(one.get)
@@ -200,9 +188,7 @@ async def test_a_follower_cancelled_at_any_wait_leaves_its_leader_alone(
         assert await one.spent() == 0
 
 
-async def test_an_answer_that_is_not_to_be_kept_is_made_once_on_each_node(
-    tmp_path: Path, empty_redis: RedisServer
-) -> None:
+async def test_uncacheable_response_is_made_once_per_node(tmp_path: Path, empty_redis: RedisServer) -> None:
     """Two of a composite's three legs come, so it is billed in full and shown to those who wait here only."""
     legs: dict[str, Said] = {"1-0": after(0.05), "1-1": after(0.05), "1-2": said({}, 400)}
     upstream = ScriptedExchange(script=lambda call: legs[call.target.rpartition("/")[2]])
@@ -214,9 +200,7 @@ async def test_an_answer_that_is_not_to_be_kept_is_made_once_on_each_node(
         assert not await two.calls.would_hit(two.ask("overview"))
 
 
-async def test_a_walk_that_its_own_credits_cut_short_is_made_anew_by_the_other(
-    tmp_path: Path, empty_redis: RedisServer
-) -> None:
+async def test_credit_limited_walk_is_repeated_by_the_other_node(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(script=lambda call: after(0.05, short_pages(call)))
     with trio.fail_after(WAIT_S):
         async with (
@@ -231,7 +215,7 @@ async def test_a_walk_that_its_own_credits_cut_short_is_made_anew_by_the_other(
             assert (await poor.spent(), await rich.spent()) == (2, 3)
 
 
-async def test_a_claimed_call_takes_what_another_node_found_as_its_outcome(
+async def test_claimed_call_stores_another_nodes_result_as_its_outcome(
     tmp_path: Path, empty_redis: RedisServer
 ) -> None:
     upstream = ScriptedExchange(thing())
@@ -246,7 +230,7 @@ async def test_a_claimed_call_takes_what_another_node_found_as_its_outcome(
         assert (await two.spent(), len(upstream.calls)) == (0, 1)
 
 
-async def test_a_claimed_call_waits_for_no_other_nodes_call(tmp_path: Path, empty_redis: RedisServer) -> None:
+async def test_claimed_call_does_not_wait_for_another_node(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(after(0.5, thing("slow")), thing("quick"))
     async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         async with trio.open_nursery() as nursery:
@@ -261,7 +245,7 @@ async def test_a_claimed_call_waits_for_no_other_nodes_call(tmp_path: Path, empt
         assert b"slow" in (await two.get()).fragment
 
 
-async def test_others_follow_a_claimed_call(tmp_path: Path, empty_redis: RedisServer) -> None:
+async def test_other_calls_follow_a_claimed_call(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(after(0.2))
     async with open_two(tmp_path, empty_redis, upstream) as (one, two), trio.open_nursery() as nursery:
         nursery.start_soon(partial(one.get, claim="once"))
@@ -270,7 +254,7 @@ async def test_others_follow_a_claimed_call(tmp_path: Path, empty_redis: RedisSe
         assert (await one.spent(), await two.spent()) == (1, 0)
 
 
-async def test_a_refresh_is_billed_and_replaces_the_answer_on_every_node(
+async def test_refresh_is_billed_and_replaces_the_response_on_all_nodes(
     tmp_path: Path, empty_redis: RedisServer
 ) -> None:
     upstream = ScriptedExchange(thing("old"), thing("new"))
@@ -287,7 +271,7 @@ async def test_a_refresh_is_billed_and_replaces_the_answer_on_every_node(
         assert (await one.spent(), await two.spent()) == (2, 0)
 
 
-async def test_what_is_gone_meanwhile_is_not_made_above_max_credits(tmp_path: Path, empty_redis: RedisServer) -> None:
+async def test_evicted_response_is_not_called_above_max_credits(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(thing())
     async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         await one.get()
@@ -302,9 +286,7 @@ async def test_what_is_gone_meanwhile_is_not_made_above_max_credits(tmp_path: Pa
         assert (await two.spent(), len(upstream.calls)) == (0, 1)
 
 
-async def test_without_the_state_every_node_is_on_its_own_and_counts_it(
-    tmp_path: Path, empty_redis: RedisServer
-) -> None:
+async def test_nodes_work_alone_without_state_and_count_it(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(thing())
     async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         empty_redis.kill()
@@ -317,9 +299,7 @@ async def test_without_the_state_every_node_is_on_its_own_and_counts_it(
         assert (await one.spent(), await two.spent(), len(upstream.calls)) == (1, 1, 2)
 
 
-async def test_an_outage_in_the_middle_of_a_call_costs_nobody_anything(
-    tmp_path: Path, empty_redis: RedisServer
-) -> None:
+async def test_state_outage_during_a_call_charges_no_one(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(after(0.4))
     async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         async with trio.open_nursery() as nursery:
@@ -331,9 +311,7 @@ async def test_an_outage_in_the_middle_of_a_call_costs_nobody_anything(
         assert (await one.spent(), await two.spent(), len(upstream.calls)) == (1, 1, 2)
 
 
-async def test_a_circuit_that_opens_on_one_node_refuses_on_the_other_without_a_charge(
-    tmp_path: Path, empty_redis: RedisServer
-) -> None:
+async def test_circuit_opened_on_one_node_refuses_free_on_another(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(httpx.ConnectError("refused"))  # other failures of one account are its own
     async with open_two(tmp_path, empty_redis, upstream, failures=2) as (one, two):
         await until(lambda: empty_redis.ask("PUBSUB", "NUMSUB", "sluice:circuits") == [b"sluice:circuits", 2])

@@ -48,7 +48,7 @@ def record(node: OpenNode) -> RecordingAside:
         ("/v1/prism/profiles", {"urls": ["https://github.com/octocat"]}),
     ],
 )
-async def test_steps_are_those_of_the_calling_account(tmp_path: Path, target: str, body: object) -> None:
+async def test_steps_belong_to_the_calling_account(tmp_path: Path, target: str, body: object) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.script = lambda _asked: Told(200, USER)
         aside, other = record(node), await node.new_account()

@@ -20,7 +20,7 @@ TESTS = (
 )
 
 
-def test_without_epoll_polls_are_freed_and_refusals_arrive_all_the_same() -> None:
+def test_polls_and_refusals_work_without_epoll() -> None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     command = [sys.executable, "-c", PROGRAM, *TESTS]
     root = Path(__file__).parents[3]
