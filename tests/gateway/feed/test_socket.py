@@ -78,7 +78,7 @@ async def test_plain_request_is_asked_to_open_a_websocket(engine: str, tmp_path:
         answer = await node.get(PATH)
         assert (answer.status, answer.code) == (426, "UPGRADE_REQUIRED")
         assert (answer.headers["upgrade"], answer.headers["connection"]) == ("websocket", "upgrade")
-        assert "served as a WebSocket only" in answer.json["error"]["message"]
+        assert "only available as a WebSocket" in answer.json["error"]["message"]
         assert "/v1/events" in answer.json["error"]["details"]["next_step"]
         assert (await node.get(PATH, method="POST")).status == 405
 
