@@ -14,14 +14,15 @@ from storage.supervision import Keep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """The means that nearly every part of a running node uses; the composition root makes one."""
+    """The services that nearly every part of a running node uses; the composition root creates one."""
 
     clock: Callable[[], float]
-    """Trio's clock, found once: `trio.current_time` looks for it anew each time, which costs three times as much."""
+    """Trio's clock, looked up once, because each `trio.current_time` looks it up again, which costs three times as
+    much."""
     now: Callable[[], float]
-    """Unix seconds; also called on the store's thread."""
+    """Return Unix seconds. Also called on the store's thread."""
     make_id: Callable[[str], str]
-    """A new id with a prefix, such as `req_`."""
+    """Return a new id with a prefix, such as `req_`."""
     rng: Random
     log: Log
     keep: Keep

@@ -1,4 +1,7 @@
-"""Admits a request: the key, then the window, then the lease; a refusal changes no counter (spec 5, 8; decisions 5)."""
+"""Admission of requests: check the key, then the window, then the lease (spec 5, 8; decisions 5).
+
+A refused request changes no counter.
+"""
 
 from __future__ import annotations
 
@@ -21,31 +24,32 @@ _KEY_NAMES = frozenset(("x-api-key", "x_api_key", "api_key", "apikey", "api-key"
 
 
 class Admission:
-    """Guards the way in. What the gate tells of balances, `balances` hears."""
+    """Admits requests by key, rate window and lease. Passes the balances that the gate returns to `balances`."""
 
     def __init__(self, keys: Keys, gate: Gate, balances: Balances, *, key_prefix: str) -> None:
         self._keys = keys
         self.gate = gate
         self._balances = balances
         self._key_start = key_prefix.encode()
-        # At the start of a word only: one cursor of 20,000 has the prefix's three characters somewhere within.
+        # Matches at the start of a word only, because a cursor of 20,000 characters contains the prefix's three
+        # characters somewhere.
         self._has_key = re.compile(r"(?<![\w-])" + re.escape(key_prefix) + r"[A-Za-z0-9_-]{43}").search
         self.counts = {"admitted": 0, "rate_limited": 0, "concurrency_limited": 0, "state_away": 0}
-        """How requests with a good key went, since the start."""
+        """Outcomes of requests with a valid key, since the start."""
 
     def refuse_key_in_query(self, request: Request) -> None:
-        """A key in an address is in every log on the way by now, so it must be revoked (spec 5.1)."""
+        """Reject a key in the URL. URLs are logged by every proxy on the way, so the key must be revoked (spec 5.1)."""
         raw = request.query_string
         if ESCAPE not in raw and raw.find(self._key_start) < 0 and raw.lower().find(b"key") < 0:
-            return  # nearly always, and without reading the query
+            return  # the usual case, without reading the query
         for name, value in request.query:
             if self._has_key(value) or (value and name.lower() in _KEY_NAMES):
                 headers = request.headers
                 has_key = headers.get(b"x-api-key") or _BEARER.fullmatch(headers.get(b"authorization", b""))
                 raise Refused(
                     "INVALID_REQUEST" if has_key else "MISSING_API_KEY",
-                    "An API key must never stand in an address: send it in the x-api-key header. "
-                    "Revoke this key, since addresses are logged on their way, and create another.",
+                    "Do not put an API key in a URL. Send it in the x-api-key header. "
+                    "Revoke this key, because URLs are logged on their way, and create another.",
                     details={
                         "reason": "key_in_query",
                         "param": "query" if self._has_key(name) else name[:100],
@@ -54,12 +58,12 @@ class Admission:
                 )
 
     def key_of_nowait(self, request: Request) -> Key | None:
-        """The key that the request carries, or None when the store has to be asked (`key_of`).
+        """Return the key that the request carries, or None if only the store can answer (`key_of`).
 
         Raises:
-            KeyMissing: there is none.
-            InvalidParam: it is in both headers.
-            KeyUnusable: it is malformed, unknown, revoked or expired.
+            KeyMissing: the request has no key.
+            InvalidParam: both headers have a key.
+            KeyUnusable: the key is malformed, unknown, revoked or expired.
         """
         presented = request.headers.get(b"x-api-key")
         if b"authorization" in request.headers:
@@ -69,7 +73,10 @@ class Admission:
         return self._keys.find_nowait(presented.decode("latin-1"))
 
     def _presented(self, request: Request) -> bytes | None:
-        """The key of either header; from here on it stands in `x-api-key`. A scheme that is none of ours is no key."""
+        """Return the key from either header and move it to `x-api-key`.
+
+        Other authorization schemes do not count as a key.
+        """
         headers = request.headers
         found = _BEARER.fullmatch(headers[b"authorization"])
         if found is None:
@@ -80,14 +87,17 @@ class Admission:
         return found[1]
 
     async def key_of(self, request: Request, generation: bytes | None = None) -> Key:
-        """The key, from memory or from the store; as it stands after the change that began `generation`, if it is told.
+        """Return the key from memory or from the store.
 
-        Raises as `key_of_nowait`.
+        With a `generation`, return the key as it is after the change that began that generation. Raises as
+        `key_of_nowait`.
         """
         return await self._keys.find(request.headers[b"x-api-key"].decode("latin-1"), generation)
 
     def enter_nowait(self, caller: Caller) -> bool:
-        """Count the request in the key's window and take a lease, both or neither; False: `enter` has to be awaited.
+        """Count the request in the key's window and take a lease: both or neither.
+
+        Return False if `enter` must be awaited.
 
         Raises:
             RateLimited, ConcurrencyReached: nothing was counted.
@@ -100,17 +110,19 @@ class Admission:
             raise
         if admitted is None:
             return False
-        caller.window, caller.lease, _ = admitted  # who need not be asked has heard nothing of a balance
+        caller.window, caller.lease, _ = admitted  # a gate in this process reports no balance
         self.counts["admitted"] += 1
         return True
 
     async def enter(self, request: Request, caller: Caller) -> None:
-        """As `enter_nowait`, by asking who counts for all nodes; a key that was changed elsewhere is looked up again.
+        """Like `enter_nowait`, through the shared gate that counts for all nodes.
+
+        A key that changed elsewhere is looked up again.
 
         Raises:
             RateLimited, ConcurrencyReached: nothing was counted.
-            KeyUnusable: the key was revoked; then the request has no caller.
-            StorageError: the state, or the store that was to be asked again, is away; nothing was counted.
+            KeyUnusable: the key was revoked; the request then has no caller.
+            StorageError: the shared state or the store is unavailable; nothing was counted.
         """
         for _ in range(LOOKS_MAX):
             key = caller.key
@@ -127,10 +139,10 @@ class Admission:
             else:
                 self._let_in(caller, admitted)
                 return
-            request.caller = None  # nobody hears of an account by a key that may be revoked
+            request.caller = None  # a key that may be revoked must not reveal its account
             caller.key = await self.key_of(request, generation)
             request.caller = caller
-        raise StateUnavailable(f"the key was changed {LOOKS_MAX} times while it was looked up")
+        raise StateUnavailable(f"the key changed {LOOKS_MAX} times during the lookup")
 
     def _let_in(self, caller: Caller, admitted: Admitted) -> None:
         caller.window, caller.lease, balance = admitted
@@ -143,7 +155,7 @@ class Admission:
             self.counts["rate_limited"] += 1
             caller.window = refusal.state
         else:
-            self.counts["concurrency_limited"] += 1  # its answer tells of the leases alone (spec 7.2)
+            self.counts["concurrency_limited"] += 1  # its response reports the leases only (spec 7.2)
 
 
 WINDOW: tuple[bytes, ...] = (
@@ -156,10 +168,10 @@ WINDOW: tuple[bytes, ...] = (
 
 
 def window_values(state: WindowState) -> tuple[bytes, ...]:
-    """The values of the headers `WINDOW`, the usual ones and the IETF draft's pair (decisions 2)."""
+    """Return the values of the `WINDOW` headers: the usual ones and the pair of the IETF draft (decisions 2)."""
     remaining, reset_s = b"%d" % state.remaining, b"%d" % state.reset_s
     limit, policy = _limit_values(state.limit)
-    # hot: added up, which is measured against `b"..." % (...)`
+    # Hot path: concatenation measured faster than `b"..." % (...)`.
     return limit, policy, remaining, reset_s, b'"key";r=' + remaining + b";t=" + reset_s
 
 

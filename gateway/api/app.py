@@ -1,4 +1,7 @@
-"""The API's entry: one ASGI app from the request's id to its answer's last header (spec 4; decisions 2 and 5)."""
+"""The API's entry point: one ASGI app, from the request's id to the last header of its response.
+
+See spec 4; decisions 2 and 5.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ from gateway.server.http1.fields import NO_FIELDS, Fields, pairs_of
 from gateway.server.http1.response_head import BODILESS
 
 _READS = ("GET", "HEAD")
-_REFUSED = (402, 429)  # for want of credits, or by a limit of the key
+_REFUSED = (402, 429)  # for lack of credits, or because of a limit of the key
 _ID: tuple[bytes, ...] = (b"x-request-id",)
 _CONTENT = (b"content-type",)
 _OF_CALLERS = (*_ID, b"x-sluice-overhead-ms")
@@ -38,7 +41,7 @@ _OF_WINDOWS = _OF_CALLERS + WINDOW
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts that the entry needs, each made by the composition root."""
+    """The parts that the entry point needs, each created by the composition root."""
 
     admission: Admission
     routes: Routes
@@ -47,27 +50,27 @@ class Parts:
     metrics: Metrics
     usage: FreeUsage
     settle: Callable[[Charge], None]
-    """Settles what an answer has used, without waiting for it."""
+    """Settle the charge for a response, without waiting for the result."""
     runtime: Runtime
     proxies: TrustedProxies
     compression: Compression
     cors: Cors | None = None
-    """None: pages of other sites may not call it."""
+    """None if pages of other sites may not call the API."""
 
 
 class Api:
-    """Answers every request of the public address. It is plain ASGI 3: any server can run it."""
+    """Answers every request to the public address. It is a plain ASGI 3 app, so any server can run it."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        # Bound here, since each is used for every request.
+        # Bound here because every request uses them.
         self._public, self._cors, self._count_refusal = parts.description.public, parts.cors, parts.usage.refusal
         self._settle = parts.settle
         self.beside: tuple[PagesBeside, ...] = ()  # set by the composition root, since the dashboard calls this API
         self._clock, self._make_id, self._log = parts.runtime.clock, parts.runtime.make_id, parts.runtime.log
 
     websocket_paths = frozenset((SOCKET_PATH,))
-    """Where requests may become WebSockets."""
+    """Paths on which a request may become a WebSocket."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection scope."""
@@ -75,10 +78,10 @@ class Api:
             await self._serve_socket(scope, receive, send)
             return
         if scope["type"] != "http":
-            raise RuntimeError(f"{scope['type']} is not served here")
+            raise RuntimeError(f"Scope type {scope['type']} is not supported")
         lines = scope["headers"]
         headers = dict(lines)
-        is_plain = len(headers) == len(lines)  # hot: nearly always
+        is_plain = len(headers) == len(lines)  # hot path: the usual case
         if not is_plain:
             headers = joined_headers(lines)
         request = Request(
@@ -92,7 +95,7 @@ class Api:
             send=send if EXTENSION in scope.get("extensions", ()) else None,
             client=scope.get("client"),
         )
-        accept = headers.get(b"accept")  # hot: nearly always usual, or none
+        accept = headers.get(b"accept")  # hot path: usually the default or absent
         if accept is not None and accept not in USUAL and prefers(accept, b"text/event-stream", b"application/json"):
             request.stream = EventStream(receive, send, partial(_stream_headers, request, self._cors))
         try:
@@ -109,7 +112,7 @@ class Api:
                 self._settle(request.owed)
 
     async def _serve_socket(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Serve a request that asks to become a WebSocket, and that until its end, as one request."""
+        """Serve a request that asks to become a WebSocket. The whole connection, until it closes, is one request."""
         began = (self._make_id("req_"), "GET", scope["path"], scope["query_string"])
         headers, client = joined_headers(scope["headers"]), scope.get("client")
         request = Request(*began, headers, self._clock(), receive=receive, client=client)
@@ -126,14 +129,17 @@ class Api:
             self._record(request, reply, overhead_s)
 
     async def _reply_unless_repeated(self, request: Request, sent: Iterable[tuple[bytes, bytes]]) -> Reply:
-        """As `_reply`, where a header came more than once; none of those that may stand once did."""
+        """Like `_reply`, but reject a request that repeats a header which may appear only once."""
         repeated = repeated_of(sent)
         if repeated is None:
             return await self._reply(request)
         return await self._parts.replies.refusal(request, InvalidParam(repeated, "was sent more than once"))
 
     async def _reply(self, request: Request) -> Reply:
-        """Steps 2 to 13 of decisions 5: an answer, whatever happens; who sends it gives the key's lease back."""
+        """Run steps 2 to 13 of decisions 5 and always return a response.
+
+        The sender of the response releases the key's lease.
+        """
         parts = self._parts
         try:
             if self._cors is not None and (preflight := self._cors.preflight(request)) is not None:
@@ -159,7 +165,7 @@ class Api:
             return reply
 
     async def _outside(self, request: Request) -> Reply:
-        """Return a page that stands beside the API; every other path is pointed to the catalog."""
+        """Return a page outside the API, or a response for any other path that points to the catalog."""
         pages = self._parts.description.pages
         for beside in self.beside:
             if beside.covers(request.path):
@@ -192,11 +198,11 @@ class Api:
                     await send({"type": "sluice.parts", "status": reply.status, "fields": fields, "parts": parts})
                 else:
                     await _send_in_slices(request, reply, fields, send)
-        finally:  # it was made and billed, though nobody may take it
+        finally:  # completed and billed, even if the client is gone
             self._record(request, reply, overhead_s)
 
     def _overhead_s(self, request: Request, reply: Reply) -> float:
-        """Return the seconds that the request took here, without its waits for upstreams and events."""
+        """Return the seconds that the request took in this node, excluding waits for upstreams and events."""
         spent_s = self._clock() - request.started - reply.upstream_s - request.held_s
         return spent_s if spent_s > 0.0 else 0.0
 
@@ -207,7 +213,9 @@ class Api:
             names, values = _OF_CALLERS, (*values, b"%.2f" % (overhead_s * 1000))
             if caller.window is not None:
                 names, values = _OF_WINDOWS, values + window_values(caller.window)
-        if reply.status not in BODILESS:  # a 304 would tell of the body that the client has (RFC 9110, 8.6)
+        if (
+            reply.status not in BODILESS
+        ):  # the fields of a 304 would describe the body that the client has (RFC 9110, 8.6)
             names, values = _CONTENT + names, (reply.content_type, *values)
         if self._cors is not None:
             more = self._cors.fields(request.headers.get(b"origin", b""))
@@ -235,7 +243,7 @@ class Api:
 
 
 async def _send_in_slices(request: Request, reply: Reply, fields: Fields, send: Send) -> None:
-    """As any ASGI server takes it, and what is made while it is sent."""
+    """Send a response through any ASGI server, including a body that is produced while it is sent."""
     headers, parts = pairs_of(fields), _parts_of(reply)
     if parts is not None and reply.status not in BODILESS:
         headers.append((b"content-length", b"%d" % sum(map(len, parts))))
@@ -253,14 +261,14 @@ async def _send_in_slices(request: Request, reply: Reply, fields: Fields, send: 
 
 
 def _parts_of(reply: Reply) -> tuple[bytes, ...] | None:
-    """The body, unless it is made while it is sent."""
+    """Return the body in parts, or nothing if it is produced while it is sent."""
     if reply.pieces is None:
         return (reply.body,)
     return reply.pieces if isinstance(reply.pieces, tuple) else None
 
 
 async def _end_stream(request: Request, stream: EventStream, reply: Reply) -> None:
-    """Send the last event, unless the stream has ended or there is none."""
+    """Send the last event, if there is one and the stream has not ended."""
     parts = _parts_of(reply)
     if parts is not None and any(parts) and not stream.ended:
         name = "result" if reply.code == "OK" else "error"
@@ -268,9 +276,10 @@ async def _end_stream(request: Request, stream: EventStream, reply: Reply) -> No
 
 
 def _release_before_last(request: Request) -> None:
-    """Give the lease back before the last few bytes, where the server goes on for a while behind them.
+    """Release the lease before the last few bytes, for servers that keep running other code after the last write.
 
-    A client that has its whole answer must find its place free. Our own server lets nobody run between the two.
+    A client that has received its whole response must find its place free. Our own server runs no other task between
+    the two.
     """
     if request.send is None:
         _release(request)
@@ -282,7 +291,7 @@ def _release(request: Request) -> None:
 
 
 def _stream_headers(request: Request, cors: Cors | None) -> Headers:
-    """The head of an event stream; what the request cost stands in its last event."""
+    """Return the head of an event stream. The last event of the stream reports what the request cost."""
     allowed = NO_FIELDS if cors is None else cors.fields(request.headers.get(b"origin", b""))
     return [
         (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -293,7 +302,7 @@ def _stream_headers(request: Request, cors: Cors | None) -> Headers:
 
 
 def _socket_headers(request: Request) -> Headers:
-    """The headers that are known before a request ends: its id, and the key's window."""
+    """Return the headers that are known before a request ends: its id and the key's window."""
     headers: Headers = [(b"x-request-id", request.id.encode())]
     if request.caller is not None and request.caller.window is not None:
         headers += zip(WINDOW, window_values(request.caller.window), strict=True)

@@ -1,4 +1,4 @@
-"""The bodies of batches, and the inputs that stand in them (decisions 14)."""
+"""The bodies of batches and the inputs in them (decisions 14)."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _TEXT_MAX: Final = 2_048
 
 
 class UrlsBody(msgspec.Struct, frozen=True):
-    """The posts of `post-stats`."""
+    """The posts of a `post-stats` batch."""
 
     urls: Annotated[
         list[str], Meta(description="1 to 100 addresses.", examples=[["https://news.ycombinator.com/item?id=8863"]])
     ]
     include: Annotated[
-        str | None, Meta(description="The numbers that are wanted, with commas; all when absent.", examples=["likes"])
+        str | None, Meta(description="The metrics to return, separated by commas (default all).", examples=["likes"])
     ] = None
 
 
 class ProfileItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One account of `profiles`."""
+    """One account of a `profiles` batch."""
 
     platform: Annotated[str, Meta(description="The platform's slug.", examples=["github"])]
-    handle: Annotated[str, Meta(description="The account's name there.", examples=["octocat"])]
-    custom_id: Annotated[str | None, Meta(description="Your own name of the row.", examples=["a1"])] = None
+    handle: Annotated[str, Meta(description="The account's handle on the platform.", examples=["octocat"])]
+    custom_id: Annotated[str | None, Meta(description="Your own name for this row.", examples=["a1"])] = None
 
 
-_NO_POSTS: Final = "is about the posts of accounts, which no batch reads; profile/full of their platform does"
+_NO_POSTS: Final = "is about an account's posts, which batches do not read; use profile/full of the platform"
 
 
 class ProfilesBody(msgspec.Struct, frozen=True):
-    """The accounts of `profiles`, by name or by address."""
+    """The accounts of a `profiles` batch, by handle or by URL."""
 
     LACKS: ClassVar[Mapping[str, str]] = dict.fromkeys(("include", "since", "stop_at_id"), _NO_POSTS)
 
@@ -54,42 +54,46 @@ class IdsBody(msgspec.Struct, frozen=True):
     """The ids of a platform's own batch."""
 
     LACKS: ClassVar[Mapping[str, str]] = {
-        "include_localizations": "asks for titles in all languages, which no batch reads; hl of videos gives one"
+        "include_localizations": "requests titles in all languages, which batches do not read; use hl of videos for one"
     }
     ids: Annotated[list[str], Meta(description="1 to 1,000 ids.", examples=[["D-lhorsDlUQ"]])]
 
 
 class TranscriptsBody(msgspec.Struct, frozen=True):
-    """The videos of `transcripts`."""
+    """The videos of a `transcripts` batch."""
 
     ids: Annotated[list[str], Meta(description="1 to 100 videos' ids.", examples=[["kkGMgK9ZtnKfYAgnEtQxbv"]])]
     language: Annotated[
-        str | None, Meta(description="The language of the captions, where there are several.", examples=["fr"])
+        str | None, Meta(description="The language of the captions, if there are several.", examples=["fr"])
     ] = None
     format: Annotated[
-        Literal["text", "segments"], Meta(description="One text, or pieces with their times.", examples=["segments"])
+        Literal["text", "segments"], Meta(description="One text, or segments with their times.", examples=["segments"])
     ] = "text"
 
 
 class CommentItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One comment of `comment-lookup`, by its address, or by its id and the address of its post.
+    """One comment of `comment-lookup`, by its URL, or by its id and the URL of its post.
 
-    The hints to where it stands among the others are taken and not needed: it is read by itself.
+    The hints about its place in the thread are accepted and ignored, because each comment is read directly.
     """
 
     comment_url: Annotated[str | None, Meta(description="Its address.")] = None
-    platform: Annotated[str | None, Meta(description="The slug of its platform, which is checked.")] = None
+    platform: Annotated[str | None, Meta(description="The slug of the platform. It must match the URL.")] = None
     post_url: Annotated[
-        str | None, Meta(description="The address of its post.", examples=["https://news.ycombinator.com/item?id=8863"])
+        str | None, Meta(description="The URL of the post.", examples=["https://news.ycombinator.com/item?id=8863"])
     ] = None
     comment_id: Annotated[str | None, Meta(description="Its id there.", examples=["9224"])] = None
-    parent_comment_id: Annotated[str | None, Meta(description="The comment that it answers; not needed.")] = None
-    position_hint: Annotated[Any, Meta(description="Where it was found before; not needed.")] = None
-    deep_scan: Annotated[bool | None, Meta(description="Whether to search on for it; not needed.")] = None
+    parent_comment_id: Annotated[str | None, Meta(description="The comment that this one replies to. Not needed.")] = (
+        None
+    )
+    position_hint: Annotated[Any, Meta(description="Where the comment was found before. Not needed.")] = None
+    deep_scan: Annotated[
+        bool | None, Meta(description="Whether to continue the search for the comment. Not needed.")
+    ] = None
 
 
 class CommentsBody(msgspec.Struct, frozen=True):
-    """The comments of `comment-lookup`, by address or by id."""
+    """The comments of `comment-lookup`, by URL or by id."""
 
     urls: Annotated[
         list[str] | None,
@@ -99,7 +103,7 @@ class CommentsBody(msgspec.Struct, frozen=True):
 
 
 def included(sent: msgspec.Struct) -> tuple[str, ...]:
-    """The parts of a record that are wanted: numbers of a post, the form of a transcript."""
+    """Return the requested parts of a record: the metrics of a post, or the form of a transcript."""
     if isinstance(sent, TranscriptsBody):
         return (sent.format,)
     told = sent.include if isinstance(sent, UrlsBody) else None
@@ -109,20 +113,20 @@ def included(sent: msgspec.Struct) -> tuple[str, ...]:
     for one in names:
         if one not in COUNTS:
             raise InvalidParam(
-                "include", f"holds {one[:60]}, but takes {', '.join(COUNTS)}", meant=nearest(one, COUNTS)
+                "include", f"contains {one[:60]}, but accepts only {', '.join(COUNTS)}", meant=nearest(one, COUNTS)
             )
     return names
 
 
 def by_urls(batch: Batch, sent: UrlsBody | ProfilesBody | CommentsBody) -> list[BatchInput]:
-    """The inputs of addresses."""
+    """Return the inputs for URLs."""
     urls = sent.urls
     _check_count("urls", urls, batch.rows_max)
     return [BatchInput(url, url=_short("urls", place, url)) for place, url in enumerate(urls or ())]
 
 
 def by_names(batch: Batch, sent: ProfilesBody) -> list[BatchInput]:
-    """The inputs of accounts."""
+    """Return the inputs for accounts."""
     _check_either(sent.items, sent.urls)
     if sent.items is None:
         return by_urls(batch, sent)
@@ -138,7 +142,7 @@ def by_names(batch: Batch, sent: ProfilesBody) -> list[BatchInput]:
 
 
 def by_ids(batch: Batch, sent: IdsBody | TranscriptsBody) -> list[BatchInput]:
-    """The inputs of ids."""
+    """Return the inputs for ids."""
     _check_count("ids", sent.ids, batch.rows_max)
     language = sent.language if isinstance(sent, TranscriptsBody) else None
     values: dict[str, Value] = {} if language is None else {"language": language}
@@ -146,7 +150,7 @@ def by_ids(batch: Batch, sent: IdsBody | TranscriptsBody) -> list[BatchInput]:
 
 
 def by_comments(batch: Batch, sent: CommentsBody) -> list[BatchInput]:
-    """The inputs of comments."""
+    """Return the inputs for comments."""
     _check_either(sent.items, sent.urls)
     if sent.items is None:
         return by_urls(batch, sent)
@@ -164,13 +168,13 @@ def _comment(name: str, sent: CommentItem) -> BatchInput:
 
 
 def _shown(item: ProfileItem | CommentItem) -> dict[str, Any]:
-    """The members of an input that were sent."""
+    """Return the members of an input that the client sent."""
     return {name: value for name, value in msgspec.structs.asdict(item).items() if value is not None}
 
 
 def _check_either(items: object, urls: object) -> None:
     if (items is None) == (urls is None):
-        said = "none was sent" if items is None else "both were sent"
+        said = "neither was sent" if items is None else "both were sent"
         raise InvalidParam("items", f"or urls must be sent, exactly one; {said}")
 
 

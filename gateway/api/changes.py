@@ -1,4 +1,4 @@
-"""Changes that cost nothing and that an `Idempotency-Key` lets happen once (decisions 7 and 17)."""
+"""Free changes that an `Idempotency-Key` allows only once (decisions 7 and 17)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from upstreams.model.errors import UpstreamFailed
 T = TypeVar("T")
 _KEEP_S: Final = 5.0
 _DO_S: Final = UNFINISHED_S - 60.0
-"""The most that something may take which is done once; later its claim would lapse, and it could be done again."""
+"""Time limit in seconds for an action that may happen only once. After that its claim could expire, and the action
+repeat."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Makes changes for the routes; a repetition is given the text that was kept of the first."""
+    """Makes changes for the routes. A repeated request gets the stored text of the first one."""
 
     claims: Claims
     replies: Replies
@@ -40,10 +41,10 @@ class Changes:
     ) -> T | StoredReply:
         """Make the change in one transaction with the claim of its key, if it has one.
 
-        `keep` makes the text, which holds no secret, of what that transaction returns.
+        `keep` turns the result of the transaction into the text that is stored. That text must contain no secret.
 
         Raises:
-            ClaimRefused: the key is taken. Or what `make` raises; then the key is as free as before.
+            ClaimRefused: the key is taken. Also anything that `make` raises; the key is then free again.
         """
         claim = claim_of_change(request, caller, body)
         return await make(None) if claim is None else await self.claims.once(claim, make, keep=keep)
@@ -51,11 +52,12 @@ class Changes:
     async def repeat_safely(
         self, request: Request, caller: Caller, body: msgspec.Struct, make: Callable[[], Awaitable[str]]
     ) -> str | StoredReply:
-        """Make a change that has a transaction of its own, and keep its text behind it; if the node dies in between,
-        it is made again, so it has to be one that may be.
+        """Make a change that has a transaction of its own, and store its text afterwards.
+
+        If the node dies in between, the change is made again, so it must be safe to repeat.
 
         Raises:
-            As `make` of this class.
+            The same exceptions as `make` of this class.
         """
         claim = claim_of_change(request, caller, body)
         if claim is None:
@@ -77,14 +79,15 @@ class Changes:
         *,
         undo: Callable[[Tx, T], object],
     ) -> str | StoredReply:
-        """Make a change that calls another service in between, and keep the text that `call` returns.
+        """Make a change that calls another service in between, and store the text that `call` returns.
 
-        `begin` is one transaction with the claim of the key, so requests with the same key meanwhile are refused. If
-        `call` fails or is cancelled, `undo` is one transaction with the freeing of the key. If the node dies in
-        between, the key is free again after `STARTED_S`, and `begin` must find what it began.
+        `begin` runs in one transaction with the claim of the key, so other requests with the same key are refused until
+        the change is complete. If `call` fails or is cancelled, `undo` runs in one transaction with the release of the
+        key. If the node dies in between, the key is free again after `STARTED_S`, and `begin` must then find what it
+        began.
 
         Raises:
-            ClaimRefused: the key is taken. Or what `begin` or `call` raises; then the key is free.
+            ClaimRefused: the key is taken. Also anything that `begin` or `call` raises; the key is then free again.
         """
         begun = await self.claims.start(claim, begin)
         if isinstance(begun, StoredReply):
@@ -109,14 +112,14 @@ class Changes:
         *,
         untouched: tuple[type[Exception], ...],
     ) -> str | StoredReply:
-        """Do something that no transaction can undo, such as a click: with a key at most once, and to its end even if
-        the caller has gone.
+        """Perform an action that no transaction can undo, such as a click.
 
-        `do` returns the text that is kept. After an exception of `untouched` nothing was done, and the key is free;
-        after any other nobody knows, so a repetition is refused and not done.
+        With a key, the action runs at most once. It runs to its end even if the client has disconnected. `do` returns
+        the text to store. After an exception of `untouched`, nothing was done and the key is free. After any other
+        exception the outcome is unknown, so a repeated request is refused and the action does not run again.
 
         Raises:
-            ClaimRefused: the key is taken. UpstreamFailed: it took too long. Or what `do` raises.
+            ClaimRefused: the key is taken. UpstreamFailed: it took too long. Also anything that `do` raises.
         """
         claim = claim_of_change(request, caller, body)
         if claim is None:
@@ -149,20 +152,23 @@ class Changes:
         status: int = 200,
         credits_used: int = 0,
     ) -> Reply:
-        """The answer around a fragment; that of a repetition says so, has the first one's request id, and is free."""
+        """Return the response around a fragment.
+
+        The response to a repeated request says so, has the first one's request id, and is free.
+        """
         if isinstance(made, StoredReply):
             return await self.replies.repeated(caller, stored, owner=made.owner, status=status)
         return replace(await self.replies.free(request, caller, stored, credits_used=credits_used), status=status)
 
 
 def text_of(reply: StoredReply) -> str:
-    """The text that was kept of a change."""
-    assert reply.text is not None, "a reply without its text is refused, not replayed"
+    """Return the stored text of a change."""
+    assert reply.text is not None, "a reply without a text is refused, not replayed"
     return reply.text
 
 
 def claim_of_change(request: Request, caller: Caller, body: msgspec.Struct) -> Claim | None:
-    """The claim of a change's idempotency key, for this path, query and body; None where it has no key."""
+    """Return the claim of a change's idempotency key for this path, query and body, or None without a key."""
     key = idempotency_key(request.headers.get(b"idempotency-key"))
     if key is None:
         return None

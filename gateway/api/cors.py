@@ -1,4 +1,4 @@
-"""Which pages of other sites may call the API from a browser, and what it says to them (the Fetch standard, 3.2)."""
+"""CORS: which pages of other sites may call the API from a browser (the Fetch standard, 3.2)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _EXPOSED: Final = (
 )
 _VARIES: Final[Fields] = ((b"vary",), (b"origin",))
 _KEPT_S: Final = b"600"
-"""How long a browser may remember what it was allowed."""
+"""How long a browser may cache the permission, in seconds."""
 
 
 class Cors:
-    """Allows the operator's `[server] cors_origins`; with `*` among them all."""
+    """Allows the origins in the operator's `[server] cors_origins`; `*` allows all of them."""
 
     def __init__(self, origins: Sequence[str]) -> None:
-        """Origins such as `https://app.example.com`."""
+        """Take origins such as `https://app.example.com`."""
         self._origins = frozenset(origin.encode() for origin in origins)
         self._is_open = "*" in origins
 
     def preflight(self, request: Request) -> Reply | None:
-        """The answer to a browser that asks before it calls, which needs no key; None: it is no such question."""
+        """Return the response to a preflight request, which needs no key, or None for any other request."""
         headers = request.headers
         if request.method != "OPTIONS" or b"access-control-request-method" not in headers:
             return None
@@ -42,9 +42,9 @@ class Cors:
         return Reply(204, b"", (names, (_METHODS, _HEADERS, _KEPT_S)))
 
     def fields(self, origin: bytes) -> Fields:
-        """The headers that let a page of this origin, none where it is empty, read an answer.
+        """Return the headers that let a page of this origin read a response; none for an empty origin.
 
-        An answer for one origin differs from those for others also where it lets nobody read it: caches must know.
+        A response without permission also varies by origin, so it has `Vary` too.
         """
         allowed = self._allowed(origin)
         if allowed is None:

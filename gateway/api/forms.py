@@ -1,4 +1,4 @@
-"""Bodies of `multipart/form-data` (RFC 7578): one file and some fields, read piece by piece within a bound."""
+"""Bodies of `multipart/form-data` (RFC 7578): one file and some fields, read piece by piece within a size limit."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE: Final = "multipart/form-data"
 FILE: Final = "file"
-"""The name of the part that is the file."""
+"""The name of the part that contains the file."""
 ENVELOPE_BYTES: Final = 64 * 1024
-"""The room of a body for its boundaries, the heads of its parts, and its fields."""
+"""Bytes allowed for the boundaries, part headers and fields of a body."""
 HELD_BYTES_MAX: Final = 128 * 1024 * 1024
-"""Bytes of files that a node holds at a time, while they are sent and read."""
+"""Bytes of files that a node holds in memory at once, while they are uploaded and read."""
 _PIECE_BYTES: Final = 64 * 1024
 _BUFFER_BYTES_MAX: Final = 4 * _PIECE_BYTES
 _FIELD_BYTES_MAX: Final = 4_096
@@ -34,7 +34,7 @@ _BUSY_RETRY_S: Final = 2
 
 @dataclass(slots=True)
 class SentForm:
-    """A form: the file's bytes, a digest of them, its name and type as its sender tells them, and the fields."""
+    """A form: the file's bytes, their digest, the name and type that the client gave, and the fields."""
 
     content: bytes
     digest: bytes
@@ -44,7 +44,7 @@ class SentForm:
 
 
 class FormReader:
-    """Reads forms, and bounds how much all of them together hold at a time."""
+    """Reads forms, and limits the memory that all of them together use at once."""
 
     def __init__(self, held_bytes_max: int = HELD_BYTES_MAX) -> None:
         self._held_bytes_max = held_bytes_max
@@ -52,23 +52,27 @@ class FormReader:
 
     @asynccontextmanager
     async def open(self, request: Request, names: tuple[str, ...], *, file_bytes_max: int) -> AsyncIterator[SentForm]:
-        """The form in a body, whose fields are of `names`; its room is taken while the block runs.
+        """Read the form in a body, whose fields must be in `names`. Its memory is reserved while the block runs.
 
         Raises:
-            Refused: 413 over the bound, 415 where the body is no form, 503 while the node holds too many.
-            InvalidParam: 400 that names the part and what is wrong with it.
+            Refused: 413 if it is too large, 415 if the body is not a form, 503 while the node holds too many.
+            InvalidParam: 400 that names the part and its error.
         """
         reading, size, more = _Reading(_decoder_of(request), names), 0, True
         try:
             while more:
                 message = await request.receive()
                 if message["type"] != "http.request":
-                    raise InvalidParam("body", "did not arrive whole")
+                    raise InvalidParam("body", "was cut short")
                 piece, more = message.get("body", b""), message.get("more_body", False)
                 if size + len(piece) > file_bytes_max + ENVELOPE_BYTES:
                     raise body_too_large(file_bytes_max + ENVELOPE_BYTES)
                 if self.held_bytes + len(piece) > self._held_bytes_max:
-                    raise Refused("SERVICE_UNAVAILABLE", "Too many files are sent now.", retry_after_s=_BUSY_RETRY_S)
+                    raise Refused(
+                        "SERVICE_UNAVAILABLE",
+                        "Too many files are being uploaded at the moment.",
+                        retry_after_s=_BUSY_RETRY_S,
+                    )
                 size += len(piece)
                 self.held_bytes += len(piece)
                 reading.take(piece)
@@ -82,7 +86,7 @@ class FormReader:
 
 @dataclass(slots=True)
 class _Reading:
-    """A form as far as it has come; `take` and `end` alone change it."""
+    """A partially received form. Only `take` and `end` change it."""
 
     decoder: MultipartDecoder
     names: tuple[str, ...]
@@ -96,19 +100,19 @@ class _Reading:
     _text: bytes = b""
 
     def take(self, piece: bytes) -> None:
-        """Read on.
+        """Read the next piece.
 
         Raises:
-            InvalidParam: it is no form, or has a part that is not taken.
+            InvalidParam: the body is not a valid form, or has an unknown part.
         """
         for begin in range(0, len(piece), _PIECE_BYTES):
             self._decode(piece[begin : begin + _PIECE_BYTES])
 
     def end(self) -> SentForm:
-        """The whole form.
+        """Return the complete form.
 
         Raises:
-            InvalidParam: it is cut short, or has no file.
+            InvalidParam: the form was cut short, or has no file.
         """
         self._decode(None)
         if self.filename is None:
@@ -128,7 +132,7 @@ class _Reading:
                 if isinstance(event, Epilogue):
                     return
         except (ValueError, RequestEntityTooLarge) as exc:
-            raise InvalidParam("body", "is no form as multipart/form-data has it, or was cut short") from exc
+            raise InvalidParam("body", "is not valid multipart/form-data, or was cut short") from exc
 
     def _take_event(self, event: Event) -> None:
         from werkzeug.sansio.multipart import Data, Field, File  # noqa: PLC0415 - as above
@@ -157,7 +161,9 @@ class _Reading:
         if name not in self.names:
             shown = str(name)[:100]
             taken = ", ".join((FILE, *self.names))
-            raise InvalidParam(shown, f"is no part of this form; they are {taken}", meant=nearest(shown, self.names))
+            raise InvalidParam(
+                shown, f"is not a part of this form; the parts are {taken}", meant=nearest(shown, self.names)
+            )
         if name in self.fields:
             raise InvalidParam(name, "was sent more than once")
         self._name, self._text = name, b""
@@ -165,7 +171,7 @@ class _Reading:
     def _take_text(self, piece: bytes, *, is_last: bool) -> None:
         self._text += piece
         if len(self._text) > _FIELD_BYTES_MAX:
-            raise InvalidParam(self._name, f"is over {_FIELD_BYTES_MAX} bytes")
+            raise InvalidParam(self._name, f"is longer than {_FIELD_BYTES_MAX} bytes")
         if is_last:
             try:
                 self.fields[self._name] = self._text.decode()
@@ -174,10 +180,10 @@ class _Reading:
 
 
 def _decoder_of(request: Request) -> MultipartDecoder:
-    """A decoder for the body's boundary.
+    """Return a decoder for the body's boundary.
 
     Raises:
-        Refused: 415, the body is no form, or is compressed.
+        Refused: 415 if the body is not a form, or is compressed.
     """
     from werkzeug.http import parse_options_header  # noqa: PLC0415 - few nodes are sent files
     from werkzeug.sansio.multipart import MultipartDecoder  # noqa: PLC0415

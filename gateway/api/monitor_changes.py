@@ -1,4 +1,4 @@
-"""The changes of monitors and of watches of the web that a repetition makes once: a new one, and a run begun now."""
+"""Idempotent changes of monitors and of page watches: create one, and start a run now."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scheduler.monitors.service import MonitorService
 
 @dataclass(frozen=True, slots=True)
 class MonitorChanges:
-    """Makes them, for monitors of either kind."""
+    """Makes these changes, for both kinds of monitors."""
 
     monitors: MonitorService
     changes: Changes
@@ -26,7 +26,7 @@ class MonitorChanges:
     async def make(
         self, request: Request, caller: Caller, sent: msgspec.Struct, draft: Draft
     ) -> tuple[Saved | StoredReply, View, str | None]:
-        """Return the outcome, the monitor as it is now, and its webhook's secret, which no repetition tells."""
+        """Return the outcome, the current monitor, and its webhook's secret (not for a repeated request)."""
         account_id = caller.key.account_id
         made = await self.changes.make(
             request,
@@ -40,7 +40,7 @@ class MonitorChanges:
         return made, made.view, made.secret
 
     async def open_run(self, request: Request, caller: Caller, monitor_id: str) -> Run | StoredReply:
-        """Return the run that was opened, or what was kept of the one that an earlier request opened."""
+        """Return the run that was started, or the stored text of the one that an earlier request started."""
         return await self.changes.make(
             request,
             caller,

@@ -1,4 +1,4 @@
-"""A monitor's runs as answers and commands show them (spec 2.6, decisions 12)."""
+"""A monitor's runs in the form that responses and commands show (spec 2.6, decisions 12)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from scheduler.monitors.runs.run_rows import Delivered
 
 
 def run_record(run: Run, delivery: Delivered | None = None) -> dict[str, Any]:
-    """One run for orjson; `skip_reason` is there when it was skipped, or failed for a reason that can be told."""
+    """Return one run for orjson.
+
+    `skip_reason` is included if the run was skipped, or failed for a reason that we can give.
+    """
     record = {
         "run_id": run.id,
         "monitor_id": run.monitor_id,

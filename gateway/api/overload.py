@@ -1,8 +1,8 @@
-"""Overload of the public address: how far the node falls behind, and the answer to the requests that it then sheds.
+"""Overload of the public address: measure how far the node falls behind, and refuse the excess requests.
 
-A request is shed before anything is done for it: no account is looked up and no counter touched (it comes before step 2
-of decisions 5). Its answer is ready but for the request's id and the date. What is under way, the events feed and the
-status are never shed.
+A request is refused before any work on it: no account lookup and no counter change (it comes before step 2 of decisions
+5). Its response is prepared except for the request's id and the date. Requests in progress, the events feed and the
+status endpoint are never refused.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from upstreams.fetching.site import Site
 
 RETRY_AFTER_S: Final = 1
 LAG_S: Final = 0.009
-"""How late the loop may run what is ready. A request takes several turns, so its own wait is a few times that."""
+"""Seconds by which the event loop may be late. A request takes several turns, so its own wait is a few times longer."""
 WRITES_MAX: Final = 2 * BATCH_MAX
-"""Writes that may wait for the writer: those of two commits."""
+"""Writes that may wait for the writer: two commits' worth."""
 TICK_S: Final = 0.025
 WARY_TICK_S: Final = 0.005
 PEAK_DECAY: Final = 0.99
@@ -43,23 +43,26 @@ MESSAGE: Final = (
     "The node has more requests than it can serve at the moment; nothing was charged. Try again in a second."
 )
 _ID = b"req_" + bytes(32)
-"""Stands where an answer has its request's id: as long as one, and nowhere else in it."""
+"""A placeholder of the same length as a request id, which occurs nowhere else in the response."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLoad:
-    """Where a node's load is read. `busy` and `writes` are read while the loop is late or has been."""
+    """Sources of a node's load. `busy` and `writes` are read only while the loop is late or was late recently."""
 
     busy: Callable[[], int]
-    """Requests in work, without those that wait for an upstream or for events."""
+    """Requests in progress, except those that wait for an upstream or for events."""
     writes: Callable[[], int]
     """Writes that wait for the store."""
     is_known: Callable[[bytes], bool]
-    """Whether a key was found good before, as far as the node knows without asking the store."""
+    """Whether a key was valid before, as far as the node knows without reading the store."""
 
 
 class Overload:
-    """Watches one node's load and sheds what is too much. `active` is read for every request, nearly always false."""
+    """Watches one node's load and refuses excess requests.
+
+    `active` is read for every request and is nearly always false.
+    """
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class Overload:
     ) -> None:
         self.active = False
         self.lag_s = 0.0
-        """The worst lag of the last seconds; an older one fades."""
+        """The worst lag of the last seconds; older values decay."""
         self._shedder = LoadShedder(load.is_known)
         self._load = load
         self._clock = runtime.clock
@@ -91,11 +94,11 @@ class Overload:
         self._answer = b"\r\n".join(lines).split(_ID)
 
     def is_active(self) -> bool:
-        """Whether requests may be shed now."""
+        """Whether requests may be refused now."""
         return self.active
 
     def refuses(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Whether this request is shed; to be called once for each request while `active`."""
+        """Return whether to refuse this request. Call it once per request while `active`."""
         if path in (STATUS_PATH, EVENTS_PATH) or path.startswith(EVENTS_PATH + "/"):
             return False
         key = None
@@ -107,7 +110,7 @@ class Overload:
         return not self._shedder.admits(key)
 
     def answer(self, date: bytes) -> bytes:
-        """The whole answer on a connection that goes on; `date` is the line of its header."""
+        """Return the whole response for a connection that stays open; `date` is the line of its header."""
         first, second, third = self._answer
         request_id = self._make_id("req_").encode()
         return b"HTTP/1.1 503 Service Unavailable\r\n%b\r\n%b%b%b%b%b" % (
@@ -115,7 +118,7 @@ class Overload:
         )  # fmt: skip
 
     async def refuse(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """The same answer as an ASGI app."""
+        """Return the same response from an ASGI app."""
         request_id = self._make_id("req_").encode()
         body = request_id.join(self._body)
         is_head = scope["type"] == "http" and scope["method"] == "HEAD"
@@ -124,7 +127,7 @@ class Overload:
         await send({"type": "http.response.body", "body": b"" if is_head else body})
 
     def guard(self, app: ASGIApp) -> ASGIApp:
-        """The app behind this, for a server that does not ask for itself."""
+        """Wrap an app, for servers that do not check for overload themselves."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
             shed = self.active and scope["type"] == "http" and self.refuses(scope["path"], scope["headers"])
@@ -133,10 +136,11 @@ class Overload:
         return guarded
 
     async def watch(self, stop: trio.Event) -> None:
-        """Look at the load until `stop` is set.
+        """Measure the load until `stop` is set.
 
-        The lag is how late this task itself is run, or how long it waits for its next turn: by as much is every request
-        late whose bytes have arrived. The looks are apart by chance, or they could always fall between two stalls.
+        The lag is the delay before this task runs, or its wait for the next turn. Every request that has already
+        arrived is late by the same time. The intervals are random, because regular ones could always fall between two
+        stalls.
         """
         clock, shedder = self._clock, self._shedder
         while True:
@@ -151,7 +155,7 @@ class Overload:
             self._look(at, max(began_at - due_at, at - began_at))
 
     def statistics(self) -> SheddingStatistics:
-        """The record of this moment."""
+        """Return the current figures."""
         return self._shedder.statistics()
 
     def _look(self, at: float, lag_s: float) -> None:
@@ -164,7 +168,7 @@ class Overload:
             self._log_spell(at, lag_s)
 
     def _log_spell(self, at: float, lag_s: float) -> None:
-        """Log the first refusal and the end; a pair of lines for `LINES_APART_S` at most."""
+        """Log the first refusal and the end of a spell, at most one pair of lines per `LINES_APART_S`."""
         now = self._shedder.statistics()
         spell = self._spell
         if spell is None:
@@ -181,7 +185,7 @@ class Overload:
 
 @dataclass(slots=True)
 class _Spell:
-    """A time in which the node sheds; it is told of once somebody was refused."""
+    """A period of overload. It is logged only if a request was refused."""
 
     began_at: float
     refused_before: int
@@ -191,9 +195,9 @@ class _Spell:
 def load_of(
     store: Store, keys: Keys, gate: Gate, calls: BilledCalls, *, hub: Hub, sites: Sequence[Site], unsent: Unsent
 ) -> NodeLoad:
-    """The load of a node with these parts.
+    """Return the load of a node with these parts.
 
-    What waits for an upstream, for events or for a client to read holds a lease, but is no work.
+    A request that waits for an upstream, for events or for a slow client holds a lease, but does not count as busy.
     """
     sources = [source for site in sites for source in site.sources.values()]
 

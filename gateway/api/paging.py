@@ -1,4 +1,4 @@
-"""The lists of an account, page by page: where a page begins, and the answer that leads to the next (spec 4.3)."""
+"""Paginated lists of an account: the start of a page, and the response that leads to the next one (spec 4.3)."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from upstreams.model.params import State, Value
 
 
 class ListPosition(NamedTuple):
-    """Where a page begins: behind `state`, or with the first item. Its cursors are good for this list only."""
+    """The start of a page: after `state`, or at the first item. Its cursors are valid for this list only."""
 
     binding: bytes
     state: State | None
 
     @property
     def before(self) -> tuple[float, str] | None:
-        """The instant and the id of the last item before it, newest first."""
+        """The instant and the id of the item before this page, in a list with the newest first."""
         return None if self.state is None else (float(self.state["at"]), str(self.state["id"]))
 
 
 def behind(at: float, id_: str) -> State:
-    """The place behind an item, as `ListPosition.before` reads it."""
+    """Return the position after an item, in the form that `ListPosition.before` reads."""
     return {"at": repr(at), "id": id_}
 
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """Answers with lists; every cursor is signed."""
+    """Builds list responses. Every cursor is signed."""
 
     signer: CursorSigner
     replies: Replies
     platform: str = "account"
-    """The slug that their envelopes tell."""
+    """The platform slug in their envelopes."""
 
     def place(self, request: Request, caller: Caller, values: Mapping[str, Value], *chosen: object) -> ListPosition:
-        """Where the page begins that is asked for; `chosen` is what else a cursor of this list depends on.
+        """Return the requested start of the page. `chosen` holds everything else that a cursor of this list depends on.
 
         Raises:
-            InvalidCursor: the one that was sent is not of this list.
+            InvalidCursor: the cursor belongs to another list.
         """
         binding = orjson.dumps([request.path, caller.key.account_id, *chosen])
         return ListPosition(binding, self.signer.open(binding, str(values["cursor"])) if "cursor" in values else None)
 
     def cursor(self, place: ListPosition, more: State | None) -> str | None:
-        """The cursor of the page that begins behind `more`."""
+        """Return the cursor of the page that begins after `more`."""
         return None if more is None else self.signer.seal(place.binding, more)
 
     async def page(
@@ -64,7 +64,7 @@ class Lists:
         more: State | None,
         warnings: Sequence[str] = (),
     ) -> Reply:
-        """A page; `more` is where the next one begins, None on the last."""
+        """Return a page. `more` is where the next one begins, None on the last."""
         stored = self.fragment(request, items, place=place, more=more, warnings=warnings)
         return await self.replies.free(request, caller, stored)
 
@@ -77,7 +77,7 @@ class Lists:
         more: State | None,
         warnings: Sequence[str] = (),
     ) -> bytes:
-        """Return the part of a page's envelope that holds its items. Any thread may call it."""
+        """Return the part of a page's envelope that holds its items. This method is thread-safe."""
         cursor = self.cursor(place, more)
         pagination = {"next_cursor": cursor, "has_more": more is not None, "page_size": len(items)}
         data = {"items": items, "_warnings": warnings} if warnings else {"items": items}

@@ -1,6 +1,7 @@
-"""A data answer in part or in another form: `fields`, and `format=csv|ndjson` for lists (decisions 16).
+"""Partial or reformatted responses: `fields`, and `format=csv|ndjson` for lists (decisions 16).
 
-Neither is part of what is cached, stored or billed: an answer is made whole, and its reader's part is cut out of it.
+Neither affects caching, storage or billing: the response is always produced whole, and the requested part is cut out of
+it.
 """
 
 from __future__ import annotations
@@ -25,34 +26,34 @@ from upstreams.model.params import Value
 
 Form = Literal["json", "csv", "ndjson"]
 Tree = Mapping[str, Any]
-"""The names to keep, each with those below it; none below it keeps all."""
+"""The names to keep, each with the names below it. An empty mapping keeps everything."""
 Paths = dict[tuple[str, ...], bool]
-"""Paths, and whether anything may stand below each."""
+"""Paths, each with a flag that allows any path below it."""
 TYPES: Final[Mapping[str, bytes]] = {
     "csv": b"text/csv; charset=utf-8; header=present",
     "ndjson": b"application/x-ndjson",
 }
 USUAL: Final = frozenset((b"*/*", b"application/json"))
-"""Values of `Accept` that ask for no form of a list other than JSON."""
+"""Values of `Accept` that request no list format other than JSON."""
 _ASIDE_BYTES: Final = 65_536
-"""A longer answer is cut in a thread."""
+"""Responses longer than this are cut in a thread."""
 _DEPTH_MAX: Final = 8
 _ALWAYS: Final = "_warnings"
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """The part of an answer that its reader wants, and the form of it."""
+    """The part of a response that the client requested, and its format."""
 
     tree: Tree | None = None
     form: Form = "json"
 
 
 def projection_of(archetype: Archetype, values: Mapping[str, Value]) -> Projection | None:
-    """The projection that a query asks for; None: the whole answer as JSON.
+    """Return the projection that a query requests, or None for the whole response as JSON.
 
     Raises:
-        InvalidParam: a path leads nowhere, or to nothing that the form has.
+        InvalidParam: a path does not exist, or does not exist in the requested format.
     """
     if "fields" not in values and "format" not in values:
         return None
@@ -62,15 +63,15 @@ def projection_of(archetype: Archetype, values: Mapping[str, Value]) -> Projecti
 
 
 def negotiated(request: Request, accept: bytes, wanted: Projection | None, *, named: bool) -> Projection | None:
-    """The projection with the form that `Accept` prefers, unless the query has `named` one.
+    """Return the projection with the format that `Accept` prefers, unless the query has `named` one.
 
     Raises:
-        InvalidParam: a stream of events cannot be written as rows, or nothing is wanted that stands in them.
+        InvalidParam: an event stream cannot be written as rows, or no requested field is in the rows.
     """
     if named:
         if request.stream is not None and wanted is not None and wanted.form != "json":
             problem = "cannot be combined with Accept: text/event-stream"
-            how = "Leave one of the two out."
+            how = "Send only one of the two."
             raise InvalidParam("format", problem, suggestion=how, reason="conflicting_params")
         return wanted
     if prefers(accept, b"text/csv", b"application/json"):
@@ -82,20 +83,21 @@ def negotiated(request: Request, accept: bytes, wanted: Projection | None, *, na
 
 def _in_form(form: Form, tree: Tree | None) -> Projection:
     if form != "json" and tree is not None and "items" not in tree:
-        raise InvalidParam("fields", f"names nothing of the rows, which are all that {form} has", meant="items")
+        raise InvalidParam("fields", f"selects no field of the rows, and {form} contains only rows", meant="items")
     return Projection(tree, form)
 
 
 async def cut(stored: bytes, tree: Tree) -> bytes:
-    """A fragment of an envelope with no more of its `data` than the tree names, and the warnings."""
+    """Return a fragment of an envelope with only the tree's part of `data` and the warnings."""
     if len(stored) <= _ASIDE_BYTES:
         return _cut(stored, tree)
     return await trio.to_thread.run_sync(_cut, stored, tree)
 
 
 async def written(reply: Reply, archetype: Archetype, stored: bytes, projection: Projection) -> Reply:
-    """The rows of a fragment in the projection's form, with the headers of the reply around it; the next page's cursor
-    stands in `X-Next-Cursor`.
+    """Return the rows of a fragment in the projection's format, with the headers of the reply around it.
+
+    The next page's cursor is in `X-Next-Cursor`.
     """
     make = _csv if projection.form == "csv" else _ndjson
     if len(stored) <= _ASIDE_BYTES:
@@ -145,7 +147,10 @@ def _rows(stored: bytes) -> tuple[list[Any], str | None]:
 
 
 def csv_columns(archetype: Archetype) -> list[tuple[str, ...]]:
-    """The columns of a list, each by its path in a row: every field that is no object; lists are JSON in their cell."""
+    """Return the columns of a list, each named by its path in a row.
+
+    A column is any field that is not an object. Lists become JSON in their cell.
+    """
     found = list(_leaves((archetype.key,) if archetype.key else (), archetype.make))
     return [*found, *_leaves(("computed",), computed)] if archetype.computed else found
 
@@ -164,7 +169,7 @@ def _leaves_of(above: tuple[str, ...], fields: Iterable[Field]) -> Iterator[tupl
 
 
 def _has(tree: Tree, path: Sequence[str]) -> bool:
-    """Whether a tree keeps a path, or a part of what stands there."""
+    """Return whether a tree keeps a path, or part of the value at that path."""
     for name in path:
         if not tree:
             return True
@@ -191,7 +196,7 @@ def _cell(value: Any) -> str:
 
 
 def _tree(archetype: Archetype, text: str) -> Tree:
-    """The tree of a list of paths; `items[].post.id` and `items.post.id` are the same."""
+    """Return the tree of a list of paths; `items[].post.id` and `items.post.id` are the same."""
     tree: dict[str, Any] = {}
     whole: set[tuple[str, ...]] = set()
     for sent in filter(None, (part.strip() for part in text.split(","))):
@@ -200,12 +205,12 @@ def _tree(archetype: Archetype, text: str) -> Tree:
         whole.add(path)
     for path in whole:
         if any(path[:length] in whole for length in range(1, len(path))):
-            continue  # all of what is above it is kept
+            continue  # a parent of this path is already kept whole
         below = tree
         for name in path:
             below = below.setdefault(name, {})
     if not tree:
-        raise InvalidParam("fields", "names no path", suggestion="Leave fields out to get all of them.")
+        raise InvalidParam("fields", "names no path", suggestion="Omit fields to get all of them.")
     return tree
 
 
@@ -217,13 +222,13 @@ def _check(archetype: Archetype, sent: str, path: tuple[str, ...]) -> None:
     names = [".".join(one) for one in known]
     ends = [name for name in names if name.endswith(f".{text}")]
     near = ends or get_close_matches(text, names, n=1, cutoff=0.6)
-    problem = f"names a path that `data` has not: {sent[:200]}"
+    problem = f"names a path that does not exist in `data`: {sent[:200]}"
     raise InvalidParam("fields", problem, meant=near[0] if near else None)
 
 
 @cache
 def _paths(archetype: Archetype) -> Paths:
-    """Every path into an archetype's `data`, and whether anything may stand below it."""
+    """Return every path into an archetype's `data`, each with a flag that allows any path below it."""
     row = _row_paths(archetype)
     found: Paths = {("items", *path): is_open for path, is_open in row.items()} if archetype.many else row
     top: Paths = {("items",): False, ("total",): False} if archetype.many else {}
@@ -246,7 +251,7 @@ def _paths_of(above: tuple[str, ...], make: Make, depth: int) -> Paths:
 
 
 def _paths_below(above: tuple[str, ...], fields: Iterable[Field], depth: int) -> Paths:
-    """The paths of fields; a record that holds records of its own kind is open below the second."""
+    """Return the paths of fields. A record that contains its own kind allows any path below the second level."""
     found: Paths = {}
     for one in fields:
         path = (*above, one.name)

@@ -1,4 +1,4 @@
-"""How answers are put together: data from stored parts, free resources of the account, refusals."""
+"""Build responses: data from stored parts, free account resources, refusals."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _CACHE = (b"x-cache", b"cache-control")
 _REPLAY: Fields = (b"x-idempotent-replay", b"cache-control"), (b"true", b"private")
 _RETRY_AFTER = (b"retry-after",)
 _COPIED_BYTES = 16_384
-"""A fragment up to this size is copied into each answer: for so little that costs less than to send it in parts."""
+"""Fragments up to this size are copied into each response. Below it, a copy costs less than sending parts."""
 
 
 def _credit_headers(credits_used: int, balance: int | None) -> Fields:
-    """`X-Credits-Remaining` is left out while the balance is unknown (spec 7.2)."""
+    """Return the credit headers. `X-Credits-Remaining` is omitted while the balance is unknown (spec 7.2)."""
     if balance is None:
         return _CREDITS[:1], (b"%d" % credits_used,)
     return _CREDITS, (b"%d" % credits_used, b"%d" % balance)
@@ -34,9 +34,9 @@ def _credit_headers(credits_used: int, balance: int | None) -> Fields:
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """Makes the answers of one node; `base_url` is the public address that they name.
+    """Builds the responses of one node; `base_url` is the public address in their links.
 
-    With `proxies`, where the operator names no address, it is the one under which a trusted proxy was opened.
+    If the operator configures no address, `proxies` makes it the address that the client used at a trusted proxy.
     """
 
     balances: Balances
@@ -44,13 +44,13 @@ class Replies:
     proxies: TrustedProxies | None = None
 
     def base_url_for(self, request: Request) -> str:
-        """The address that links of this request's answer begin with."""
+        """Return the address at the start of the links in this request's response."""
         if self.proxies is None:
             return self.base_url
         return self.proxies.base_url(request.client, request.headers, self.base_url)
 
     def relinked(self, request: Request, made: TaggedText) -> TaggedText:
-        """A text that was made for all, with links that begin with the address of this request's answer."""
+        """Return a shared text with its links changed to this request's address."""
         base_url = self.base_url_for(request)
         if base_url == self.base_url:
             return made
@@ -58,7 +58,7 @@ class Replies:
         return TaggedText(made.text.replace(self.base_url.encode(), base), tag_of(made.tag + base))
 
     def data(self, request: Request, result: CallResult) -> Reply:
-        """The answer of a billed call, or of the earlier one that it repeats."""
+        """Return the response of a billed call, or of the earlier one that it repeats."""
         if result.replayed is not None:
             return self._replay(result, result.replayed)
         stored = result.fragment
@@ -93,9 +93,9 @@ class Replies:
         return Reply(reply.status, body, headers, code, request_id=reply.owner)
 
     async def free(self, request: Request, caller: Caller, stored: bytes, *, credits_used: int = 0) -> Reply:
-        """The answer of a resource that costs nothing; `stored` is its fragment.
+        """Return the response of a free resource; `stored` is its fragment.
 
-        `credits_used` is what the request has cost, where work that it began has ended and was paid for.
+        `credits_used` is the cost of work that the request started, if that work has ended and was billed.
         """
         if len(stored) > _COPIED_BYTES:
             return _around(stored, await self.free(request, caller, b"", credits_used=credits_used))
@@ -106,20 +106,20 @@ class Replies:
         return Reply(200, body, _credit_headers(credits_used, balance))
 
     async def bare(self, caller: Caller, reply: Reply) -> Reply:
-        """An answer that has no envelope and costs nothing, with the headers of one that has."""
+        """Return a free response without an envelope, with the same headers as one with an envelope."""
         balance = await balance_of(self.balances, caller.key.account_id)
         reply.headers = joined(reply.headers, _credit_headers(0, balance))
         return reply
 
     async def repeated(self, caller: Caller, stored: bytes, *, owner: str, status: int) -> Reply:
-        """The answer to a change that was made before, by the request `owner` (decisions 17)."""
+        """Return the response to a repeated change, which the request `owner` made first (decisions 17)."""
         balance = await balance_of(self.balances, caller.key.account_id)
         text = stored + b',"replayed":true'
         body = envelope.replay(text, status=status, request_id=owner, balance=balance, cached=False)
         return Reply(status, body, joined(_credit_headers(0, balance), _REPLAY), request_id=owner)
 
     async def refusal(self, request: Request, exc: Exception) -> Reply:
-        """The answer to a request that ended with `exc`; the money in it is what the ledger says."""
+        """Return the response to a request that ended with `exc`. Its amounts come from the ledger."""
         failed = exc if isinstance(exc, CallFailed) else None
         refused = refusal_of(failed.__cause__ if failed and failed.__cause__ else exc)
         caller, balance = request.caller, failed.balance if failed else None
@@ -138,13 +138,13 @@ class Replies:
 
 
 def _around(stored: bytes, reply: Reply) -> Reply:
-    """The answer around a large fragment, which others share, made of the one around nothing."""
-    at = reply.body.index(b",") + 1  # behind `success`
+    """Build the response around a large shared fragment from the response around an empty one."""
+    at = reply.body.index(b",") + 1  # after `success`
     reply.pieces = reply.body[:at], stored, reply.body[at:]
     reply.body = b""
     return reply
 
 
 def account_fragment(path: str, data: Any, pagination: Any = None) -> bytes:
-    """The fragment of an account resource (decisions 2)."""
+    """Return the fragment of an account resource (decisions 2)."""
     return envelope.fragment("account", path, data, pagination)

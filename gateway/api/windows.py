@@ -1,4 +1,4 @@
-"""The window of time that a read asks for, from its `from` and `to`."""
+"""The time window that a read requests with `from` and `to`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from scheduler.monitors.history.lists import SlotSpan
 from upstreams.model.params import Param, Value
 
 WINDOW: Final = (
-    Param("from", "Only what was due at this instant or later, ISO 8601.", "2026-01-31T12:00:00Z", length_max=40),
-    Param("to", "Only what was due before this instant, ISO 8601.", "2026-02-28T12:00:00Z", length_max=40),
+    Param("from", "Only entries scheduled at this instant or later, ISO 8601.", "2026-01-31T12:00:00Z", length_max=40),
+    Param("to", "Only entries scheduled before this instant, ISO 8601.", "2026-02-28T12:00:00Z", length_max=40),
 )
 _FIELDS: Final = (("from", "since"), ("to", "until"))
 
 
 def window_of(values: Mapping[str, Value]) -> SlotSpan:
-    """The window; open at the end that was not sent.
+    """Return the window; an end that was not sent stays open.
 
     Raises:
-        InvalidParam: 400 that names the end which cannot be read, or that it ends before it begins.
+        InvalidParam: 400 that names the invalid end, or an end before the start.
     """
     ends = {name: _instant(name, str(values[name])) for name in ("from", "to") if name in values}
     window = SlotSpan()._replace(**{field: ends[name] for name, field in _FIELDS if name in ends})

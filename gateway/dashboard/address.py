@@ -1,4 +1,4 @@
-"""The place of the dashboard on the public address."""
+"""The address of the dashboard under the public address."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The Quart app of the dashboard: it lets a request in, finds the page, and turns its answer into a reply."""
+"""The Quart app of the dashboard: admit a request, find its page, and turn the result into a reply."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _APART: Final = (b"content-length", b"content-type")
 
 
 class DashboardApp:
-    """Answers requests by their pages."""
+    """Serves requests from its pages."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -44,13 +44,13 @@ class DashboardApp:
         self._app = self._routed()
 
     async def answer(self, incoming: Request, body: bytes) -> Reply:
-        """The page, or the way on."""
+        """Return the page, or a redirect."""
         sent: list[Any] = []
         bodies = [body]
 
         async def receive() -> Any:
             if not bodies:
-                await trio.sleep_forever()  # the body is whole, and a page is soon made
+                await trio.sleep_forever()  # the body is complete, and a page is built quickly
             await trio.lowlevel.checkpoint()
             return {"type": "http.request", "body": bodies.pop(), "more_body": False}
 
@@ -91,7 +91,7 @@ class DashboardApp:
         return app
 
     async def _enter(self) -> Response | None:
-        """Let a request in: by a host that is ours, over a line that is safe, with a form that is ours, signed in."""
+        """Check the host, the connection, the form and the session of a request before it is admitted."""
         incoming: Request = request.scope["sluice.request"]  # type: ignore[typeddict-item] # put there by `_scope`
         services = self._services
         g.incoming = incoming
@@ -103,9 +103,9 @@ class DashboardApp:
         if not door.is_known:
             return await self._frame.message(421, "Another address", _ANOTHER)
         if not door.is_open:
-            return await self._frame.message(403, "Not over this line", _IN_THE_CLEAR)
+            return await self._frame.message(403, "Insecure connection", _IN_THE_CLEAR)
         if request.method == "POST" and not await self._is_ours(door, host):
-            return await self._frame.message(403, "The form is too old", _OLD_FORM)
+            return await self._frame.message(403, "This form has expired", _OLD_FORM)
         return self._to_sign_in()
 
     async def _is_ours(self, door: Door, host: str) -> bool:
@@ -145,16 +145,16 @@ class DashboardApp:
 
 
 _ANOTHER: Final = (
-    "This address is not one of this node's. Open the dashboard by the address in server.base_url, or by localhost."
+    "This is not an address of this node. Open the dashboard at the address in server.base_url, or at localhost."
 )
 _IN_THE_CLEAR: Final = (
-    "The dashboard opens over https, or on the machine itself. Set server.base_url to the https address of the proxy."
+    "The dashboard requires https, or a browser on this machine. Set server.base_url to the proxy's https URL."
 )
-_OLD_FORM: Final = "Nothing was changed. The page that the form was on is too old: open it again and repeat it there."
-_ABSENT: Final = "There is no such page, or it is not one of your account."
-_BUSY: Final = "Several long pages of this account are being made. Try again in a moment."
-_AWAY: Final = "The store cannot be reached just now. Nothing is lost; try again in a moment."
-_FAILED: Final = "The error was logged for the operator. Nothing was charged for this page."
+_OLD_FORM: Final = "Nothing was changed. The form has expired: open its page again and repeat the change."
+_ABSENT: Final = "This page does not exist, or belongs to another account."
+_BUSY: Final = "Several long pages of this account are being built. Try again in a moment."
+_AWAY: Final = "The store is unavailable at the moment. No data was lost. Try again in a moment."
+_FAILED: Final = "The error was logged for the operator. This page was not charged."
 
 
 def _scope(incoming: Request) -> Any:
@@ -177,7 +177,7 @@ def _scope(incoming: Request) -> Any:
 
 
 def _reply(sent: list[Any], pieces: AsyncIterator[bytes] | None) -> Reply:
-    """The answer that was sent; `pieces` stand for a body that is made while the client takes it."""
+    """Return the reply for a response. `pieces` is a body that is produced while the client reads it."""
     headers = [(name.lower(), value) for name, value in sent[0]["headers"]]
     content_type = next((value for name, value in headers if name == b"content-type"), b"text/html; charset=utf-8")
     body = b"".join(message.get("body", b"") for message in sent[1:])

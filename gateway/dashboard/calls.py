@@ -1,4 +1,4 @@
-"""A call of any operation as a form has it: which operation, the values of its fields, and the request they make."""
+"""A call of any operation as a form: the operation, the values of its fields, and the resulting request."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gateway.http.params import DRY_RUN
 
 QUERY: Final = "p."
 BODY: Final = "b."
-"""How the names of fields begin that stand in the query (or in the path), and in the body."""
+"""Prefixes of field names for values in the query (or path), and in the body."""
 _HIDDEN: Final = (DRY_RUN.name,)
 _LONG: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
 class CallField:
-    """A field of a call: its name in the form, and how it is shown."""
+    """A field of a call: its name in the form, and how it is displayed."""
 
     name: str
     label: str
@@ -33,12 +33,12 @@ class CallField:
     required: bool
     choices: tuple[str, ...] = ()
     kind: str = "text"
-    """The type of its input: text, number, or area for JSON. Addresses are text, since they may lack a scheme."""
+    """The type of its input: text, number, or area for JSON. URLs use text, because they may lack a scheme."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallRequestDraft:
-    """The request that a form makes."""
+    """The request that a form describes."""
 
     method: str
     target: str
@@ -46,23 +46,23 @@ class CallRequestDraft:
 
     @property
     def encoded(self) -> bytes:
-        """The body as it is sent."""
+        """Return the encoded body."""
         return b"" if self.body is None else orjson.dumps(self.body)
 
 
 def find_operation(reference: Reference, id_: str, method: str) -> ApiOperation | None:
-    """The operation of this id; without a method the first that can be called."""
+    """Return the operation with this id. Without a method, return the first one that can be called."""
     found = [one for one in callable_operations(reference) if one.id == id_ and method in ("", one.method)]
     return found[0] if found else None
 
 
 def callable_operations(reference: Reference) -> list[ApiOperation]:
-    """The operations that a page can call: all but those that stay open, or take a file."""
+    """Return the operations that a page can call: all except streams and file uploads."""
     return [one for one in reference.offered if not one.path.endswith("/ws") and not one.is_form]
 
 
 def fields_of_call(operation: ApiOperation, sent: Mapping[str, str]) -> list[CallField]:
-    """The fields of an operation's form, what must be sent first; `sent` has their values."""
+    """Return the fields of an operation's form, required ones first; `sent` has their values."""
     grouped = {name for group in operation.one_of for name in group}
     shown = [param for param in operation.query if param.name not in _HIDDEN]
     taken = [(param, True) for param in operation.in_path]
@@ -71,7 +71,7 @@ def fields_of_call(operation: ApiOperation, sent: Mapping[str, str]) -> list[Cal
         CallField(
             name=f"{QUERY}{param.name}",
             label=param.name,
-            hint=param.description + (" One of these is needed." if param.name in grouped else ""),
+            hint=param.description + (" One of these is required." if param.name in grouped else ""),
             example=param.example,
             value=sent.get(f"{QUERY}{param.name}", ""),
             required=is_first,
@@ -90,22 +90,22 @@ def _body_fields(operation: ApiOperation, sent: Mapping[str, str]) -> Iterable[C
         name = f"{BODY}{field.name}"
         example = orjson.dumps(examples[field.name]).decode() if field.name in examples else ""
         value = sent.get(name, example if field.required else "")
-        hint = f"{field.schema.get('description', '')} As JSON; text may stand without quotes.".strip()
+        hint = f"{field.schema.get('description', '')} As JSON; text needs no quotes.".strip()
         kind = "area" if field.schema.get("type") in ("array", "object") or len(value) > _LONG else "text"
         yield CallField(name, field.name, hint, example, value, field.required, kind=kind)
 
 
 def request_of(operation: ApiOperation, sent: Mapping[str, str], *, is_dry: bool = False) -> CallRequestDraft:
-    """The request that the fields make; empty ones are not sent.
+    """Build the request from the fields, without the empty ones.
 
     Raises:
-        FieldRefused: a part of the path is missing, or JSON cannot be read.
+        FieldRefused: a part of the path is missing, or a field is not valid JSON.
     """
     path = operation.path
     for param in operation.in_path:
         value = sent.get(f"{QUERY}{param.name}", "")
         if not value:
-            raise FieldRefused(f"{QUERY}{param.name}", "is part of the path, and must be sent")
+            raise FieldRefused(f"{QUERY}{param.name}", "is part of the path and is required")
         path = path.replace(f"{{{param.name}}}", quote(value, safe=""))
     names = [param.name for param in operation.query if param.name not in _HIDDEN]
     query = [(name, sent[f"{QUERY}{name}"]) for name in names if sent.get(f"{QUERY}{name}")]
@@ -124,15 +124,15 @@ def _body_of(operation: ApiOperation, sent: Mapping[str, str]) -> dict[str, Any]
 
 
 def _json(name: str, text: str) -> Any:
-    """The value that a text means: JSON, or itself where it begins as no JSON does."""
+    """Parse text as JSON, or return it unchanged if it does not begin like JSON."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as exc:
         if text[0] in '[{"':
-            raise FieldRefused(name, f"cannot be read as JSON: {exc}") from exc
+            raise FieldRefused(name, f"is not valid JSON: {exc}") from exc
         return text
 
 
 def can_be_priced(operation: ApiOperation) -> bool:
-    """Whether the operation tells its price before it is called."""
+    """Return whether the price of the operation can be estimated before the call."""
     return any(param.name == DRY_RUN.name for param in operation.query)

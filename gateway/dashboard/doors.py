@@ -1,4 +1,4 @@
-"""The doors of the dashboard: which host, which cookies, which forms and which ways on are let through. Pure rules."""
+"""Access rules of the dashboard: which hosts, cookies, forms and redirects are accepted. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gateway.http.forwarded import is_address
 
 SESSION: Final = "sluice-session"
 FORM: Final = "sluice-form"
-"""The cookie that binds the forms of who has not signed in."""
+"""The cookie that binds the forms of visitors who are not signed in."""
 SALT_CHARACTERS: Final = 16
 _LOCAL: Final = re.compile(r"/dashboard(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*(?:\?[A-Za-z0-9_.~%&=+:/-]*)?")
 _HOST: Final = re.compile(r"(?:\[(?P<bracketed>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::[0-9]{1,5})?")
@@ -25,28 +25,31 @@ _HOST: Final = re.compile(r"(?:\[(?P<bracketed>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """The way by which a request came. `is_open`: its pages may be used."""
+    """The route by which a request arrived. `is_open`: its pages may be used."""
 
     base_url: str
     is_known: bool
-    """Its host is one of this node's: another's page cannot have been made to lead here."""
+    """Whether the host is one of this node's. Otherwise a page of another site may have led here."""
     is_secure: bool
     is_loopback: bool
 
     @property
     def is_open(self) -> bool:
-        """Whether a session's cookie would be safe: over TLS, or without leaving this machine."""
+        """Return whether a session's cookie would be safe: over TLS, or within this machine."""
         return self.is_secure or self.is_loopback
 
     def cookie(self, name: str) -> str:
-        """The name of a cookie: over TLS no other host, and nobody in the clear, can set one of this name."""
+        """Return the name of a cookie.
+
+        Over TLS, the name prevents other hosts and insecure connections from setting it.
+        """
         return f"__Host-{name}" if self.is_secure else name
 
 
 def door_of(host: str, base_url: str, public_url: str) -> Door:
-    """The door of a request for `host`.
+    """Return the door of a request for `host`.
 
-    `base_url` is the address that was opened as trusted proxies say, else that of the config, `public_url`.
+    `base_url` is the address reported by trusted proxies, otherwise the address in the config, `public_url`.
     """
     found = _HOST.fullmatch(host.lower())
     name = "" if found is None else (found["bracketed"] or found["name"] or "").rstrip(".")
@@ -56,16 +59,19 @@ def door_of(host: str, base_url: str, public_url: str) -> Door:
 
 
 def form_token(binding: str, salt: str = "") -> str:
-    """The token that forms carry; `binding` is the secret of the cookie that they belong to.
+    """Return the token for a form; `binding` is the secret of its cookie.
 
-    No two pages have the same one, so that the length of a compressed page tells nothing of it (BREACH).
+    Every page gets a different token, so the length of a compressed page reveals nothing about it (BREACH).
     """
     salt = salt or secrets.token_hex(8)
     return salt + hashlib.sha256(f"form {salt} {binding}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def is_own_form(headers: Mapping[bytes, bytes], door: Door, host: str) -> bool:
-    """Whether a form was sent by a page of this host, as browsers say; one that says nothing is believed."""
+    """Return whether the browser reports that a page of this host sent the form.
+
+    A request without that header is accepted.
+    """
     site = headers.get(b"sec-fetch-site")
     if site is not None:
         return site in (b"same-origin", b"none")
@@ -76,13 +82,13 @@ def is_own_form(headers: Mapping[bytes, bytes], door: Door, host: str) -> bool:
 
 
 def has_token(binding: str, sent: str) -> bool:
-    """Whether a form carries the token of its cookie."""
+    """Return whether a form carries the token of its cookie."""
     expected = form_token(binding, sent[:SALT_CHARACTERS].ljust(SALT_CHARACTERS, "0"))
     return binding != "" and hmac.compare_digest(expected.encode("utf-8", "surrogatepass"), _encoded(sent))
 
 
 def way_on(text: str) -> str:
-    """A path of the dashboard to go on to; anything else leads to the first page."""
+    """Return the dashboard path to redirect to, or the first page if the path is not one of the dashboard's."""
     return text if _LOCAL.fullmatch(text) and "//" not in text.partition("?")[0] else PREFIX
 
 

@@ -1,4 +1,4 @@
-"""Files that pages offer: rows as CSV whose cells no spreadsheet runs, at once or piece by piece."""
+"""Downloads of pages: CSV whose cells no spreadsheet executes, whole or in pieces."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_of(rows: Iterable[Sequence[Any]]) -> str:
-    """Rows as CSV. Text that a spreadsheet would run as a formula begins with an apostrophe."""
+    """Return rows as CSV. Text that a spreadsheet would run as a formula gets a leading apostrophe."""
     file = io.StringIO()
     csv.writer(file).writerows([[_plain(cell) for cell in row] for row in rows])
     return file.getvalue()
 
 
 def download(file: str, body: str, *, content_type: str = CSV) -> Response:
-    """A file."""
+    """Return a file to download."""
     return Response(body, 200, {"content-disposition": f'attachment; filename="{file}"'}, content_type=content_type)
 
 
 def long_download(file: str, pieces: AsyncIterator[bytes], *, content_type: str = CSV) -> Response:
-    """A file that is made while the browser takes it."""
+    """Return a file that is produced while the browser downloads it."""
     request.scope[PIECES] = pieces  # type: ignore[typeddict-unknown-key]
     return download(file, "", content_type=content_type)
 

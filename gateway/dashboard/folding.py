@@ -1,4 +1,4 @@
-"""JSON as HTML that folds: objects and lists open and close without a script. It is cut where it would be long."""
+"""JSON as HTML with objects and lists that fold without a script. Long values are truncated."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ DEPTH_MAX: Final = 40
 
 
 class Folded:
-    """Writes one value; `is_cut` says whether something was left out."""
+    """Renders one value; `is_cut` says whether something was omitted."""
 
     def __init__(self) -> None:
         self._left = PARTS_MAX
         self.is_cut = False
 
     def html(self, body: bytes) -> Markup:
-        """An answer's body; what is no JSON is shown as text."""
+        """Return a response's body as HTML. A body that is not JSON is shown as text."""
         try:
             value = orjson.loads(body)
-        except orjson.JSONDecodeError:  # or too deep
+        except orjson.JSONDecodeError:  # or nested too deeply
             text = body.decode("utf-8", "replace")
             self.is_cut = len(text) > TEXT_MAX * 20
             return Markup('<pre tabindex="0"><code>{}</code></pre>').format(text[: TEXT_MAX * 20])
         return Markup('<ul class="json">{}</ul>').format(self._part("", value, 0))
 
     def _part(self, name: str, value: Any, depth: int) -> Markup:
-        """One name with its value."""
+        """Render one name with its value."""
         self._left -= 1
         head = Markup('<span class="a">{}</span>: ').format(name) if name else Markup("")
         if isinstance(value, dict | list) and value and depth < DEPTH_MAX:

@@ -1,4 +1,4 @@
-"""Fields of forms, as their senders wrote them: each refusal is for one field, and stands beside it."""
+"""Form fields as text from the browser. Each error names one field and is shown next to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CREDITS_MAX: Final = 1_000_000_000_000
 
 
 class FieldRefused(Exception):
-    """A field cannot be used as it is; the text completes the sentence that begins with its label."""
+    """A field is not usable. The text completes the sentence that begins with its label."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(problem)
@@ -27,44 +27,44 @@ class FieldRefused(Exception):
 
 
 class FormRecord(ChangeArguments, frozen=True):
-    """The fields of one form, by which a repeated sending of it is known."""
+    """The fields of one form, used to recognize a repeated submission."""
 
     account: str
     sent: dict[str, str]
 
 
 def form_record(sent: Mapping[str, str], *, secrets: frozenset[str] = frozenset()) -> FormRecord:
-    """The record of a form of this account's; `secrets` are fields that are not kept."""
+    """Return the record of a form of this account; `secrets` are fields that are not stored."""
     kept = {name: text for name, text in sent.items() if name != "form_token" and name not in secrets}
     return FormRecord(operation_id=once_id(sent), account=account_id(), sent=kept)
 
 
 def once_id(sent: Mapping[str, str]) -> str | None:
-    """The id under which a form is taken once; None where it has no number of its own."""
+    """Return the id under which a form is processed only once, or None if the form has no number."""
     nonce = sent.get("nonce", "")
     return f"page_{nonce}" if len(nonce) == 32 and nonce.isascii() and nonce.isalnum() else None
 
 
 async def fields() -> dict[str, str]:
-    """The fields of the form, without space around them; of one that was sent twice the first."""
+    """Return the fields of the form without surrounding spaces; for a repeated field, the first value."""
     form = await request.form
     return {name: value.strip()[:TEXT_MAX] for name, value in form.items()}
 
 
 async def chosen(name: str) -> list[str]:
-    """The values of a field that may be chosen several times."""
+    """Return all values of a multiple-choice field."""
     form = await request.form
     return [value.strip()[:TEXT_MAX] for value in form.getlist(name)]
 
 
 async def secret_field(name: str) -> str:
-    """A field as it was typed, space and all."""
+    """Return a field exactly as typed, including spaces."""
     form = await request.form
     return str(form.get(name, ""))
 
 
 def credits_of(name: str, text: str) -> int | None:
-    """A number of credits; None for an empty field. Raises FieldRefused."""
+    """Parse a number of credits; None for an empty field. Raises FieldRefused."""
     plain = text.replace(",", "").replace(" ", "")
     if not plain:
         return None
@@ -74,7 +74,7 @@ def credits_of(name: str, text: str) -> int | None:
 
 
 def instant_of(name: str, text: str) -> float | None:
-    """An instant that a date field or ISO 8601 names; a day ends at its end in UTC. Raises FieldRefused."""
+    """Parse a date field or an ISO 8601 instant. A date means the end of that day in UTC. Raises FieldRefused."""
     if not text:
         return None
     try:
@@ -89,7 +89,7 @@ def instant_of(name: str, text: str) -> float | None:
 
 
 def place_of(text: str) -> tuple[float, str] | None:
-    """The instant and the id of the thing that a page begins behind; one that cannot be is the first page."""
+    """Parse the instant and id after which a page begins. An invalid value means the first page."""
     at, _, id_ = text.partition(" ")
     try:
         is_one = id_ != "" and id_.isascii() and id_.isprintable() and isfinite(float(at))
@@ -99,5 +99,5 @@ def place_of(text: str) -> tuple[float, str] | None:
 
 
 def place_text(at: float, id_: str) -> str:
-    """A place as an address has it."""
+    """Return a page position in the form used in URLs."""
     return f"{at!r} {id_}"

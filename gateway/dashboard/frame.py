@@ -1,4 +1,4 @@
-"""The frame of every page: its template, menu and notices, the session's cookie, and ways on."""
+"""The frame of every page: template, menu, notices, session cookie and redirects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.dashboard.services import Services
 from gateway.dashboard.templating import load_templates
 
 PIECES: Final = "sluice.pieces"
-"""Where in its scope a page leaves the pieces of a long download."""
+"""The key in the ASGI scope under which a page stores the pieces of a long download."""
 MENU: Final = (
     ("", "Overview"),
     ("/keys", "Keys"),
@@ -33,47 +33,47 @@ MENU: Final = (
     ("/account", "Account"),
 )
 NOTICES: Final = {
-    "revoked": "The key is revoked: its next call is refused.",
-    "limit": "The limit counts from the key's next call.",
-    "reset": "The key's usage is counted from 0 again.",
-    "password": "The password is changed. All other sessions were signed out.",
+    "revoked": "The key was revoked. Its next call will be refused.",
+    "limit": "The new limit applies from the key's next call.",
+    "reset": "The key's usage was reset to 0.",
+    "password": "The password was changed. All other sessions were signed out.",
     "factor_off": "The second factor is off.",
     "signed_out": "You are signed out.",
-    "session_ended": "The session is signed out.",
-    "sessions_ended": "All other sessions are signed out.",
+    "session_ended": "The session was signed out.",
+    "sessions_ended": "All other sessions were signed out.",
     "monitor_paused": "The Monitor is paused.",
     "monitor_active": "The Monitor is active.",
-    "monitor_deleted": "The Monitor is deleted.",
-    "monitor_saved": "The Monitor is saved.",
-    "alerts_saved": "The alerts are saved, and judged from the next run on.",
-    "run_begun": "A run has begun. Reload this page in a moment to see how it ends.",
+    "monitor_deleted": "The Monitor was deleted.",
+    "monitor_saved": "The Monitor was saved.",
+    "alerts_saved": "The alerts were saved. They apply from the next run.",
+    "run_begun": "A run has started. Reload this page in a moment to see the result.",
     "redelivered": "The delivery is queued again.",
     "job_paused": "The job is paused.",
-    "job_running": "The job goes on.",
-    "job_cancelled": "The job is cancelled; what it held goes back.",
-    "webhook_saved": "The webhook is saved, and takes events.",
-    "webhook_tested": "A test is queued. Reload this page in a moment to see what your receiver answered.",
-    "webhook_deleted": "The webhook is deleted: nothing is delivered to it any more.",
-    "run_paused": "The run is paused; what it held goes back.",
-    "run_running": "The run goes on.",
-    "run_changed": "The run may cost as much from now on.",
-    "run_cancelled": "The run is cancelled; its rows stay, and what it held goes back.",
+    "job_running": "The job was resumed.",
+    "job_cancelled": "The job was cancelled. Its held credits were returned.",
+    "webhook_saved": "The webhook was saved and receives events.",
+    "webhook_tested": "A test is queued. Reload this page in a moment to see your receiver's response.",
+    "webhook_deleted": "The webhook was deleted. It receives no more deliveries.",
+    "run_paused": "The run is paused. Its held credits were returned.",
+    "run_running": "The run was resumed.",
+    "run_changed": "The maximum cost of the run was raised.",
+    "run_cancelled": "The run was cancelled. Its rows stay, and its held credits were returned.",
     "schedule_paused": "The schedule is paused.",
     "schedule_active": "The schedule is active.",
-    "schedule_saved": "The schedule is saved.",
-    "schedule_deleted": "The schedule is deleted; its runs stay.",
-    "cohort_deleted": "The cohort is deleted, and its key destroyed: nobody opens what it sealed.",
-    "query_cancelled": "The query is cancelled; what it held goes back.",
-    "resumed": "The webhook takes deliveries again.",
+    "schedule_saved": "The schedule was saved.",
+    "schedule_deleted": "The schedule was deleted. Its runs stay.",
+    "cohort_deleted": "The cohort was deleted and its key destroyed. Its data can no longer be decrypted.",
+    "query_cancelled": "The query was cancelled. Its held credits were returned.",
+    "resumed": "The webhook receives deliveries again.",
 }
-"""The notices of deeds, by the names that an address may carry: none says anything in words of its own."""
+"""The notices after an action, by the name in the URL. A URL can select a notice, but cannot supply its text."""
 
 _PARTS_OF_A_PAGE: Final = {"monitors": 4, "webhooks": 4, "discover": 5, "cohorts": 4}
-"""How many parts the path of an object's own page has, where it has one."""
+"""The number of path parts of an object's own page, for the kinds that have one."""
 
 
 class ObjectMissing(Exception):
-    """There is no such object, or it is another account's: both are told alike."""
+    """The object does not exist, or belongs to another account. Both return the same error."""
 
 
 class Frame:
@@ -84,13 +84,13 @@ class Frame:
         self._templates = load_templates()
 
     def binding(self) -> str:
-        """The secret of the cookie that the forms of this request belong to; empty where it has none."""
+        """Return the cookie secret that this request's forms are bound to, or an empty string without a cookie."""
         if g.signed_in is not None:
             return str(g.token)
         return str(request.cookies.get(g.door.cookie(FORM), ""))
 
     async def shown(self, template: str, title: str, *, status: int = 200, **values: Any) -> Response:
-        """A page."""
+        """Render a page."""
         binding = self.binding()
         new_binding = "" if binding else secrets.token_urlsafe(32)
         common = {
@@ -112,23 +112,23 @@ class Frame:
         return response
 
     async def message(self, status: int, title: str, text: str) -> Response:
-        """A page that says one thing."""
+        """Render a page with one message."""
         return await self.shown("told.html", title, status=status, text=text)
 
     @staticmethod
     def to_page(path: str, **query: str) -> Response:
-        """The way on to a page of ours, read anew."""
+        """Redirect to a page of the dashboard, which is then loaded again."""
         sent = {name: value for name, value in query.items() if value}
         return Response("", 303, {"location": f"{path}?{urlencode(sent)}" if sent else path})
 
     def begin_session(self, response: Response, token: str) -> Response:
-        """The answer with the session's cookie; the one that bound forms before is gone."""
+        """Set the session's cookie in the response and remove the cookie that bound forms before."""
         self._set_cookie(response, SESSION, token)
         self._end_cookie(response, FORM)
         return response
 
     def end_session(self, response: Response) -> Response:
-        """The answer that ends the session's cookie."""
+        """Remove the session's cookie in the response."""
         self._end_cookie(response, SESSION)
         return response
 
@@ -140,37 +140,37 @@ class Frame:
         response.delete_cookie(g.door.cookie(name), path="/", secure=g.door.is_secure, httponly=True, samesite="Lax")
 
     def fresh(self) -> Response | None:
-        """None where the password was shown lately; else the way to the page that asks for it, and then back here."""
+        """Return None if the user entered the password recently, otherwise a redirect to enter it again."""
         if signed_in().is_fresh(self._services.now()):
             return None
         back = here() if request.method == "GET" else _page_of(request.path)
         return self.to_page(f"{PREFIX}/confirm", next=back)
 
     def visitor(self) -> Visitor:
-        """The address and the browser of a request, its proxies' words believed where they are trusted."""
+        """Return the address and browser of a request. Headers of trusted proxies are used."""
         address = self._services.proxies.client(g.incoming.client, g.incoming.headers) or ""
         return Visitor(address, request.headers.get("user-agent", ""))
 
 
 def signed_in() -> SignedIn:
-    """The session of a page that only users open."""
+    """Return the session of a page that requires one."""
     found = g.signed_in
-    assert isinstance(found, SignedIn), "the app lets nobody else in"
+    assert isinstance(found, SignedIn), "the app admits only signed-in users"
     return found
 
 
 def account_id() -> str:
-    """The account whose pages these are."""
+    """Return the account that owns the pages."""
     return signed_in().user.account_id
 
 
 def here() -> str:
-    """The path of this page with its query."""
+    """Return the path of this page with its query."""
     query = request.query_string.decode("ascii", "replace")
     return f"{request.path}?{query}" if query else request.path
 
 
 def _page_of(path: str) -> str:
-    """The page that the form of a deed stands on: that of its object, else the list that its objects are of."""
+    """Return the page that an action's form is on: the object's own page, or the list of its kind."""
     parts = path.split("/")
     return "/".join(parts[: _PARTS_OF_A_PAGE.get(parts[2], 3)])

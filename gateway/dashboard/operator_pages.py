@@ -1,6 +1,6 @@
-"""The operator's pages on the admin address: accounts, users and platforms, over the operations that commands use.
+"""The operator's pages on the admin address: accounts, users and platforms, using the same operations as the CLI.
 
-They open to who presents the admin token, for an hour. What they do is done as a command does it, on a supervisor too.
+Anyone with the admin token can open them for an hour. Their actions work like commands, on a supervisor too.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ DEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "platform.isolate": ("platform",),
     "platform.reset": ("platform",),
 }
-"""The operations that pages do, and the arguments of each."""
+"""The operations that pages run, with the arguments of each."""
 _NUMBERS: Final = frozenset({"credits", "amount"})
 _REPEATABLE: Final = ("user.", "platform.")
 
 
 class _DeedRefused(Exception):
-    """An operation was not done; the text says why."""
+    """An operation failed; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request as pages read it."""
+    """A request as the pages read it."""
 
     method: str
     path: str
@@ -82,7 +82,7 @@ class PageRequest:
 
 @dataclass(slots=True)
 class OperatorPages:
-    """Answers under `/admin` where it is no operation."""
+    """Serves paths under `/admin` that are not operations."""
 
     token: str = field(repr=False)
     operate: Operate
@@ -91,13 +91,13 @@ class OperatorPages:
 
     @staticmethod
     def covers(path: str) -> bool:
-        """Whether a path is a page."""
+        """Return whether a path is a page."""
         return path in (HOME, f"{HOME}/", PAGES) or path.startswith(f"{PAGES}/")
 
     async def answer(
         self, method: str, path: str, query: str, headers: Mapping[bytes, bytes], body: bytes
     ) -> PageAnswer:
-        """The page, or what came of a form."""
+        """Return a page, or the result of a form."""
         if path == f"{PAGES}/style.css":
             styles = [await trio.Path(file).read_bytes() for file in _STYLES]
             style = b"".join(styles).replace(f'url("/{_FONT.name}")'.encode(), f'url("{PAGES}/{_FONT.name}")'.encode())
@@ -112,14 +112,14 @@ class OperatorPages:
         from gateway.dashboard.doors import has_token  # noqa: PLC0415 - with the first page, as all that pages need
 
         if method == "POST" and not has_token(incoming.session, incoming.form.get("form_token", "")):
-            return await self._refused(incoming, 403, "The form is too old: open it again.")
+            return await self._refused(incoming, 403, "This form has expired. Open the page again.")
         try:
             return await self._deed(incoming) if method == "POST" else await self._read(incoming)
         except _DeedRefused as exc:
             return await self._refused(incoming, 400, str(exc))
 
     async def _sign_in(self, incoming: PageRequest) -> PageAnswer:
-        """Ask for the token, and begin a session where it is right."""
+        """Request the token, and start a session if it is correct."""
         presented = incoming.form.get("token", "").strip()
         if incoming.method != "POST" or not presented:
             return await self._shown("operator_sign_in.html", incoming, error="")
@@ -144,7 +144,7 @@ class OperatorPages:
         if incoming.path == f"{PAGES}/platforms":
             return await self._platforms(incoming)
         if incoming.path not in (HOME, f"{HOME}/"):
-            return await self._refused(incoming, 404, "There is no such page.")
+            return await self._refused(incoming, 404, "Page not found.")
         after = incoming.query.get("after", "")
         accounts = await self._do("account.list", {"limit": LIST, **({"after": after} if after else {})})
         return await self._shown(
@@ -177,13 +177,13 @@ class OperatorPages:
         )
 
     async def _deed(self, incoming: PageRequest) -> PageAnswer:
-        """Do an operation, and go back to where it was asked for; a new link is shown at once."""
+        """Run an operation and return to the page of its form. A new link is shown immediately."""
         name = incoming.form.get("operation", "")
         if name == "sign-out":
             self._sessions.pop(incoming.session, None)
             return _to(HOME)
         if name not in DEEDS:
-            raise _DeedRefused("there is no such operation here")
+            raise _DeedRefused("this operation does not exist here")
         result = await self._do(name, _arguments(name, incoming.form))
         if name in ("user.invite", "user.reset"):
             return await self._account(incoming, link=result)
@@ -191,7 +191,7 @@ class OperatorPages:
         return _to(f"{PAGES}/account?{urlencode({'id': result['id']})}" if name == "account.create" else _back(back))
 
     async def _do(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """The result of an operation. Raises _DeedRefused."""
+        """Run an operation and return its result. Raises _DeedRefused."""
         answer = await self.operate(name, orjson.dumps(arguments))
         result = orjson.loads(answer.body)
         if answer.status != 200:
@@ -225,7 +225,7 @@ def _load_templates() -> Environment:
 
 
 def _arguments(name: str, form: Mapping[str, str]) -> dict[str, Any]:
-    """The arguments of an operation from a form's fields; empty ones are not sent. Raises _DeedRefused."""
+    """Read an operation's arguments from a form's fields, without the empty ones. Raises _DeedRefused."""
     arguments: dict[str, Any] = {}
     for field_name in DEEDS[name]:
         text = form.get(field_name, "").strip()
@@ -242,7 +242,7 @@ def _arguments(name: str, form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _back(path: str) -> str:
-    """The page that a form stood on; anything else leads to the first one."""
+    """Return the page that a form was on, or the first one if the path is not a page."""
     return path if path.startswith((f"{PAGES}/account?id=", f"{PAGES}/platforms")) and path.isprintable() else HOME
 
 
@@ -254,7 +254,7 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _session_of(headers: Mapping[bytes, bytes]) -> str:
-    """The value of our cookie; empty where there is none."""
+    """Return the value of our cookie, empty if there is none."""
     cookies = (pair.strip().partition("=") for pair in headers.get(b"cookie", b"").decode("latin-1").split(";"))
     return next((value for name, _, value in cookies if name == COOKIE), "")
 

@@ -1,4 +1,4 @@
-"""Pictures as SVG that stands in a page: bars of numbers in the style sheet's colours, and a code for a camera."""
+"""Inline SVG: bar charts in the style sheet's colours, and QR codes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _STEPS: Final = (1, 2, 5, 10)
 
 
 def bars_svg(title: str, bars: Sequence[tuple[str, int]]) -> Markup:
-    """A bar for each number, which is 0 or more; above them the most, below them the first and the last label.
+    """Draw a bar for each number, which must be 0 or more, with the maximum above and the first and last labels below.
 
-    The words stand beside the picture, which is as wide as the page: they have one size on every screen.
+    The text is outside the picture, which is as wide as the page, so the text has the same size on every screen.
     """
     top = _round_top(max((value for _, value in bars), default=0))
     width = _WIDTH / max(len(bars), 1)
@@ -39,7 +39,7 @@ def _bar(x: float, width: float, label: str, *, value: int, top: int) -> Markup:
 
 
 def _round_top(most: int) -> int:
-    """The smallest of 1, 2 and 5 by a power of ten that no number is above."""
+    """Return the smallest of 1, 2 and 5 times a power of ten that is at least the largest number."""
     power = 1
     while power * 10 <= most:
         power *= 10
@@ -47,7 +47,7 @@ def _round_top(most: int) -> int:
 
 
 def qr_svg(title: str, text: str) -> Markup:
-    """A QR code of a text: black on white with its margin, in the dark too, so that cameras read it."""
+    """Return a QR code of a text: black on white with a margin, in dark mode too, so that cameras can read it."""
     import segno  # noqa: PLC0415 - one page of all needs it
 
     code = segno.make(text, micro=False, error="m")

@@ -1,4 +1,4 @@
-"""The services that the pages call: those of the API, and never the store."""
+"""The services that the pages call. They are the API's services, never the store."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """A call of the API as a client would make it, with the text of the key that pays for it."""
+    """A call of the API as a client would make it, with the key to charge."""
 
     method: str
     target: str
@@ -47,7 +47,7 @@ class ApiCall:
 
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
-    """The answer that a client would get."""
+    """The response that a client would get."""
 
     status: int
     headers: Mapping[str, str]
@@ -55,12 +55,12 @@ class ApiAnswer:
 
 
 CallApi = Callable[[ApiCall], Awaitable[ApiAnswer]]
-"""Makes a call of the API within this process: it is admitted, limited and billed as any."""
+"""Calls the API within this process. The call is admitted, limited and billed like any other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Everything that pages are made of."""
+    """Everything that the pages use."""
 
     accounts: Accounts
     keys: Keys
@@ -78,7 +78,7 @@ class Services:
     cohorts: CohortService
     cohort_queries: CohortQueries
     webhooks: Webhooks
-    """Those of Monitors."""
+    """The webhooks of Monitors."""
     account_webhooks: AccountWebhooks
     account_deliveries: Webhooks
     """The deliveries and secrets of the account's webhooks."""

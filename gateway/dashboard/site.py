@@ -1,4 +1,4 @@
-"""The dashboard as the API's entry asks for it. What makes it is loaded with the first request, in a thread."""
+"""The dashboard as the API's entry point uses it. Its modules are loaded with the first request, in a thread."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ _TEXT: Final = b"text/plain; charset=utf-8"
 
 
 class Dashboard:
-    """Answers everything under `/dashboard`."""
+    """Serves everything under `/dashboard`."""
 
     def __init__(self, make_services: Callable[[], Services]) -> None:
-        """The services are made with the first page."""
+        """Take a factory; the services are created with the first page."""
         self._make_services = make_services
         self._app: DashboardApp | None = None
         self._loading = trio.Lock()
 
     @staticmethod
     def covers(path: str) -> bool:
-        """Whether a path is one of the dashboard's."""
+        """Return whether a path belongs to the dashboard."""
         return path == PREFIX or path.startswith(f"{PREFIX}/")
 
     async def answer(self, request: Request) -> Reply:
-        """A page, a way on, or a refusal; never one that a browser keeps or frames."""
+        """Return a page, a redirect or a refusal, which browsers may neither store nor frame."""
         if request.path in _FILES and request.method in ("GET", "HEAD"):
             name, content_type = _FILES[request.path]
             body = await trio.Path(_HERE / name).read_bytes()

@@ -1,4 +1,4 @@
-"""The templates of the dashboard's pages, which share those of the documentation."""
+"""The templates of the dashboard's pages, which share some with the documentation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _FOLDERS: Final = (_HERE / "templates", _HERE.parent / "docs" / "pages" / "templ
 WITHOUT_CENTS: Final = frozenset(
     ("bif", "clp", "djf", "gnf", "jpy", "kmf", "krw", "mga", "pyg", "rwf", "vnd", "vuv", "xaf", "xof", "xpf")
 )
-"""Currencies whose smallest unit is the whole one, as Stripe takes them."""
+"""Currencies without a smaller unit, as Stripe defines them."""
 
 
 def load_templates() -> Environment:
-    """The templates: all text in them is escaped, and a name that nobody set is an error."""
+    """Load the templates. All text in them is escaped, and an undefined name is an error."""
     templates = Environment(
         loader=ChoiceLoader([FileSystemLoader(folder) for folder in _FOLDERS]),
         autoescape=select_autoescape(("html",)),
@@ -37,10 +37,10 @@ def _number(value: float) -> str:
 
 
 def price(amount: int, currency: str) -> str:
-    """An amount of a currency's smallest unit as a price."""
+    """Format an amount in a currency's smallest unit as a price."""
     return f"{amount:,} {currency.upper()}" if currency in WITHOUT_CENTS else f"{amount / 100:,.2f} {currency.upper()}"
 
 
 def _clock(at: float) -> str:
-    """An instant in words, for readers whose browser puts none into their zone."""
+    """Format an instant as text, for browsers that do not convert it to the local time zone."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")

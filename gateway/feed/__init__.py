@@ -1,1 +1,1 @@
-"""The events feed over HTTP: what may be asked, how polls are held, and how pages are answered (spec 4.4)."""
+"""The events feed over HTTP: valid queries, held polls, and page responses (spec 4.4)."""

@@ -1,4 +1,4 @@
-"""Writes billing's events as events of the account's feed: keys revoked, credits low or out, packs bought."""
+"""Writes billing's events to the account's feed: keys revoked, credits low or exhausted, packs bought."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ CREDITS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class FeedOfBilling:
-    """Writes the events of billing to the feed (see `BillingEvents`); all keys of the account see them."""
+    """Writes the events of billing to the feed (see `BillingEvents`). All keys of the account see them."""
 
     def __init__(self, feed: EventLog, *, now: Callable[[], float]) -> None:
-        """All events go to `feed`; `now` gives Unix seconds, from which forecasts begin."""
+        """Write all events to `feed`; `now` returns Unix seconds, from which forecasts begin."""
         self._feed = feed
         self._now = now
 
@@ -48,7 +48,7 @@ class FeedOfBilling:
         self._feed.append(tx, [_change(account_id, "account.resumed")])
 
     def credits_fell(self, tx: Tx, low_balances: Sequence[LowBalance]) -> None:
-        """Append `credits.low` and `credits.exhausted`, at once for all accounts: their feeds are locked in order."""
+        """Append `credits.low` and `credits.exhausted` for all accounts at once: it locks their feeds in order."""
         self._feed.append(tx, [self._low_balance(tx, low_balance) for low_balance in low_balances])
 
     def pack_purchased(self, tx: Tx, purchase: Purchase, balance: int) -> None:
@@ -83,7 +83,7 @@ def _change(account_id: str, type_: str) -> Fact:
 
 def _purchase_fact(type_: str, purchase: Purchase, reason: Reason | None, balance: int) -> Fact:
     status = purchase.status
-    assert status != "open", "nothing is told before it is paid"
+    assert status != "open", "an event is sent only after the payment"
     data = PackPurchase(
         purchase_id=purchase.id,
         status=status,

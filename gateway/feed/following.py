@@ -1,4 +1,4 @@
-"""Streams of the feed: a client is sent each event as it comes, over one connection (decisions 13)."""
+"""Streams of the feed: one connection that sends the client each event as it arrives (decisions 13)."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from gateway.feed.pages import PageView
 from gateway.feed.polling import HELD, Polls, refuse_barred
 
 GLANCE_S = 0.001
-"""How long to look, between two pages of many, whether the client is there and what it says."""
+"""Seconds to check, between two pages of a backlog, whether the client is connected and has sent something."""
 CheckKey = Callable[[], Awaitable[object]]
-"""Raises when the key is no longer good."""
+"""Raises if the key is no longer valid."""
 
 
 class Sink(Protocol):
-    """Where a stream goes. All but `receive` raise ClientGone when nobody takes what they send."""
+    """The destination of a stream. All methods except `receive` raise ClientGone when the client has disconnected."""
 
     async def send(self, view: PageView) -> None:
         """Send a page's events, if it has any."""
         ...
 
     async def beat(self, view: PageView) -> None:
-        """Send a sign of life, and the position up to which nothing is left to send."""
+        """Send a keep-alive, with the position up to which everything was sent."""
         ...
 
     async def receive(self) -> object:
-        """Return once the client has sent something, or is gone. Nothing is lost when this is cancelled."""
+        """Return once the client has sent something or has disconnected. No message is lost when this is cancelled."""
         ...
 
     async def answer(self) -> bool:
-        """Answer what was received; return False if the client is gone."""
+        """Answer the received message; return False if the client has disconnected."""
         ...
 
 
 class Stopped(enum.Enum):
-    """Why a stream ends on this side."""
+    """The reason why this side ends a stream."""
 
-    FULL = "the key holds all the long-polls that it may"
-    CLOSING = "the node stops"
-    GONE = "the client is gone"
+    FULL = "the key already holds its maximum number of long-polls"
+    CLOSING = "the node is stopping"
+    GONE = "the client disconnected"
 
 
 async def follow(
     polls: Polls, key: Key, *, read_on: Callable[[], Awaitable[PageView]], sink: Sink, check_key: CheckKey
 ) -> Stopped:
-    """Send to `sink` all there is and all that comes, until either side ends it, and return why.
+    """Send to `sink` every existing and new event, until either side ends the stream, and return the reason.
 
-    It counts as one long-poll. `read_on` reads behind what it returned before. The key is checked before each
-    read but the first.
+    The stream counts as one long-poll. `read_on` reads after the position that it returned before. The key is checked
+    before each read except the first.
     """
     waiter = polls.hub.listen(key.account_id, key.id)
     held = None
@@ -72,7 +72,7 @@ async def follow(
             waiter.expect(view.filters, behind=view.page.end.pos)
             until = beat_at
             if view.page.has_more or waiter.has_moved:
-                waiter.arm()  # or it would not listen at all, and a client of a busy feed would never be answered
+                waiter.arm()  # otherwise the client of a busy feed would never get an answer to its messages
                 until = polls.clock() + GLANCE_S
             if (stopped := await _attend(waiter, until, sink=sink, check_key=check_key)) is not None:
                 return stopped
@@ -83,9 +83,10 @@ async def follow(
 
 
 async def _attend(waiter: Waiter, until: float, *, sink: Sink, check_key: CheckKey) -> Stopped | None:
-    """Answer the client until it is time to read the store again; return why the stream ends, if it does.
+    """Answer the client until it is time to read the store again; return the reason if the stream ends.
 
-    An answer is made and sent outside of the wait that news cancel: a message that was cut would end the connection.
+    A reply is built and sent outside the wait that new events cancel, because a truncated message would break the
+    connection.
     """
     while True:
         ended = await waiter.wait(until, sink.receive)

@@ -1,4 +1,4 @@
-"""A page of the feed as it is sent: items, positions, what to do next, and the tag that says if it has changed."""
+"""A page of the feed as it is sent: items, positions, next step, and the tag that shows whether it has changed."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ READ_ON = "read on at next.poll_url"
 
 
 class PageView(NamedTuple):
-    """A page as a reader sees it, with what belongs to it. The last three are a named consumer's."""
+    """A page as a reader sees it, with its metadata. The last three fields belong to a named consumer."""
 
     page: EventPage
     after: Position
-    """The position behind which it begins."""
+    """The position after which it begins."""
     filters: Filters
     dropped: int = 0
-    """Positions that retention removed between where the reader stood and where this page begins."""
+    """Positions that retention removed between the reader's position and the start of this page."""
     unread: int | None = None
     restarted_from: Position | None = None
 
 
 def fragment(view: PageView, query: FeedQuery, tokens: FeedTokens, base_url: str) -> bytes:
-    """The answer's part that does not depend on the request alone (spec 2.8)."""
+    """Return the part of the response that does not depend on the request alone (spec 2.8)."""
     page = view.page
     texts = event_texts(page, tokens)
     ends_there = bool(texts) and page.items[-1].pos == page.end.pos
@@ -61,7 +61,7 @@ def fragment(view: PageView, query: FeedQuery, tokens: FeedTokens, base_url: str
 
 
 def event_texts(page: EventPage, tokens: FeedTokens) -> list[tuple[str, bytes]]:
-    """Each event's cursor, and the event as it is sent: with that cursor in it."""
+    """Return each event's cursor, and the event as it is sent, with that cursor in it."""
     cursors = [tokens.seal(Position(item.pos, item.at)) for item in page.items]
     return [
         (cursor, b'%b,"cursor":"%b"}' % (item.body[:-1], cursor.encode()))
@@ -70,12 +70,14 @@ def event_texts(page: EventPage, tokens: FeedTokens) -> list[tuple[str, bytes]]:
 
 
 _iso = lru_cache(maxsize=1_000)(iso)
-"""Remembered: all readers of a log are sent the same begin of it."""
+"""Cached, because all readers of a log are sent the same `begin`."""
 
 
 def _next(query: FeedQuery, next_cursor: str, base_url: str) -> Mapping[str, str]:
-    """Where to read on, and where a consumer acknowledges."""
-    place = f"cursor={next_cursor}" if query.consumer is None else f"consumer={query.consumer}"  # both need no escapes
+    """Return where to read next, and where a consumer acknowledges."""
+    place = (
+        f"cursor={next_cursor}" if query.consumer is None else f"consumer={query.consumer}"
+    )  # neither needs escaping
     chosen = f"&{urlencode(query.sent, safe=',*')}" if query.sent else ""
     addresses = {"poll_url": f"{base_url}{PATH}?{place}{chosen}&limit={query.limit}&wait_s={WAIT_S_MAX}"}
     if query.consumer is not None:
@@ -85,7 +87,7 @@ def _next(query: FeedQuery, next_cursor: str, base_url: str) -> Mapping[str, str
 
 def _next_step(page: EventPage, *, is_consumer: bool) -> str:
     if not page.items:
-        return f"There is nothing new here; {READ_ON}{', where more is to be looked through' if page.has_more else ''}."
+        return f"Nothing new here; {READ_ON}{', where more events remain to be searched' if page.has_more else ''}."
     done = "acknowledge pagination.next_cursor at next.ack_url, then " if is_consumer else ""
     return (
         f"Handle the items, {done}{READ_ON}, {'where more are waiting' if page.has_more else 'which waits for more'}."
@@ -93,9 +95,9 @@ def _next_step(page: EventPage, *, is_consumer: bool) -> str:
 
 
 def tag(view: PageView, query: FeedQuery, key_id: str) -> bytes:
-    """The entity tag: the same text means the same items, next_cursor, unread and whether a restart is reported.
+    """Return the entity tag. An equal tag means equal items, next_cursor, unread and restart report.
 
-    It begins with the page's end, so that a tag which comes back can be judged by the log's head alone
+    The tag begins with the page's end, so that a returned tag can be checked against the head of the log alone
     (`still_holding`).
     """
     page = view.page
@@ -112,9 +114,10 @@ def tag(view: PageView, query: FeedQuery, key_id: str) -> bytes:
 
 
 def still_holding(sent: bytes, query: FeedQuery, key_id: str, *, after: int, head: LogHead) -> bytes | None:
-    """The tag in `If-None-Match` that names the page which a read by cursor would give now, without reading it.
+    """Return the tag in `If-None-Match` that names the page a read by cursor would return now, without reading it.
 
-    A page that was cut short never changes; any other ends where its log ended, and holds until that grows.
+    A page that was cut short never changes. Any other page ends at the end of the log, and its tag is valid until the
+    log grows.
     """
     if query.consumer is not None or after < head.first_pos - 1:
         return None

@@ -1,11 +1,11 @@
-"""Long-polls: a read that finds nothing new is held open until something comes (spec 4.4, rule 2).
+"""Long-polls: a read that finds nothing new stays open until an event arrives (spec 4.4, rule 2).
 
-A poll is a waiter; `events/waking/waiter.py` draws its states. Awake, it goes on like this:
+A poll is a waiter; `events/waking/waiter.py` draws its states. Once awake, it continues like this:
 
-hold --> read --(news, or the key holds too many)--> answer
-          ^ '--(nothing)--> wait --(TIME_UP with nothing new, CLOSING, GONE; REVOKED, SUSPENDED: 401)--> answer
-          |                  |
-          '------(MOVED)-----'--(TIME_UP, and the log has grown)--> read --> answer
+    hold --> read --(news, or the key holds too many)--> answer
+              ^ '--(nothing)--> wait --(TIME_UP with nothing new, CLOSING, GONE; REVOKED, SUSPENDED: 401)--> answer
+              |                  |
+              '------(MOVED)-----'--(TIME_UP, and the log has grown)--> read --> answer
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from limits.gate import Gate
 
 HELD = "polls"
 EARLY = 0.04
-"""Polls that began together end apart: each up to this share of its wait early."""
+"""The share of its wait by which a poll may end early, so that polls that began together end at different times."""
 FULL_INTERVAL_S = 2
 STOP_INTERVAL_S = 5
 BEAT_S = 15.0
-"""A stream is never silent for longer, so that proxies keep it open and a client knows that it is alive."""
+"""The longest silence of a stream, in seconds, so that proxies keep it open and clients see that it is alive."""
 
 
 class Polled(NamedTuple):
-    """The page that was read last, and when the client should come again if not at once."""
+    """The last page that was read, and when the client should return if not immediately."""
 
     view: PageView
     interval_s: int | None = None
@@ -45,7 +45,7 @@ class Polled(NamedTuple):
 
 @dataclass(slots=True)
 class Polls:
-    """Holds polls and streams of this node. `per_key` is how many one key may hold, on all nodes together."""
+    """Holds the polls and streams of this node. `per_key` is the limit of one key over all nodes."""
 
     hub: Hub
     gate: Gate
@@ -55,16 +55,17 @@ class Polls:
     beat_s: float = BEAT_S
 
     def change(self, *, per_key: int) -> None:
-        """Take another limit, for the polls and streams that begin from now on."""
+        """Change the limit for polls and streams that start after this call."""
         self.per_key = per_key
 
     async def poll(
         self, request: Request, reading: ByCursor | ByConsumer, *, is_news: Callable[[PageView], bool]
     ) -> Polled:
-        """Read, and go on waiting and reading until there is news, the time is up, the node stops or the client leaves.
+        """Read and wait until there is news, the time is up, the node stops or the client disconnects.
 
-        An empty page ends where the log does when it is returned, though nothing that has come was for its reader. A
-        page by cursor is fetched before its poll is woken, together with those of all others that the same event wakes.
+        An empty page ends at the end of the log when it is returned, even if the reader's filters matched none of the
+        new events. A page by cursor is fetched before its poll is woken, together with the pages of all other polls
+        that the same event wakes.
 
         Raises:
             KeyUnusable: the key was revoked meanwhile, or its account suspended.
@@ -101,7 +102,7 @@ class Polls:
                     return Polled(view)
                 if by_cursor is not None and isinstance(waiter.found, EventPage):
                     view = by_cursor.view(waiter.found)
-                else:  # also where that read has failed: this one says why
+                else:  # also if that read failed, because this read raises the error
                     waiter.arm()
                     view = await reading.read()
                 if ended is WaitEnd.TIME_UP or is_news(view):
@@ -113,7 +114,7 @@ class Polls:
 
 
 def refuse_barred(ended: WaitEnd) -> None:
-    """Raise KeyUnusable where a wait ended with its reader's key, or with the suspension of its account."""
+    """Raise KeyUnusable if a wait ended because the key was revoked or its account suspended."""
     if ended is WaitEnd.REVOKED:
         raise KeyUnusable("revoked")
     if ended is WaitEnd.SUSPENDED:
@@ -121,6 +122,6 @@ def refuse_barred(ended: WaitEnd) -> None:
 
 
 async def hung_up(receive: Receive) -> None:
-    """Wait until the client is gone."""
+    """Wait until the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass

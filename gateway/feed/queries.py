@@ -1,4 +1,4 @@
-"""The query of `GET /v1/events`, checked (spec 4.4)."""
+"""The query of `GET /v1/events`, validated (spec 4.4)."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _NAME = re.compile(r"[a-z0-9_-]{1,64}")
 PARAMS = (
     Param(
         "cursor",
-        "Where to read on: oldest, now, a next_cursor, or an event's id.",
+        "Where to start: oldest, now, a next_cursor, or an event's id.",
         "oldest",
         length_max=4_096,
     ),
-    Param("consumer", "Read as this named consumer of the key; its first read makes it.", "billing", length_max=500),
+    Param("consumer", "Read as this named consumer of the key. The first read creates it.", "billing", length_max=500),
     Param("start", "Where a consumer's first read begins.", "oldest", choices=("oldest", "now")),
     Param(
         "types", "Event types; a family such as discover.*, or * for all.", "key.revoked,credits.*", length_max=2_000
     ),
-    Param("subject_id", f"Ids of what the events are about, at most {SUBJECTS_MAX}.", "mon_...", length_max=6_000),
+    Param("subject_id", f"Ids of the events' subjects, at most {SUBJECTS_MAX}.", "mon_...", length_max=6_000),
     Param(
         "limit",
         f"Events on a page, 1 to {LIMIT_MAX}.",
@@ -48,7 +48,7 @@ PARAMS = (
     ),
     Param(
         "wait_s",
-        f"Hold an empty read open for so long, 0 to {WAIT_S_MAX} seconds.",
+        f"Seconds to hold an empty read open, 0 to {WAIT_S_MAX}.",
         "25",
         type="integer",
         default=0,
@@ -58,12 +58,15 @@ PARAMS = (
 )
 
 _RULES = Declared(replace(one, choices=(), default=None, minimum=None, maximum=None) for one in PARAMS)
-"""Their bounds are judged below: unlike an upstream's, a `limit` that is too large is refused, with the nearest."""
+"""The bounds are checked below.
+
+Unlike an upstream's, a `limit` that is too large is refused, with the nearest valid value.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedQuery:
-    """One read of the feed. Without filters of its own a consumer's read takes those that it is bound to."""
+    """One read of the feed. A consumer's read without filters uses the filters that the consumer is bound to."""
 
     cursor: str
     consumer: str | None
@@ -72,44 +75,44 @@ class FeedQuery:
     limit: int
     wait_s: int
     sent: Mapping[str, str]
-    """`types` and `subject_id` as they were sent, for the address of the next read."""
+    """`types` and `subject_id` as they were sent, for the URL of the next read."""
     source: CursorSource = CURSOR
-    """Where its cursor came from."""
+    """The source of its cursor."""
 
     @property
     def omitted(self) -> Omitted:
-        """Which of the filters were not sent."""
+        """Return the filters that were not sent."""
         return frozenset(field for name, field in _FILTERS.items() if name not in self.sent)
 
 
 def query_of(request: Request) -> FeedQuery:
-    """The query of a request.
+    """Return the query of a request.
 
     Raises:
-        InvalidParam: 400, for the first thing that is wrong.
+        InvalidParam: 400, for the first error.
     """
     if request.stream is not None and request.headers.get(b"idempotency-key"):
         raise InvalidParam(
             "Idempotency-Key",
             "cannot be combined with Accept: text/event-stream",
-            suggestion="Leave Idempotency-Key out: to read costs nothing, and may be repeated.",
+            suggestion="Remove Idempotency-Key. Reads are free and can be repeated.",
             reason="conflicting_params",
         )
     return read_query(request.query)
 
 
 def read_query(pairs: Sequence[tuple[str, str]]) -> FeedQuery:
-    """The query that names and texts make.
+    """Return the query that names and texts describe.
 
     Raises:
-        InvalidParam: 400, for the first thing that is wrong.
+        InvalidParam: 400, for the first error.
     """
     values = _RULES.read(pairs)
     consumer = _consumer(values, pairs)
     cursor, start = values.get("cursor"), values.get("start")
     if consumer is None and start is not None:
-        suggestion = "Leave start out, or name a consumer."
-        raise InvalidParam("start", "is for a consumer's first read", suggestion=suggestion)
+        suggestion = "Remove start, or name a consumer."
+        raise InvalidParam("start", "is only valid for a consumer's first read", suggestion=suggestion)
     if start not in (None, "oldest", "now"):
         raise InvalidParam("start", "must be oldest or now", suggestion="Send start=oldest or start=now.")
     sent = {name: str(values[name]) for name in _FILTERS if name in values}
@@ -125,7 +128,7 @@ def read_query(pairs: Sequence[tuple[str, str]]) -> FeedQuery:
 
 
 def check_name(name: str) -> str:
-    """A consumer's name. Raises Refused."""
+    """Validate a consumer's name. Raises Refused."""
     if _NAME.fullmatch(name) is None:
         raise InvalidParam(
             "consumer",
@@ -137,7 +140,7 @@ def check_name(name: str) -> str:
 
 def _consumer(values: Mapping[str, Value], pairs: Sequence[tuple[str, str]]) -> str | None:
     if "consumer" not in values:
-        # A name that its sender has lost is not a read of everything.
+        # An empty name is refused, because a client that lost the name must not read everything.
         if any(name == "consumer" and not text.strip() for name, text in pairs):
             check_name("")
         return None
@@ -145,7 +148,7 @@ def _consumer(values: Mapping[str, Value], pairs: Sequence[tuple[str, str]]) -> 
         raise InvalidParam(
             "cursor",
             "cannot be combined with consumer, which keeps its own position",
-            suggestion="Leave cursor out, or reset the consumer to it.",
+            suggestion="Remove cursor, or reset the consumer to it.",
             reason="conflicting_params",
         )
     return check_name(str(values["consumer"]))
@@ -155,9 +158,9 @@ def _filters(sent: Mapping[str, str]) -> Filters:
     try:
         types = select(sent["types"]) if "types" in sent else None
     except UnknownType as exc:
-        suggestion = f"Send types={exc.nearest}." if exc.nearest else "Leave types out to read all."
+        suggestion = f"Send types={exc.nearest}." if exc.nearest else "Remove types to read all types."
         hint = f"; did you mean {exc.nearest!r}?" if exc.nearest else ""
-        problem = f"cannot be read: unknown event type {exc.name!r}{hint}"
+        problem = f"has an unknown event type {exc.name!r}{hint}"
         raise InvalidParam("types", problem, suggestion=suggestion) from exc
     subjects = _subjects(sent["subject_id"]) if "subject_id" in sent else None
     return Filters(types, subjects, None if types is None else frozenset(named_in(sent["types"])))
@@ -166,9 +169,9 @@ def _filters(sent: Mapping[str, str]) -> Filters:
 def _subjects(text: str) -> frozenset[str]:
     subjects = frozenset(id_.strip() for id_ in text.split(",")) - {""}
     if not subjects:  # it must not come to mean all
-        raise InvalidParam("subject_id", "holds no id", suggestion="Leave subject_id out to read of all subjects.")
+        raise InvalidParam("subject_id", "holds no id", suggestion="Remove subject_id to read all subjects.")
     if len(subjects) > SUBJECTS_MAX:
-        problem = f"holds {len(subjects)} ids; at most {SUBJECTS_MAX} are taken"
+        problem = f"has {len(subjects)} ids, but the limit is {SUBJECTS_MAX}"
         raise InvalidParam("subject_id", problem, suggestion="Split the read.")
     return subjects
 

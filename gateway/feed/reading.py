@@ -1,4 +1,4 @@
-"""Reads of one request of the feed, from where its cursor says or where its named consumer stands (spec 4.4, 7.4)."""
+"""The reads of one feed request, from its cursor or from its named consumer's position (spec 4.4, 7.4)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Readers:
 
 @dataclass(slots=True)
 class ByCursor:
-    """Reads behind a position. While nothing is there, the next read begins where the last has looked."""
+    """Reads after a position. While the feed has nothing new, the next read begins where the last one ended."""
 
     readers: Readers
     query: FeedQuery
@@ -44,10 +44,10 @@ class ByCursor:
     after: Position
 
     async def read(self) -> PageView:
-        """The page behind the position.
+        """Return the page after the position.
 
         Raises:
-            Refused: 410 when some of it was removed, 400 when the log does not reach so far.
+            Refused: 410 if some of it was removed, 400 if the position is past the end of the log.
         """
         page = None
         try:
@@ -58,25 +58,25 @@ class ByCursor:
             self.origin = self.after = exc.head.start
         except CursorAhead as exc:
             raise refusals.unusable(refusals.AHEAD, exc.head, self.tokens, self.query.source) from exc
-        if page is None:  # retention passed just now, and nothing was sent that could come to lack what follows it
+        if page is None:  # retention passed just now, and no page was sent yet that could have a gap after it
             return await self.read()
         return self.view(page)
 
     def view(self, page: EventPage) -> PageView:
-        """The view of a page that was read."""
+        """Return the view of a page that was read."""
         if not (page.items or page.has_more):
             self.after = page.end
         return PageView(page, self.origin, self.query.filters or ALL)
 
     def next_read(self) -> BeginRead:
-        """Begins what `read` would read now; what is found is a page for `view`, or why there is none."""
+        """Start the next `read`. Its outcome is a page for `view`, or the reason why there is none."""
         return partial(self.readers.pages.begin, self._next())
 
     def _next(self) -> PageQuery:
         return PageQuery(self.key.account_id, self.key.id, self.after.pos, self.query.limit, self.query.filters or ALL)
 
     async def read_on(self) -> PageView:
-        """As `read`, and the next read begins behind what this one returns."""
+        """Like `read`, but the next read begins after the page that this one returns."""
         view = await self.read()
         self.after = view.page.end
         return view
@@ -92,16 +92,16 @@ class ByConsumer:
     key: Key
     tokens: FeedTokens
     has_read: bool = False
-    """A consumer that is deleted while its poll is held is not made again."""
+    """A consumer that is deleted while its poll is held is not created again."""
     streamed_to: Position | None = None
     restarted_from: Position | None = None
     dropped: int = 0
 
     async def read(self) -> PageView:
-        """The page behind what was acknowledged.
+        """Return the page after the acknowledged position.
 
         Raises:
-            Refused: 400 for other filters than the bound ones, 410 once after a lapse, 404 once it was deleted.
+            Refused: 400 for filters other than the bound ones, 410 once after a lapse, 404 after its deletion.
         """
         try:
             served = await self.readers.consumers.read(
@@ -122,17 +122,17 @@ class ByConsumer:
         return PageView(served.page, served.committed, served.filters, self.dropped, served.unread, self.restarted_from)
 
     async def read_on(self) -> PageView:
-        """As `read`, and the next read begins behind what this one returns, acknowledged or not."""
+        """Like `read`, but the next read begins after the page that this one returns, acknowledged or not."""
         view = await self.read()
         self.streamed_to, self.restarted_from, self.dropped = view.page.end, None, 0
         return view
 
 
 async def reading_of(readers: Readers, query: FeedQuery, key: Key, tokens: FeedTokens) -> ByCursor | ByConsumer:
-    """A reading that reads the page of the query, as often as it is called.
+    """Return a reading that reads the page of the query each time it is called.
 
     Raises:
-        Refused: 400 for a cursor that is none.
+        Refused: 400 for an invalid cursor.
     """
     if query.consumer is not None:
         return ByConsumer(readers, query, query.consumer, key, tokens)
@@ -141,7 +141,7 @@ async def reading_of(readers: Readers, query: FeedQuery, key: Key, tokens: FeedT
 
 
 async def position_of(readers: Readers, cursor: str, key: Key, tokens: FeedTokens, *, source: CursorSource) -> Position:
-    """The position that a cursor means: `oldest`, `now`, a token or an event's id.
+    """Return the position of a cursor: `oldest`, `now`, a token or an event's id.
 
     Raises:
         Refused: 400.
@@ -152,7 +152,7 @@ async def position_of(readers: Readers, cursor: str, key: Key, tokens: FeedToken
     if cursor.startswith("evt_"):
         found, head = await readers.store.read(partial(_find, key=key, event_id=cursor))
         if found is None:
-            raise refusals.unusable("names no kept event of this key", head, tokens, source)
+            raise refusals.unusable("does not match a stored event of this key", head, tokens, source)
         return found
     try:
         return tokens.open(cursor)

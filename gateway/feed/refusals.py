@@ -1,4 +1,4 @@
-"""The feed's refusals: each with its parameter and the way on in `details` (spec 7.1, 7.3, 7.4)."""
+"""The feed's refusals, each with its parameter and next step in `details` (spec 7.1, 7.3, 7.4)."""
 
 from __future__ import annotations
 
@@ -22,23 +22,21 @@ AHEAD: Final = "is ahead of the account's log"
 
 
 class CursorSource(NamedTuple):
-    """The place in a request that a cursor came from, and the way on when that cursor is refused."""
+    """The place in a request that a cursor came from, and the next step if that cursor is refused."""
 
     param: str
     suggestion: str
 
 
 CURSOR: Final = CursorSource("cursor", "Read again with cursor=oldest.")
-LAST_EVENT_ID: Final = CursorSource(
-    "Last-Event-ID", "Open the stream anew, without Last-Event-ID and with cursor=oldest."
-)
-ACK: Final = CursorSource("cursor", "Acknowledge the next_cursor of a page that this consumer was given.")
-RESET: Final = CursorSource("cursor", "Reset it to oldest, now, a next_cursor or the id of a kept event.")
-_LAPSED: Final = CursorSource("cursor", "Read again: the consumer restarts at the oldest kept event.")
+LAST_EVENT_ID: Final = CursorSource("Last-Event-ID", "Open a new stream, without Last-Event-ID and with cursor=oldest.")
+ACK: Final = CursorSource("cursor", "Acknowledge the next_cursor of a page that this consumer received.")
+RESET: Final = CursorSource("cursor", "Reset it to oldest, now, a next_cursor or the id of a stored event.")
+_LAPSED: Final = CursorSource("cursor", "Read again. The consumer restarts at the oldest stored event.")
 
 
 def expired(head: LogHead, since: Position, tokens: FeedTokens, source: CursorSource = CURSOR) -> Refused:
-    """410: some of what came behind `since` was removed, or else its consumer has lapsed; then nothing was missed."""
+    """Return a 410: events after `since` were removed, or the consumer has lapsed, in which case it missed nothing."""
     is_missed = since.pos < head.start.pos
     until = head.first_at if head.last_pos >= head.first_pos else head.last_at
     if not is_missed:
@@ -51,27 +49,27 @@ def expired(head: LogHead, since: Position, tokens: FeedTokens, source: CursorSo
         "missed_from": iso_or_none(since.at or None),
         "missed_until": iso_or_none(until or None),
     }
-    message = "Events behind this position were removed: retention has passed."
+    message = "Events after this position were removed, because their retention has passed."
     return Refused("CURSOR_EXPIRED", message if is_missed else "This consumer was idle for too long.", details=details)
 
 
 def unusable(problem: str, head: LogHead, tokens: FeedTokens, source: CursorSource = CURSOR) -> Refused:
-    """400 for a cursor that is no place in the log."""
+    """Return a 400 for a cursor that is not a position in the log."""
     retained_from = iso(head.first_at) if head.last_pos >= head.first_pos else None
     more = {"retained_from": retained_from, "oldest_cursor": tokens.seal(head.start)}
     return InvalidParam(source.param, problem, suggestion=source.suggestion, more=more)
 
 
 def store_away() -> Refused:
-    """503 while the events cannot be read, or the polls of a key not be counted."""
+    """Return a 503 while the events cannot be read, or the polls of a key cannot be counted."""
     details = {
         "reason": "store_unavailable",
         "param": None,
-        "next_step": "Ask again after Retry-After; no position was lost.",
+        "next_step": "Retry after Retry-After. No position was lost.",
     }
     return Refused(
         "SERVICE_UNAVAILABLE",
-        "The events cannot be read now.",
+        "The events cannot be read at the moment.",
         details=details,
         retry_after_s=STORE_RETRY_AFTER_S,
         knows_balance=False,
@@ -79,15 +77,15 @@ def store_away() -> Refused:
 
 
 def of_consumer(exc: EventsError, tokens: FeedTokens) -> Refused:
-    """The refusal of a named consumer's read, acknowledgement or reset."""
+    """Return the refusal of a named consumer's read, acknowledgement or reset."""
     match exc:
         case Lapsed():
             return expired(exc.head, exc.committed, tokens, _LAPSED)
         case FiltersConflict():
             return InvalidParam(
                 "types" if exc.requested.types != exc.bound.types else "subject_id",
-                "is another than the one that the consumer is bound to",
-                suggestion="Leave types and subject_id out, or read as another consumer.",
+                "differs from the filter that the consumer is bound to",
+                suggestion="Remove types and subject_id, or read as another consumer.",
                 reason="conflicting_params",
             )
         case AckBeyondServed():
@@ -101,7 +99,7 @@ def of_consumer(exc: EventsError, tokens: FeedTokens) -> Refused:
         case TooManyConsumers():
             return InvalidParam(
                 "consumer",
-                f"would be one more than the {exc.limit} that a key may have",
+                f"would exceed the limit of {exc.limit} consumers per key",
                 suggestion="Delete a consumer that is no longer used.",
                 reason="consumer_limit_reached",
             )

@@ -1,4 +1,4 @@
-"""The feed of a node while it runs: its readers and its waiters."""
+"""The feed of a running node: its readers and its waiters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class FeedSetting:
-    """The parts that a feed is made from. `is_alone`: nobody else appends to the store."""
+    """The parts that a feed is built from. `is_alone`: no other process appends to the store."""
 
     store: Store
     hub: Hub
@@ -42,7 +42,7 @@ class FeedSetting:
 
 @asynccontextmanager
 async def open_feed(setting: FeedSetting) -> AsyncIterator[Feed]:
-    """The feed; once the node is stopping, all waiting reads are answered and none waits any more."""
+    """Open the feed. When the node is stopping, all waiting reads are answered and no new read waits."""
     keep = setting.runtime.keep
     store, hub, runtime = setting.store, setting.hub, setting.runtime
     async with open_page_reader(store, is_alone=setting.is_alone, keep=keep) as pages, trio.open_nursery() as nursery:

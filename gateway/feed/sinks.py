@@ -1,14 +1,13 @@
-"""Where a stream of the feed goes: server-sent events, or a WebSocket (decisions 13).
+"""Destinations of feed streams: server-sent events, or a WebSocket (decisions 13).
 
 Server-sent events: every event's id is its cursor, so `Last-Event-ID` resumes.
 
-A WebSocket carries pages of events one way, acknowledgements the other.
-Server to client, each one JSON object in a text message:
-`{"type":"events","items":[...],"next_cursor":"cur_...","has_more":false}`, for a named consumer with `unread`, and
-with `restarted_from` and `dropped` after a lapse; `{"type":"alive","next_cursor":"cur_..."}` after 15 s without
-events; `{"type":"acked",...}` with the `data` of an acknowledgement; `{"type":"error","error":{...}}` in its place, or
-before a close; `{"type":"end","reason":"...","retry_after_s":2}` before a close.
-Client to server: `{"type":"ack","cursor":"cur_..."}`, for a named consumer. They are answered one by one, in order.
+A WebSocket carries pages of events one way, acknowledgements the other. Server to client, each one JSON object in a
+text message: `{"type":"events","items":[...],"next_cursor":"cur_...","has_more":false}`, for a named consumer with
+`unread`, and with `restarted_from` and `dropped` after a lapse; `{"type":"alive","next_cursor":"cur_..."}` after 15 s
+without events; `{"type":"acked",...}` with the `data` of an acknowledgement; `{"type":"error","error":{...}}` in its
+place, or before a close; `{"type":"end","reason":"...","retry_after_s":2}` before a close. Client to server:
+`{"type":"ack","cursor":"cur_..."}`, for a named consumer. They are answered one by one, in order.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ Ack = Callable[[str], Awaitable[dict[str, object]]]
 
 
 class EventSource:
-    """The sink of one client of server-sent events. They have no name of their own, so `onmessage` gets them all.
+    """The sink of one client of server-sent events. The events have no name, so `onmessage` receives all of them.
 
-    For a consumer that has lapsed an event `restarted` comes first. A blank line follows data only: once client
-    libraries have an id, many of them dispatch an empty event at each other blank line.
+    For a consumer that has lapsed, an event `restarted` comes first. A blank line is sent only after data, because many
+    client libraries that have an id dispatch an empty event at every other blank line.
     """
 
     def __init__(self, stream: EventStream, receive: Receive, tokens: FeedTokens) -> None:
@@ -50,7 +49,7 @@ class EventSource:
         self._sent_pos = -1
 
     async def send(self, view: PageView) -> None:
-        """Send a page's events; the first page also opens the stream, with the place where it begins if it is empty."""
+        """Send a page's events. The first page also opens the stream; if it is empty, its start position is sent."""
         lines = []
         if view.restarted_from is not None:
             restart = {"restarted_from": self._tokens.seal(view.restarted_from), "dropped": view.dropped}
@@ -64,11 +63,11 @@ class EventSource:
             await self._stream.write(b"".join(lines))
 
     async def beat(self, view: PageView) -> None:
-        """Send a comment, with the id of a position that has moved though nothing was sent."""
+        """Send a comment, with the id of the position if it has moved without any event."""
         await self._stream.write(self._place(view) + b": alive\n")
 
     def _place(self, view: PageView) -> bytes:
-        """Return the id line of the place where a page ends, unless it was sent."""
+        """Return the id line of the position where a page ends, unless it was sent already."""
         end = view.page.end
         if end.pos <= self._sent_pos:
             return b""
@@ -76,20 +75,20 @@ class EventSource:
         return b"id: %b\n" % self._tokens.seal(end).encode()
 
     async def receive(self) -> None:
-        """Wait until the client is gone: it has nothing to say."""
+        """Wait until the client has disconnected: an event stream has no messages from the client."""
         await hung_up(self._receive)
 
     async def answer(self) -> bool:
-        """Return False: it is gone."""
+        """Return False: the client has disconnected."""
         return False
 
     async def end(self, stopped: Stopped) -> None:
-        """Send the time to wait before a reconnect; a client that has only half-closed, too, gets a whole answer."""
+        """Send the delay before a reconnect. A client that has only half-closed also gets a complete response."""
         await self._stream.write(b"retry: %d\n" % RETRY_MS.get(stopped, FULL_INTERVAL_S * 1000), is_last=True)
 
 
 class _ClientMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A message that a client may send; anything else is refused as in a body."""
+    """A message that a client may send. Any other message is refused like an invalid body."""
 
     type: Literal["ack"]
     cursor: str
@@ -119,7 +118,7 @@ class EventSocket:
         await self._stream.say(orjson.dumps(message))
 
     async def beat(self, view: PageView) -> None:
-        """Send a sign of life that a browser sees too, which is shown no ping."""
+        """Send a keep-alive message, because pings are invisible to code in a browser."""
         await self._stream.say(orjson.dumps({"type": "alive", **self._place(view)}))
 
     async def receive(self) -> None:
@@ -127,14 +126,14 @@ class EventSocket:
         self._received = await self._stream.receive()
 
     async def answer(self) -> bool:
-        """Answer the message; return False when there is none since the client is gone."""
+        """Answer the message; return False if the client has disconnected."""
         if self._received is None:
             return False
         await self._stream.say(await self._answer(self._received))
         return True
 
     async def end(self, stopped: Stopped) -> None:
-        """Say why it ends and when to come again, and close it."""
+        """Send the reason and the time to reconnect, and close the socket."""
         code, retry_s = _ENDS[stopped]
         await self._stream.say(orjson.dumps({"type": "end", "reason": stopped.value, "retry_after_s": retry_s}))
         await self._stream.close(code, stopped.value)

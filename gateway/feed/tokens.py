@@ -19,11 +19,11 @@ class FeedTokens:
         self._binding = f"{PATH} {account_id}".encode()
 
     def seal(self, position: Position) -> str:
-        """The token that reads on behind `position`; the same position always has the same text."""
+        """Return the token that reads after `position`. The same position always has the same text."""
         return self._signer.seal(self._binding, {"p": position.pos, "t": round(position.at * 1000)})
 
     def open(self, token: str) -> Position:
-        """The position inside a token.
+        """Return the position inside a token.
 
         Raises:
             InvalidCursor: it is malformed, was changed, or belongs to another account or endpoint.
@@ -35,5 +35,5 @@ class FeedTokens:
 
 
 def seal_cursor(signer: CursorSigner) -> Callable[[str, Position], str]:
-    """A function that gives the token of an account and a position."""
+    """Return a function that returns the token of an account and a position."""
     return lambda account_id, position: FeedTokens(signer, account_id).seal(position)

@@ -24,7 +24,7 @@ READY_WITHIN_S = 2.0
 
 
 class NodeReadiness:
-    """Says whether a node can serve, in words for the operator."""
+    """Reports whether a node can serve, in words for the operator."""
 
     def __init__(self, stores: Stores, state: State | None, supervision: Supervision, stopping: trio.Event) -> None:
         self._store = stores.store
@@ -34,7 +34,7 @@ class NodeReadiness:
         self._stopping = stopping
 
     async def check(self) -> str | None:
-        """As `Readiness`: everything that keeps this node from serving."""
+        """Return everything that keeps this node from serving; see `Readiness`."""
         if self._stopping.is_set():
             await trio.lowlevel.checkpoint()
             return "draining"
@@ -49,24 +49,27 @@ class NodeReadiness:
 
 
 async def _state_fault(state: State) -> str | None:
-    """The reason why the state takes no write, if any; one that answers may still be full, or a replica."""
+    """Return the reason why the state accepts no write, if any.
+
+    A state that responds may still be full, or a replica.
+    """
     try:
         with trio.fail_after(READY_WITHIN_S):
             await state.call(b"SET", b"sluice:ready", b"1", b"PX", b"1000")
     except trio.TooSlowError:
-        return f"no write was answered in {READY_WITHIN_S:g} s"
+        return f"no write was answered within {READY_WITHIN_S:g} s"
     except StateUnavailable as exc:
         return str(exc)
     return None
 
 
 async def _store_fault(store: Store) -> str | None:
-    """The reason why the store commits no write, if any."""
+    """Return the reason why the store commits no write, if any."""
     try:
         with trio.fail_after(READY_WITHIN_S):
             await store.ping()
     except trio.TooSlowError:
-        return f"no write was committed in {READY_WITHIN_S:g} s"
+        return f"no write was committed within {READY_WITHIN_S:g} s"
     except StorageError as exc:
         return str(exc)
     return None
@@ -82,7 +85,7 @@ def admin_of(
     metrics: Metrics,
     runtime: Runtime,
 ) -> Admin:
-    """The app of the admin address."""
+    """Return the app of the admin address."""
     readiness = NodeReadiness(stores, state, supervision, runtime.stopping)
     doorkeeper = doorkeeper_of(setting.config, setting.secrets.admin_token)
     own = OwnOperations(operations, log=runtime.log)

@@ -1,4 +1,4 @@
-"""The operations on the circuits of a node's platforms, and all that the node knows of their sources."""
+"""Operations on the circuits of a node's platforms, and the node's figures about their sources."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class PlatformName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Circuits:
-    """The operations on every source of one platform: keep it out, or close its circuits and forget its failures."""
+    """Operations on every source of one platform: isolate it, or close its circuits and clear its failures."""
 
     def __init__(self, catalog: Catalog, waits_for: Callable[[str], Waits]) -> None:
-        """`waits_for` tells how long requests have waited for a platform."""
+        """Take `waits_for`, which returns how long requests have waited for a platform."""
         self._catalog = catalog
         self._waits_for = waits_for
 
     def add_to(self, operations: Operations) -> None:
-        """Offer them."""
+        """Register the operations."""
         operations.add("platform.list", Operation(Nothing, self._list))
         operations.add("platform.isolate", Operation(PlatformName, self._isolate))
         operations.add("platform.reset", Operation(PlatformName, self._reset))
@@ -56,7 +56,7 @@ class Circuits:
         return _states(site)
 
     def _figures(self, site: Site) -> dict[str, Any]:
-        """A platform's waits since the node began, and of its sources the circuits, the calls and their standing."""
+        """Return a platform's waits since the node started, and each source's circuit, calls and standing."""
         slug, title = site.platform.slug, site.platform.title
         sources = {name: _source(source) for name, source in site.sources.items()}
         return {"platform": slug, "title": title, "waits": self._waits_for(slug)._asdict(), "sources": sources}
@@ -64,12 +64,12 @@ class Circuits:
     def _site(self, args: PlatformName) -> Site:
         site = self._catalog.sites.get(args.platform)
         if site is None:
-            raise OperationRefused(f"this node serves no platform {args.platform}")
+            raise OperationRefused(f"Platform {args.platform} is not served by this node")
         return site
 
 
 def _states(site: Site) -> dict[str, Any]:
-    """The states of a platform's circuits, by source."""
+    """Return the states of a platform's circuits, by source."""
     return {
         "platform": site.platform.slug,
         "sources": {name: source.breaker.state for name, source in site.sources.items()},
@@ -77,7 +77,7 @@ def _states(site: Site) -> dict[str, Any]:
 
 
 def _source(source: Source | NamedSource) -> dict[str, Any]:
-    """A source's circuit and its calls since the node began; its standing, unless callers name its hosts."""
+    """Return a source's circuit, its calls since the node started, and its standing unless callers name its hosts."""
     standing = {} if isinstance(source, NamedSource) else asdict(source.standing())
     circuit = source.breaker.statistics()
     only = circuit.only_account or None

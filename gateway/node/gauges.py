@@ -1,4 +1,4 @@
-"""Prometheus metrics of a node's parts, read at a scrape: they cost the request path nothing."""
+"""Prometheus metrics of a node's parts, read at each scrape, so they cost the request path nothing."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ _CIRCUIT = {"closed": 0, "half_open": 1, "open": 2}
 
 
 def calls_charged(node: Node) -> int:
-    """The number of calls that this node has charged since its start: of requests, and of monitors' runs."""
+    """Return the number of calls that this node has charged since its start, for requests and for monitor runs."""
     ended = node.monitors.runs.ended
     return node.metrics.charged_total() + ended["ok"] + ended["partial"]
 
 
 def gather(node: Node, sessions: SessionService, rendering: Rendering | None) -> Iterator[Metric]:
-    """The metrics of every part of the node, of the sessions that it holds, and of its browser if it has one."""
+    """Return the metrics of every part of the node, of its sessions, and of its browser if it has one."""
     yield from _limits(node.admission)
     yield from _overload(node.overload)
     counts = node.calls.claims.counts
-    yield _by("sluice_idempotency", "Requests with an idempotency key, by how they went.", "result", counts)
+    yield _by("sluice_idempotency", "Requests with an idempotency key, by outcome.", "result", counts)
     yield from _cache(node.calls)
     yield from _store(node.stores)
     yield from _size(node.stores)
-    told = "Events of payments by outcome; mismatch: not credited, since the amount differs from the pack's."
+    told = "Payment events by outcome; mismatch: not credited, because the amount differs from the pack's."
     yield _by("sluice_payment_events", told, "outcome", node.stores.payments.counts)
     yield from _membership(node.membership)
     yield from _feed(node.feed)
     yield from _monitors(node.monitors)
-    held = "Sessions of the web whose pages this node holds open."
+    held = "Web sessions whose pages this node holds open."
     yield GaugeMetricFamily("sluice_web_sessions_open", held, sessions.held())
-    failed = "Failures of the node's background loops, each of which was started again, by loop."
+    failed = "Failures of the node's background loops, each of which was restarted, by loop."
     yield _by("sluice_loop_failures", failed, "loop", node.supervision.failures())
     yield from _log(node.runtime.log.statistics())
     yield from _unsent(node.unsent)
@@ -60,7 +60,7 @@ def gather(node: Node, sessions: SessionService, rendering: Rendering | None) ->
 
 
 def _by(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
-    """A counter with one label."""
+    """Return a counter with one label."""
     family = CounterMetricFamily(name, text, labels=[label])
     for value, count in counts.items():
         family.add_metric([value], count)
@@ -68,7 +68,9 @@ def _by(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
 
 
 def _limits(admission: Admission) -> Iterator[Metric]:
-    yield _by("sluice_admissions", "Requests with a good key, by what the limits said.", "result", admission.counts)
+    yield _by(
+        "sluice_admissions", "Requests with a valid key, by the decision of the limits.", "result", admission.counts
+    )
     now = admission.gate.statistics()
     if now.window_keys is not None:
         yield GaugeMetricFamily("sluice_window_keys", "Keys with requests in their window.", now.window_keys)
@@ -78,78 +80,80 @@ def _limits(admission: Admission) -> Iterator[Metric]:
 
 def _overload(overload: Overload) -> Iterator[Metric]:
     now = overload.statistics()
-    shed = "Requests that were refused since there were more than the node could serve, by who sent them."
+    shed = "Requests refused because the node had more than it could serve, by client."
     yield _by("sluice_shed", shed, "key", now.refused)
-    yield GaugeMetricFamily("sluice_shedding", "1 while requests may be shed, else 0.", int(now.active))
-    limit = "Requests that are worked on at once while requests may be shed; 0 while not."
+    yield GaugeMetricFamily("sluice_shedding", "1 while requests may be refused for overload, else 0.", int(now.active))
+    limit = "Requests worked on at once while requests may be refused for overload; 0 otherwise."
     yield GaugeMetricFamily("sluice_shed_limit", limit, now.limit)
-    late = "How late the loop ran what was ready: the worst of the last seconds, older ones fading."
+    late = "Lag of the event loop: the worst of the last seconds, decaying."
     yield GaugeMetricFamily("sluice_loop_lag_seconds", late, overload.lag_s)
 
 
 def _cache(calls: BilledCalls) -> Iterator[Metric]:
     now = calls.cache.statistics()
-    followed = "Misses that were answered by an identical call under way."
+    followed = "Misses answered by an identical call in progress."
     yield CounterMetricFamily("sluice_cache_coalesced", followed, calls.flights.followed_total)
     yield GaugeMetricFamily(
-        "sluice_calls_leading", "Billed calls under way that others may follow.", len(calls.flights)
+        "sluice_calls_leading", "Billed calls in progress that others may follow.", len(calls.flights)
     )
-    yield GaugeMetricFamily("sluice_cache_bytes", "Bytes that cached answers hold.", now.bytes)
+    yield GaugeMetricFamily("sluice_cache_bytes", "Bytes of the cached responses.", now.bytes)
     yield GaugeMetricFamily("sluice_cache_entries", "Cached answers.", now.entries)
-    lookups = CounterMetricFamily("sluice_cache_lookups", "Look-ups in the cache.", labels=["result"])
+    lookups = CounterMetricFamily("sluice_cache_lookups", "Cache lookups.", labels=["result"])
     lookups.add_metric(["hit"], now.hits_total)
     lookups.add_metric(["miss"], now.misses_total)
     yield lookups
-    yield CounterMetricFamily("sluice_cache_evicted", "Answers that made room for others.", now.evicted_total)
+    yield CounterMetricFamily("sluice_cache_evicted", "Responses evicted from the cache.", now.evicted_total)
     yield from _shared(SharedCacheStatistics(0, 0, 0) if calls.shared is None else calls.shared.statistics())
 
 
 def _shared(now: SharedCacheStatistics) -> Iterator[Metric]:
-    found = "Misses of this node that another node's answer served."
+    found = "Misses of this node that another node's response served."
     yield CounterMetricFamily("sluice_cache_shared_found", found, now.found_total)
-    yield CounterMetricFamily("sluice_cache_shared_waits", "Calls that waited for another node's.", now.waited_total)
-    alone = "Misses that were called for without asking the other nodes, since the state was away."
+    yield CounterMetricFamily(
+        "sluice_cache_shared_waits", "Calls that waited for another node's call.", now.waited_total
+    )
+    alone = "Misses called upstream without asking the other nodes, because the state was unavailable."
     yield CounterMetricFamily("sluice_cache_shared_alone", alone, now.alone_total)
 
 
 def _store(stores: Stores) -> Iterator[Metric]:
     now = stores.store.statistics()
     yield CounterMetricFamily("sluice_store_commits", "Commits of the writer.", now.commits)
-    yield CounterMetricFamily("sluice_store_calls", "Writes; calls per commit is the group's size.", now.calls)
+    yield CounterMetricFamily("sluice_store_calls", "Writes; calls per commit is the group size.", now.calls)
     yield CounterMetricFamily("sluice_store_failed_commits", "Commits that failed.", now.failed_commits)
     yield GaugeMetricFamily("sluice_store_waiting", "Writes that wait for the writer.", now.waiting)
-    moved = "Credits of committed ledger entries, by kind; what was deducted and neither settled nor refunded is held."
+    moved = "Credits of committed ledger entries, by kind; deductions neither settled nor refunded are held."
     yield _by("sluice_ledger_credits", moved, "kind", stores.charges.credits_moved())
     yield GaugeMetricFamily(
-        "sluice_charges_unfinished", "Charges whose close is tried again.", stores.charges.unfinished()
+        "sluice_charges_unfinished", "Charges whose close is being retried.", stores.charges.unfinished()
     )
-    lost = "Open charges whose rows were gone from the store when they were to be closed."
+    lost = "Open charges whose rows had disappeared from the store before they were closed."
     yield CounterMetricFamily("sluice_charges_lost", lost, stores.charges.lost_total)
 
 
 def _size(stores: Stores) -> Iterator[Metric]:
     if (size := stores.growth.size) is not None:
-        held = "Bytes that a table takes in the store, its indexes included, as of the last look."
+        held = "Bytes of a table in the store, indexes included, at the last check."
         tables = GaugeMetricFamily("sluice_store_table_bytes", held, labels=["table"])
         for table in size.tables:
             tables.add_metric([table.name], table.bytes + table.index_bytes)
         yield tables
-        yield GaugeMetricFamily("sluice_store_bytes", "Bytes that the store uses, as of the last look.", size.bytes)
+        yield GaugeMetricFamily("sluice_store_bytes", "Bytes that the store uses, at the last check.", size.bytes)
     if (growth := stores.growth.growth) is not None:
-        grown = "Bytes by which the store grows a day, by its last day."
+        grown = "Bytes by which the store grows per day, from its last day."
         yield GaugeMetricFamily("sluice_store_growth_bytes_a_day", grown, growth.bytes_a_day)
     if (days := stores.growth.days_left()) is not None:
-        yield GaugeMetricFamily("sluice_disk_days_left", "Days until the disk is at its floor, by that growth.", days)
+        yield GaugeMetricFamily("sluice_disk_days_left", "Days until the disk reaches its floor, at that growth.", days)
     if (space := stores.disk.space) is not None:
         yield GaugeMetricFamily("sluice_disk_free_bytes", "Bytes free on the store's disk.", space.free_bytes)
-        floor = "Bytes of the store's disk below which nothing new is charged."
+        floor = "Free bytes on the store's disk below which nothing new is charged."
         yield GaugeMetricFamily("sluice_disk_floor_bytes", floor, stores.disk.floor_bytes)
 
 
 def _membership(membership: Membership) -> Iterator[Metric]:
-    living = "Nodes that live on this store, this one included."
+    living = "Live nodes on this store, including this one."
     yield GaugeMetricFamily("sluice_nodes_living", living, membership.living)
-    refunded = "Charges that this node has refunded since nodes died with them open."
+    refunded = "Charges that this node has refunded because their nodes died."
     yield CounterMetricFamily("sluice_recovered_charges", refunded, membership.recovered_charges)
 
 
@@ -162,59 +166,57 @@ def _feed(feed: Feed) -> Iterator[Metric]:
 
 def _monitors(monitors: Monitors) -> Iterator[Metric]:
     clock = monitors.clock
-    yield GaugeMetricFamily("sluice_monitor_runs_in_flight", "Monitors' runs that are under way.", clock.in_flight())
-    begun = "Attempts of monitors' runs that this node has begun."
+    yield GaugeMetricFamily("sluice_monitor_runs_in_flight", "Monitor runs in progress.", clock.in_flight())
+    begun = "Attempts of monitor runs that this node has started."
     yield CounterMetricFamily("sluice_monitor_runs_begun", begun, clock.begun_total)
     ended = {**monitors.runs.ended, "skipped": monitors.runs.ended["skipped"] + clock.skipped_total}
-    yield _by("sluice_monitor_runs_ended", "Monitors' runs that this node has ended, by status.", "status", ended)
+    yield _by("sluice_monitor_runs_ended", "Monitor runs that this node has ended, by status.", "status", ended)
     seen = monitors.backlog.seen
-    yield GaugeMetricFamily("sluice_monitor_runs_waiting", "Monitors' runs that wait to be begun.", seen.runs)
-    late = "How long ago the slot or run was due that has waited longest to be begun; 0 where none is late."
+    yield GaugeMetricFamily("sluice_monitor_runs_waiting", "Monitor runs that wait to start.", seen.runs)
+    late = "Delay of the slot or run that has waited longest to start; 0 if none is late."
     yield GaugeMetricFamily("sluice_monitor_late_seconds", late, seen.runs_late_s)
     yield GaugeMetricFamily("sluice_webhook_deliveries_queued", "Deliveries that wait.", seen.deliveries)
-    late = "How long ago the delivery was due that has waited longest for its attempt; 0 where none is late."
+    late = "Delay of the delivery that has waited longest for its attempt; 0 if none is late."
     yield GaugeMetricFamily("sluice_webhook_late_seconds", late, seen.deliveries_late_s)
     if (sending := monitors.deliveries) is not None:
-        under_way = "Attempts of deliveries that are under way."
+        under_way = "Delivery attempts in progress."
         yield GaugeMetricFamily("sluice_webhook_attempts_in_flight", under_way, sending.in_flight())
-        made = "Attempts that this node has made, by what became of their delivery; queued: it is tried again."
+        made = "Attempts that this node has made, by the outcome for their delivery; queued: it is retried."
         yield _by("sluice_webhook_attempts", made, "result", sending.ended)
 
 
 def _log(now: LogStatistics) -> Iterator[Metric]:
-    yield GaugeMetricFamily("sluice_log_lines_waiting", "Log lines that stderr has not yet taken.", now.waiting)
-    dropped = "Log lines that were dropped since stderr took none."
+    yield GaugeMetricFamily("sluice_log_lines_waiting", "Log lines that stderr has not yet accepted.", now.waiting)
+    dropped = "Log lines dropped because stderr accepted none."
     yield CounterMetricFamily("sluice_log_lines_dropped", dropped, now.dropped_total)
 
 
 def _unsent(unsent: Unsent) -> Iterator[Metric]:
-    held = "Memory held by answers that wait for their clients to read."
+    held = "Memory of responses that wait for their clients to read."
     yield GaugeMetricFamily("sluice_unsent_bytes", held, unsent.held_bytes)
-    yield GaugeMetricFamily("sluice_unsent_answers", "Answers that wait for their clients to read.", unsent.readers)
-    ended = "Connections that were ended since their clients read too slowly or not at all."
+    yield GaugeMetricFamily("sluice_unsent_answers", "Responses that wait for their clients to read.", unsent.readers)
+    ended = "Connections closed because their clients read too slowly or stopped reading."
     yield _by("sluice_slow_readers_ended", ended, "reason", unsent.ended)
 
 
 def _state(state: State) -> Iterator[Metric]:
     now = state.statistics()
-    yield GaugeMetricFamily("sluice_state_up", "1 while the shared state takes calls, else 0.", int(not state.fault))
-    yield GaugeMetricFamily("sluice_state_waiting", "Calls of the shared state without an answer yet.", now.waiting)
-    yield CounterMetricFamily("sluice_state_calls", "Calls of the shared state that were sent.", now.calls)
-    yield CounterMetricFamily("sluice_state_round_trips", "Round trips, which calls share.", now.round_trips)
-    yield CounterMetricFamily("sluice_state_lost", "Calls that ended with their connection.", now.lost)
-    yield CounterMetricFamily("sluice_state_connects", "Connections that were made.", now.connects)
+    yield GaugeMetricFamily("sluice_state_up", "1 while the shared state is available, else 0.", int(not state.fault))
+    yield GaugeMetricFamily("sluice_state_waiting", "Calls of the shared state without a reply yet.", now.waiting)
+    yield CounterMetricFamily("sluice_state_calls", "Calls sent to the shared state.", now.calls)
+    yield CounterMetricFamily("sluice_state_round_trips", "Round trips; calls share them.", now.round_trips)
+    yield CounterMetricFamily("sluice_state_lost", "Calls that failed with their connection.", now.lost)
+    yield CounterMetricFamily("sluice_state_connects", "Connections opened.", now.connects)
 
 
 def _turns(catalog: Catalog, rendering: Rendering | None) -> Iterator[Metric]:
-    """The resources that accounts share by fair turns; all sites of a node have the same ones."""
+    """Return the resources that accounts share in fair turns. All sites of a node use the same ones."""
     site = next(iter(catalog.sites.values()), None)
     shared = {} if site is None else {"reading": site.aside.statistics(), "workers": site.workers.statistics()}
     if rendering is not None:
         shared["browser"] = rendering.statistics()
-    in_use = GaugeMetricFamily(
-        "sluice_turns_in_use", "Places of a shared resource that are in use.", labels=["resource"]
-    )
-    waiting = GaugeMetricFamily("sluice_turns_waiting", "Tasks that wait for a place.", labels=["resource"])
+    in_use = GaugeMetricFamily("sluice_turns_in_use", "Slots of a shared resource in use.", labels=["resource"])
+    waiting = GaugeMetricFamily("sluice_turns_waiting", "Tasks that wait for a slot.", labels=["resource"])
     for resource, now in shared.items():
         in_use.add_metric([resource], now.in_use)
         waiting.add_metric([resource], now.waiting)
@@ -238,16 +240,16 @@ def _sources(catalog: Catalog) -> Iterator[Metric]:
 _Value = Callable[[BreakerStatistics, SourceStatistics], int]
 _SOURCE_GAUGES: tuple[tuple[str, str, _Value], ...] = (
     ("sluice_breaker_state", "0 closed, 1 half open, 2 open.", lambda breaker, _: _CIRCUIT[breaker.state]),
-    ("sluice_upstream_in_flight", "Attempts that wait for their answer.", lambda _, calls: calls.in_flight),
+    ("sluice_upstream_in_flight", "Attempts that wait for their response.", lambda _, calls: calls.in_flight),
     ("sluice_governor_queued", "Calls that wait for the end of a hold.", lambda _, calls: calls.queued),
 )
 _SOURCE_COUNTERS: tuple[tuple[str, str, _Value], ...] = (
     ("sluice_breaker_opened", "Times that the circuit opened.", lambda breaker, _: breaker.opened_total),
     ("sluice_breaker_refused", "Calls that the circuit refused.", lambda breaker, _: breaker.refused_total),
-    ("sluice_upstream_calls", "Calls, retries not counted.", lambda _, calls: calls.calls_total),
+    ("sluice_upstream_calls", "Calls, not counting retries.", lambda _, calls: calls.calls_total),
     ("sluice_upstream_retries", "Retries.", lambda _, calls: calls.retries_total),
-    ("sluice_retry_refused", "Retries that the budget had no room for.", lambda _, calls: calls.retries_refused_total),
-    ("sluice_governor_holds", "Times that the upstream asked to be left alone.", lambda _, calls: calls.held_total),
+    ("sluice_retry_refused", "Retries that exceeded the budget.", lambda _, calls: calls.retries_refused_total),
+    ("sluice_governor_holds", "Times that the upstream requested a pause.", lambda _, calls: calls.held_total),
     ("sluice_governor_waits", "Calls that waited for the end of a hold.", lambda _, calls: calls.queued_total),
     ("sluice_governor_refused", "Calls that a hold refused.", lambda _, calls: calls.throttled_total),
 )

@@ -1,4 +1,4 @@
-"""Addresses to listen on: taken alone, or shared by the workers of one supervisor."""
+"""Listening addresses: bound by one process, or shared by the workers of one supervisor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import trio
 
-_BACKLOG = 65_535  # cut down by the system to what it allows
+_BACKLOG = 65_535  # the system reduces it to its own maximum
 
 
 class AddressUnusable(Exception):
@@ -17,10 +17,10 @@ class AddressUnusable(Exception):
 
 
 async def bind(host: str, port: int, *, change: str) -> list[trio.SocketListener]:
-    """Listeners on one address; port 0 picks a free one.
+    """Bind listeners on one address; port 0 picks a free one.
 
     Raises:
-        AddressUnusable: in use, or not ours to take.
+        AddressUnusable: the address is in use, or this process may not bind it.
     """
     try:
         return await trio.open_tcp_listeners(port, host=host)
@@ -29,10 +29,12 @@ async def bind(host: str, port: int, *, change: str) -> list[trio.SocketListener
 
 
 async def reserve(host: str, port: int, *, change: str) -> list[trio.socket.SocketType]:
-    """Sockets that keep an address for processes which `share` it and take no connection; port 0 picks a free one.
+    """Reserve an address for processes that `share` it, with sockets that accept no connection.
+
+    Port 0 picks a free one.
 
     Raises:
-        AddressUnusable: in use by somebody who does not share it, or not ours to take.
+        AddressUnusable: a process that does not share it uses the address, or this process may not bind it.
     """
     try:
         return await _bound_together(host, port)
@@ -41,7 +43,7 @@ async def reserve(host: str, port: int, *, change: str) -> list[trio.socket.Sock
 
 
 async def share(host: str, port: int, *, change: str) -> list[trio.SocketListener]:
-    """Listeners on an address that other processes of ours listen on too; each connection goes to one of them.
+    """Listen on an address that other processes of ours listen on too. Each connection goes to one of them.
 
     Raises:
         AddressUnusable: as `reserve`.
@@ -54,18 +56,18 @@ async def share(host: str, port: int, *, change: str) -> list[trio.SocketListene
 
 
 def port_of(listeners: list[trio.SocketListener]) -> int:
-    """The port that listeners are really bound to."""
+    """Return the port that listeners are actually bound to."""
     port: int = listeners[0].socket.getsockname()[1]
     return port
 
 
 def in_url(host: str) -> str:
-    """A host as it stands in a URL."""
+    """Format a host for a URL."""
     return f"[{host}]" if ":" in host else host
 
 
 async def _bound_together(host: str, port: int) -> list[trio.socket.SocketType]:
-    """A socket for each address that the host has, all on one port."""
+    """Bind a socket for each address of the host, all on one port."""
     found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     bound: list[trio.socket.SocketType] = []
     try:

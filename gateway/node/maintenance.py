@@ -1,4 +1,4 @@
-"""The maintenance of a node: work that it does now and then, for as long as it runs."""
+"""The periodic maintenance of a running node."""
 
 from __future__ import annotations
 
@@ -54,18 +54,18 @@ TRIM_PAUSE_S = 1.0
 SEAL_AGAIN_S = 60.0
 SWEEP_EVERY_S = 3_600.0
 SWEEP_FIRST_S = 300.0
-"""A machine that started with a wrong clock has put it right by then: what is swept does not come back."""
+"""By this time a machine that started with a wrong clock has corrected it; deleted rows cannot be restored."""
 JOBS_S = 30 * 86_400.0
-"""For how long the results of jobs are kept (decisions 19)."""
+"""How long the results of jobs are kept, in seconds (decisions 19)."""
 
 SweepAt: TypeAlias = Callable[[], Awaitable[float | None]]
-"""Returns the instant to remove by, or None: nothing may be removed now."""
+"""Returns the instant up to which to delete, or None if nothing may be deleted now."""
 
 
 def maintenance_loops(
     stores: Stores, config: Config, *, runtime: Runtime, shares: Shares, keeps_time: bool
 ) -> dict[str, Work]:
-    """Return all of it by the loops' names; the work for monitors only where the node `keeps_time`."""
+    """Return all maintenance loops by name. The ones for monitors are included only if the node `keeps_time`."""
     store, log, rng = stores.store, runtime.log, runtime.rng
     instant = instant_of(runtime.now, is_alone=not is_shared(config.store.url))
     sweep_at = SweepClock(store, instant, event=log.event).look
@@ -94,7 +94,7 @@ def maintenance_loops(
 
 
 async def finish_charges(stores: Stores, log: Log) -> None:
-    """Close what could not be closed in time, again and again until the store takes it."""
+    """Close the charges that could not be closed in time, with retries until the store accepts them."""
     while True:
         await trio.sleep(FINISH_EVERY_S)
         if not stores.charges.unfinished():
@@ -107,7 +107,7 @@ async def finish_charges(stores: Stores, log: Log) -> None:
 
 
 async def flush_usage(stores: Stores, log: Log) -> None:
-    """Add the calls that charged nothing to usage, every few seconds; those that the store does not take wait."""
+    """Add the calls that charged nothing to usage every few seconds. Failed writes stay queued."""
     while True:
         await trio.sleep(USAGE_EVERY_S)
         try:
@@ -117,7 +117,7 @@ async def flush_usage(stores: Stores, log: Log) -> None:
 
 
 async def erase_deleted(stores: Stores, log: Log) -> None:
-    """Remove what deleted accounts have left, where that was cut short or could not be done at once."""
+    """Delete the remaining data of deleted accounts, where the deletion was interrupted or could not finish at once."""
     while True:
         await trio.sleep(ERASE_EVERY_S)
         try:
@@ -128,7 +128,7 @@ async def erase_deleted(stores: Stores, log: Log) -> None:
 
 
 async def forget_old_claims(store: Store, log: Log, sweep_at: SweepAt) -> None:
-    """Drop idempotency keys' outcomes after their day, replies that no key names, old operation ids, dead consumers."""
+    """Delete expired outcomes of idempotency keys, replies without a key, old operation ids and dead consumers."""
     while True:
         await trio.sleep(FORGET_EVERY_S)
         try:
@@ -144,7 +144,7 @@ async def forget_old_claims(store: Store, log: Log, sweep_at: SweepAt) -> None:
 
 
 async def forget_unreadable(store: Store, at: float) -> None:
-    """Drop the consumers of keys that were revoked or have expired: nobody can read or delete them any more."""
+    """Delete the consumers of revoked and expired keys, because no client can read or delete them any more."""
     after = ""
     while key_ids := await store.read(partial(keys_with_consumers, after=after, limit=KEYS_A_READ)):
         after = key_ids[-1]
@@ -155,7 +155,7 @@ async def forget_unreadable(store: Store, at: float) -> None:
 
 
 async def _repeat(store: Store, remove_some: Callable[[Tx], int]) -> None:
-    """Remove a few rows a write until none are left, so that other writes do not wait."""
+    """Delete a few rows per write until none are left, so that other writes do not wait."""
     removed = 1
     while removed:
         removed = await store.write(remove_some)
@@ -163,7 +163,7 @@ async def _repeat(store: Store, remove_some: Callable[[Tx], int]) -> None:
 
 
 async def trim_shares(store: Store, shares: Shares, log: Log) -> None:
-    """Keep what each account has stored for its idempotency keys within its share."""
+    """Keep the storage of each account's idempotency keys within its share."""
     while True:
         try:
             account_id, trimmed = await shares.trim_next(store)
@@ -175,7 +175,7 @@ async def trim_shares(store: Store, shares: Shares, log: Log) -> None:
 
 
 async def sweep_events(store: Store, retention_days: int, log: Log, *, sweep_at: SweepAt, rng: Random) -> None:
-    """Remove events that retention has passed; nodes that share a store take their turns by chance."""
+    """Delete events whose retention has passed. Nodes that share a store take turns at random."""
     while True:
         try:
             if (at := await sweep_at()) is not None:
@@ -186,7 +186,7 @@ async def sweep_events(store: Store, retention_days: int, log: Log, *, sweep_at:
 
 
 async def sweep_monitors(store: Store, retention: Retention, log: Log, *, sweep_at: SweepAt, rng: Random) -> None:
-    """Remove what is kept of monitors' runs no longer; nodes that share a store take their turns by chance."""
+    """Delete expired data of monitor runs. Nodes that share a store take turns at random."""
     await trio.sleep(SWEEP_FIRST_S)
     while True:
         try:
@@ -200,7 +200,7 @@ async def sweep_monitors(store: Store, retention: Retention, log: Log, *, sweep_
 
 
 async def keep_months(store: Store, now: Callable[[], float], log: Log) -> None:
-    """Make the journal's months before they begin; what keeps one from being made is over by the next look."""
+    """Create the journal's months before they begin. A failed attempt is repeated at the next check."""
     while True:
         try:
             if refused := await make_months(store, now()):
@@ -211,7 +211,10 @@ async def keep_months(store: Store, now: Callable[[], float], log: Log) -> None:
 
 
 async def sweep_jobs(store: Store, log: Log, *, sweep_at: SweepAt, rng: Random) -> None:
-    """Remove jobs and sessions that ended long ago, with their results; nodes of one store take turns by chance."""
+    """Delete jobs and sessions that ended long ago, with their results.
+
+    Nodes that share a store take turns at random.
+    """
     await trio.sleep(SWEEP_FIRST_S)
     while True:
         try:
@@ -228,7 +231,7 @@ async def sweep_jobs(store: Store, log: Log, *, sweep_at: SweepAt, rng: Random) 
 
 
 async def sweep_cohorts(stores: Stores, log: Log, sweep_at: SweepAt) -> None:
-    """Destroy cohorts whose retention has passed, and remove what is left of those that were destroyed."""
+    """Destroy cohorts whose retention has passed, and delete the rest of the destroyed ones."""
     while True:
         await trio.sleep(COHORTS_EVERY_S)
         try:
@@ -243,7 +246,7 @@ async def sweep_cohorts(stores: Stores, log: Log, sweep_at: SweepAt) -> None:
 
 
 async def archive_days(archiver: Archiver, log: Log, *, sweep_at: SweepAt) -> None:
-    """Archive the ledger's days that are old enough, every hour, one process of a folder at a time."""
+    """Archive the ledger's old days every hour, in one process per folder at a time."""
     await trio.sleep(SWEEP_FIRST_S)
     while True:
         try:
@@ -260,7 +263,7 @@ async def archive_days(archiver: Archiver, log: Log, *, sweep_at: SweepAt) -> No
 
 
 async def seal_webhook_urls(stores: Stores, log: Log) -> None:
-    """Seal the webhooks' URLs that an earlier release has left in clear, as soon as the store takes it."""
+    """Encrypt the webhook URLs that an earlier release stored in clear, as soon as the store accepts it."""
     while True:
         try:
             if sealed := await seal_plain_urls(stores.store, stores.cipher):

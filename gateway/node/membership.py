@@ -1,7 +1,7 @@
-"""This node among those that share its store: it says that it lives, and closes what the dead have left open.
+"""This node as one of several on a store: it reports that it is alive and closes the charges of dead nodes.
 
-A node joins before it charges, so a charge whose node is not known belongs to a dead one too. A claim belongs to its
-charge: it is freed in the transaction that refunds the charge.
+A node joins before it charges, so a charge of an unknown node belongs to a dead one too. A claim belongs to its charge:
+it is freed in the transaction that refunds the charge.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ TRIES_PER_BEAT = 10
 
 @dataclass(frozen=True, slots=True)
 class MembershipPace:
-    """The pace of a node's beats, and the silence after which it counts as dead."""
+    """The interval of a node's heartbeats, and the silence after which it counts as dead."""
 
     beat_s: float = nodes.BEAT_S
     dead_after_s: float = nodes.DEAD_AFTER_S
 
 
 class StateNotShared(StoreUnusable):
-    """Another node lives in this store, and one of the two keeps its state to itself: neither can hold the limits."""
+    """Another live node uses this store, and one of the two has private state, so neither can enforce the limits."""
 
     def __init__(self, other: str) -> None:
         super().__init__(
-            f'another node ({other}) lives in the same store, and it or this one has state.url = "memory:", which is '
-            "right for a single node only; give all nodes the same Redis, or stop the other"
+            f'another node ({other}) uses the same store, and it or this one has state.url = "memory:", which is '
+            "valid for a single node only; give all nodes the same Redis, or stop the other"
         )
 
 
 class Membership:
-    """This node's life in the store; its name is that of its charges."""
+    """This node's membership in the store. Its charges carry its name."""
 
     def __init__(
         self,
@@ -65,30 +65,31 @@ class Membership:
         self._is_alive = True
         self._owed: set[str] = set()
         self.recovered_charges = 0
-        """Charges of others, and of earlier lives, that this node has refunded."""
+        """Charges of other nodes, and of earlier runs, that this node has refunded."""
         self.living = 1
-        """The count of living nodes when this one last looked."""
+        """The number of live nodes at this node's last check."""
 
     async def join(self) -> None:
-        """Begin to live, before anything is charged.
+        """Register the node as alive, before any charge.
 
         Raises:
-            StateNotShared: another node lives, and one of the two keeps its state to itself.
+            StateNotShared: another node is alive, and one of the two has private state.
         """
         await self._join(self._stores.charges.node)
 
     async def recover_all(self) -> None:
-        """Close what earlier owners of a store left open that only this process can have open now."""
+        """Close everything that earlier owners of a store left open, if only this process can use the store now."""
         found = await recover(self._store, now=self._now)
         await self._store.write(forget_running)
         self._count(found)
 
     async def keep_beating(self) -> None:
-        """Say again and again that this node lives, at once under a new name where it was declared dead."""
+        """Send heartbeats, and rejoin immediately under a new name if this node was declared dead."""
         while True:
             await trio.sleep(self._pace.beat_s / (1 if self._is_alive else TRIES_PER_BEAT))
             try:
-                # Far longer than a beat, since a write that leaves the writer's queue begins again at its end.
+                # Far longer than the beat interval, because a write that leaves the writer's queue is queued again at
+                # the end.
                 with trio.fail_after(self._pace.dead_after_s / 2):
                     await self._beat()
             except StateNotShared:
@@ -99,7 +100,7 @@ class Membership:
                 self._is_alive = False
 
     async def keep_recovering(self) -> None:
-        """Take over from the dead, again and again."""
+        """Take over from dead nodes, repeatedly."""
         while True:
             await trio.sleep(self._pace.beat_s)
             if not self._can_judge():
@@ -114,7 +115,7 @@ class Membership:
                 await self._recover_dead(dead)
 
     async def leave(self) -> None:
-        """Go with everything closed; what cannot be closed is left to the others, as by a death."""
+        """Leave with everything closed. Charges that cannot be closed are left to the other nodes, as after a crash."""
         node = self._stores.charges.node
         try:
             await self._stores.charges.finish()
@@ -139,9 +140,9 @@ class Membership:
         self._is_alive = True
 
     async def _outlast_rivals(self, node: str) -> None:
-        """Return once no node lives that this one must not join: at once, or when a killed one no longer seems alive.
+        """Return once no node lives that this one must not join: at once, or when a killed one counts as dead.
 
-        A node that beats meanwhile, or comes new, lives indeed; so the wait is over when silence means death.
+        A node that sends a heartbeat during the wait, or joins, is alive. So the wait ends when silence means death.
         """
         look = partial(self._rivals, node=node)
         first = seen = await self._store.read(look)
@@ -158,28 +159,34 @@ class Membership:
         return nodes.rivals(tx, node, shares_state=self._shares_state, dead_after_s=self._pace.dead_after_s)
 
     async def _live_again(self) -> None:
-        """Join under a new name: others own what is open under the old one, and closing it returns their decision."""
+        """Join under a new name.
+
+        Other nodes own the open charges of the old one; closing such a charge returns their decision.
+        """
         old, new = self._stores.charges.node, self._make_id("node_")
         await self._join(new)
         self._stores.charges.node = new
         self._log.event("error", "declared_dead", node=old, goes_on_as=new)
 
     async def _look_for_dead(self) -> None:
-        """Look also for nodes that were not there at the join: of two that start at once, the later one goes."""
+        """Check also for nodes that were absent at the join: of two that start at once, the later one stops."""
         dead, self.living, rivals = await self._store.write(partial(self._judge, node=self._stores.charges.node))
         self._owed.update(dead)
         for other in rivals:
             raise StateNotShared(other)
 
     def _judge(self, tx: Tx, node: str) -> tuple[list[str], int, dict[str, float]]:
-        """The nodes whose charges `node` has to close now, the count of the living, and the rivals of `node`."""
+        """Return the nodes whose charges `node` must close now, the number of live nodes, and the rivals of `node`."""
         dead_after_s = self._pace.dead_after_s
         dead = nodes.take_over(tx, node, dead_after_s=dead_after_s)
         owed = dead + nodes.unknown(tx, nodes_of_open_charges(tx))
         return owed, len(nodes.living(tx, dead_after_s=dead_after_s)), self._rivals(tx, node)
 
     async def _recover_dead(self, dead: str) -> None:
-        """Close its charges, each once; after a failure this is tried again, and in time offered to the others too."""
+        """Close the node's charges, each once.
+
+        After a failure this is retried, and later also offered to the other nodes.
+        """
         try:
             await self._recover(dead)
             await self._store.write(partial(nodes.recovered, node_id=self._stores.charges.node, dead_id=dead))
@@ -189,7 +196,10 @@ class Membership:
             self._owed.discard(dead)
 
     def _can_judge(self) -> bool:
-        """Whether the others' silence is their own: a node that could not write for a while cannot judge them."""
+        """Return whether other nodes' silence is their own fault.
+
+        A node that could not write for a while cannot judge them.
+        """
         now, a_while_s = trio.current_time(), 2 * self._pace.beat_s
         return now - self._beaten_at <= a_while_s <= now - self._steady_since
 
@@ -208,12 +218,14 @@ class Membership:
 async def open_membership(
     stores: Stores, *, runtime: Runtime, is_shared: bool, shares_state: bool, pace: MembershipPace
 ) -> AsyncIterator[Membership]:
-    """Live in the store while the block runs. One that is not shared has one owner: all others are dead.
+    """Be a member of the store while the block runs.
 
-    On a shared one `keep_beating` and `keep_recovering` have to run meanwhile, which raise `StateNotShared` too.
+    A store that is not shared has one owner: all other nodes are dead.
+
+    On a shared store, `keep_beating` and `keep_recovering` must run meanwhile; they raise `StateNotShared` too.
 
     Raises:
-        StateNotShared: another node lives, and one of the two does not share its state.
+        StateNotShared: another node is alive, and one of the two does not share its state.
     """
     membership = Membership(stores, runtime=runtime, shares_state=shares_state, pace=pace)
     if not is_shared:

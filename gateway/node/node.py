@@ -1,4 +1,4 @@
-"""A node as values: the setting that it is made from, and its parts once it runs."""
+"""A node as values: its setting, and its parts once it runs."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from upstreams.model.endpoint import Platform
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A running node: its two apps, and the parts that they stand on."""
+    """A running node: its two apps, and the parts that they use."""
 
     runtime: Runtime
     api: Api
     admin: Admin
     stores: Stores
     state: State | None
-    """None where this node keeps its state in its own memory."""
+    """None if this node keeps its state in its own memory."""
     membership: Membership
     catalog: Catalog
     admission: Admission
@@ -59,7 +59,7 @@ class Node:
     edge_answer: EdgeAnswer
     monitors: Monitors
     unsent: Unsent
-    """The server of the public address reports to it."""
+    """The public address's server reports to it."""
     overload: Overload
     metrics: Metrics
     description: Description
@@ -73,9 +73,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class NodeSetting:
-    """The setting of a node: its config and how to read it anew, secrets, public address, log and platforms.
+    """The setting of a node: config with its reader, secrets, public address, log and platforms.
 
-    Clock, randomness, store, state and upstreams are given too, so that a whole node can run in a world of its own.
+    Clock, randomness, store, state and upstreams are parameters too, so that a test can run a whole node in isolation.
     """
 
     config: Config
@@ -86,7 +86,7 @@ class NodeSetting:
     log: Log
     platforms: Sequence[Platform]
     now: Callable[[], float]
-    """Unix seconds; also called on the store's thread."""
+    """Return Unix seconds. Also called on the store's thread."""
     rng: Random
     open_store: OpenStore = open_store
     open_state: OpenState = open_state
@@ -95,8 +95,8 @@ class NodeSetting:
     pace: MembershipPace = field(default_factory=MembershipPace)
     spans: GateSpans = DEFAULT_SPANS
     resolve: Resolve | None = None
-    """Finds the addresses of the hosts that users name; None asks the system."""
+    """Resolve the hosts that users name. None uses the system's resolver."""
     keeps_time: bool = True
-    """False: monitors run only when an operator runs them, not as they are due."""
+    """If False, monitors run only when an operator runs them, not on schedule."""
     probe_disk: Probe | None = None
-    """Looks at the disk below the store; None asks the store."""
+    """Measure the disk of the store. None uses the store's own check."""

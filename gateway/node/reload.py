@@ -1,4 +1,4 @@
-"""Reloading config.toml: settings that can change while the node runs do, those that need a restart are named."""
+"""Reload config.toml: apply the settings that can change while the node runs, and list those that need a restart."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from upstreams.cache.response_cache import Cache
 from upstreams.fetching.site import Site
 
 Renew = Callable[[Config], Collection[str]]
-"""Reads files that settings name, and gives the key paths of those that have changed. Raises ConfigError."""
+"""Reads the files that settings name, and returns the key paths of changed files. Raises ConfigError."""
 
 
 class Reloadable(Protocol):
-    """A part of a running node that takes changed settings."""
+    """A part of a running node that accepts changed settings."""
 
     def takes(self, path: str) -> bool:
-        """Whether the setting with this key path can change here."""
+        """Return whether the setting with this key path can change here."""
         ...
 
     def apply(self, config: Config) -> None:
-        """Hold the settings of `config` from now on; those that did not change change nothing."""
+        """Apply the settings of `config`. Unchanged settings have no effect."""
         ...
 
 
 class Reload:
-    """Knows the settings in force and replaces them; an invalid file changes nothing."""
+    """Holds the settings in force and replaces them. An invalid file changes nothing."""
 
     def __init__(self, config: Config, read_config: Callable[[], Config], parts: Iterable[Reloadable]) -> None:
         self._in_force = _leaves(config)
@@ -46,16 +46,16 @@ class Reload:
         self._renew: Renew | None = None
 
     def renew_with(self, renew: Renew) -> None:
-        """Have `renew` read its files again at every reload: they change while the settings stay."""
+        """Call `renew` at every reload to read its files, which can change while the settings do not."""
         self._renew = renew
 
     def run(self) -> dict[str, list[str]]:
-        """Read the file and apply what changed: `{"applied": [...], "needs_restart": [...]}`, key paths in each.
+        """Read the file and apply the changes: `{"applied": [...], "needs_restart": [...]}`, key paths in each.
 
-        A setting that needs a restart is named again each time until there was one.
+        A setting that needs a restart is listed at every reload until the restart.
 
         Raises:
-            ConfigError: the file cannot be used; the config in force stays.
+            ConfigError: the file is invalid; the config in force stays.
         """
         new = self._read_config()
         renewed = self._renew(new) if self._renew else ()
@@ -70,7 +70,7 @@ class Reload:
         return {"applied": sorted(applied), "needs_restart": [path for path in changed if path not in applied]}
 
     async def operation(self, _args: Nothing) -> dict[str, list[str]]:
-        """As an operation of the admin address."""
+        """Reload as an operation of the admin address."""
         await trio.lowlevel.checkpoint()
         try:
             return self.run()
@@ -79,8 +79,8 @@ class Reload:
 
 
 def _leaves(config: Config) -> dict[str, Any]:
-    """Every setting by its key path in the file."""
-    values = _flat(msgspec.to_builtins(config, enc_hook=dict))  # the hook is for the read-only mapping of platforms
+    """Return every setting by its key path in the file."""
+    values = _flat(msgspec.to_builtins(config, enc_hook=dict))  # the hook handles the read-only mapping of platforms
     return {path.replace("upstreams.platforms.", "upstreams.", 1): value for path, value in values.items()}
 
 
@@ -94,7 +94,7 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
 def reloadable_parts(
     gate: Gate, cache: Cache, calls: BilledCalls, sites: Sequence[Site], *, log: Log, polls: Polls
 ) -> list[Reloadable]:
-    """The parts of a node that take changed settings; no two of them take the same one."""
+    """Return the parts of a node that accept changed settings. Each setting belongs to only one of them."""
     return [
         _Limits(gate),
         _LongPolls(polls),
@@ -181,7 +181,7 @@ class _SourceRules:
 
 
 class _SourceDefaults:
-    """Settings that each platform without its own takes for those; its own part applies them."""
+    """Settings that are the defaults of every platform without its own. The part that owns them applies them."""
 
     def takes(self, path: str) -> bool:
         return path in ("upstreams.defaults.timeout_s", "upstreams.defaults.retries")

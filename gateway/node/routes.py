@@ -1,4 +1,4 @@
-"""The routing table of a node: the account's own routes, and those of data endpoints; and the dashboard beside it."""
+"""The routing table of a node: account routes and data endpoints, with the dashboard beside them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class RouteParts(NamedTuple):
-    """The parts of a node that routes stand on."""
+    """The parts of a node that routes use."""
 
     stores: Stores
     feed: Feed
@@ -67,7 +67,10 @@ class RouteParts(NamedTuple):
 def account_routes(
     calls: BilledCalls, parts: RouteParts, *, admission: Admission, signer: CursorSigner, replies: Replies
 ) -> list[Route]:
-    """All routes that are no data endpoints; those of the web only where pages are read."""
+    """Return all routes that are not data endpoints.
+
+    The routes of the web are included only if the node reads pages.
+    """
     feed, monitors, jobs, reads = parts.feed, parts.monitors, parts.jobs, parts.stores.reads
     changes = Changes(calls.claims, replies)
     web = _web_routes(calls, parts, signer=signer, replies=replies, changes=changes)
@@ -110,7 +113,7 @@ def account_routes(
 def _web_routes(
     calls: BilledCalls, parts: RouteParts, *, signer: CursorSigner, replies: Replies, changes: Changes
 ) -> list[Route]:
-    """The routes of the web beside its endpoints; none where no pages are read."""
+    """Return the routes of the web in addition to its endpoints; none if the node reads no pages."""
     site, jobs, reads = parts.catalog.sites.get(PLATFORM), parts.jobs, parts.stores.reads
     if site is None:
         return []
@@ -130,7 +133,7 @@ def _web_routes(
 
 
 def data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: FreeUsage) -> list[Route]:
-    """The routes of the catalog's endpoints."""
+    """Return the routes of the catalog's endpoints."""
     readings = Readings()
     return [
         DataEndpoint(
@@ -141,7 +144,7 @@ def data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: F
 
 
 def api_of(entry: Parts, parts: RouteParts, operations: Operations, *, has_dashboard: bool) -> Api:
-    """The API's entry, with the pages beside it."""
+    """Return the API's entry point, with the pages next to it."""
     api = Api(entry)
     dashboard = (_dashboard_of(api, entry, parts, operations),) if has_dashboard else ()
     api.beside = (*dashboard, *parts.payments.pages)
@@ -149,13 +152,13 @@ def api_of(entry: Parts, parts: RouteParts, operations: Operations, *, has_dashb
 
 
 def _dashboard_of(api: Api, entry: Parts, parts: RouteParts, operations: Operations) -> Dashboard:
-    """The pages of account owners, over the services of the API that `entry` is of; its other pages lead to them."""
+    """Return the owners' pages, on the services of the API behind `entry`. Its other pages link to them."""
     entry.description.pages.has_dashboard = True
     return Dashboard(partial(_services, api, entry, parts, operations))
 
 
 def _services(api: Api, entry: Parts, parts: RouteParts, operations: Operations) -> Services:
-    """The services of the pages, whose modules a start does without."""
+    """Return the services of the pages. Their modules are not imported at the start."""
     from billing.ledger.usage_report import UsageReports  # noqa: PLC0415 - the docstring says why, as for those below
     from gateway.dashboard.calling import calls_of  # noqa: PLC0415
     from gateway.dashboard.services import Services  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Running a node: binding its addresses, serving both apps, and obeying the signals that reload and stop it."""
+"""Run a node: bind its addresses, serve both apps, and handle the signals for reload and stop."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from upstreams.model.endpoint import Platform
 from upstreams.sandbox.app import Behaviour, Sandbox
 
 _MMAP_THRESHOLD = -3
-"""`M_MMAP_THRESHOLD` of glibc's malloc.h: the option of the shortest block that gets pages of its own."""
+"""`M_MMAP_THRESHOLD` of glibc's malloc.h: the size from which a block gets pages of its own."""
 _LONG_BLOCK_BYTES = 256 * 1024
 
 
@@ -64,15 +64,15 @@ class Start:
     spans: GateSpans = DEFAULT_SPANS
     now: Callable[[], float] = time.time
     resolve: Resolve | None = None
-    """Finds the addresses of the hosts of webhooks; None asks the system."""
+    """Resolve the hosts of webhooks. None uses the system's resolver."""
     probe_disk: Probe | None = None
-    """Looks at the disk below the store; None asks the store."""
+    """Measure the disk of the store. None uses the store's own check."""
     supervise: Supervise = Supervision
     new_store: bool = False
-    """Whether a store that is gone is made anew."""
+    """Whether to create a missing store again."""
 
     def over_sandbox(self, egress: str) -> Start:
-        """Return the start of the same node over the sandbox at `egress`, where no platform's pace is to be kept."""
+        """Return the start of the same node over the sandbox at `egress`, without the platforms' rate limits."""
         return replace(
             self,
             config=with_egress(self.config, egress),
@@ -83,7 +83,7 @@ class Start:
 
 @asynccontextmanager
 async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, str]]]:
-    """A node that serves both addresses; leaving drains it. Yields the node and the `listening` line's fields.
+    """Open a node that serves both addresses; leaving drains it. Yields the node and the `listening` line's fields.
 
     Raises:
         AddressUnusable, ConfigError, StoreUnusable: it cannot start; the text says what to do.
@@ -102,7 +102,8 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
             serve_native, node.admin, taken.private, shutdown=admin_stop, drain_s=1.0, keep=node.runtime.keep
         )
         await private_side.start(partial(serve_admin, edge_answer=node.edge_answer, bounds=ADMIN_BOUNDS))
-        # A worker listens only now: connections that the kernel hands to it wait for it and for no other.
+        # A worker starts listening only here, because connections that the kernel assigns to it wait for this worker
+        # only.
         public = taken.public or await share(config.server.host, taken.port, change="server.port or .host")
         if config.server.shed:
             private_side.start_soon(node.runtime.keep, "overload", partial(node.overload.watch, admin_stop))
@@ -152,7 +153,7 @@ def _setting(start: Start, base_url: str) -> NodeSetting:
 async def serve(start: Start) -> None:
     """Serve until SIGTERM or SIGINT, reloading on SIGHUP; a second signal to stop ends the process at once.
 
-    A worker also stops when its supervisor wants it to, and leaves it to the supervisor to end it at once.
+    A worker also stops when its supervisor wants it to. Then only the supervisor ends it at once.
     """
     async with open_served_node(start) as (node, line):
         tune_garbage_collection()
@@ -161,7 +162,7 @@ async def serve(start: Start) -> None:
             leave_the_end_to_the_supervisor()
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with trio.open_nursery() as watching:
-                watching.start_soon(announce, line, start.log)  # its reader may send signals
+                watching.start_soon(announce, line, start.log)  # the reader of the line may send signals
                 if start.worker is not None:
                     watching.start_soon(stop_at_the_end_of_input)
                 async for number in signals:
@@ -176,7 +177,7 @@ async def serve(start: Start) -> None:
 
 @asynccontextmanager
 async def open_sandbox(behaviour: Behaviour, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
-    """The upstream sandbox on a loopback address of its own; yields its URL."""
+    """Open the upstream sandbox on its own loopback address; yields its URL."""
     listeners = await bind(host, port, change="--port or --host")
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
@@ -192,14 +193,14 @@ async def open_sandbox(behaviour: Behaviour, *, host: str = "127.0.0.1", port: i
 
 @dataclass(frozen=True, slots=True)
 class _Addresses:
-    """The addresses of a node; a worker's public address has no listeners before it is ready."""
+    """The addresses of a node. A worker's public address has no listeners before the worker is ready."""
 
     public: list[trio.SocketListener]
     port: int
     private: list[trio.SocketListener]
     admin_url: str
     announced_url: str
-    """The admin address that operators' commands are sent to."""
+    """The admin address that operators' commands use."""
 
 
 async def _take_addresses(start: Start) -> _Addresses:
@@ -219,7 +220,7 @@ def print_line(line: Mapping[str, str]) -> None:
 
 
 async def announce(line: Mapping[str, str], log: Log) -> None:
-    """Print such a line beside all else that runs; a stdout that is full or gone is no fault of the node."""
+    """Print such a line in the background. A full or closed stdout does not affect the node."""
     try:
         await print_out(_encoded(line))
     except OSError as exc:
@@ -233,9 +234,9 @@ def _encoded(line: Mapping[str, str]) -> bytes:
 def _engine(
     name: Literal["native", "hypercorn"], node: Node, *, sheds: bool, certificate: LiveCertificate | None
 ) -> Callable[..., Awaitable[None]]:
-    """The server of this name, serving the node's API.
+    """Return the server with this name, which serves the node's API.
 
-    Hypercorn is imported only where the config asks for it, since that takes a tenth of a start.
+    Hypercorn is imported only if the config selects it, because the import takes a tenth of a start.
     """
     if name == "native":
         return partial(serve_native, node.api, shedding=node.overload if sheds else None)
@@ -246,7 +247,7 @@ def _engine(
 
 
 def _bounds(max_connections: int, log: Log) -> Bounds:
-    """The public address's limits: no more connections than there are file descriptors for."""
+    """Return the public address's limits: at most as many connections as there are file descriptors."""
     possible = connections_possible(max_connections)
     if possible < max_connections:
         log.event("info", "connections_limited", max_connections=max_connections, descriptors_allow=possible)
@@ -254,21 +255,22 @@ def _bounds(max_connections: int, log: Log) -> Bounds:
 
 
 def tune_garbage_collection() -> None:
-    """Leave what the start made out of every collection, and collect less often: a request makes no cycles.
+    """Exclude the objects of the start from garbage collection, and collect less often: a request creates no cycles.
 
-    Measured: 13 of 259 us CPU of a billed miss went to collections that found nothing. But a collection holds up all:
-    with 50,000 objects between two of the young, ten thousand parked polls made some of 100 ms. A full one, which takes
-    as much with so many polls, comes once in hours. None comes here: it found 20 objects, for 45 ms of a start.
+    Measured: 13 of the 259 us of CPU for a billed miss went to collections that found nothing. But a collection stops
+    everything: with 50,000 objects between two young collections, ten thousand parked polls caused pauses of 100 ms. A
+    full collection, which takes as long with that many polls, happens once in hours. None happens here: it found 20
+    objects and added 45 ms to the start.
     """
     gc.freeze()
     gc.set_threshold(5_000, 2, 10_000)
 
 
 def give_long_blocks_back() -> None:
-    """Have the memory of each long body given back to the system once it is not used any more.
+    """Return the memory of each long body to the system as soon as it is no longer used.
 
-    Only glibc can be told so. It would reuse such a block as soon as it has seen one go, in the midst of others that
-    stay: 200 bodies of 1.5 MB, of which 64 MB were held at a time, left a node with up to 199 MB, now with 84.
+    Only glibc has a setting for this. By default it reuses such a block once it has been freed, in between others that
+    stay: 200 bodies of 1.5 MB, with 64 MB held at a time, left a node with up to 199 MB, now with 84.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

@@ -42,20 +42,20 @@ from upstreams.workers.pool import ProcessPool
 
 _VERSION = "0.1"
 _RESOLVING_MAX: Final = 100
-"""Lookups of hosts that callers name, at a time."""
+"""Concurrent lookups of hosts that callers name."""
 PAGE_BYTES_MAX: Final = 10 * 1024 * 1024
-"""The most bytes of a page of the web."""
+"""The largest page of the web, in bytes."""
 ROUND_TRIP_S = 2.0
-"""Answers are long: they have a link of their own, so that no admission waits behind one, and more time."""
+"""Responses are long, so they use their own link, where no admission waits for one, and get more time."""
 
 
 class OpenExchange(Protocol):
-    """Opens the way to one platform's upstreams."""
+    """Opens the exchange with one platform's upstreams."""
 
     def __call__(
         self, *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX, keep: Keep = unsupervised
     ) -> AbstractAsyncContextManager[Exchange]:
-        """As the platform's settings and the egress say."""
+        """Open it with the platform's settings and the egress."""
         ...
 
 
@@ -63,7 +63,7 @@ class OpenExchange(Protocol):
 async def open_exchange(
     *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX, keep: Keep = unsupervised
 ) -> AsyncIterator[Exchange]:
-    """The way over HTTP, with connections of its own."""
+    """Open the exchange over HTTP, with its own connections."""
     async with open_transport(
         max_connections=max_connections, egress=egress, body_bytes_max=body_bytes_max, keep=keep
     ) as transport:
@@ -82,7 +82,9 @@ async def open_sites(
     rendering: Rendering | None = None,
     keep: Keep = unsupervised,
 ) -> AsyncIterator[list[Site]]:
-    """A site a platform that config.toml does not disable, each with its own connections; `rendering` is the web's."""
+    """Open a site for each platform that config.toml does not disable, with its own connections.
+
+    `rendering` is for the web."""
     async with AsyncExitStack() as stack:
         sites = []
         aside, workers = Aside(), ProcessPool()
@@ -112,7 +114,7 @@ async def open_sites(
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """All that the sources of one platform are made of."""
+    """The shared parts of one platform's sources."""
 
     platform: Platform
     settings: PlatformSettings
@@ -139,7 +141,7 @@ class _Way:
         platform, contact = self.platform, self.config.upstreams.operator_contact
         sources: dict[str, Source | NamedSource] = {}
         for name, written in platform.sources.items():
-            # One that is a setting of the operator's is not there while that is not set.
+            # A source that depends on an operator's setting is absent while that setting is missing.
             address = credentials.get(written[1:], "") if written.startswith("$") else written
             if not address:
                 continue
@@ -200,9 +202,9 @@ class _Way:
 
 
 def make_rendering(config: Config, *, warn: Callable[[str], None] = lambda _: None) -> Rendering | None:
-    """Return the pages in the operator's browser; None if none is configured.
+    """Return the renderer that uses the operator's browser, or None if none is configured.
 
-    `warn` is called with the problem of a browser that cannot be used.
+    `warn` is called with the problem of an unusable browser.
     """
     if not config.web.browser_url:
         return None
@@ -211,7 +213,7 @@ def make_rendering(config: Config, *, warn: Callable[[str], None] = lambda _: No
 
 
 def breakers_of(sites: Sequence[Site]) -> dict[str, Breaker]:
-    """Every source's breaker, by the name that it has on all nodes; those of named hosts are a node's own."""
+    """Return every source's breaker under its name on all nodes. Breakers of named hosts are local to this node."""
     return {
         f"{site.platform.slug}/{name}": source.breaker
         for site in sites
@@ -221,22 +223,25 @@ def breakers_of(sites: Sequence[Site]) -> dict[str, Breaker]:
 
 
 def breaker_rules(config: Config) -> BreakerRules:
-    """The breaker's settings as its rules."""
+    """Return the breaker's settings as its rules."""
     return BreakerRules(config.breaker.failures, config.breaker.window_s, config.breaker.open_s)
 
 
 def source_rules(settings: PlatformSettings, name: str) -> Rules:
-    """A platform's settings as the rules of its source of this name; a browser has as long as a page may take."""
+    """Return a platform's settings as the rules of its source with this name.
+
+    A browser gets the time limit of a page.
+    """
     return Rules(timeout_s=RENDER_S if name == BROWSER else settings.timeout_s, retries=settings.retries)
 
 
 def _target_rules(platform: Platform) -> TargetRules:
-    """The rules of the hosts that a platform's callers name."""
+    """Return the rules of the hosts that a platform's callers name."""
     return OPEN_WEB if platform.open_web else HTTPS
 
 
 def _search_engines(settings: WebSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """The key of each search engine whose variable is set, and the address of the operator's own."""
+    """Return the key of each search engine whose variable is set, and the address of the operator's own engine."""
     named = {
         "brave_key": settings.search.brave_key_env,
         "marginalia_key": settings.search.marginalia_key_env,
@@ -247,12 +252,12 @@ def _search_engines(settings: WebSettings, environ: Mapping[str, str]) -> dict[s
 
 
 def _credentials(settings: PlatformSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """The values of the named environment variables; one that is not set counts as not configured."""
+    """Return the values of the named environment variables. An unset variable counts as not configured."""
     return {what: value for what, name in settings.credentials.items() if name and (value := environ.get(name))}
 
 
 def shared_session(state: State, cipher: Cipher, site: Site) -> SharedSession:
-    """The session that all nodes have with a platform, sealed and bound to the credentials that it is opened with."""
+    """Return the session that all nodes have with a platform, sealed and bound to the credentials that open it."""
     digest = sha256(orjson.dumps(sorted(site.credentials.items()))).hexdigest()
     bound_to = f"session of {site.platform.slug} by {digest}"
 
@@ -269,9 +274,9 @@ def shared_session(state: State, cipher: Cipher, site: Site) -> SharedSession:
 async def open_sharing(
     state: State | None, cache: Cache, sites: Sequence[Site], cipher: Cipher, *, keep: Keep = unsupervised
 ) -> AsyncIterator[SharedCache | None]:
-    """The cache that this node shares over `state`, while its sites' circuits and sessions are shared too.
+    """Share this node's cache over `state`, and its sites' circuits and sessions, while the block runs.
 
-    None where the state is this node's own memory. The link is not that of the admissions; see `ROUND_TRIP_S`.
+    None if the state is this node's own memory. The link differs from the one for admissions; see `ROUND_TRIP_S`.
     """
     if state is None:
         yield None

@@ -1,4 +1,4 @@
-"""The state behind `state.url`, which nodes share or one keeps in its memory, and the gate on it."""
+"""The state at `state.url`, shared by nodes or private in memory, and the gate on it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from storage.supervision import Keep
 
 
 class OpenState(Protocol):
-    """Opens the shared state at an address, over a link of its own; None where there is none to share."""
+    """Opens the shared state at an address, over its own link; None if there is none to share."""
 
     def __call__(
         self, url: str, *, round_trip_s: float | None = None, keep: Keep
     ) -> AbstractAsyncContextManager[State | None]:
-        """A round trip that takes longer than `round_trip_s` loses the link; None: as an admission may wait.
+        """Open the link.
+
+        It is dropped if a round trip takes longer than `round_trip_s` (None: the limit of an admission).
 
         `keep` runs the tasks of the link.
         """
@@ -31,10 +33,10 @@ class OpenState(Protocol):
 
 @asynccontextmanager
 async def open_state(url: str, *, round_trip_s: float | None = None, keep: Keep) -> AsyncIterator[State | None]:
-    """The shared state at `url`, or None for `memory:` (see `OpenState`).
+    """Open the shared state at `url`, or None for `memory:` (see `OpenState`).
 
     Raises:
-        StoreUnusable: the address cannot be read.
+        StoreUnusable: the address is invalid.
     """
     if url == MEMORY:
         yield None
@@ -50,10 +52,10 @@ async def open_state(url: str, *, round_trip_s: float | None = None, keep: Keep)
 async def open_gate(
     state: State | None, limits: LimitSettings, spans: GateSpans = DEFAULT_SPANS, *, keep: Keep
 ) -> AsyncIterator[Gate]:
-    """The way in to this node: its own, or the one that it shares."""
+    """Open the gate of this node: its own, or the one that it shares."""
     requests, concurrent = limits.requests_per_minute, limits.concurrent_requests
     if state is None:
-        # Found once: `trio.current_time` costs three times as much.
+        # Looked up once, because `trio.current_time` costs three times as much.
         clock = trio.lowlevel.current_clock().current_time
         yield MemoryGate(Window(requests, spans.window_s), Leases(concurrent), clock)
         return

@@ -59,7 +59,7 @@ from storage.opening import open_store
 from storage.store import Store, Tx
 
 OpenStore = Callable[[str, Sequence[MigrationSet]], AbstractAsyncContextManager[Store]]
-"""Opens the store of an address, with all sets of the program's migrations."""
+"""Opens the store at an address, with all migration sets of the program."""
 
 MIGRATIONS = (
     billing.migrations.MIGRATIONS,
@@ -74,24 +74,24 @@ MIGRATIONS = (
 
 
 def _nobody(_moved: Sequence[Moved]) -> None:
-    """A command ends before anybody could wait in it."""
+    """A command ends before anything could wait in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserServices:
-    """The users of all accounts, and the server that mails to them."""
+    """The users of all accounts, and the mail server for messages to them."""
 
     users: Users
     sessions: UserSessions
     second_factor: SecondFactor
     mailer: Mailer | None
     base_url: str
-    """Their links begin with it."""
+    """The address at the start of their links."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Everything that stands on the store."""
+    """Everything that uses the store."""
 
     store: Store
     balances: Balances
@@ -114,7 +114,7 @@ class Stores:
 
     @property
     def operations(self) -> Operations:
-        """A fresh table of the operations over these stores."""
+        """Return a new table of the operations over these stores."""
         operations = Operations(self.accounts, self.keys, self.store, self.ledger, now=self.now)
         operations.add("store.size", Operation(Nothing, self._size))
         AccountOperations(self.store, self.lifecycle, cancel_jobs=self.cancel_jobs).add_to(operations)
@@ -127,7 +127,7 @@ class Stores:
 
     @property
     def cancel_jobs(self) -> RemoveSome:
-        """Ends the cohorts, the jobs and the sessions of a deleted account, one a transaction."""
+        """Ends the cohorts, jobs and sessions of a deleted account, one per transaction."""
         return self._end_one
 
     def _end_one(self, tx: Tx, account_id: str) -> int:
@@ -141,7 +141,7 @@ class Stores:
         return await self.growth.report()
 
     def doubt(self) -> None:
-        """Read keys and balances anew: updates from other nodes may be lost."""
+        """Reload keys and balances, because updates from other nodes may have been lost."""
         self.keys.forget_all()
         self.balances.forget_all()
 
@@ -188,11 +188,10 @@ async def open_stores(
     publish: Callable[[Sequence[Moved]], None] = _nobody,
     probe_disk: Probe | None = None,
 ) -> AsyncIterator[Stores]:
-    """Open the store of `config`; changes of keys and balances are published to `shared`, the gate of all nodes.
+    """Open the store of `config`. Changes of keys and balances are published to `shared`, the gate of all nodes.
 
-    The links of events begin with `base_url`, by default with the address that `config` gives. `publish` takes the
-    moves of each commit that moves a feed, and must neither raise nor block. `probe_disk` looks at the disk instead of
-    the store.
+    The links of events begin with `base_url` (default: the address in `config`). `publish` receives the moves of each
+    commit that moves a feed, and must neither raise nor block. `probe_disk` measures the disk instead of the store.
 
     Raises:
         StoreUnusable: in use, not writable, corrupt or too new; the text says what to do.
@@ -203,7 +202,7 @@ async def open_stores(
         disk = DiskWatch(store.disk if probe_disk is None else probe_disk, config.store.disk_floor_bytes)
         stores = _stores_on(store, config, secrets, feed, disk, now=now, make_id=make_id, shared=shared, base_url=begin)
         yield stores
-        with suppress(StorageError):  # which moves no credit
+        with suppress(StorageError):  # which moves no credits
             await stores.usage.flush()
 
 

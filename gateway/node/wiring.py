@@ -1,6 +1,6 @@
-"""The composition root: builds a node's every object, passes it down, and holds no rules.
+"""The composition root: builds all of a node's objects and passes them down. It contains no rules.
 
-It reads from the top: `open_node` opens the parts that live as long as the node, `_build` makes the rest from them.
+Read it from the top: `open_node` opens the parts that live as long as the node, `_build` makes the rest from them.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ from upstreams.web.browser.rendering import Rendering
 
 @asynccontextmanager
 async def open_node(setting: NodeSetting) -> AsyncIterator[Node]:
-    """Everything behind the two addresses, from the store up.
+    """Open everything behind the two addresses, from the store up.
 
-    Charges that a crash left open are refunded first, or on a shared store by the node that finds this one dead.
+    Charges that a crash left open are refunded first, or on a shared store by the node that detects this one's death.
 
     Raises:
         StoreUnusable: the store cannot be opened; the text says what to do.
@@ -82,7 +82,7 @@ async def open_node(setting: NodeSetting) -> AsyncIterator[Node]:
 
 
 def _loops(setting: NodeSetting, node: Node) -> dict[str, Work]:
-    """The loops of the node itself, by their names; those of its parts are started by the parts."""
+    """Return the node's own loops by name. Its parts start their loops themselves."""
     stores, runtime, shares = node.stores, node.runtime, node.calls.claims.shares
     loops = maintenance_loops(stores, setting.config, runtime=runtime, shares=shares, keeps_time=setting.keeps_time)
     loops |= {
@@ -112,7 +112,7 @@ def _runtime(setting: NodeSetting, keep: Keep) -> Runtime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """The parts of a node that are open as long as it runs, from the bottom up."""
+    """The parts of a node that stay open as long as it runs, from the bottom up."""
 
     state: State | None
     gate: Gate
@@ -313,7 +313,7 @@ def _overload(setting: NodeSetting, parts: _Parts, calls: BilledCalls, *, unsent
 
 
 def _add_operations(operations: Operations, parts: _Parts, reload: Reload, metrics: Metrics) -> None:
-    """Offer what only a running node can do."""
+    """Register the operations that only a running node can perform."""
     operations.add("reload", Operation(Nothing, reload.operation))
     Circuits(parts.catalog, metrics.waits_for).add_to(operations)
     parts.monitors.add_to(operations)

@@ -1,4 +1,4 @@
-"""Takes connections from listeners, whichever engine serves them."""
+"""Accepting connections from listeners, for both engines."""
 
 import logging
 import select
@@ -24,11 +24,11 @@ async def accept_until(
     unsent_bytes: int,
     keep: Keep,
 ) -> None:
-    """Run `accept` on every listener until `shutdown`; close the listeners however this ends.
+    """Run `accept` on every listener until `shutdown`, and close the listeners in any case.
 
-    Of what a client does not read, the kernel takes about `unsent_bytes`.
-    Who had connected before is still taken, for `BACKLOG_S` at most: closing a listener resets all that wait in it,
-    and their requests may be there already.
+    The kernel buffers about `unsent_bytes` of data that a client does not read. Connections that were established
+    before the shutdown are still accepted, for at most `BACKLOG_S`: closing a listener resets all connections that wait
+    in it, and their requests may have arrived already.
     """
     try:
         async with trio.open_nursery() as accepting:
@@ -46,22 +46,22 @@ async def accept_until(
 
 
 async def accept_one(listener: trio.SocketListener) -> trio.SocketStream:
-    """The listener's next connection, TCP_NODELAY set; running out of descriptors or memory ends nothing."""
+    """Return the listener's next connection with TCP_NODELAY set. A lack of descriptors or memory is not fatal."""
     told = False
     while True:
         try:
             return await listener.accept()
         except OSError as exc:
             if not told:
-                _logger.warning("No connection can be accepted for now: %s", exc)
+                _logger.warning("Cannot accept connections at the moment: %s", exc)
             told = True
             await trio.sleep(ACCEPT_RETRY_S)
 
 
 def _bound_kernel(listener: trio.SocketListener, unsent_bytes: int) -> None:
-    """Bound what the kernel keeps to send on the listener's connections, which inherit it.
+    """Limit the unsent data in the kernel for the listener's connections, which inherit the setting.
 
-    Not by their send buffers: those also hold what is on its way, and bounding that would slow long fast lines.
+    The send buffers are not limited, because they also hold data in flight, and that would slow down long fast links.
     """
     sock = listener.socket
     if _NOTSENT_LOWAT is not None and sock.family in (socket.AF_INET, socket.AF_INET6):

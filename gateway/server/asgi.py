@@ -1,4 +1,4 @@
-"""The part of ASGI 3 that the edge speaks, as types: HTTP, WebSocket and lifespan."""
+"""The part of ASGI 3 that the edge implements, as types: HTTP, WebSocket and lifespan."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Literal, NotRequired, TypedDict
@@ -6,8 +6,8 @@ from typing import Final, Literal, NotRequired, TypedDict
 from gateway.server.http1.fields import Fields
 
 EXTENSION: Final = "sluice"
-"""Among a scope's extensions, it says that the server takes more messages than ASGI has: `sluice.answer`, a whole
-small answer in one message (hot), `sluice.parts`, which saves a large one a copy, and `sluice.hangup`."""
+"""The scope extension that announces message types beyond ASGI: `sluice.answer`, a complete small response in one
+message (hot path), `sluice.parts`, which saves a copy of a large one, and `sluice.hangup`."""
 
 State = dict[str, object]
 HeaderLines = tuple[tuple[bytes, bytes], ...]
@@ -21,7 +21,7 @@ class AsgiVersion(TypedDict):
 
 
 class HTTPScope(TypedDict):
-    """One request up to its body."""
+    """One request, without its body."""
 
     type: Literal["http"]
     asgi: AsgiVersion
@@ -40,7 +40,7 @@ class HTTPScope(TypedDict):
 
 
 class WebSocketScope(TypedDict):
-    """One request for a WebSocket; the app accepts it, or answers it by the extension `websocket.http.response`."""
+    """One request for a WebSocket. The app accepts it, or responds with the extension `websocket.http.response`."""
 
     type: Literal["websocket"]
     asgi: AsgiVersion
@@ -59,7 +59,7 @@ class WebSocketScope(TypedDict):
 
 
 class LifespanScope(TypedDict):
-    """The app's life from before the first request to after the last."""
+    """The app's life, from before the first request to after the last."""
 
     type: Literal["lifespan"]
     asgi: AsgiVersion
@@ -75,19 +75,19 @@ class RequestMessage(TypedDict):
 
 
 class DisconnectMessage(TypedDict):
-    """The client is gone, or the answer is complete."""
+    """The client has disconnected, or the response is complete."""
 
     type: Literal["http.disconnect"]
 
 
 class WebSocketConnect(TypedDict):
-    """The first message of a WebSocket: accept it or answer."""
+    """The first message of a WebSocket, which the app accepts or refuses."""
 
     type: Literal["websocket.connect"]
 
 
 class WebSocketReceive(TypedDict):
-    """One whole message of the client: `text` or `bytes`, the other is None."""
+    """One complete message from the client: `text` or `bytes`; the other is None."""
 
     type: Literal["websocket.receive"]
     text: str | None
@@ -95,7 +95,7 @@ class WebSocketReceive(TypedDict):
 
 
 class WebSocketDisconnect(TypedDict):
-    """The WebSocket has ended; 1006 when the client left without a word."""
+    """The WebSocket has ended, with code 1006 if the client left without a close."""
 
     type: Literal["websocket.disconnect"]
     code: int
@@ -109,7 +109,7 @@ class LifespanRequest(TypedDict):
 
 
 class ResponseStart(TypedDict):
-    """Status and headers; names are expected in lower case."""
+    """Status and headers; names must be in lower case."""
 
     type: Literal["http.response.start"]
     status: int
@@ -117,9 +117,10 @@ class ResponseStart(TypedDict):
 
 
 class ResponseBody(TypedDict):
-    """A piece of the answer's body; the last one has no `more_body`.
+    """A piece of the response's body; the last one has no `more_body`.
 
-    Beyond ASGI, `held` is what the piece was cut out of: it stays in memory too until the client has taken the piece.
+    Beyond ASGI, `held` is the buffer that the piece was cut from. It stays in memory until the client has read the
+    piece.
     """
 
     type: Literal["http.response.body"]
@@ -129,7 +130,7 @@ class ResponseBody(TypedDict):
 
 
 class WholeAnswer(TypedDict):
-    """A whole answer; the server adds Content-Length, and leaves the body out where HTTP wants that."""
+    """A complete response. The server adds Content-Length, and omits the body where HTTP requires that."""
 
     type: Literal["sluice.answer"]
     status: int
@@ -138,7 +139,7 @@ class WholeAnswer(TypedDict):
 
 
 class AnswerInParts(TypedDict):
-    """A whole answer whose body is too large to be copied: its parts follow each other, and others may share them."""
+    """A complete response whose body is too large to copy, as consecutive parts that other responses may share."""
 
     type: Literal["sluice.parts"]
     status: int
@@ -147,14 +148,14 @@ class AnswerInParts(TypedDict):
 
 
 class WatchHangup(TypedDict):
-    """Call `left`, once and from Trio's loop, if the client hangs up before the app's call ends."""
+    """Call `left`, once and from Trio's loop, if the client disconnects before the app's call ends."""
 
     type: Literal["sluice.hangup"]
     left: Callable[[], None]
 
 
 class WebSocketAccept(TypedDict):
-    """Switches protocols; `subprotocol` is one of those that the scope names."""
+    """Switches protocols; `subprotocol` is one of those in the scope."""
 
     type: Literal["websocket.accept"]
     subprotocol: NotRequired[str | None]
@@ -162,7 +163,7 @@ class WebSocketAccept(TypedDict):
 
 
 class WebSocketSend(TypedDict):
-    """One whole message to the client: `text` or `bytes`."""
+    """One complete message to the client: `text` or `bytes`."""
 
     type: Literal["websocket.send"]
     text: NotRequired[str | None]
@@ -170,7 +171,7 @@ class WebSocketSend(TypedDict):
 
 
 class WebSocketClose(TypedDict):
-    """Ends the WebSocket; before it was accepted this is a 403."""
+    """Ends the WebSocket. Before the accept this is a 403."""
 
     type: Literal["websocket.close"]
     code: NotRequired[int]
@@ -178,7 +179,7 @@ class WebSocketClose(TypedDict):
 
 
 class WebSocketResponseStart(TypedDict):
-    """Status and headers of an answer instead of a WebSocket."""
+    """Status and headers of a response instead of a WebSocket."""
 
     type: Literal["websocket.http.response.start"]
     status: int
@@ -186,7 +187,7 @@ class WebSocketResponseStart(TypedDict):
 
 
 class WebSocketResponseBody(TypedDict):
-    """A piece of that answer's body."""
+    """A piece of that response's body."""
 
     type: Literal["websocket.http.response.body"]
     body: NotRequired[bytes]

@@ -1,4 +1,4 @@
-"""One connection's task: head after head, each answered by the app before the next is read."""
+"""One connection's task: read a head, let the app respond, then read the next head."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ class Connection:
         self._edge = edge
         self._heads = RequestHeadReader(peer, edge.bounds, edge.known_headers)
         self._exchange: Exchange | None = None
-        self._socket: WebSocket | None = None  # which is the exchange then
-        self._is_admitted = False  # the request that has arrived, by who refuses others
+        self._socket: WebSocket | None = None  # that exchange if so
+        self._is_admitted = False  # the request that has arrived, reported by the code that refuses the others
 
     @property
     def idle(self) -> bool:
-        """Whether it waits for the first byte of a request."""
+        """Return whether it waits for the first byte of a request."""
         return self._exchange is None and not self._heads.begun
 
     def close_if_idle(self) -> None:
-        """Wake a connection that waits between two requests; it closes unless a request has just arrived."""
+        """Wake a connection that waits between two requests. It closes unless a request has just arrived."""
         if self.idle:
             self.wire.wake()
 
     async def run(self) -> None:
-        """Serve the client until either side ends it; closes the socket however this ends."""
+        """Serve the client until either side ends the connection, and close the socket in any case."""
         try:
             await self._serve()
         except ClientGone:
             self.wire.abort()
-        except Exception:  # a last resort: one connection's failure must not end the server
+        except Exception:  # last resort: the failure of one connection must not end the server
             _logger.exception("A connection failed")
             self.wire.abort()
         except BaseException:  # cancelled
@@ -67,7 +67,7 @@ class Connection:
             self._edge.room.unpark()
 
     async def _serve(self) -> None:
-        """Answer until the client, the idle bound, a graceful stop, a refusal or an answer ends the connection."""
+        """Serve until the client, the idle limit, a graceful stop, a refusal or a response ends it."""
         wire, edge, heads = self.wire, self._edge, self._heads
         shedding = edge.shedding
         while True:
@@ -101,10 +101,10 @@ class Connection:
                 return
 
     async def _rest_of_head(self) -> RequestHead | None:
-        """The head that has begun; None when the client ends the connection.
+        """Return the rest of a head that has begun; None when the client ends the connection.
 
         Raises:
-            Refused: what arrived is no request, or came too slowly.
+            Refused: the data is not a request, or arrived too slowly.
         """
         wire, heads = self.wire, self._heads
         wire.read_by = self._edge.now() + self._edge.bounds.header_s
@@ -117,10 +117,10 @@ class Connection:
         return found
 
     def _exchange_for(self, request: RequestHead) -> Exchange:
-        """Return the exchange that the app is called with: a WebSocket where it takes one and the client asks for one.
+        """Return the exchange for the app: a WebSocket if the client requests one where the app accepts them.
 
         Raises:
-            Refused: the client asks for a WebSocket in a way that this server does not take.
+            Refused: the request for a WebSocket is one that this server does not support.
         """
         scope, edge = request.scope, self._edge
         if scope["path"] in edge.websocket_paths:
@@ -134,12 +134,12 @@ class Connection:
         return Exchange(self.wire, edge, request)
 
     def _is_refused(self, request: RequestHead, shedding: Shedding) -> bool:
-        """Whether the request is shed; it may have been judged while it was read."""
+        """Return whether to refuse the request for overload. The decision may have been made while it was read."""
         is_admitted, self._is_admitted = self._is_admitted, False
         return not is_admitted and shedding.refuses(request.scope["path"], request.scope["headers"])
 
     async def _shed(self, request: RequestHead, shedding: Shedding) -> bool:
-        """Refuse the request, in one piece if its answer depends on nothing; whether the connection goes on."""
+        """Refuse the request, in one piece if the response is constant. Return whether the connection stays open."""
         edge, scope = self._edge, request.scope
         is_plain = scope["method"] == "GET" and scope["http_version"] == "1.1" and request.body is None
         if not is_plain or not request.keep_alive or edge.stopping or edge.full:
@@ -155,17 +155,17 @@ class Connection:
         return True
 
     async def _answer(self, request: RequestHead, app: ASGIApp) -> bool:
-        """Let the app answer; whether the connection goes on."""
+        """Let the app respond. Return whether the connection stays open."""
         exchange = self._exchange
         assert exchange is not None
         failed = False
         try:
             await app(exchange.scope, exchange.receive, exchange.send)
-        except Exception:  # the last-resort handler: one request's failure must not end the server
+        except Exception:  # last resort: the failure of one request must not end the server
             failed = True
             if not exchange.gone:
                 _logger.exception(FAILED, request.scope["method"], request.scope["path"])
-        except BaseExceptionGroup as group:  # cancelled, and perhaps failed on the way out
+        except BaseExceptionGroup as group:  # cancelled, and perhaps failed during the cleanup
             failures, cancelled = group.split(Exception)
             if failures is not None:
                 _logger.exception(FAILED, request.scope["method"], request.scope["path"], exc_info=failures)
@@ -186,25 +186,25 @@ class Connection:
         return False
 
     async def _mend(self, exchange: Exchange, request: RequestHead, *, failed: bool) -> None:
-        """Do what is left to do when the app has not answered in full."""
+        """Complete the exchange if the app has not sent a full response."""
         if exchange.started or self.wire.broken:
             self.wire.abort()
         elif exchange.refusal is not None:
             await self._refuse(exchange.refusal, head_only=exchange.head_only)
         elif failed or not self.wire.ended:
             if not failed:
-                _logger.error("The app did not answer %s %s", request.scope["method"], request.scope["path"])
+                _logger.error("The app sent no response to %s %s", request.scope["method"], request.scope["path"])
             await self._refuse(RequestRefused(500, "The server failed on this request."), head_only=exchange.head_only)
 
     def _cut_off(self) -> None:
-        """Cancelled: a cut answer must not be taken for a whole one, a WebSocket's client hears of the end."""
+        """Cancelled: make a truncated response recognizable, and send a close to a WebSocket's client."""
         if self._socket is not None and self._socket.accepted:
             self._socket.go_away()
         else:
             self.wire.abort()
 
     async def _refuse(self, refusal: RequestRefused, *, head_only: bool = False) -> None:
-        """Give the server's own answer; nothing that follows on the connection is read as a request."""
+        """Send the server's own response. No later data on the connection is read as a request."""
         edge = self._edge
         headers, body = edge.edge_answer(refusal.status, refusal.sentence)
         lines, _, _ = head_lines(refusal.status, fields_of(headers), edge.shapes, date=edge.date)

@@ -1,19 +1,22 @@
-"""File descriptors: as many as this process may have, and how many of them clients may take."""
+"""File descriptors: the limit of this process, and the share for clients."""
 
 import resource
 from contextlib import suppress
 
 KEPT = 2_000
-"""So many stay for upstreams, the store and files, or half of all when that is less."""
-_UNLIMITED = 1_048_576  # what Linux allows at most unless told otherwise
+"""Descriptors reserved for upstreams, the store and files (half of all if that is less)."""
+_UNLIMITED = 1_048_576  # the maximum on Linux by default
 
 
 def connections_possible(wanted: int) -> int:
-    """How many of `wanted` client connections the descriptors allow; the soft limit is raised as far as it may be."""
+    """Return how many of `wanted` client connections the descriptors allow.
+
+    Raises the soft limit as far as possible.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _UNLIMITED if hard == resource.RLIM_INFINITY else hard
     if soft not in {most, resource.RLIM_INFINITY}:
-        with suppress(ValueError, OSError):  # macOS tells of no limit and gives less, or nothing more
+        with suppress(ValueError, OSError):  # macOS reports no limit and grants less, or no increase
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = most if soft == resource.RLIM_INFINITY else soft

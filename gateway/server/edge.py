@@ -23,36 +23,36 @@ from gateway.server.wire import Wire
 
 
 class Client(Protocol):
-    """A connection as its server looks at it."""
+    """A connection as its server sees it."""
 
     @property
     def wire(self) -> Wire:
-        """Its socket."""
+        """Return its socket."""
 
     @property
     def idle(self) -> bool:
-        """Whether it waits between two requests."""
+        """Return whether it waits between two requests."""
 
     def close_if_idle(self) -> None:
-        """Close it unless a request is under way or has just arrived."""
+        """Close it unless a request is in progress or has just arrived."""
 
 
 class Shedding(Protocol):
     """Refuses requests before the app is called, while there are more than it can serve."""
 
     active: bool
-    """Whether to ask; it is read for every request."""
+    """Whether to call `refuses`; it is read for every request."""
 
     def refuses(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Whether this request is refused; to be asked once for each."""
+        """Return whether this request is refused. Call it once per request."""
         ...
 
     def answer(self, date: bytes) -> bytes:
-        """The whole answer to a plain GET whose connection goes on; `date` is the line of its header."""
+        """Return the complete response to a plain GET whose connection stays open; `date` is the line of its header."""
         ...
 
     async def refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer any other request, as an app does."""
+        """Respond to any other request, as an ASGI app."""
         ...
 
 
@@ -66,38 +66,41 @@ def _clock() -> Callable[[], float]:
 
 @dataclass(slots=True, eq=False)
 class Edge:
-    """The app and its limits; changed only by the server that made it and by connections that come and go."""
+    """The app and its limits. Only the server that created it, and opening or closing connections, change it."""
 
     app: ASGIApp
     state: State | None
     edge_answer: EdgeAnswer
     bounds: Bounds
     websocket_paths: frozenset[str] = frozenset()
-    """Where the app takes WebSockets; anywhere else an upgrade is ignored, as RFC 9110, 7.8 allows."""
+    """Paths on which the app accepts WebSockets. Elsewhere an upgrade is ignored, as RFC 9110, 7.8 allows."""
     shedding: Shedding | None = None
     known_headers: KnownHeaders = field(default_factory=KnownHeaders)
-    """Header blocks of requests that came before."""
+    """Header blocks of earlier requests."""
     shapes: Shapes = field(default_factory=dict)
-    """Templates of the heads of answers that came before."""
+    """Templates for the heads of responses, learned from earlier ones."""
     hangups: Hangups = field(default_factory=Hangups)
     refused: RefusedClients = field(default_factory=RefusedClients)
     unsent: Unsent = field(default_factory=Unsent)
     connections: set[Client] = field(default_factory=set)
     room: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
-    """Where accepting waits while too many connections are open; one that closes wakes one waiter."""
+    """Where accepting waits while too many connections are open. Each close wakes one waiter."""
     shutdown: trio.Event = field(default_factory=trio.Event)
-    """Set for a graceful stop: from now on answers close their connections."""
+    """Set for a graceful stop: from now on responses close their connections."""
     closing: bool = False
-    """Set a moment later, when nobody waits to be taken: those between two requests close too."""
+    """Set a moment later, when no connection waits to be accepted: connections between two requests close too."""
     full: bool = False
-    """Set while connections wait to be taken: those that are open close behind their answers."""
+    """Set while connections wait to be accepted: open ones close after their response."""
     date: bytes = field(default_factory=_date_line)
     now: Callable[[], float] = field(default_factory=_clock)
-    """Trio's clock without the calls around it: it is read for every request."""
+    """Trio's clock without the calls around it, because it is read for every request."""
 
     @property
     def stopping(self) -> bool:
-        """Whether a graceful stop has begun. Not a flag of ours: who hears of the stop may answer before we do."""
+        """Return whether a graceful stop has begun.
+
+        Reads the event, because the app may respond to it before a flag is set.
+        """
         return self.shutdown.is_set()
 
     def close_idle(self) -> None:
@@ -109,12 +112,12 @@ class Edge:
             connection.wire.hurry(self.bounds)
 
     async def refuse(self) -> None:
-        """Until cancelled: refuse the requests of those who were refused before, while the node sheds."""
+        """Until cancelled, refuse repeated requests of refused clients while the node is overloaded."""
         if self.shedding is not None:
             await self.refused.run(partial(self._judge, self.shedding), idle_s=self.bounds.idle_s, now=self.now)
 
     def _judge(self, shedding: Shedding, data: bytes) -> bytes | bool:
-        """The refusal of a request that was read for nobody yet, or whether it is to be served; see `Judge`."""
+        """Return the refusal of a request read outside its task, or whether to serve it; see `Judge`."""
         if not shedding.active or self.stopping or self.full:
             return False
         request = repeated_request(data, self.known_headers)
@@ -124,13 +127,13 @@ class Edge:
         return shedding.answer(self.date) if shedding.refuses(path, headers) else True
 
     async def wait_room(self) -> None:
-        """Wait until a connection that asks to be taken may be taken.
+        """Wait until a new connection may be accepted.
 
-        The answer to too many connections is no 503 but patience: those between two requests close, the longest idle
-        ones first, answers close theirs, and until one has left the new ones wait in the kernel's backlog. There they
-        cost neither a descriptor nor CPU, they are served in the order they came, and a client's own timeout bounds
-        its wait. A 503 would need a descriptor, a write and a close for each client that comes back at once to ask
-        again, just when there is least of all three. Who balances load sees the shortage in the time to connect.
+        Too many connections lead to a wait instead of a 503. Connections between two requests close, the longest idle
+        ones first, responses close theirs, and until one has closed the new ones wait in the kernel's backlog. There
+        they cost neither a descriptor nor CPU, they are served in order of arrival, and a client's own timeout limits
+        its wait. A 503 would need a descriptor, a write and a close for each client, which would return at once, just
+        when all three are scarce. A load balancer sees the shortage in the connect time.
         """
         while len(self.connections) >= self.bounds.connections:
             self.full = True
@@ -139,17 +142,17 @@ class Edge:
         self.full = False
 
     def _make_room(self) -> None:
-        """Close the longest idle connections, several at a time: looking for them costs a look at all."""
+        """Close the longest idle connections, several at a time, because finding them means a scan of all."""
         idle = (connection for connection in self.connections if connection.idle)
         several = 1 + self.bounds.connections // 100
         for connection in nsmallest(several, idle, key=attrgetter("wire.read_by")):
             connection.close_if_idle()
 
     async def watch(self) -> None:
-        """Until cancelled: keep the Date line fresh and end the waits whose time is up.
+        """Until cancelled, keep the Date line fresh and end expired waits.
 
-        One task for all connections, coarse by a second or a quarter of the shortest bound, instead of a cancel scope
-        for every wait.
+        One task serves all connections, with a resolution of a second or a quarter of the shortest limit, instead of a
+        cancel scope for every wait.
         """
         tick_s = min(1.0, self.bounds.shortest_s / 4)
         while True:

@@ -1,18 +1,18 @@
-"""Errors of the edge: refused requests, clients that left, apps that broke the protocol."""
+"""Errors of the edge: refused requests, disconnected clients, and apps that broke the protocol."""
 
 from collections.abc import Callable
 
 Headers = list[tuple[bytes, bytes]]
 EdgeAnswer = Callable[[int, str], tuple[Headers, bytes]]
-"""(status, sentence) -> headers and body of an answer that the server itself gives."""
+"""(status, sentence) -> headers and body of the server's own response."""
 
 
 class EdgeError(Exception):
-    """The base of everything the edge raises."""
+    """The base of all exceptions of the edge."""
 
 
 class RequestRefused(EdgeError):
-    """The client's bytes are no request this server takes; `status`, `sentence` and further headers say why."""
+    """The client's bytes are not a valid request for this server; `status`, `sentence` and further headers say why."""
 
     def __init__(self, status: int, sentence: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
         super().__init__(sentence)
@@ -22,21 +22,21 @@ class RequestRefused(EdgeError):
 
     @property
     def connection(self) -> bytes:
-        """The answer's Connection header; one that names another protocol says so there too (RFC 9110, 7.8)."""
+        """Return the response's Connection header. If it names another protocol, the header says so (RFC 9110, 7.8)."""
         return b"upgrade, close" if self.headers else b"close"
 
 
 class ClientGone(EdgeError, ConnectionError):
-    """The client no longer takes what is sent to it; an OSError, as ASGI 2.4 asks for."""
+    """The client has stopped reading or disconnected. An OSError, as ASGI 2.4 requires."""
 
 
 class BodyTooLong(EdgeError):
-    """A request's body has more bytes than its reader takes."""
+    """A request's body is longer than its reader accepts."""
 
 
 class AppMisbehaved(EdgeError):
-    """The app sent what ASGI or HTTP forbids; the client gets a 500 or an aborted connection."""
+    """The app sent a message that ASGI or HTTP forbids. The client gets a 500 or an aborted connection."""
 
 
 class LifespanFailed(EdgeError):
-    """The app answered `lifespan.startup.failed` or `lifespan.shutdown.failed`."""
+    """The app sent `lifespan.startup.failed` or `lifespan.shutdown.failed`."""

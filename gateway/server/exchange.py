@@ -1,4 +1,4 @@
-"""One request and its answer: the `receive` and `send` an app is called with."""
+"""One request and its response: the `receive` and `send` of an app's call."""
 
 import trio
 
@@ -11,13 +11,13 @@ from gateway.server.http1.response_head import BODILESS, head_lines
 from gateway.server.wire import BODY_READ_BYTES, Patience, Wire
 
 DRAIN_BYTES = 65_536
-"""How much of a body that the app did not read is dropped to keep the connection."""
+"""Bytes of a body unread by the app that are dropped to keep the connection."""
 _JOIN_BYTES = 65_536
-"""Up to this size a body is copied behind its head so that both leave in one call."""
+"""Up to this size a body is copied after its head, so that both leave in one call."""
 
 
 class Exchange:
-    """Lives as long as the app's call; the connection looks at it afterwards."""
+    """The state of one app call. The connection reads it afterwards."""
 
     __slots__ = (
         "_bodiless",
@@ -44,42 +44,42 @@ class Exchange:
         self._wire = wire
         self._edge = edge
         self._request = request
-        self._lines: list[bytes] | None = None  # the answer's head so far
+        self._lines: list[bytes] | None = None  # the response's head so far
         self._expects_continue = request.expects_continue
-        self._patience: Patience | None = None  # with the client's sending of the body
-        self._reading: Patience | None = None  # with its reading of the answer, once that has to be waited for
-        self._left: int | None = None  # bytes of the answer's body that Content-Length still promises
+        self._patience: Patience | None = None  # for the client to send the body
+        self._reading: Patience | None = None  # for the client to read the response, once that requires a wait
+        self._left: int | None = None  # bytes of the response's body that Content-Length still promises
         self._chunked = False
         self.body_delivered = False
         self.head_only = request.scope["method"] == "HEAD"
-        """Whether the client asked for the head of the answer alone."""
+        """Whether the client requested only the head of the response."""
         self.keep_alive = request.keep_alive
         self.started = False
-        """Bytes of the answer may be on their way."""
+        """Bytes of the response may have been sent."""
         self.finished = False
-        """The whole answer has been sent."""
+        """The whole response has been sent."""
         self.watched = False
-        """The app is told when the client hangs up."""
+        """The app is notified when the client disconnects."""
         self.refusal: RequestRefused | None = None
-        """Why the request's body could not be read; the app sees a disconnect."""
+        """The reason why the request's body could not be read. The app sees a disconnect."""
 
     @property
     def scope(self) -> Scope:
-        """The ASGI scope that the app is called with."""
+        """Return the ASGI scope for the app."""
         return self._request.scope
 
     @property
     def gone(self) -> bool:
-        """Whether the client takes nothing more, so that an app's failure to answer it is no failure."""
+        """Return whether the client no longer reads, so that a failed response is not an error of the app."""
         return self._wire.broken
 
     @property
     def body_read(self) -> bool:
-        """Whether every byte of the request has been taken from the wire."""
+        """Return whether every byte of the request has been read from the wire."""
         return self._request.body is None or self._request.body.done
 
     async def receive(self) -> ReceiveMessage:
-        """The next piece of the request's body; behind its end, wait for the client to leave (ASGI 3)."""
+        """Return the next piece of the request's body. After its end, wait for the client to disconnect (ASGI 3)."""
         if not self.body_delivered and self.refusal is None and not self.finished:
             return await self._next_piece()
         if self.refusal is None and not self.finished:
@@ -124,17 +124,17 @@ class Exchange:
         return data
 
     async def send(self, message: SendMessage) -> None:
-        """Take one message of the answer; its head leaves together with the first bytes of its body.
+        """Send one message of the response. The head is sent together with the first bytes of the body.
 
         Raises:
-            ClientGone: the client does not take it.
-            AppMisbehaved: the message does not fit the answer so far.
+            ClientGone: the client does not read it.
+            AppMisbehaved: the message is invalid after the previous ones.
         """
         if message["type"] == "sluice.answer" and self._lines is None:
             self._begin(message["status"], message["fields"])
             piece, more = message["body"], False
             if self._left is None and not self._bodiless:
-                self._left = len(piece)  # of a HEAD too: this is what its GET would get
+                self._left = len(piece)  # also for a HEAD, which reports what its GET would get
         elif message["type"] == "http.response.body":
             piece, more = message.get("body", b""), message.get("more_body", False)
         else:
@@ -165,7 +165,7 @@ class Exchange:
             raise AppMisbehaved(f"The app sent {message['type']} out of turn.")
 
     async def _write_parts(self, parts: tuple[bytes, ...]) -> None:
-        """Write a whole answer whose parts are not copied: what other answers share is held once for all of them."""
+        """Write a complete response without copying its parts. Shared parts are counted once for all responses."""
         lines, size = self._lines, sum(map(len, parts))
         assert lines is not None
         self._left = size
@@ -177,7 +177,7 @@ class Exchange:
         self.finished = True
 
     async def _write_rest(self, buffers: tuple[bytes, ...], sent: int, also_held: bytes = b"") -> None:
-        """Write what is left of `buffers` behind the first `sent` bytes, in the name of the request's key."""
+        """Write the rest of `buffers` after the first `sent` bytes, counted for the request's key."""
         wire = self._wire
         wire.owner = self._edge.unsent.owner_of(self._request.scope["headers"])
         if self._reading is None:
@@ -190,7 +190,7 @@ class Exchange:
         self._lines, self._left, self._closes = head_lines(status, fields, edge.shapes, date=edge.date)
 
     def _due(self, piece: bytes, *, more: bool) -> tuple[bytes, ...]:
-        """Return the buffers to write for a piece of the body, the head before the first one."""
+        """Return the buffers to write for a piece of the body, with the head before the first one."""
         lines = self._lines
         if lines is None or self.finished:
             raise AppMisbehaved("The app sent a body before its answer's start or after its end.")
@@ -199,8 +199,8 @@ class Exchange:
         silent = self._bodiless or self.head_only
         if self._left is not None and not silent:
             self._left -= len(piece)
-            if self._left < 0 or (self._left and not more):  # it would shift every later answer on the connection
-                raise AppMisbehaved("The answer's body is not as long as its Content-Length.")
+            if self._left < 0 or (self._left and not more):  # it would shift every later response on the connection
+                raise AppMisbehaved("The length of the response's body differs from its Content-Length.")
         if silent:
             piece = b""
         elif self._chunked:
@@ -215,10 +215,10 @@ class Exchange:
         return (b"\r\n".join(lines),)
 
     def _frame(self, lines: list[bytes], size: int, *, more: bool) -> None:
-        """Decide how the answer ends and whether the connection goes on; write it into the head."""
+        """Decide how the response ends and whether the connection stays open, and write that into the head."""
         edge, body, version = self._edge, self._request.body, self._request.scope["http_version"]
         if self._left is None and not (more or self._bodiless or (self.head_only and not size)):
-            self._left = size  # of a GET that is sent in pieces, its HEAD knows no length (RFC 9110, 8.6)
+            self._left = size  # a GET sent in pieces has an unknown length, so its HEAD has none (RFC 9110, 8.6)
         if self._left is not None:
             lines.append(b"content-length: " + str(self._left).encode())  # measured against %d
         elif not (self._bodiless or self.head_only):
@@ -236,7 +236,7 @@ class Exchange:
             lines.append(b"connection: keep-alive")
 
     def _drain_nowait(self) -> bool:
-        """Drop the rest of the request's body if it is short and already here; whether that was all of it."""
+        """Drop the rest of the request's body if it is short and already here; return whether that was all of it."""
         wire, body = self._wire, self._request.body
         dropped = 0
         try:
@@ -252,7 +252,7 @@ class Exchange:
 
 
 def _held(message: SendMessage) -> bytes:
-    """The buffer that a piece was cut out of."""
+    """Return the buffer that a piece was cut from."""
     return message.get("held", b"") if message["type"] == "http.response.body" else b""
 
 

@@ -1,7 +1,7 @@
-"""Tells who holds a request open that its client hangs up: one task and one epoll for all of them.
+"""Notifies holders of open requests when their clients disconnect: one task and one epoll for all.
 
-`receive` tells it too, on any system and any server, but by a wait that somebody has to cancel when there is something
-to answer. With that, a parked request costs a cancel scope and six coroutines more, and a third more CPU to wake.
+`receive` also reports it, on any system and any server, but as a wait that must be cancelled when the response is
+ready. With that, a parked request costs one cancel scope and six coroutines more, and a third more CPU to wake.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ from typing import Final
 import trio
 
 AVAILABLE: Final = sys.platform == "linux"
-"""Whether sockets are watched by epoll. Elsewhere a held request waits by `receive`, and a refused one by its task."""
+"""Whether sockets are watched by epoll. Elsewhere a held request waits in `receive`, and a refused one in its task."""
 
 
 class Hangups:
-    """The sockets that are watched. What a client sends meanwhile stays unread: it waits in the kernel for its turn.
+    """The watched sockets. Data from the client stays unread in the kernel until its turn.
 
-    The epoll knows a socket from its first request that is held until its close: a client that polls asks again soon.
+    The epoll keeps a socket from its first held request until its close, because a polling client soon polls again.
     """
 
     def __init__(self) -> None:
-        """Nothing is watched; its task (`run`) has to run where it is `AVAILABLE`."""
+        """Start without watched sockets. If `AVAILABLE`, its task (`run`) must run."""
         self._epoll = select.epoll() if sys.platform == "linux" and AVAILABLE else None
         self._left: dict[int, Callable[[], None] | None] = {}
-        """Callbacks by each descriptor that the epoll knows; None while nobody wants to hear of it."""
+        """Callbacks by registered descriptor; None while unwatched."""
 
     def watch(self, fd: int, left: Callable[[], None]) -> None:
-        """Call `left` once the client behind `fd` has closed its side, perhaps at once; before `forget`."""
+        """Call `left` once the client of `fd` has closed its side, possibly at once, until `forget` is called."""
         assert self._epoll is not None
         (self._epoll.modify if fd in self._left else self._epoll.register)(fd, select.EPOLLRDHUP | select.EPOLLONESHOT)
         self._left[fd] = left
 
     def forget(self, fd: int) -> None:
-        """It is not to be called any more."""
+        """Remove the callback."""
         self._left[fd] = None
 
     def drop(self, fd: int) -> None:
-        """Nobody watches `fd`, which is about to be closed, any more, if anybody ever did."""
+        """Remove a descriptor that is about to be closed, if it was ever registered."""
         if fd in self._left:
             assert self._epoll is not None
             self._epoll.unregister(fd)
             del self._left[fd]
 
     async def run(self) -> None:
-        """Until cancelled: tell."""
+        """Until cancelled, call the callbacks."""
         if self._epoll is None:
             return
         while True:
@@ -59,6 +59,6 @@ class Hangups:
                     left()
 
     def close(self) -> None:
-        """Nobody is watched any more, and nobody will be; once all are forgotten."""
+        """Stop watching, once all callbacks are removed. No new watch is allowed afterwards."""
         if self._epoll is not None:
             self._epoll.close()

@@ -13,7 +13,10 @@ _logger = logging.getLogger("sluice.server")
 
 
 class _Lifespan:
-    """One app's lifespan task and how far it is; it hears of the start at once, of the stop when asked to."""
+    """One app's lifespan task and its progress.
+
+    It gets the startup event at once, and the shutdown event on request.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -33,11 +36,11 @@ class _Lifespan:
         }
         try:
             await self._app(scope, self.receive, self.send)
-        except Exception:  # a last resort: by ASGI an app that raises before it has answered is served without lifespan
+        except Exception:  # last resort: by ASGI, an app that raises before it has responded is served without lifespan
             if self.supported:
-                _logger.exception("The app's lifespan failed; it is served on")
+                _logger.exception("The app's lifespan failed; it continues to be served")
             else:
-                _logger.info("The app knows no lifespan", exc_info=True)
+                _logger.info("The app does not support lifespan", exc_info=True)
         finally:
             self.started.set()
             self.stopped.set()
@@ -69,10 +72,10 @@ class _Lifespan:
 
 @asynccontextmanager
 async def open_lifespan(app: ASGIApp) -> AsyncIterator[State | None]:
-    """Start the app and yield its state, None if it knows no lifespan; stop it on leaving.
+    """Start the app and yield its state (None if it does not support lifespan); stop it on leaving.
 
     Raises:
-        LifespanFailed: the app says it could not start or stop.
+        LifespanFailed: the app reports that it could not start or stop.
     """
     lifespan = _Lifespan(app)
     async with trio.open_nursery() as nursery:

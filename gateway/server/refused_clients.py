@@ -1,8 +1,8 @@
-"""Clients whose last request was refused for overload, until one is to be served: one task and one epoll for them all.
+"""Clients whose last request was refused for overload: one task and one epoll for all of them.
 
-A node that is overloaded refuses most of what it is asked. A turn of its own for each would cost three times as much as
-the refusal, and a pass of the loop in which thousands have theirs would hold up those that are served. Here a bounded
-number is read and answered in each pass, and what is not a plain repetition goes back to its connection's task.
+An overloaded node refuses most requests. A task switch for each would cost three times as much as the refusal, and a
+pass of the loop with thousands of them would delay the requests that are served. Here a limited number is read and
+refused in each pass, and any request that is not a plain repetition returns to its connection's task.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from gateway.server.wire import HEAD_READ_BYTES, Wire
 
 AT_ONCE: Final = 64
 SLICE_S: Final = 0.008
-"""For so long refusals may hold up a pass of the loop. Those who wait for theirs wait in the kernel."""
+"""How many seconds refusals may delay a pass of the loop. The remaining clients wait in the kernel."""
 
 Judge = Callable[[bytes], bytes | bool]
-"""Gives the refusal of what arrived; True when it is to be served; False when its connection has to judge it."""
+"""Returns the refusal of the received data, True to serve it, or False if its connection has to decide."""
 
 
 class RefusedClients:
-    """Connections that wait here; each is its task's again when `wait_next` returns."""
+    """Connections that wait here. Each belongs to its own task again when `wait_next` returns."""
 
     def __init__(self) -> None:
-        """Nobody waits; its task (`run`) has to run."""
+        """Start without connections; its task (`run`) must run."""
         self._epoll = select.epoll() if sys.platform == "linux" and AVAILABLE else None
         self._waiting: dict[int, tuple[Wire, trio.lowlevel.Task]] = {}
 
     async def wait_next(self, wire: Wire, read_by: float) -> bool | None:
-        """Refuse the client's requests until one comes that its connection has to look at; it is in `wire.unread`.
+        """Refuse the client's requests until one arrives that its connection must handle; it is in `wire.unread`.
 
-        Whether that was judged already, and is to be served; None where nothing came before the connection's end.
+        Return True if the decision to serve it was made already, and None if no data came before the connection's end.
 
         Raises:
-            ClientGone: the client does not take its refusals.
+            ClientGone: the client does not read its refusals.
         """
         if self._epoll is None:
             return False
@@ -61,7 +61,7 @@ class RefusedClients:
         return bool(is_served)
 
     async def run(self, judge: Judge, *, idle_s: float, now: Callable[[], float]) -> None:
-        """Until cancelled: read, and refuse. Who sends nothing for `idle_s` on the clock `now` is idle."""
+        """Until cancelled, read and refuse. A client that sends nothing for `idle_s` on the clock `now` is idle."""
         if self._epoll is None:
             return
         while True:
@@ -73,12 +73,12 @@ class RefusedClients:
                 at = now()
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """Stop, once no connection waits."""
         if self._epoll is not None:
             self._epoll.close()
 
     def _serve(self, fd: int, judge: Judge, read_by: float) -> None:
-        """Refuse what has arrived from a client, or give it to its task."""
+        """Refuse the received requests of a client, or return it to its task."""
         wire, _ = self._waiting[fd]
         data = wire.read_nowait(HEAD_READ_BYTES)
         if not data:

@@ -1,6 +1,6 @@
 """The native server: ASGI 3 over HTTP/1.1 and WebSockets on Trio and llhttp.
 
-One task a connection and none a request. Listeners come bound; the server closes them.
+One task per connection and none per request. The caller binds the listeners; the server closes them.
 """
 
 import socket
@@ -39,13 +39,13 @@ async def serve_native(
     keep: Keep = unsupervised,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve `app` until `shutdown` is set and the connections are gone, `drain_s` later at the latest.
+    """Serve `app` until `shutdown` is set and the connections have closed, at most `drain_s` later.
 
-    The app is asked for WebSockets on `websocket_paths` only, and for nothing that `shedding` refuses. What its clients
+    The app receives WebSockets only on `websocket_paths`, and no request that `shedding` refuses. Data that clients
     have not read is counted in `unsent`. `keep` runs the server's own loops.
 
     Raises:
-        LifespanFailed: the app says it could not start or stop.
+        LifespanFailed: the app reports that it could not start or stop.
     """
     async with open_lifespan(app) as state:
         unsent = unsent or Unsent(bounds)
@@ -55,7 +55,7 @@ async def serve_native(
         with (
             closing(edge.hangups),
             closing(edge.refused),
-        ):  # behind all connections, also when they and the watch are cancelled together
+        ):  # after all connections, also when they and the watch are cancelled together
             async with trio.open_nursery() as watching:
                 watching.start_soon(keep, "server_watch", edge.watch)
                 watching.start_soon(keep, "server_hangups", edge.hangups.run)
@@ -65,15 +65,17 @@ async def serve_native(
                     task_status.started()
                     await accept_until(shutdown, listeners, accept, unsent_bytes=bounds.unsent_kernel_bytes, keep=keep)
                     edge.close_idle()
-                    watching.start_soon(keep, "server_watch", edge.watch)  # a finer one: the bounds are shorter now
+                    watching.start_soon(
+                        keep, "server_watch", edge.watch
+                    )  # a finer one, because the limits are shorter now
                     connections.cancel_scope.deadline = trio.current_time() + drain_s
                 watching.cancel_scope.cancel()
 
 
 async def _accept(listener: trio.SocketListener, *, edge: Edge, connections: trio.Nursery) -> None:
-    """Take connections until cancelled; those that wait together are taken together.
+    """Accept connections until cancelled; all that wait are accepted together.
 
-    Trio takes one in a turn of the loop, and the turns of a busy loop are long: clients would wait for seconds.
+    Trio accepts one per turn of the loop, and the turns of a busy loop are long, so clients would wait for seconds.
     """
     with _same(listener) as waiting:
         while True:
@@ -86,19 +88,19 @@ async def _accept(listener: trio.SocketListener, *, edge: Edge, connections: tri
             for _ in range(min(ACCEPTED_AT_ONCE, edge.bounds.connections - len(edge.connections))):
                 try:
                     sock, _address_of_client = waiting.accept()
-                except OSError:  # nobody waits, or `accept_one` tells why nobody can be taken
+                except OSError:  # none waits, or `accept_one` logs why none can be accepted
                     break
                 _take(sock, edge, connections)
 
 
 def _same(listener: trio.SocketListener) -> socket.socket:
-    """The listener's socket without Trio's layers, under a descriptor of its own."""
+    """Return the listener's socket without Trio's layers, under its own descriptor."""
     inner = listener.socket
     return socket.fromfd(inner.fileno(), inner.family, inner.type, inner.proto)
 
 
 def _take(sock: socket.socket, edge: Edge, connections: trio.Nursery) -> None:
-    """Begin to serve a connection, unless its client is already gone."""
+    """Start to serve a connection, unless its client has already disconnected."""
     try:
         peer = Peer(_address(sock.getpeername()), _address(sock.getsockname()), edge.state)
         if sock.family != socket.AF_UNIX:
@@ -113,7 +115,7 @@ def _take(sock: socket.socket, edge: Edge, connections: trio.Nursery) -> None:
 
 
 def _address(name: object) -> tuple[str, int] | None:
-    """Host and port as ASGI wants them; None for sockets of the file system."""
+    """Return host and port in ASGI's form; None for sockets of the file system."""
     match name:
         case (str(host), int(port), *_):
             return host, port

@@ -1,8 +1,8 @@
-"""Answers that wait for their clients to read: the bytes they hold, counted for each key and in all, and bounded.
+"""Responses that wait for their clients to read: their bytes, counted per key and in total, and limited.
 
-Counted are whole buffers, since a buffer stays in memory until its last byte has left: also one that the cache has
-dropped meanwhile, and one that several answers share only once. An answer that leaves at once is never counted, so what
-clients usually ask for costs nothing here.
+Whole buffers are counted, because a buffer stays in memory until its last byte was sent, even if the cache has dropped
+it. A buffer that several responses share is counted once. A response that is sent at once is never counted, so usual
+requests cost nothing here.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from gateway.server.bounds import Bounds
 
 
 class AnswerReader(Protocol):
-    """A connection whose client has to read before more can be sent."""
+    """A connection whose client must read before more can be sent."""
 
     owner: bytes
-    """The API key that its request carries; empty for none."""
+    """The API key of its request; empty for none."""
 
     def give_up(self) -> None:
-        """End it, whatever it still has to send."""
+        """End it, even with unsent data."""
 
 
 class _Tally:
@@ -29,7 +29,7 @@ class _Tally:
     __slots__ = ("_counts", "size")
 
     def __init__(self) -> None:
-        self._counts: dict[int, int] = {}  # by id: who adds a buffer keeps it alive until it is removed
+        self._counts: dict[int, int] = {}  # by id: the owner of a buffer keeps it alive until it is removed
         self.size = 0
 
     def add(self, buffers: Iterable[bytes]) -> None:
@@ -48,7 +48,7 @@ class _Tally:
 
 
 class _Owner:
-    """The readers of one key, those that have taken nothing for longest first."""
+    """The readers of one key, those without progress for longest first."""
 
     __slots__ = ("readers", "tally")
 
@@ -60,9 +60,8 @@ class _Owner:
 class Unsent:
     """Counts the bytes that a server's clients have not read, and ends the readers that hold too many.
 
-    The connections report every wait. Where the bound of all is passed, the key that holds most loses a reader: one
-    that holds little is safe from those that hold much. Of a key's readers it is the one that has taken nothing for
-    longest.
+    The connections report every wait. When the total limit is exceeded, the key that holds most loses a reader, so a
+    key that holds little is safe from those that hold much. It loses the reader that has made no progress for longest.
     """
 
     def __init__(self, bounds: Bounds = Bounds(), *, owner_headers: tuple[bytes, ...] = ()) -> None:  # noqa: B008 - frozen
@@ -75,23 +74,23 @@ class Unsent:
 
     @property
     def held_bytes(self) -> int:
-        """The memory that waits."""
+        """Return the bytes of memory that wait."""
         return self._all.size
 
     @property
     def readers(self) -> int:
-        """How many connections wait."""
+        """Return how many connections wait."""
         return sum(len(owner.readers) for owner in self._owners.values())
 
     def owner_of(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-        """The owner of an answer, by the headers of its request."""
+        """Return the owner of a response, by the headers of its request."""
         return next((value for name, value in headers if name in self._owner_headers), b"")
 
     def add(self, reader: AnswerReader, buffers: Iterable[bytes]) -> None:
-        """`reader` waits, and holds these; it may be given up at once."""
+        """Add `reader`, which waits with these buffers. It may be given up at once."""
         held = tuple(buffers)
         owner = self._owners.setdefault(reader.owner, _Owner())
-        assert reader not in owner.readers, "a connection waits once at a time"
+        assert reader not in owner.readers, "a connection waits only once at a time"
         owner.readers[reader] = held
         owner.tally.add(held)
         self._all.add(held)
@@ -101,13 +100,13 @@ class Unsent:
             self._end_one(max(self._owners, key=lambda name: self._owners[name].tally.size), "node_full")
 
     def moved(self, reader: AnswerReader) -> None:
-        """It has taken some bytes."""
+        """Record that the reader's client has read some bytes."""
         owner = self._owners.get(reader.owner)
         if owner is not None and reader in owner.readers:
             owner.readers[reader] = owner.readers.pop(reader)
 
     def discard(self, reader: AnswerReader) -> None:
-        """It waits no more, if it did."""
+        """Remove the reader, if it waits."""
         owner = self._owners.get(reader.owner)
         if owner is None or reader not in owner.readers:
             return

@@ -1,9 +1,9 @@
-"""One connection's socket without the layers around it: direct calls, and a wait only where they would block.
+"""One connection's socket without the layers around it: direct calls, and a wait only if they would block.
 
 A read or write that takes too long is ended from outside: the watch over all connections compares `read_by` and
-`write_by` with the clock and calls `expire`, which wakes the waiter. So no wait needs a cancel scope of its own.
+`write_by` with the clock and calls `expire`, which wakes the waiter. So a wait needs no cancel scope.
 
-A drop now and then must not hold a connection forever: waiting for a body or for an answer's reader uses up a
+A trickle of bytes must not hold a connection forever: waiting for a body or for a response's reader uses up a
 `Patience`, which grows again only with the bytes that move.
 """
 
@@ -22,15 +22,15 @@ from gateway.server.unsent import Unsent
 HEAD_READ_BYTES = 16_384
 BODY_READ_BYTES = 32_768
 HANGUP_POLL_S = 1.0
-_HANGUP: int = getattr(select, "POLLRDHUP", select.POLLHUP)  # only Linux tells of a half-closed peer
+_HANGUP: int = getattr(select, "POLLRDHUP", select.POLLHUP)  # only Linux reports a half-closed peer
 _ABORT = struct.pack("ii", 1, 0)
 
 
 class Patience:
-    """How long one side of an exchange may still be waited for; less after slow bytes.
+    """The remaining time to wait for one side of an exchange; slow bytes reduce it.
 
-    What one of them does without waiting for the other gives it back: a stream's client that is slow now and then is
-    not slow in sum.
+    Progress without a wait for the other side restores it: a stream's client that is slow at times does not count as
+    slow overall.
     """
 
     __slots__ = ("_bytes_per_s", "_ended", "_left_s", "_since", "_whole_s")
@@ -41,25 +41,25 @@ class Patience:
         self._since = self._ended = 0.0
 
     def begin(self, whole_s: float) -> float:
-        """A wait of at most `whole_s` begins; when it must end."""
+        """Start a wait of at most `whole_s`; return when it must end."""
         self._whole_s = whole_s
         self._since = trio.current_time()
         self._left_s = min(self._left_s + self._since - self._ended, whole_s)
         return self._since + self._left_s
 
     def end(self, moved_bytes: int) -> None:
-        """A wait ended with so many bytes."""
+        """Record the end of a wait with this many bytes."""
         self._ended = trio.current_time()
         self._left_s -= self._ended - self._since
         self.earn(moved_bytes)
 
     def earn(self, moved_bytes: int) -> None:
-        """So many bytes have moved."""
+        """Record that this many bytes have moved."""
         self._left_s = min(self._whole_s, self._left_s + moved_bytes / self._bytes_per_s)
 
 
 class Wire:
-    """A connected, non-blocking stdlib socket; owned and closed by one connection's task."""
+    """A connected, non-blocking stdlib socket, owned and closed by one connection's task."""
 
     __slots__ = (
         "_bounds",
@@ -84,21 +84,21 @@ class Wire:
         self._unsent = unsent
         self._given_up = False
         self.owner = b""
-        """The API key whose answer is sent; of no interest before a write has to wait."""
+        """The API key whose response is sent; used only once a write has to wait."""
         self.unread = b""
-        """Bytes that arrived and have not been looked at."""
+        """Bytes that have arrived but were not processed."""
         self.wake_parked: Callable[[], None] | None = None
-        """Wakes the connection's task where it waits for other than its own reading and writing."""
+        """Wakes the connection's task when it waits for something other than its own reads and writes."""
         self.read_by = math.inf
         self.write_by = math.inf
         self.expired = False
         self.ended = False
-        """The client will send nothing more."""
+        """The client will send no more data."""
         self.broken = False
-        """The client takes nothing more."""
+        """The client reads no more data."""
 
     async def read(self, size: int) -> bytes:
-        """The next bytes; empty when the client is done, the time is up, or `wake` found nothing to read."""
+        """Return the next bytes; empty at the client's end, at the time limit, or if `wake` found no data."""
         while not self.ended:
             woken = False
             try:
@@ -113,7 +113,7 @@ class Wire:
         return b""
 
     def read_nowait(self, size: int) -> bytes:
-        """Return the bytes that have arrived; none when nothing has, or when the client has ended its side."""
+        """Return the bytes that have arrived; empty if there are none, or if the client has ended its side."""
         try:
             data = self._socket.recv(size)
         except BlockingIOError:
@@ -124,9 +124,9 @@ class Wire:
         return data
 
     async def write(self, data: bytes, patience: Patience | None = None) -> None:
-        """Hand `data` to the kernel, waiting only when it takes no more: no checkpoint when it all fits.
+        """Pass `data` to the kernel, waiting only when it accepts no more: no checkpoint when it all fits.
 
-        `patience` is that with the client's reading of what `data` belongs to.
+        `patience` is the client's patience for the response that `data` belongs to.
 
         Raises:
             ClientGone: it cannot be delivered.
@@ -138,15 +138,15 @@ class Wire:
             await self.write_rest((data,), sent, patience)
 
     def patience_of_answer(self) -> Patience:
-        """The patience with a client that reads an answer."""
+        """Return the patience with a client that reads a response."""
         return Patience(self._bounds.answer_bytes_per_s)
 
     async def write_rest(
         self, buffers: Sequence[bytes], sent: int, patience: Patience, *, also_held: bytes = b""
     ) -> None:
-        """Write what the kernel did not take at once: all behind the first `sent` bytes of `buffers`.
+        """Write what the kernel did not accept at once: everything after the first `sent` bytes of `buffers`.
 
-        They are not copied. They are counted while they wait, and with them what is `also_held` until they are gone.
+        The buffers are not copied. They are counted while they wait, together with `also_held`.
 
         Raises:
             ClientGone: it cannot be delivered.
@@ -167,16 +167,16 @@ class Wire:
             if not (self._given_up or self.broken):
                 self._unsent.ended["too_slow"] += 1
             self.broken = True
-            raise ClientGone("The client did not read its answer in time.") from None
+            raise ClientGone("The client did not read its response in time.") from None
         finally:
             self._unsent.discard(self)
             self.write_by = math.inf
 
     async def _wait_reader(self, patience: Patience) -> None:
-        """Wait until the kernel takes more.
+        """Wait until the kernel accepts more.
 
         Raises:
-            ClosedResourceError: the client was given up before or meanwhile, or the patience is at its end.
+            ClosedResourceError: the client was given up before or meanwhile, or the patience has run out.
         """
         if self._given_up:
             raise trio.ClosedResourceError
@@ -184,7 +184,7 @@ class Wire:
         await trio.lowlevel.wait_writable(self.fd)
 
     def write_buffers_nowait(self, buffers: Sequence[bytes | memoryview]) -> int:
-        """As `write_nowait`, of several buffers behind each other."""
+        """Like `write_nowait`, for several consecutive buffers."""
         if self.broken:
             raise ClientGone("The client has closed the connection.")
         try:
@@ -196,7 +196,7 @@ class Wire:
             raise ClientGone("The client has closed the connection.") from exc
 
     def write_nowait(self, data: bytes | memoryview) -> int:
-        """How many bytes of `data` the kernel has taken.
+        """Return how many bytes of `data` the kernel has accepted.
 
         Raises:
             ClientGone: it cannot be delivered.
@@ -212,9 +212,9 @@ class Wire:
             raise ClientGone("The client has closed the connection.") from exc
 
     async def wait_hangup(self, *, unread_bytes: int) -> None:
-        """Wait until the client is gone; keep what it sends meanwhile, up to about `unread_bytes`.
+        """Wait until the client has disconnected; store further data from it, up to about `unread_bytes`.
 
-        A client that sends more is no longer read, only asked now and then whether it is still there.
+        A client that sends more is no longer read, only checked regularly for a disconnect.
         """
         while not (self.ended or self.expired) and len(self.unread) < unread_bytes:
             self.unread += await self.read(HEAD_READ_BYTES)
@@ -222,7 +222,7 @@ class Wire:
             await trio.sleep(HANGUP_POLL_S)
 
     def hurry(self, bounds: Bounds) -> None:
-        """Go on with shorter bounds, the wait that is under way included if it has one."""
+        """Continue with shorter limits, including the current wait if there is one."""
         self._bounds = bounds
         now = trio.current_time()
         if self.read_by < math.inf:
@@ -231,27 +231,27 @@ class Wire:
             self.write_by = min(self.write_by, now + bounds.write_s)
 
     def expire(self) -> None:
-        """End the wait that is under way: its time is up."""
+        """End the current wait, because its time is up."""
         self.expired = True
         self.read_by = self.write_by = math.inf
         self.wake()
 
     def give_up(self) -> None:
-        """End the write that is under way: too much waits, and its client has taken nothing for longest."""
+        """End the current write: too much data waits, and its client has made no progress for longest."""
         self._given_up = True
         self.wake()
 
     def wake(self) -> None:
-        """Make a waiting `read` look once more and return."""
+        """Make a waiting `read` check once more and return."""
         if self.wake_parked is not None:
             self.wake_parked()
         else:
             trio.lowlevel.notify_closing(self.fd)
 
     async def linger(self, *, discard_bytes: int) -> None:
-        """End the answer, then read and drop what the client still sends for a moment.
+        """End the response, then read and drop further data from the client for a moment.
 
-        Closing at once would reset the connection, and the client could lose the answer it has not read.
+        Closing at once would reset the connection, and the client could lose the response that it has not read.
         """
         try:
             self._socket.shutdown(socket.SHUT_WR)
@@ -263,16 +263,16 @@ class Wire:
                 discard_bytes -= len(data)
 
     def abort(self) -> None:
-        """Make the coming close a reset, so that a cut answer cannot be taken for a whole one."""
+        """Make the coming close a reset, so that a truncated response cannot be mistaken for a complete one."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
 
     def close(self) -> None:
-        """Close the socket; nobody may be waiting on it."""
+        """Close the socket; no task may be waiting on it."""
         self._socket.close()
 
 
 def _behind(views: list[memoryview], count: int) -> list[memoryview]:
-    """The rest of `views` behind their first `count` bytes."""
+    """Return the rest of `views` after their first `count` bytes."""
     for nth, view in enumerate(views):
         if count < len(view):
             return [view[count:], *views[nth + 1 :]]
@@ -281,7 +281,7 @@ def _behind(views: list[memoryview], count: int) -> list[memoryview]:
 
 
 def _has_hung_up(sock: socket.socket) -> bool:
-    """Whether the client has closed its side, though bytes before that are still unread."""
+    """Return whether the client has closed its side, even if earlier bytes are still unread."""
     poll = select.poll()
     poll.register(sock, _HANGUP)
     return bool(poll.poll(0))

@@ -147,7 +147,7 @@ SCENES = {
         details={
             "reason": "conflicting_params",
             "param": "Idempotency-Key",
-            "next_step": "Leave one of the two headers out.",
+            "next_step": "Send only one of the two headers.",
         },
     ),
     "a wrong method": method(PROFILE, "POST"),

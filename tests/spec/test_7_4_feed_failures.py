@@ -59,8 +59,8 @@ def meant(ask: Ask, param: str, name: str) -> Failure:
 
 
 OLDEST = "Read again with cursor=oldest."
-GIVEN = "Acknowledge the next_cursor of a page that this consumer was given."
-RESET = "Reset it to oldest, now, a next_cursor or the id of a kept event."
+GIVEN = "Acknowledge the next_cursor of a page that this consumer received."
+RESET = "Reset it to oldest, now, a next_cursor or the id of a stored event."
 STREAMED = {"accept": "text/event-stream", "idempotency-key": "a"}
 FAILURES = {
     "a cursor that is none": wrong("cursor=x", "cursor", OLDEST),
@@ -68,7 +68,7 @@ FAILURES = {
     "an event that is none": wrong("cursor=evt_1", "cursor", OLDEST),
     "a cursor in capitals": wrong("cursor=NOW", "cursor", OLDEST),
     "an event with a NUL": wrong("cursor=evt_%00", "cursor", "Fix the parameter"),
-    "a cursor with a consumer": wrong("cursor=now&consumer=one", "cursor", "Leave cursor out", "conflicting_params"),
+    "a cursor with a consumer": wrong("cursor=now&consumer=one", "cursor", "Remove cursor", "conflicting_params"),
     "a consumer without a name": wrong("consumer=", "consumer", "Send consumer=main."),
     "a consumer without a name, with a cursor": wrong("consumer=&cursor=now", "consumer", "Send consumer=main."),
     "a consumer's name with capitals": wrong("consumer=One", "consumer", "Send consumer=one."),
@@ -80,9 +80,9 @@ FAILURES = {
     "a type that is none": wrong("types=key.revokd", "types", "Send types=key.revoked."),
     "a type in capitals": wrong("types=KEY.REVOKED", "types", "Send types=key.revoked."),
     "a family that is none": wrong("types=monitors.*", "types", "Send types=monitor.*."),
-    "a type unlike any": wrong("types=zzz", "types", "Leave types out"),
-    "a list of types with a hole": wrong("types=key.revoked,,key.revoked", "types", "Leave types out"),
-    "subjects without an id": wrong("subject_id=,%20,", "subject_id", "Leave subject_id out"),
+    "a type unlike any": wrong("types=zzz", "types", "Remove types"),
+    "a list of types with a hole": wrong("types=key.revoked,,key.revoked", "types", "Remove types"),
+    "subjects without an id": wrong("subject_id=,%20,", "subject_id", "Remove subject_id"),
     "a subject with a NUL": wrong("subject_id=a,%00", "subject_id", "Fix the parameter"),
     "101 subjects": wrong(
         "subject_id=" + ",".join(f"mon_{number}" for number in range(101)), "subject_id", "Split the read."
@@ -103,14 +103,14 @@ FAILURES = {
         lambda node: node.get(FEED, headers=STREAMED),
         "conflicting_params",
         "Idempotency-Key",
-        "Leave Idempotency-Key out",
+        "Remove Idempotency-Key",
     ),
     "a parameter in capitals": meant(get("CURSOR=now"), "CURSOR", "cursor"),
     "a misspelt parameter": meant(get("curser=now"), "curser", "cursor"),
     "a foreign parameter": meant(get("page=2"), "page", "cursor"),
     "a time": meant(get("since=2026-01-01"), "since", "cursor"),
     "another filter than the bound one": wrong(
-        "consumer=one&types=credits.*", "types", "Leave types and subject_id out", "conflicting_params"
+        "consumer=one&types=credits.*", "types", "Remove types and subject_id", "conflicting_params"
     ),
     "an acknowledgement past what was served": Failure(
         acking({"cursor": "now"}), "invalid_param", "cursor", "Acknowledge the next_cursor of a page"

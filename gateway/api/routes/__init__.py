@@ -1,1 +1,1 @@
-"""The API's routes, one module an area."""
+"""The API's routes, one module per area."""

@@ -1,4 +1,4 @@
-"""Batches: `POST` of many inputs, each with a row of its own in the answer (decisions 14 and 17)."""
+"""Batches: `POST` many inputs and get one row for each (decisions 14 and 17)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from upstreams.model.params import Param
 _PARAMS: Final = (DRY_RUN, MAX_CREDITS)
 _HL: Final = Param(
     "hl",
-    "The language of titles and descriptions, where a video has them in it.",
+    "The language of titles and descriptions, if the video has them in it.",
     "de",
     pattern=r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,4})?",
     problem="must be a language, such as de or pt-BR",
@@ -65,7 +65,7 @@ _HL: Final = Param(
 
 
 class _Kind(NamedTuple):
-    """One kind of batch: its route's words, its body, and how that becomes inputs and what of a record is wanted."""
+    """One kind of batch: its route's texts, its body, and how the body becomes inputs and requested parts."""
 
     batch: Batch
     doc: RouteDoc
@@ -75,7 +75,7 @@ class _Kind(NamedTuple):
 
 
 class BatchRoutes:
-    """Answers for all batches of a node."""
+    """Serves all batches of a node."""
 
     def __init__(self, calls: BilledCalls, sites: Mapping[str, Site], *, replies: Replies) -> None:
         self._batches = Batches(calls, sites)
@@ -85,7 +85,7 @@ class BatchRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the table: of the platforms that are served."""
+        """Return the routing table entries for the platforms of this node."""
         return tuple(self._route(kind) for kind in _KINDS if kind.batch.platform in self._sites)
 
     def _route(self, kind: _Kind) -> Route:
@@ -103,22 +103,25 @@ class BatchRoutes:
         )
 
     def _lacks(self, batch: Batch) -> tuple[str, ...]:
-        """The missing credentials of one that is billed by the upstream's own calls: they alone make it."""
+        """Return the missing credentials of a batch billed by upstream calls, because only those calls serve it."""
         if batch.rows_a_cost == 1:
             return ()
         site = self._sites[batch.platform]
         endpoint = site.platform.playing(batch.role)
-        assert endpoint is not None, "a batch that is billed by calls is declared over an endpoint that has them"
+        assert endpoint is not None, "a batch billed by calls is declared over an endpoint that has calls"
         assert endpoint.many is not None, "as above"
         return tuple(name for name in endpoint.many.needs if name not in site.credentials)
 
     def _has_source(self, batch: Batch) -> bool:
-        """Whether any endpoint of its platform reads its rows; a batch over all platforms has the sources of those."""
+        """Return whether any endpoint of the platform can read the rows.
+
+        A batch over all platforms uses any of their sources.
+        """
         platform = self._sites[batch.platform].platform
         return platform.slug in composite_slugs() or platform.playing(batch.role) is not None
 
     async def answer(self, kind: _Kind, request: Request, caller: Caller) -> Reply:
-        """Check the inputs, then read them all."""
+        """Check the inputs, then read all of them."""
         values = read_free(request.query, kind.params)
         sent = await read_json(request, kind.body)
         batch = kind.batch

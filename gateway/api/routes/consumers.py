@@ -1,4 +1,4 @@
-"""`/v1/events/consumers`: named consumers, which remember how far their key has read (spec 4.4, decisions 13)."""
+"""`/v1/events/consumers`: named consumers, which remember the position of their key (spec 4.4, decisions 13)."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class AckBody(msgspec.Struct, frozen=True):
     cursor: Annotated[
         str,
         msgspec.Meta(
-            description="A position that was served; for a reset any cursor, `oldest`, `now` or an event's id.",
+            description="A position that a read returned; for a reset, any cursor, `oldest`, `now` or an event's id.",
             examples=["cur_AQAAAAAAAAAB"],
         ),
     ]
 
 
 class ConsumerRoutes:
-    """Answers for the consumers of the caller's key."""
+    """Serves the consumers of the caller's key."""
 
     def __init__(self, readers: Readers, *, signer: CursorSigner, replies: Replies, changes: Changes) -> None:
         self._readers = readers
@@ -56,7 +56,7 @@ class ConsumerRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the routing table."""
+        """Return their routing table entries."""
         return (
             self._route(CONSUMERS, self.list, docs.LIST),
             self._route(CONSUMER, self.show, docs.SHOW),
@@ -79,24 +79,24 @@ class ConsumerRoutes:
         return Route(path, handle, methods or ("GET", "HEAD"), doc=doc, body=AckBody if doc.once else None)
 
     async def list(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
-        """All of them, by name."""
+        """Return all consumers, sorted by name."""
         found = await self._consumers.list(caller.key.id)
         items = [_shown(one, tokens) for one in found]
         pagination = {"next_cursor": None, "has_more": False, "page_size": len(items)}
         return await self._replies.free(request, caller, account_fragment(request.path, {"items": items}, pagination))
 
     async def show(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
-        """One of them."""
+        """Return one consumer."""
         found = await self._consumers.get(caller.key.id, _name(request))
         return await self._free(request, caller, {"consumer": _shown(found, tokens)})
 
     async def delete(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:  # noqa: ARG002 - as all
-        """Forget it; the next read under its name begins a new one."""
+        """Delete a consumer. The next read under its name creates a new one."""
         await self._consumers.delete(caller.key.id, _name(request))
         return await self._replies.bare(caller, Reply(204, b""))
 
     async def ack(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
-        """Move it on to a position that it was served; never back."""
+        """Move a consumer forward to a position that a read returned. It never moves back."""
         name, place = _name(request), await read_json(request, AckBody)
 
         async def make() -> str:
@@ -106,7 +106,7 @@ class ConsumerRoutes:
         return await self._change(request, caller, place, make)
 
     async def reset(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:
-        """Let it read on from any position, forwards or back."""
+        """Move a consumer to any position, forward or back."""
         name, place = _name(request), await read_json(request, AckBody)
         return await self._change(request, caller, place, partial(self._reset, request, caller, tokens, name, place))
 
@@ -132,7 +132,7 @@ class ConsumerRoutes:
 
 
 def _name(request: Request) -> str:
-    assert request.named is not None, "its route has the name"
+    assert request.named is not None, "the route declares this path parameter"
     return check_name(request.named["consumer"])
 
 

@@ -1,4 +1,4 @@
-"""The account's money: balance and transactions, free and never cached (decisions 4)."""
+"""The account's balance and transactions, free and never cached (decisions 4)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from upstreams.model.params import Param
 
 _TRANSACTIONS = (
     Param("limit", "Entries on a page.", "50", type="integer", default=50, minimum=1, maximum=100),
-    Param("request_id", "Only the entries of this request.", "req_..."),
+    Param("request_id", "Only the transactions of this request.", "req_..."),
     CURSOR,
 )
 
 
 class Credits:
-    """Answers `/v1/credits/*`."""
+    """Serves `/v1/credits/*`."""
 
     def __init__(self, ledger: Ledger, *, signer: CursorSigner, replies: Replies) -> None:
         self._ledger = ledger
@@ -33,7 +33,7 @@ class Credits:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """The two routes."""
+        """Return the two routes."""
         return (
             Route("/v1/credits/balance", self.balance, doc=BALANCE),
             Route("/v1/credits/transactions", self.transactions, doc=TRANSACTIONS, params=_TRANSACTIONS),
@@ -51,7 +51,7 @@ class Credits:
         return await self._replies.free(request, caller, account_fragment(request.path, data))
 
     async def transactions(self, request: Request, caller: Caller) -> Reply:
-        """The statement, newest first."""
+        """Return the statement, newest first."""
         values = read_free(request.query, _TRANSACTIONS)
         limit, request_id = int(values["limit"]), values.get("request_id")
         place = self._lists.place(request, caller, values, request_id)

@@ -31,23 +31,24 @@ from upstreams.model.params import Value
 from upstreams.model.steps import Fetched, Leg, Page, Part
 
 READINGS_BYTES_MAX: Final = 16_000_000
-"""The bound of the queries that all endpoints remember together, counted with all objects that they consist of."""
+"""Bytes of parsed queries that all endpoints together keep, including every object in them."""
 _QUERY_BYTES_MAX: Final = 300
-"""A longer query is not remembered."""
+"""Longer queries are not kept."""
 _READING_BYTES: Final = 336
-"""The size of a remembered query beside its texts and values: four objects, and its place in a dictionary."""
+"""The size of a kept query in addition to its texts and values: four objects and a dictionary entry."""
 _PATH_BYTES: Final = 300
-"""The most that a name in `fields` takes: a dictionary, its text, and its place in the dictionary above."""
+"""The largest size of a name in `fields`: a dictionary, its text and an entry in the parent dictionary."""
 Reading = tuple[dict[str, Value], bytes, Projection | None, bool]
-"""The values of a query, the cache's key of its answers, the part that is wanted, and whether it is any call's."""
+"""The values of a query, its cache key, the requested part, and whether it is the same for all callers."""
 _PRICED = frozenset(("dry_run", "max_credits", "max_age", "fresh"))
 
 
 class Readings:
-    """The queries that were read lately, of all endpoints together, within one bound in bytes.
+    """The recently parsed queries of all endpoints, within one limit in bytes.
 
-    They are in two generations. When the recent ones take half of the bound, they replace the older ones, which are
-    forgotten; an older query that comes again becomes a recent one. So queries in use stay, and a hit is one look-up.
+    They form two generations. When the recent generation reaches half of the limit, it replaces the older one, which is
+    dropped. An older query that is used again moves to the recent generation. So queries in use stay, and a hit takes
+    one lookup.
     """
 
     def __init__(self, bytes_max: int = READINGS_BYTES_MAX) -> None:
@@ -56,12 +57,12 @@ class Readings:
         self._endpoints: list[EndpointReadings] = []
 
     def of_endpoint(self) -> EndpointReadings:
-        """The queries of one more endpoint."""
+        """Return the storage for the queries of one more endpoint."""
         self._endpoints.append(endpoint := EndpointReadings(self))
         return endpoint
 
     def make_room(self, size: int) -> None:
-        """Count `size` more bytes of recent queries; with them a generation may end."""
+        """Count `size` more bytes of recent queries, and start a new generation if half of the limit is reached."""
         self._recent_bytes += size
         if self._recent_bytes > self._generation_bytes_max:
             self._recent_bytes = size
@@ -70,7 +71,7 @@ class Readings:
 
 
 class EndpointReadings:
-    """The queries of one endpoint that are remembered."""
+    """The kept queries of one endpoint."""
 
     __slots__ = ("_all", "older", "recent")
 
@@ -80,14 +81,14 @@ class EndpointReadings:
         self.older: dict[bytes, Reading] = {}
 
     def keep(self, query_string: bytes, reading: Reading) -> None:
-        """Remember a query, unless it is long."""
+        """Keep a query, unless it is too long."""
         if len(query_string) <= _QUERY_BYTES_MAX:
             self._all.make_room(_size_of(query_string, reading))
             self.recent[query_string] = reading
 
 
 def _size_of(query_string: bytes, reading: Reading) -> int:
-    """The bytes that a remembered query takes at most."""
+    """Return the largest number of bytes that a kept query can use."""
     values, key, part, _ = reading
     size = _READING_BYTES + len(query_string) + len(key) + getsizeof(values) + sum(map(getsizeof, values.values()))
     if part is not None:
@@ -97,7 +98,7 @@ def _size_of(query_string: bytes, reading: Reading) -> int:
 
 
 class DataEndpoint:
-    """Answers one endpoint of the catalog."""
+    """Serves one endpoint of the catalog."""
 
     def __init__(
         self,
@@ -117,12 +118,12 @@ class DataEndpoint:
         usage.declare(listing.path, listing.site.platform.slug)
         self._rules = declared_by(listing.endpoint)
         self._is_list = listing.endpoint.archetype.many
-        # The same few hundred queries come again and again: measured (`docs/performance.md`).
+        # The same few hundred queries repeat constantly. The gain was measured (`docs/performance.md`).
         self._readings = readings.of_endpoint()
 
     @property
     def route(self) -> Route:
-        """This endpoint's place in the routing table."""
+        """Return the routing table entry of this endpoint."""
         return Route(self._listing.path, self.answer, is_listed=self._listing.available)
 
     async def answer(self, request: Request, caller: Caller) -> Reply:
@@ -158,7 +159,7 @@ class DataEndpoint:
         return replace(reply, streamed=True) if is_streamed else reply
 
     def _read(self, query_string: bytes) -> Reading:
-        """The values of a query and what their answers are stored under, remembered for the next time."""
+        """Return the values of a query and the cache key of its responses, and keep them for the next time."""
         reading = self._readings.older.get(query_string)
         if reading is None:
             values = self._rules.read(query_of(query_string))
@@ -168,23 +169,26 @@ class DataEndpoint:
         return reading
 
     async def _part(self, request: Request, result: CallResult, part: Projection) -> Reply:
-        """The answer in the part and the form that its reader wants; an error that is repeated is as it was."""
+        """Return the requested part of a response in the requested format. A repeated error is unchanged."""
         if result.replayed is not None and result.replayed.status >= 400:
             return self._replies.data(request, result)
         if part.form != "json":
             reply = self._replies.data(request, result)
             return await written(reply, self._listing.endpoint.archetype, result.fragment, part)
-        assert part.tree is not None, "there is a part to cut out, or another form"
+        assert part.tree is not None, "the projection selects a part or another format"
         return self._replies.data(request, replace(result, fragment=await cut(result.fragment, part.tree)))
 
     def _wants_anew(self, call: CallRequest) -> bool:
-        """Whether its own parameters ask for a fresh answer, or for a younger one than is stored."""
+        """Return whether its parameters request a fresh response, or a younger one than the cache has."""
         if "max_age" in call.values:
             return not self._calls.is_young(call, int(call.values["max_age"]) / 1_000)
         return bool(call.values.get("fresh"))
 
     async def _check_max_credits(self, call: CallRequest) -> None:
-        """Refuse what would reserve more than the caller allows (decisions 6); a cache hit costs nothing and passes."""
+        """Refuse a call that would reserve more than `max_credits` allows (decisions 6).
+
+        A cache hit is free and passes.
+        """
         refusal = above_max(call, self._calls.quote(call))
         if refusal is not None and not await self._calls.would_hit(call):
             raise refusal
@@ -193,34 +197,34 @@ class DataEndpoint:
         quote = self._calls.quote(call)
         hit = await self._calls.would_hit(call)
         data = {"estimated_credits": 0 if hit else quote.credits_least, "would_hit_cache": hit}
-        if quote.credits > quote.credits_least and not hit:  # a walk: more is held while it runs
+        if quote.credits > quote.credits_least and not hit:  # a walk: it reserves more while it runs
             data["reserved_credits"] = quote.credits
         if self._listing.endpoint.preview is not None:
             data |= self._listing.endpoint.preview(call.values)
-        if "limit" in call.values:  # as it counts: capped at the endpoint's maximum
+        if "limit" in call.values:  # the effective value, capped at the endpoint's maximum
             data["limit"] = int(call.values["limit"])
         stored = envelope.fragment(self._listing.site.platform.slug, self._listing.path, data)
         return await self._replies.free(request, caller, stored)
 
 
 def unavailable() -> Refused:
-    """503 without Retry-After: waiting does not bring the credential that is missing."""
+    """Return 503 without Retry-After, because waiting does not supply the missing credential."""
     return Refused("SERVICE_UNAVAILABLE", "This endpoint needs a credential that the operator has not configured.")
 
 
 def refuse_stream(request: Request) -> None:
-    """A stream of events cannot be replayed (spec 7.2)."""
+    """Refuse an event stream with an idempotency key, because streams cannot be replayed (spec 7.2)."""
     if request.stream is not None:
         raise InvalidParam(
             "Idempotency-Key",
             "cannot be combined with Accept: text/event-stream",
-            suggestion="Leave one of the two headers out.",
+            suggestion="Send only one of the two headers.",
             reason="conflicting_params",
         )
 
 
 class _Progress:
-    """Sends the events of one call; those of legs that settle together go one behind another."""
+    """Sends the events of one call. Legs that settle together send theirs one after another."""
 
     def __init__(self, stream: EventStream, site: Site) -> None:
         self._stream = stream
@@ -228,11 +232,11 @@ class _Progress:
         self._turn = trio.Lock()
 
     async def page(self, walked: Walked) -> bool:
-        """The `page` event; a client that hung up wants no more pages."""
+        """Send the `page` event; return whether the client is still connected and wants more pages."""
         return await self._publish("page", walked._asdict())
 
     async def leg(self, leg: Leg, part: Part) -> None:
-        """The `leg` event, with the leg's own data. A client that hung up has its call finished all the same."""
+        """Send the `leg` event with the leg's own data. The call completes even if the client disconnects."""
         await self._publish("leg", {"leg": leg_record(leg), "data": self._data(leg, part)})
 
     async def _publish(self, name: str, data: Record) -> bool:
@@ -240,7 +244,7 @@ class _Progress:
             return await self._stream.publish(name, orjson.dumps(data))
 
     def _data(self, leg: Leg, part: Part) -> Record | None:
-        """The `data` that the leg's endpoint would answer with by itself; None where nothing came."""
+        """Return the `data` that the leg's endpoint would return on its own, or None if the leg has no result."""
         if not isinstance(leg.answer, Fetched):
             return None
         archetype, result = self._site.offering(part)[1].archetype, leg.answer.result

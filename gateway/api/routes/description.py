@@ -1,4 +1,4 @@
-"""A node's account of itself: catalog, guides, `/v1/openapi.json`, status and pages (spec 4.2, 9; decisions 16)."""
+"""The node's description: catalog, guides, `/v1/openapi.json`, status and pages (spec 4.2, 9; decisions 16)."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ _PARAMS: Final = (Param("platform", "Only the operations of this platform.", "gi
 
 
 class OpenApiRoute:
-    """Answers with the document, which is made with its first request, in a thread, and kept: it never changes."""
+    """Serves the OpenAPI document. The first request builds it in a thread; it never changes after that."""
 
     def __init__(self, reference: Reference, documents: OpenApi, replies: Replies) -> None:
         self._reference = reference
         self._documents = documents
         self._replies = replies
         self._made: dict[str | None, TaggedText] = {}
-        """The whole document, and that of each platform which was asked for."""
+        """The whole document, and the document of each requested platform."""
         self._making = trio.Lock()
 
     @property
     def route(self) -> Route:
-        """Its place in the table: for the catalog, and for the 405 of a wrong method, which needs a key like any."""
+        """Return the routing table entry, for the catalog and for the 405 of a wrong method, which requires a key."""
         return Route(OPENAPI_PATH, self._by_route, doc=OPENAPI, params=_PARAMS)
 
     async def _by_route(self, request: Request, _caller: Caller) -> Reply:
         return await self.answer(request)
 
     async def answer(self, request: Request) -> Reply:
-        """The document."""
+        """Return the document."""
         chosen = read_free(request.query, _PARAMS).get("platform")
         platform = None if chosen is None else str(chosen)
         if platform is not None and platform not in self._reference.platforms:
@@ -58,7 +58,7 @@ class OpenApiRoute:
         return tagged(request, Reply(200, made.text), made.tag, caching=PUBLIC)
 
     async def _make(self, platform: str | None) -> TaggedText:
-        """Make a document, one at a time: the first one takes 0.3 s, and many may ask for it at once."""
+        """Build a document, one at a time: the first takes 0.3 s, and many clients may request it at once."""
         async with self._making:
             if platform not in self._made:
                 self._made[platform] = with_tag(await trio.to_thread.run_sync(self._documents.document, platform))
@@ -66,7 +66,7 @@ class OpenApiRoute:
 
 
 class Description:
-    """Makes the routes, documents and pages that describe a node, all of one reference."""
+    """Builds the routes, documents and pages that describe a node, all from one reference."""
 
     def __init__(self, catalog: Catalog, replies: Replies, *, signer: CursorSigner, now: Callable[[], float]) -> None:
         reference = self.reference = Reference(catalog)
@@ -76,7 +76,7 @@ class Description:
         self.status = status
         self.routes = (*Discovery(reference, guides=guides, replies=replies).routes, status.route, document.route)
         self.public: dict[str, Public] = {STATUS_PATH: status.answer, OPENAPI_PATH: document.answer}
-        """The paths under `/v1/` that need no key to be read."""
+        """The paths under `/v1/` that need no key."""
         self.pages = PublicPages(
             reference,
             guides,
@@ -87,7 +87,7 @@ class Description:
         )
 
     def table(self, data: Iterable[Route], account: Iterable[Route]) -> Routes:
-        """The routing table of a node, its own routes among them, all of which it describes."""
+        """Return the routing table of a node, with its own routes, all of which it describes."""
         routes = Routes((*data, *self.routes, *account))
         self.reference.describe(routes.all())
         return routes

@@ -1,4 +1,4 @@
-"""Discovery: the catalog and the guide of one endpoint, generated from the routing table (spec 2.3, 2.4, 4.2)."""
+"""The catalog and the guide of one endpoint, generated from the routing table (spec 2.3, 2.4, 4.2)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gateway.http.routing import Route
 from upstreams.model.params import Param
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_METHOD = Param("method", "Keeps only endpoints of this method.", "GET", choices=_METHODS)
+_METHOD = Param("method", "Only endpoints of this method.", "GET", choices=_METHODS)
 _CATALOG = (
     Param("platform", "A platform's slug, or account or utility.", "github"),
     Param("search", "Part of a path or summary.", "profile"),
@@ -30,13 +30,13 @@ _CATALOG = (
 )
 _GUIDE = (
     Param("id", "The path without `/v1/`, such as `platform/resource`.", "github/profile"),
-    Param("url", "The path, or the whole address.", "/v1/github/profile", type="url"),
+    Param("url", "The path, or the whole URL.", "/v1/github/profile", type="url"),
     _METHOD,
 )
 
 
 class Discovery:
-    """Answers `/v1/utility/endpoints` and `/v1/utility/endpoint`; both are free."""
+    """Serves `/v1/utility/endpoints` and `/v1/utility/endpoint`; both are free."""
 
     def __init__(self, reference: Reference, *, guides: Guides, replies: Replies) -> None:
         self._reference = reference
@@ -45,18 +45,18 @@ class Discovery:
         self._replies = replies
         self._catalog: EncodedCatalog | None = None
         self._made: dict[str, TaggedText] = {}
-        """The guides that were read so far, by method and path: as many as there are operations."""
+        """The guides built so far, by method and path: at most one per operation."""
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """The two routes."""
+        """Return the two routes."""
         return (
             Route("/v1/utility/endpoints", self.endpoints, doc=CATALOG, params=_CATALOG),
             Route("/v1/utility/endpoint", self.endpoint, doc=GUIDE, params=_GUIDE),
         )
 
     async def endpoints(self, request: Request, caller: Caller) -> Reply:
-        """The catalog (spec 2.3)."""
+        """Return the catalog (spec 2.3)."""
         filters = read_free(request.query, _CATALOG)
         catalog = self._catalog
         if catalog is None:
@@ -65,7 +65,7 @@ class Discovery:
         return await self._tagged(request, caller, made)
 
     async def endpoint(self, request: Request, caller: Caller) -> Reply:
-        """The guide of one endpoint (spec 2.4)."""
+        """Return the guide of one endpoint (spec 2.4)."""
         operation = self._chosen(read_free(request.query, _GUIDE))
         made = self._made.get(_name_of(operation))
         if made is None:  # the example of a composite over many platforms takes a tenth of a second
@@ -73,20 +73,20 @@ class Discovery:
         return await self._tagged(request, caller, made)
 
     def _encode(self) -> EncodedCatalog:
-        """The catalog, encoded with its first read; one thread at a time runs this."""
+        """Encode the catalog on its first read. Only one thread at a time runs this."""
         if self._catalog is None:
             self._catalog = EncodedCatalog(self._reference, self._replies.base_url)
         return self._catalog
 
     def _guide(self, operation: ApiOperation) -> TaggedText:
-        """The guide of an operation, made with its first read; one thread at a time runs this."""
+        """Build the guide of an operation on its first read. Only one thread at a time runs this."""
         name = _name_of(operation)
         if name not in self._made:
             self._made[name] = with_tag(fragment("utility", "/v1/utility/endpoint", self._guides.of(operation)))
         return self._made[name]
 
     async def _tagged(self, request: Request, caller: Caller, made: TaggedText) -> Reply:
-        """The answer with a tag of the part that is the same for all callers."""
+        """Return the response with a tag of the part that is the same for all callers."""
         made = self._replies.relinked(request, made)
         reply = await self._replies.free(request, caller, made.text)
         return tagged(request, reply, made.tag, caching=b"private, no-cache")
@@ -103,7 +103,7 @@ class Discovery:
             what = f"endpoint {path[:200]}" if other is None else f"{method} {path[:200]}, but a {other.method}"
             raise Refused(
                 "ENDPOINT_NOT_FOUND",
-                f"There is no {what}; /v1/utility/endpoints lists all.",
+                f"There is no {what}; /v1/utility/endpoints lists all endpoints.",
                 details={"did_you_mean": shown} if shown else None,
             )
         return operation
@@ -114,5 +114,5 @@ def _name_of(operation: ApiOperation) -> str:
 
 
 def _id(sent: str) -> str:
-    """An id as the catalog has it; routes of the account may be named as its resources."""
+    """Return an id as the catalog has it. Routes of the account may also be named by their resource alone."""
     return sent.strip("/").removeprefix("account/")

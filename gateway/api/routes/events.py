@@ -1,4 +1,4 @@
-"""`GET /v1/events`: the account's events in order, read by cursor or as a named consumer (spec 4.4)."""
+"""`GET /v1/events`: the account's events in order, by cursor or as a named consumer (spec 4.4)."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _CACHING = b"private, no-cache"
 
 @dataclass(frozen=True, slots=True)
 class _Answered:
-    """The last page that was answered: polls that wait at one place wake together, and get the same one.
+    """The last page that was sent. Polls that wait at the same position wake together and get the same page.
 
-    A consumer's answer tells more than its page, and is never another's.
+    A consumer's response contains more than its page, so it is never shared.
     """
 
     page: EventPage
@@ -52,16 +52,16 @@ class _Answered:
     base_url: str
 
     def has_tag_of(self, query: FeedQuery, key: Key) -> bool:
-        """Whether a read of the same page has the same tag, and so the same text."""
+        """Return whether a read of the same page has the same tag, and therefore the same text."""
         return self.key_id == key.id and self.query == query
 
     def has_text_of(self, query: FeedQuery) -> bool:
-        """Whether a read of the same page, by whichever key, has the same text."""
+        """Return whether a read of the same page, by any key, has the same text."""
         return self.query.limit == query.limit and self.query.sent == query.sent
 
 
 class Events:
-    """Answers the feed's reads."""
+    """Serves reads of the feed."""
 
     def __init__(
         self, readers: Readers, polls: Polls, *, admission: Admission, signer: CursorSigner, replies: Replies
@@ -75,16 +75,16 @@ class Events:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the routing table."""
+        """Return their routing table entries."""
         return (
             Route(PATH, self.answer, doc=READ, params=PARAMS),
             Route(SOCKET_PATH, self.answer_socket, doc=SOCKET, params=PARAMS),
         )
 
     async def answer(self, request: Request, caller: Caller) -> Reply:
-        """A page, held open while it is empty; 304 for one that the client has.
+        """Return a page, waiting while it is empty; 304 if the client already has it.
 
-        While it is held, every coroutine on the way down to the socket stays: so there are few.
+        During the wait every coroutine on the call stack stays in memory, so the stack is kept shallow.
         """
         query = query_of(request)
         resumes = request.stream is not None and query.consumer is None
@@ -134,10 +134,10 @@ class Events:
         return self._last
 
     async def answer_socket(self, request: Request, caller: Caller) -> Reply:
-        """The same feed over a WebSocket."""
+        """Serve the same feed over a WebSocket."""
         if request.socket is None:
             details = {"reason": "websocket_only", "next_step": f"Open it as one, or stream {PATH}."}
-            message = "This path is served as a WebSocket only."
+            message = "This path is only available as a WebSocket."
             raise Refused("UPGRADE_REQUIRED", message, details=details, headers=((b"upgrade",), (b"websocket",)))
         query, key = query_of(request), caller.key
         tokens = FeedTokens(self._signer, key.account_id)
@@ -153,7 +153,7 @@ class Events:
             raise refusals.store_away() from exc
 
     async def _follow(self, sink: EventSource | EventSocket, request: Request, reading: ByCursor | ByConsumer) -> Reply:
-        """Events as they come, until either side ends it; what goes wrong in between is told as the last message."""
+        """Send events as they arrive, until either side ends the stream. An error is sent as the last message."""
         began = self._polls.clock()
         try:
             stopped = await follow(
@@ -163,7 +163,9 @@ class Events:
                 sink=sink,
                 check_key=partial(self._admission.key_of, request),
             )
-            if stopped is not Stopped.GONE or request.socket is None:  # who has only half-closed still reads its stream
+            if (
+                stopped is not Stopped.GONE or request.socket is None
+            ):  # a client that half-closed still reads its stream
                 await sink.end(stopped)
         except ClientGone:
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -186,7 +188,7 @@ class Events:
         return self._polls.poll(request, reading, is_news=is_news)
 
     async def _still_holding(self, known: bytes, reading: ByCursor | ByConsumer) -> bytes | None:
-        """The tag of the page, if the client has it already, found out without reading that."""
+        """Return the page's tag if the client already has the page, without reading the page."""
         if isinstance(reading, ByConsumer):
             return None
         head = await self._readers.pages.head(reading.key.account_id)

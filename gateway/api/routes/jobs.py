@@ -1,4 +1,4 @@
-"""Jobs of the web over HTTP: crawls and batches of pages, what they brought, and who is told (decisions 17, 21)."""
+"""Jobs of the web over HTTP: crawls and page batches, their results and their webhooks (decisions 17, 21)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LINES_AT_ONCE: Final = 25
 
 
 class _Result(msgspec.Struct, frozen=True):
-    """The part of a stored result that is shown; its page is not decoded."""
+    """The part of a stored result that is shown. Its page is not decoded."""
 
     page: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -59,7 +59,7 @@ class ChangeBody(msgspec.Struct, frozen=True):
 
 
 class JobRoutes:
-    """Answers about the jobs of the caller's account."""
+    """Serves the jobs of the caller's account."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class JobRoutes:
         changes: Changes,
         reads: LongReads,
     ) -> None:
-        """`hooks` registers their webhooks, and `webhooks` has what was delivered to those."""
+        """Take `hooks`, which registers their webhooks, and `webhooks`, which has the deliveries to them."""
         self._reads = reads
         self._jobs = jobs
         self._hooks = hooks
@@ -86,7 +86,7 @@ class JobRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the routing table."""
+        """Return their routing table entries."""
         crawl, batch = partial(self.begin, CrawlBody, _crawl_of), partial(self.begin, BatchBody, batch_of)
         return (
             Route("/v1/web/crawl", crawl, ("POST",), doc=docs.CRAWL, params=_BEGIN, body=CrawlBody),
@@ -108,12 +108,12 @@ class JobRoutes:
         request: Request,
         caller: Caller,
     ) -> Reply:
-        """202 with the job, whose ceiling is reserved, and its webhook's secret this once."""
+        """Start a job and reserve its maximum cost; return 202 with the job and, only once, its webhook's secret."""
         values = read_free(request.query, _BEGIN)
         sent = await read_json(request, kind)
         draft = await draft_of(sent, self._recipes)
         target = self._hooks.target(sent.webhook_url, sent.webhook_secret)
-        claim_of_change(request, caller, sent)  # a malformed key is refused here as where something is begun
+        claim_of_change(request, caller, sent)  # rejects a malformed key like the requests that start something
         check_max_credits(values, draft.held_credits)
         if values.get("dry_run"):
             await self._hooks.check(target)
@@ -126,7 +126,7 @@ class JobRoutes:
             return await self._jobs.begin(self._hooks.beside(draft, target), owner, write=write)
 
         made = await self._changes.make(request, caller, sent, begin, keep=lambda job: job.id)
-        if isinstance(made, StoredReply):  # the job as it is now
+        if isinstance(made, StoredReply):  # the job's current state
             job, target = await self._jobs.get(owner.account_id, text_of(made)), None
         else:
             job = made
@@ -135,7 +135,7 @@ class JobRoutes:
         return await self._changes.answer(request, caller, fragment, made, status=202)
 
     async def page(self, request: Request, caller: Caller) -> Reply:
-        """A page of them, newest first."""
+        """Return a page of jobs, newest first."""
         values = read_free(request.query, _LIST)
         size, place = int(values["limit"]), self._lists.place(request, caller, values)
         found = await self._jobs.page(caller.key.account_id, before=place.before, limit=size + 1)
@@ -145,13 +145,13 @@ class JobRoutes:
         return await self._lists.page(request, caller, items, place=place, more=more)
 
     async def show(self, request: Request, caller: Caller) -> Reply:
-        """One of them."""
+        """Return one job."""
         read_free(request.query, ())
         job = await self._jobs.get(caller.key.account_id, _job_id(request))
         return await self._replies.free(request, caller, self._fragment(request, job))
 
     async def change(self, request: Request, caller: Caller) -> Reply:
-        """The job as it is now."""
+        """Change a job and return it."""
         read_free(request.query, ())
         sent = await read_json(request, ChangeBody)
         if sent.status not in ("paused", "running"):
@@ -163,22 +163,22 @@ class JobRoutes:
         return await self._replies.free(request, caller, self._fragment(request, job))
 
     async def cancel(self, request: Request, caller: Caller) -> Reply:
-        """The job as it ended."""
+        """Cancel a job and return its final state."""
         read_free(request.query, ())
         job = await self._jobs.cancel(caller.key.account_id, _job_id(request))
         return await self._replies.free(request, caller, self._fragment(request, job))
 
     async def results(self, request: Request, caller: Caller) -> Reply:
-        """Answer with a page of results, in order."""
+        """Return a page of results, in order."""
         caller.hold(await self._reads.take(caller.key.account_id))
         return await self._steps_page(request, caller, ("done",))
 
     async def errors(self, request: Request, caller: Caller) -> Reply:
-        """Answer with a page of the steps that failed or found nothing."""
+        """Return a page of the steps that failed or found nothing."""
         return await self._steps_page(request, caller, ("empty", "failed"))
 
     async def lines(self, request: Request, caller: Caller) -> Reply:
-        """All that it has read so far, sent while it is read."""
+        """Return everything that the job has read so far, sent while it is read."""
         read_free(request.query, ())
         account_id, job_id = caller.key.account_id, _job_id(request)
         await self._jobs.get(account_id, job_id)
@@ -226,13 +226,13 @@ async def _crawl_of(sent: CrawlBody, recipes: Recipes) -> JobDraft:
 
 
 def _job_id(request: Request) -> str:
-    """The job that the path names."""
-    assert request.named is not None, "its route has the name"
+    """Return the job in the path."""
+    assert request.named is not None, "the route declares this path parameter"
     return request.named["job_id"]
 
 
 class _Lines(NamedTuple):
-    """Results as lines of JSON, up to the one with the number `last`."""
+    """Results as JSON lines, up to the one with the number `last`."""
 
     text: bytes
     last: int
@@ -245,7 +245,7 @@ def _lines_of(rows: Sequence[EndedStep]) -> _Lines:
 
 
 def _shown_results(rows: Sequence[EndedStep], unpacker: Unpacker) -> list[dict[str, Any]]:
-    """The first results, as many as there is room for."""
+    """Return the first results, as many as fit."""
     shown = []
     for row in rows:
         if (bodies := unpacker.take(row.result)) is None:

@@ -1,4 +1,4 @@
-"""Serves the results of a monitor's runs: series, downloads, pictures, and rules tried on them (spec 4.5)."""
+"""Results of a monitor's runs: time series, downloads, charts and backtests of rules (spec 4.5)."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from scheduler.monitors.model.records import Monitor
 from scheduler.monitors.service import MonitorService
 from upstreams.model.params import Param, Value
 
-_ROW: Final = Param("row", "Only this row, by its id; numbers of the whole page have the row _.", "_")
-_SERIES: Final = (Param("metric", "Only these metrics, commas between them.", "total", length_max=4_096), _ROW, *WINDOW)
+_ROW: Final = Param("row", "Only the row with this id; metrics of the whole page have the row _.", "_")
+_SERIES: Final = (Param("metric", "Only these metrics, separated by commas.", "total", length_max=4_096), _ROW, *WINDOW)
 _CHART: Final = (Param("metric", "The metric to draw.", "total", required=True), _ROW, *WINDOW)
 _EXPORT: Final = (
-    Param("format", "How to write it.", "csv", default="csv", choices=("csv", "ndjson")),
+    Param("format", "The format of the download.", "csv", default="csv", choices=("csv", "ndjson")),
     *WINDOW,
 )
 _CONTENT_TYPES: Final = {"csv": b"text/csv; charset=utf-8; header=present", "ndjson": b"application/x-ndjson"}
@@ -47,7 +47,7 @@ def _meaning(param: Param) -> msgspec.Meta:
 
 
 class BacktestBody(msgspec.Struct, frozen=True):
-    """Rules to try, by default the monitor's own, and the window of runs to try them on."""
+    """The rules to test (default: the monitor's own), and the window of runs to test them on."""
 
     alert_rules: Annotated[Any, RULES] = msgspec.UNSET
     from_: Annotated[str | None, _meaning(WINDOW[0])] = msgspec.field(default=None, name="from")
@@ -55,7 +55,7 @@ class BacktestBody(msgspec.Struct, frozen=True):
 
 
 class MonitorPastRoutes:
-    """Answers about the past of the monitors of the caller's account; all of it is free."""
+    """Serves the past runs of the caller's monitors. All of it is free."""
 
     def __init__(
         self, monitors: MonitorService, projections: Projections, *, replies: Replies, reads: LongReads
@@ -67,7 +67,7 @@ class MonitorPastRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the routing table."""
+        """Return their routing table entries."""
         return (
             Route(f"{MONITOR}/timeseries", self.timeseries, doc=docs.TIMESERIES, params=_SERIES),
             Route(f"{MONITOR}/export", self.export, doc=docs.EXPORT, params=_EXPORT),
@@ -76,7 +76,7 @@ class MonitorPastRoutes:
         )
 
     async def timeseries(self, request: Request, caller: Caller) -> Reply:
-        """Points, and on a numbers-only monitor the series of each row."""
+        """Return points and, for a numbers-only monitor, the series of each row."""
         values = read_free(request.query, _SERIES)
         monitor, window = await self._owned(request, caller), window_of(values)
         caller.hold(await self._reads.take(caller.key.account_id))
@@ -84,13 +84,13 @@ class MonitorPastRoutes:
         return await self._replies.free(request, caller, account_fragment(request.path, orjson.Fragment(data)))
 
     async def export(self, request: Request, caller: Caller) -> Reply:
-        """A download, sent while it is read."""
+        """Return a download, sent while it is read."""
         values = read_free(request.query, _EXPORT)
         monitor, window, form = await self._owned(request, caller), window_of(values), str(values["format"])
         caller.hold(await self._reads.take(caller.key.account_id))
         pieces = await self._projections.export(monitor, window, as_csv=form == "csv")
         if pieces.is_empty and monitor.track is None:
-            problem = "names a monitor whose results hold no number that could be exported"
+            problem = "names a monitor whose results have no metric to export"
             suggestion = "Read them with GET .../runs?include=result."
             raise InvalidParam("monitor_id", problem, suggestion=suggestion, reason="no_numbers")
         name = f'attachment; filename="{monitor.id}.{form}"'.encode()
@@ -99,16 +99,16 @@ class MonitorPastRoutes:
         return await self._replies.bare(caller, reply)
 
     async def chart(self, request: Request, caller: Caller) -> Reply:
-        """The picture of one metric."""
+        """Return a chart of one metric."""
         values = read_free(request.query, _CHART)
         monitor, window = await self._owned(request, caller), window_of(values)
         metric, row = str(values["metric"]), values.get("row")
         _check_metrics([metric], monitor)
         if row is None and monitor.track is not None and metric.startswith(ROW):
-            raise InvalidParam("row", f"is required, since {metric} is a number of each row; timeseries lists the rows")
+            raise InvalidParam("row", f"is required, because {metric} has a value per row; timeseries lists the rows")
         caller.hold(await self._reads.take(caller.key.account_id))
         picture = await self._projections.chart(monitor, window, metric=metric, row=PAGE if row is None else str(row))
-        # Nothing in it could run, and nothing is let in to run: it may be opened as a page of its own.
+        # The picture contains no scripts and its policy allows none, so it may be opened as a page.
         headers = fields_of(
             [
                 (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"),
@@ -120,7 +120,7 @@ class MonitorPastRoutes:
         return await self._replies.bare(caller, reply)
 
     async def backtest(self, request: Request, caller: Caller) -> Reply:
-        """When rules would have fired on the runs that are stored."""
+        """Return when the rules would have fired on the stored runs."""
         read_free(request.query, ())
         sent = await read_json(request, BacktestBody)
         ends = {"from": sent.from_, "to": sent.to}
@@ -147,7 +147,7 @@ def _chosen(values: Mapping[str, Value], monitor: Monitor) -> Chosen:
 
 
 def _check_metrics(metrics: list[str], monitor: Monitor) -> None:
-    """A numbers-only monitor has no other metrics than those that it tracks; of others only the runs tell."""
+    """Reject metrics that a numbers-only monitor does not track. For other monitors only the runs have the metrics."""
     track = _track(monitor)
     for metric in metrics:
         if track is not None and metric not in track.metrics:

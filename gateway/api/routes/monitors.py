@@ -1,4 +1,4 @@
-"""Monitors over HTTP: make, list, read, change, forget, run now, and the history of runs (spec 2.6, 4.5)."""
+"""Monitors over HTTP: create, list, read, change, delete, run now, and the history of runs (spec 2.6, 4.5)."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _LIST: Final = (
     limit(100),
     CURSOR,
 )
-_RUN: Final = (Param("include", "What to show of each: result, numbers or both.", "numbers"),)
+_RUN: Final = (Param("include", "The parts of each run to include: result, numbers or both.", "numbers"),)
 _RUNS: Final = (
-    Param("status", "Only runs that stand so.", "ok", choices=get_args(RunStatus)),
+    Param("status", "Only runs with this status.", "ok", choices=get_args(RunStatus)),
     *_RUN,
     *WINDOW,
     limit(100),
@@ -57,7 +57,7 @@ _RUNS: Final = (
 
 
 class MonitorRoutes:
-    """Answers for the monitors of the caller's account."""
+    """Serves the monitors of the caller's key."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class MonitorRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the routing table."""
+        """Return their routing table entries."""
         return (
             Route(MONITORS, self.page, doc=docs.LIST, params=_LIST),
             Route(MONITORS, self.create, ("POST",), doc=docs.CREATE, params=(DRY_RUN,), body=CreateBody),
@@ -90,12 +90,12 @@ class MonitorRoutes:
         )
 
     async def create(self, request: Request, caller: Caller) -> Reply:
-        """201 with the monitor and its webhook's secret beside the envelope's fields (decisions 2)."""
+        """Create a monitor; return 201 with it and its webhook's secret next to the envelope's fields (decisions 2)."""
         is_dry = read_free(request.query, (DRY_RUN,)).get("dry_run")
         sent = await read_json(request, CreateBody)
         draft, account_id = self._monitors.draft(sent), caller.key.account_id
         if is_dry:
-            idempotency_key(request.headers.get(b"idempotency-key"))  # refused as it would be
+            idempotency_key(request.headers.get(b"idempotency-key"))  # refused like the creation itself
             told = {**await self._monitors.preview(draft, account_id), "id": None}
             return await self._free(request, caller, {"valid": True, "monitor": told})
         made, made_view, secret = await self._making.make(request, caller, sent, draft)
@@ -106,7 +106,7 @@ class MonitorRoutes:
         return reply
 
     async def page(self, request: Request, caller: Caller) -> Reply:
-        """A page of them, newest first."""
+        """Return a page of monitors, newest first."""
         values = read_free(request.query, _LIST)
         size, status = int(values["limit"]), values["status"]
         place = self._lists.place(request, caller, values, status)
@@ -115,19 +115,19 @@ class MonitorRoutes:
         last = views[-1].monitor if len(found) > size else None
         more = None if last is None else behind(last.created_at, last.id)
         items = []
-        for view in views:  # a millisecond each, where a metric of its rules has to be guessed
+        for view in views:  # a millisecond per monitor if a metric of its rules must be guessed
             items.append(self._monitors.to_json(view))
             await trio.lowlevel.checkpoint()
         return await self._lists.page(request, caller, items, place=place, more=more)
 
     async def show(self, request: Request, caller: Caller) -> Reply:
-        """One of them."""
+        """Return one monitor."""
         read_free(request.query, ())
         view = await self._monitors.get(caller.key.account_id, plain_id_of(request))
         return await self._free(request, caller, {"monitor": self._monitors.to_json(view)})
 
     async def change(self, request: Request, caller: Caller) -> Reply:
-        """The monitor as it is now; a secret only where a first webhook was given one."""
+        """Change a monitor and return it, with a secret only if it got its first webhook."""
         read_free(request.query, ())
         sent = await read_json(request, PatchBody)
         saved = await self._monitors.change(caller.key.account_id, plain_id_of(request), sent)
@@ -137,17 +137,17 @@ class MonitorRoutes:
         return await self._free(request, caller, data)
 
     async def delete(self, request: Request, caller: Caller) -> Reply:
-        """Forget it: it is not run or billed any more."""
+        """Delete a monitor: it is no longer run or billed."""
         read_free(request.query, ())
         await self._monitors.delete(caller.key.account_id, plain_id_of(request))
         return await self._replies.bare(caller, Reply(204, b""))
 
     async def run(self, request: Request, caller: Caller) -> Reply:
-        """202 with the run that was opened; its own path tells how it ends."""
+        """Start a run now; return 202 with it. Its own path reports the outcome."""
         read_free(request.query, ())
         account_id, monitor_id = caller.key.account_id, plain_id_of(request)
         made = await self._making.open_run(request, caller, monitor_id)
-        if isinstance(made, StoredReply):  # the run as it is now
+        if isinstance(made, StoredReply):  # the run's current state
             found = await self._monitors.run(account_id, monitor_id, text_of(made))
             run = run_record(found.run, found.delivery)
         else:
@@ -156,9 +156,9 @@ class MonitorRoutes:
         return await self._changes.answer(request, caller, fragment, made, status=202)
 
     async def show_run(self, request: Request, caller: Caller) -> Reply:
-        """Answer with one of its runs."""
+        """Return one of its runs."""
         include = _includes(read_free(request.query, _RUN).get("include"))
-        assert request.named is not None, "its route has the name"
+        assert request.named is not None, "the route declares this path parameter"
         if include:
             caller.hold(await self._reads.take(caller.key.account_id))
         found = await self._monitors.run(
@@ -173,7 +173,7 @@ class MonitorRoutes:
         return await self._replies.free(request, caller, fragment)
 
     async def runs(self, request: Request, caller: Caller) -> Reply:
-        """Answer with a page of its runs, newest first."""
+        """Return a page of its runs, newest first."""
         caller.hold(await self._reads.take(caller.key.account_id))
         values = read_free(request.query, _RUNS)
         window, include = window_of(values), _includes(values.get("include"))
@@ -203,21 +203,21 @@ class MonitorRoutes:
 
 
 def filter_of(status: object) -> StatusFilter:
-    """The filter of a list, of which anything else is all."""
+    """Return the filter of a list. Any unknown value means all."""
     return "active" if status == "active" else "paused" if status == "paused" else "all"
 
 
 def monitor_id_of(request: Request) -> str:
-    """The monitor that the path names."""
-    assert request.named is not None, "its route has the name"
+    """Return the monitor in the path."""
+    assert request.named is not None, "the route declares this path parameter"
     return request.named["monitor_id"]
 
 
 def plain_id_of(request: Request) -> str:
-    """The monitor that the path names, which is no watch of the web: those have routes of their own.
+    """Return the monitor in the path. Watches of the web are excluded, because they have routes of their own.
 
     Raises:
-        MonitorUnknown: it is one.
+        MonitorUnknown: it is a watch.
     """
     monitor_id = monitor_id_of(request)
     if monitor_id.startswith(ID_PREFIX):
@@ -233,7 +233,7 @@ def _includes(sent: object) -> tuple[str, ...]:
     names = tuple(str(sent).split(",")) if sent is not None else ()
     for name in names:
         if name not in _INCLUDES:
-            problem = f"must be result, numbers or both with a comma between them, not {name[:100]}"
+            problem = f"must be result, numbers or both, separated by a comma, not {name[:100]}"
             raise InvalidParam("include", problem, meant=nearest(name.lower(), _INCLUDES))
     return names
 
@@ -244,12 +244,12 @@ def _parts_of(include: tuple[str, ...]) -> tuple[DataPart, ...]:
 
 
 def _shown_runs(entries: Iterable[RunEntry], include: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The first runs, as many as a page has room for."""
+    """Return the first runs, as many as fit in a page."""
     return [_shown_run(entry, include) for entry in unpacked_entries(entries, Unpacker())]
 
 
 def _shown_run(entry: RunEntry, include: tuple[str, ...]) -> dict[str, Any]:
-    """A run with what was stored of it, as it is: `numbers` alone set the result to null (spec 2.6)."""
+    """Return a run with its stored result unchanged. With `numbers` alone, the result is null (spec 2.6)."""
     told, data = run_record(entry.run, entry.delivery), entry.data
     if include:
         told["result"] = _stored(data.result if "result" in include else None)

@@ -1,4 +1,4 @@
-"""`/v1/packs` and `/v1/purchases`: packs of credits on sale, and what an account bought (decisions 22)."""
+"""`/v1/packs` and `/v1/purchases`: credit packs on sale, and the account's purchases (decisions 22)."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _WayBack = Annotated[
     str,
     msgspec.Meta(
         max_length=2_048,
-        description="An https address that the page leads back to.",
+        description="An https URL that the payment page returns to.",
         examples=["https://example.com/paid"],
     ),
 ]
 
 
 class BuyBody(msgspec.Struct, frozen=True):
-    """The body of a purchase; without addresses of one's own its page leads back to the dashboard."""
+    """The body of a purchase. Without URLs, the payment page returns to the dashboard."""
 
     pack: Annotated[str, msgspec.Meta(max_length=40, description="The pack's name.", examples=["starter"])]
     success_url: _WayBack | None = None
@@ -53,7 +53,7 @@ class BuyBody(msgspec.Struct, frozen=True):
 
 
 class PackRoutes:
-    """Answers for packs and the caller's purchases; without a `checkout` none can be begun."""
+    """Serves packs and the caller's purchases. Without a `checkout`, no purchase can be started."""
 
     def __init__(
         self, packs: Packs, checkout: Checkout | None, *, signer: CursorSigner, replies: Replies, changes: Changes
@@ -66,7 +66,7 @@ class PackRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the routing table."""
+        """Return their routing table entries."""
         return (
             Route(PACKS, self.on_sale, doc=docs.PACKS),
             Route(PURCHASES, self.page, doc=docs.PURCHASES, params=_LIST),
@@ -74,14 +74,14 @@ class PackRoutes:
         )
 
     async def on_sale(self, request: Request, caller: Caller) -> Reply:
-        """The packs, in the order of the config."""
+        """Return the packs, in the order of the config."""
         read_free(request.query, ())
         items = [pack_view(pack) for pack in self._packs.on_sale.values()]
         data = {"items": items, "checkout": self._checkout is not None}
         return await self._replies.free(request, caller, account_fragment(request.path, data))
 
     async def page(self, request: Request, caller: Caller) -> Reply:
-        """A page of purchases, newest first."""
+        """Return a page of purchases, newest first."""
         values = read_free(request.query, _LIST)
         size, place = int(values["limit"]), self._lists.place(request, caller, values)
         found = await self._packs.list(caller.key.account_id, before=place.before, limit=size + 1)
@@ -91,12 +91,12 @@ class PackRoutes:
         return await self._lists.page(request, caller, items, place=place, more=more)
 
     async def buy(self, request: Request, caller: Caller) -> Reply:
-        """201 with the page on which the pack is paid."""
+        """Start a purchase; return 201 with the payment page."""
         read_free(request.query, ())
         sent = await read_json(request, BuyBody)
         checkout = self._checkout
         if checkout is None:
-            message = "This node takes no payments by card; ask whoever runs it for a pack."
+            message = "This node does not accept card payments. Ask its operator for a pack."
             raise Refused("INVALID_REQUEST", message, details={"reason": "capability_missing", "param": "pack"})
         self._check(sent.pack)
         page = f"{self._replies.base_url_for(request)}{BILLING_PAGE}"
@@ -117,18 +117,18 @@ class PackRoutes:
         return await self._changes.answer(request, caller, account_fragment(PURCHASES, data), made, status=201)
 
     def _check(self, name: str) -> None:
-        """Refuse a pack that cannot be bought. Raises InvalidParam."""
+        """Reject a pack that cannot be bought. Raises InvalidParam."""
         try:
             pack = self._packs.get(name)
         except PackUnknown as exc:
             on_sale = ", ".join(exc.on_sale) or "sold here; there are none"
             raise InvalidParam("pack", f"must be one of the packs on sale: {on_sale}", meant=exc.nearest) from exc
         if not pack.price_cents:
-            raise InvalidParam("pack", "has no price: only whoever runs this service can give it")
+            raise InvalidParam("pack", "has no price; only the operator can grant it")
 
 
 def _way_back(param: str, url: str | None) -> str | None:
-    """The address, if there is one. Raises InvalidParam: a browser should not be sent there."""
+    """Return the URL, if there is one. Raises InvalidParam if a browser should not be sent there."""
     if url is None:
         return None
     try:
@@ -136,5 +136,5 @@ def _way_back(param: str, url: str | None) -> str | None:
     except ValueError:
         parts = urlsplit("")
     if parts.scheme != "https" or not parts.hostname or not url.isascii() or not url.isprintable() or " " in url:
-        raise InvalidParam(param, "must be an absolute address that begins with https://")
+        raise InvalidParam(param, "must be an absolute URL that begins with https://")
     return url

@@ -1,4 +1,4 @@
-"""`POST /v1/web/parse`: a file that its caller sends, read as a page is (decisions 21)."""
+"""`POST /v1/web/parse`: read a file from the client like a page (decisions 21)."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ class FileBody(msgspec.Struct, frozen=True):
             extra_json_schema=_FILE,
         ),
     ]
-    filename: Annotated[str | None, Meta(description="Its name, in place of the part's.")] = None
-    mime_type: Annotated[str | None, Meta(description="Its type, in place of the part's.")] = None
-    url: Annotated[str | None, Meta(description="The address that it is from, which its links are relative to.")] = None
+    filename: Annotated[str | None, Meta(description="The file's name, instead of the part's filename.")] = None
+    mime_type: Annotated[str | None, Meta(description="The file's type, instead of the part's Content-Type.")] = None
+    url: Annotated[str | None, Meta(description="The URL that the file came from, used to resolve its links.")] = None
     formats: Annotated[
-        str | None, Meta(description=f"The formats to have, with commas between them: {', '.join(FORMATS)}.")
+        str | None, Meta(description=f"The formats to return, separated by commas: {', '.join(FORMATS)}.")
     ] = None
-    only_main_content: Annotated[bool | None, Meta(description="Whether only the main content counts.")] = None
+    only_main_content: Annotated[bool | None, Meta(description="Whether to keep only the main content.")] = None
 
 
 _FIELDS: Final = tuple(name for name in FileBody.__struct_fields__ if name != "file")
 
 
 class _Sent(msgspec.Struct, frozen=True):
-    """A form as its idempotency key is bound to it."""
+    """A form in the shape that its idempotency key is bound to."""
 
     digest: bytes
     filename: str
@@ -66,7 +66,7 @@ class _Sent(msgspec.Struct, frozen=True):
 
 
 class ParseRoute:
-    """Reads the files of callers in the worker processes of the web's site."""
+    """Reads the files of callers in the worker processes of the `web` site."""
 
     def __init__(self, calls: BilledCalls, site: Site, replies: Replies) -> None:
         self._calls = calls
@@ -76,7 +76,7 @@ class ParseRoute:
 
     @property
     def route(self) -> Route:
-        """Its place in the routing table."""
+        """Return its routing table entry."""
         most = FILE_BYTES_MAX + ENVELOPE_BYTES
         return Route(
             PARSE,
@@ -90,7 +90,7 @@ class ParseRoute:
         )
 
     async def answer(self, request: Request, caller: Caller) -> Reply:
-        """The page that the file is."""
+        """Return the page that the file contains."""
         values = read_free(request.query, _PARAMS)
         async with self.forms.open(request, _FIELDS, file_bytes_max=FILE_BYTES_MAX) as form:
             fields = {name: text for name, text in form.fields.items() if text}
@@ -108,7 +108,7 @@ class ParseRoute:
             return self._replies.data(request, result)
 
     async def _read(self, account_id: str, task: Task, fields: dict[str, str], _charge: Charge) -> tuple[int, bytes]:
-        """The price and the encoded answer."""
+        """Return the price and the encoded response."""
         deadline_at = self._calls.clock() + self._calls.timeout_s
         try:
             answer = await self._site.workers.run(task, deadline_at, source="file", account_id=account_id)

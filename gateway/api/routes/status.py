@@ -1,4 +1,4 @@
-"""`GET /v1/status`: public, the state of every platform's circuits (spec 4.2, decisions 4)."""
+"""`GET /v1/status`: the public state of every platform's circuits (spec 4.2, decisions 4)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WORST_FIRST = ("open", "half_open", "closed")
 
 
 class Status:
-    """Tells which platforms can be called; `now` gives Unix seconds."""
+    """Reports which platforms are available; `now` returns Unix seconds."""
 
     def __init__(self, catalog: Catalog, *, now: Callable[[], float]) -> None:
         self._catalog = catalog
@@ -38,14 +38,14 @@ class Status:
 
     @property
     def route(self) -> Route:
-        """Its place in the table: for suggestions, and for the 405 of a wrong method, which needs a key like any."""
+        """Return the routing table entry, for suggestions and for the 405 of a wrong method, which requires a key."""
         return Route(STATUS_PATH, self._by_route, doc=STATUS)
 
     async def _by_route(self, request: Request, _caller: Caller) -> Reply:
         return await self.answer(request)
 
     async def answer(self, request: Request) -> Reply:
-        """The status envelope: it belongs to nobody, so it carries no balance."""
+        """Return the status envelope. It belongs to no account, so it has no balance."""
         await trio.lowlevel.checkpoint()
         data = self.data()
         stored = envelope.fragment("utility", request.path, data)
@@ -54,7 +54,7 @@ class Status:
         return tagged(request, Reply(200, body), tag_of(states), caching=PUBLIC)
 
     def data(self) -> dict[str, Any]:
-        """The states of all platforms and of the whole."""
+        """Return the states of all platforms and the overall state."""
         platforms = {slug: _platform(site) for slug, site in self._sites().items()}
         return {
             "status": _overall(entry["status"] for entry in platforms.values()),
@@ -63,13 +63,13 @@ class Status:
         }
 
     async def keep_looking(self) -> None:
-        """Remember for each hour the worst that a platform was, until cancelled."""
+        """Record each platform's worst state of every hour, until cancelled."""
         while True:
             self.look()
             await trio.sleep(LOOK_EVERY_S)
 
     def look(self) -> None:
-        """Take the platforms as they stand now into this hour."""
+        """Add the current state of the platforms to this hour."""
         hour = int(self._now() // 3_600)
         worst = self._hours.setdefault(hour, {})
         for slug, site in self._sites().items():
@@ -80,13 +80,13 @@ class Status:
             self._hours.popitem(last=False)
 
     def past(self) -> dict[str, list[Health | None]]:
-        """The last hours of each platform, this one last; None for those in which the node did not run."""
+        """Return each platform's last hours, ending with this one; None for hours in which the node did not run."""
         now = int(self._now() // 3_600)
         seen = [self._hours.get(hour, {}) for hour in range(now - HOURS + 1, now + 1)]
         return {slug: [worst.get(slug) for worst in seen] for slug in self._sites()}
 
     def _sites(self) -> dict[str, Site]:
-        """The platforms of which this node can call any endpoint: nothing is known of the others."""
+        """Return the platforms with an endpoint that this node can call. The state of the others is unknown."""
         return {
             slug: site for slug, site in self._catalog.sites.items() if any(map(site.offers, site.platform.endpoints))
         }
@@ -103,7 +103,7 @@ def _platform(site: Site) -> dict[str, Any]:
 
 
 def _hosts(source: Source | NamedSource) -> dict[str, int]:
-    """The hosts that callers named at a source, in sum; one that cannot be called tells nothing of the platform."""
+    """Sum up the hosts that callers named at a source. One unavailable host says nothing about the platform."""
     if not isinstance(source, NamedSource):
         return {}
     hosts, are_open = source.counts()
@@ -111,7 +111,7 @@ def _hosts(source: Source | NamedSource) -> dict[str, int]:
 
 
 def _health(states: Iterable[str]) -> Health:
-    """Down when no source can be called, degraded when one cannot."""
+    """Return down if every source is unavailable, degraded if one is."""
     known = list(states)
     if known and all(state == "open" for state in known):
         return "down"

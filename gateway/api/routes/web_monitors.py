@@ -1,4 +1,4 @@
-"""Watches of the web over HTTP: make, list, read, change, forget, check now, and their checks (decisions 21)."""
+"""Watches of the web over HTTP: create, list, read, change, delete, check now, and their checks (decisions 21)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _CHECKS: Final = (limit(100, default=20), CURSOR)
 
 
 class WebMonitorRoutes:
-    """Answers about the watches of the caller's account: monitors of another kind, on the same clock."""
+    """Serves the watches of the caller's account: monitors of another kind, on the same clock."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class WebMonitorRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the routing table."""
+        """Return their routing table entries."""
         return (
             Route(WATCHES, self.page, doc=docs.LIST, params=_LIST),
             Route(WATCHES, self.create, ("POST",), doc=docs.CREATE, params=(DRY_RUN,), body=WebBody),
@@ -77,12 +77,12 @@ class WebMonitorRoutes:
         )
 
     async def create(self, request: Request, caller: Caller) -> Reply:
-        """201 with the watch, and its webhook's secret this once."""
+        """Create a watch; return 201 with it and, only this once, its webhook's secret."""
         is_dry = read_free(request.query, (DRY_RUN,)).get("dry_run")
         sent = await read_json(request, WebBody)
         draft, account_id = self._monitors.web_draft(sent), caller.key.account_id
         if is_dry:
-            idempotency_key(request.headers.get(b"idempotency-key"))  # refused as it would be
+            idempotency_key(request.headers.get(b"idempotency-key"))  # refused like the creation itself
             told = _shown(await self._monitors.preview(draft, account_id), draft.web)
             return await self._free(request, caller, {"valid": True, "monitor": {**told, "monitor_id": None}})
         made, view, secret = await self._making.make(request, caller, sent, draft)
@@ -92,7 +92,7 @@ class WebMonitorRoutes:
         return await self._changes.answer(request, caller, fragment, made, status=201)
 
     async def page(self, request: Request, caller: Caller) -> Reply:
-        """A page of them, newest first."""
+        """Return a page of watches, newest first."""
         values = read_free(request.query, _LIST)
         size, status = int(values["limit"]), values["status"]
         place = self._lists.place(request, caller, values, status)
@@ -104,13 +104,13 @@ class WebMonitorRoutes:
         return await self._lists.page(request, caller, list(map(self._view, found[:size])), place=place, more=more)
 
     async def show(self, request: Request, caller: Caller) -> Reply:
-        """One of them."""
+        """Return one watch."""
         read_free(request.query, ())
         view = await self._monitors.get(caller.key.account_id, _id_of(request))
         return await self._free(request, caller, {"monitor": self._view(view)})
 
     async def change(self, request: Request, caller: Caller) -> Reply:
-        """The watch as it is now; a secret only where a first webhook was given one."""
+        """Change a watch and return it, with a secret only if it got its first webhook."""
         read_free(request.query, ())
         sent = await read_json(request, WebPatch)
         saved = await self._monitors.change_web(caller.key.account_id, _id_of(request), sent)
@@ -120,13 +120,13 @@ class WebMonitorRoutes:
         return await self._free(request, caller, data)
 
     async def delete(self, request: Request, caller: Caller) -> Reply:
-        """Forget it with its checks: nothing is checked or billed any more."""
+        """Delete a watch and its checks: it is no longer checked or billed."""
         read_free(request.query, ())
         await self._monitors.delete(caller.key.account_id, _id_of(request))
         return await self._replies.bare(caller, Reply(204, b""))
 
     async def run(self, request: Request, caller: Caller) -> Reply:
-        """202 with the check that was opened."""
+        """Start a check now; return 202 with it."""
         read_free(request.query, ())
         account_id, monitor_id = caller.key.account_id, _id_of(request)
         made = await self._making.open_run(request, caller, monitor_id)
@@ -137,7 +137,7 @@ class WebMonitorRoutes:
         return await self._changes.answer(request, caller, fragment, made, status=202)
 
     async def checks(self, request: Request, caller: Caller) -> Reply:
-        """Answer with a page of its checks, newest first."""
+        """Return a page of its checks, newest first."""
         caller.hold(await self._reads.take(caller.key.account_id))
         values = read_free(request.query, _CHECKS)
         place = self._lists.place(request, caller, values)
@@ -167,10 +167,10 @@ class WebMonitorRoutes:
 
 
 def _id_of(request: Request) -> str:
-    """The watch that the path names.
+    """Return the watch in the path.
 
     Raises:
-        MonitorUnknown: it names another monitor.
+        MonitorUnknown: it is another kind of monitor.
     """
     monitor_id = monitor_id_of(request)
     if not monitor_id.startswith(ID_PREFIX):
@@ -179,8 +179,8 @@ def _id_of(request: Request) -> str:
 
 
 def _shown(monitor: dict[str, Any], stored: str | None) -> dict[str, Any]:
-    """A watch as its owner reads it, of the monitor that it is."""
-    assert stored is not None, "it is a watch of the web"
+    """Return the watch of a monitor, as its owner sees it."""
+    assert stored is not None, "the monitor is a watch of the web"
     watch, cadence = watch_of(stored), orjson.loads(orjson.dumps(monitor["cadence"]))
     is_cron = "cron" in cadence
     return {
@@ -211,12 +211,12 @@ def _shown(monitor: dict[str, Any], stored: str | None) -> dict[str, Any]:
 
 
 def _checks_of(entries: Iterable[RunEntry]) -> list[dict[str, Any]]:
-    """The first checks, as many as a page has room for."""
+    """Return the first checks, as many as fit in a page."""
     return [_check(entry) for entry in unpacked_entries(entries, Unpacker())]
 
 
 def _check(entry: RunEntry) -> dict[str, Any]:
-    """One check. Its difference is null until it has been made, and where it failed."""
+    """Return one check. Its difference is null until it has been made, and if it failed."""
     run, delivery = entry.run, entry.delivery
     told = orjson.loads(entry.data.deltas) if entry.data.deltas is not None else None
     status = run.status if told is None else "changed" if told["changed"] else "first" if told["first"] else "same"

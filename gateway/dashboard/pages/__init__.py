@@ -1,1 +1,1 @@
-"""The pages, a module an area."""
+"""The pages, one module per area."""

@@ -21,7 +21,7 @@ ACCOUNT: Final = f"{PREFIX}/account"
 
 
 class AccountPages:
-    """A user's own deeds; all of them but signing out ask for the password again."""
+    """A user's own actions. All except signing out require the password again."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._services = services
@@ -29,7 +29,7 @@ class AccountPages:
         self._frame = frame
 
     def add_to(self, app: QuartTrio) -> None:
-        """Offer them."""
+        """Register the routes."""
         app.add_url_rule(ACCOUNT, "account", self.page)
         for path, deed in (
             ("password", self.password),
@@ -43,16 +43,16 @@ class AccountPages:
             app.add_url_rule(f"{ACCOUNT}/{path}", f"account_{deed.__name__}", deed, methods=["POST"])
 
     async def page(self) -> Response:
-        """The user's account."""
+        """Show the user's account."""
         return await self._shown()
 
     async def password(self) -> Response:
-        """Change the password; every other session ends."""
+        """Change the password and sign out every other session."""
         if (ask := self._frame.fresh()) is not None:
             return ask
         password = await secret_field("password")
         if password != await secret_field("repeated"):
-            return await self._shown(status=400, errors={"repeated": "is not the same as the password above"})
+            return await self._shown(status=400, errors={"repeated": "does not match the password above"})
         try:
             await self._services.sessions.change_password(signed_in(), password)
         except (PasswordRefused, TooManyAttempts) as exc:
@@ -60,7 +60,7 @@ class AccountPages:
         return self._frame.to_page(ACCOUNT, done="password")
 
     async def begin_factor(self) -> Response:
-        """Show a new secret, and ask for its first code."""
+        """Show a new secret, and request its first code."""
         return self._frame.fresh() or await self._enrolling(self._factor.begin(signed_in().user))
 
     async def turn_on(self) -> Response:
@@ -74,31 +74,31 @@ class AccountPages:
         except SealBroken as exc:
             raise ObjectMissing from exc
         except CodeRefused:
-            return await self._enrolling(sealed, "does not fit: enter the one that is shown now")
+            return await self._enrolling(sealed, "is not correct. Enter the code that the app shows now")
         return await self._frame.shown("codes.html", "Recovery codes", codes=codes)
 
     async def turn_off(self) -> Response:
-        """Ask for no code any more."""
+        """Turn off the second factor."""
         if (ask := self._frame.fresh()) is not None:
             return ask
         await self._factor.turn_off(signed_in().user)
         return self._frame.to_page(ACCOUNT, done="factor_off")
 
     async def codes(self) -> Response:
-        """New recovery codes in place of the old."""
+        """Replace the recovery codes."""
         if (ask := self._frame.fresh()) is not None:
             return ask
         codes = await self._factor.renew_codes(signed_in().user)
         return await self._frame.shown("codes.html", "Recovery codes", codes=codes)
 
     async def end_session(self, session_id: str) -> Response:
-        """Sign one session out."""
+        """Sign out one session."""
         if not await self._services.sessions.end_one(signed_in().user.id, session_id):
             raise ObjectMissing
         return self._frame.to_page(ACCOUNT, done="session_ended")
 
     async def end_others(self) -> Response:
-        """Sign every other session out."""
+        """Sign out every other session."""
         await self._services.sessions.end_others(signed_in())
         return self._frame.to_page(ACCOUNT, done="sessions_ended")
 

@@ -1,4 +1,4 @@
-"""Alert rules as forms have them: a row of fields a rule, and the refusal beside the row that it is of (spec 2.6)."""
+"""Alert rules in forms: one row of fields per rule, with errors next to their row (spec 2.6)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _FIELDS: Final = ("metric", "op", "value", "consecutive", "cooldown_s")
 
 
 class SentRule(NamedTuple):
-    """A rule as a form has sent it, and the number of its row there."""
+    """A rule from a form, with the number of its row."""
 
     row: int
     rule: dict[str, Any]
 
 
 def sent_rules(sent: Mapping[str, str]) -> list[SentRule]:
-    """The rules of a form as the API takes them; rows without a metric, and those that are to go, are none."""
+    """Return the rules of a form in the format of the API, without empty rows and rows marked for removal."""
     rows = range(RULES_MAX + 1)
     return [
         SentRule(row, _rule(sent, row))
@@ -30,14 +30,14 @@ def sent_rules(sent: Mapping[str, str]) -> list[SentRule]:
 
 
 def rows_of(rules: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The fields of a form that has these rules."""
+    """Return the fields of a form that contains these rules."""
     return {
         f"rule_{name}_{row}": _shown(rule[name]) for row, rule in enumerate(rules) for name in _FIELDS if name in rule
     }
 
 
 def beside_row(exc: MonitorInvalid, rules: Sequence[SentRule]) -> dict[str, str]:
-    """The refusal of a rule under the name of the first field of its row."""
+    """Return a rule's error under the name of the first field in its row."""
     place = exc.param.partition("[")[2].partition("]")[0]
     row = rules[int(place)].row if place.isdigit() and int(place) < len(rules) else 0
     field = exc.param.rpartition(".")[2] if "]." in exc.param else ""

@@ -1,4 +1,4 @@
-"""Packs of credits: those on sale, the way to pay for one, and what the account bought (decisions 22)."""
+"""Credit packs: packs on sale, payment, and the account's purchases (decisions 22)."""
 
 from __future__ import annotations
 
@@ -19,30 +19,33 @@ PAGE: Final = 25
 
 
 class BillingPages:
-    """The page of packs, and that which leads to the payment."""
+    """The page of packs, and the page that leads to the payment."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._services = services
         self._frame = frame
 
     def add_to(self, app: QuartTrio) -> None:
-        """Offer them."""
+        """Register the routes."""
         app.add_url_rule(BILLING, "billing", self.page)
         app.add_url_rule(f"{BILLING}/buy", "buy_pack", self.buy, methods=["POST"])
 
     async def page(self) -> Response:
-        """The packs, and the purchases, newest first."""
+        """Show the packs, and the purchases, newest first."""
         return await self._shown()
 
     async def buy(self) -> Response:
-        """A link to the page of Stripe's on which the pack is paid: forms of ours lead to no other site."""
+        """Show a link to the Stripe page that sells the pack.
+
+        It is a link because our forms may not lead to other sites.
+        """
         checkout, packs = self._services.checkout, self._services.packs
         try:
             pack = packs.get((await fields()).get("pack", ""))
         except PackUnknown as exc:
             raise ObjectMissing from exc
         if checkout is None or not pack.price_cents:
-            return await self._shown(status=400, error="This pack cannot be paid by card here.")
+            return await self._shown(status=400, error="This pack cannot be bought by card here.")
         back = f"{self._services.base_url}{BILLING}"
         try:
             begun = await checkout.begin(account_id(), pack.name, success_url=f"{back}?paid=1", cancel_url=back)

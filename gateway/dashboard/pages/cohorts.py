@@ -1,4 +1,4 @@
-"""Cohorts: how many members they have, their queries with coverage and results, and their end (decisions 20)."""
+"""Cohorts: member counts, queries with coverage and results, and deletion (decisions 20)."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ COHORTS: Final = f"{PREFIX}/cohorts"
 QUERIES: Final = 20
 RESULTS: Final = 40
 RESULTS_AT_ONCE: Final = 500
-"""Results of a download that are read from the store at a time."""
+"""Results that a download reads from the store at once."""
 _REFRESH_S: Final = 5
-_SEALED: Final = "The results were sealed with another master secret, and cannot be opened with that of now."
+_SEALED: Final = "The results were encrypted with another master secret, so the current one cannot decrypt them."
 _PLACE: Final = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
 class CohortPages:
-    """The list of an account's cohorts, the page of each, and that of each query."""
+    """The list of an account's cohorts, the page of each, and the page of each query."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._cohorts = services.cohorts
@@ -47,7 +47,7 @@ class CohortPages:
         self._frame = frame
 
     def add_to(self, app: QuartTrio) -> None:
-        """Offer them."""
+        """Register the routes."""
         query = f"{COHORTS}/queries/<query_id>"
         app.add_url_rule(COHORTS, "cohorts", self.page)
         app.add_url_rule(f"{COHORTS}/<cohort_id>", "cohort", self.show)
@@ -57,11 +57,11 @@ class CohortPages:
         app.add_url_rule(f"{query}/cancel", "cancel_query", self.cancel, methods=["POST"])
 
     async def page(self) -> Response:
-        """All of them, newest first."""
+        """List all cohorts, newest first."""
         return await self._frame.shown("cohorts.html", "Cohorts", cohorts=await self._cohorts.list(account_id()))
 
     async def show(self, cohort_id: str) -> Response:
-        """One of them with its queries, newest first."""
+        """Show one cohort with its queries, newest first."""
         cohort, before = await self._cohort(cohort_id), place_of(request.args.get("before", ""))
         try:
             found = await self._queries.page(account_id(), cohort_id, before=before, limit=QUERIES + 1)
@@ -81,7 +81,7 @@ class CohortPages:
         return response
 
     async def delete(self, cohort_id: str) -> Response:
-        """Ask whether to, and then destroy it with all that it sealed."""
+        """Ask for confirmation, then delete the cohort and destroy everything encrypted with its key."""
         cohort = await self._cohort(cohort_id)
         if (ask := self._frame.fresh()) is not None:
             return ask
@@ -94,11 +94,11 @@ class CohortPages:
         return self._frame.to_page(COHORTS, done="cohort_deleted")
 
     async def query(self, query_id: str) -> Response:
-        """A query: how far it has come, and a page of its results once it has ended."""
+        """Show a query: its progress, and a page of its results once it has ended."""
         return await self._shown(query_id)
 
     async def lines(self, query_id: str) -> Response:
-        """All its results and coverage, one a line, as the API has them."""
+        """Download all results and coverage, one JSON line each, in the format of the API."""
         query = await self._query(query_id)
         if not _view(query)["has_results"]:
             raise ObjectMissing
@@ -107,7 +107,7 @@ class CohortPages:
         )
 
     async def cancel(self, query_id: str) -> Response:
-        """Ask whether to, and then end it."""
+        """Ask for confirmation, then cancel the query."""
         query = await self._query(query_id)
         if (await fields()).get("sure") != "yes":
             return await self._frame.shown("cancel_query.html", "Cancel this query?", query=_view(query))
@@ -120,14 +120,14 @@ class CohortPages:
         return self._frame.to_page(f"{COHORTS}/queries/{query_id}", done="query_cancelled")
 
     async def _cohort(self, cohort_id: str) -> Cohort:
-        """The account's cohort. Raises ObjectMissing."""
+        """Return the account's cohort. Raises ObjectMissing."""
         try:
             return await self._cohorts.get(account_id(), cohort_id)
         except CohortUnknown as exc:
             raise ObjectMissing from exc
 
     async def _query(self, query_id: str) -> Query:
-        """The account's query. Raises ObjectMissing."""
+        """Return the account's query. Raises ObjectMissing."""
         try:
             return await self._queries.get(account_id(), query_id)
         except CohortQueryUnknown as exc:
@@ -159,7 +159,7 @@ class CohortPages:
         return response
 
     async def _page(self, owner_id: str, query_id: str, begin: ResultPosition, limit: int) -> ResultPage:
-        """A page of results; one that is longer than a page may be stands there by its size alone."""
+        """Return a page of results. A result that is too long for a page is shown by its size only."""
         try:
             return await self._queries.results(owner_id, query_id, begin, limit)
         except CohortResultTooLarge as exc:
@@ -169,7 +169,7 @@ class CohortPages:
             return ResultPage([told], [], ResultPosition(*exc.behind))
 
     async def _pieces(self, owner_id: str, query_id: str) -> AsyncIterator[bytes]:
-        here: ResultPosition | None = BEGIN  # the request is over while the browser takes them
+        here: ResultPosition | None = BEGIN  # the request has ended by the time the browser downloads the pieces
         while here is not None:
             page = await self._page(owner_id, query_id, here, RESULTS_AT_ONCE)
             yield b"".join(one + b"\n" for one in (*page.items, *page.coverage))
@@ -177,7 +177,7 @@ class CohortPages:
 
 
 def _position(text: str) -> ResultPosition:
-    """The result that a page begins with; one that cannot be is the first."""
+    """Parse the result at which a page begins. An invalid value means the first one."""
     found = _PLACE.fullmatch(text)
     return BEGIN if found is None else ResultPosition(int(found[1]), int(found[2]))
 

@@ -1,4 +1,4 @@
-"""The log of a webhook's deliveries as pages show it, of a Monitor's and of the account's alike."""
+"""The log of a webhook's deliveries, both for a Monitor and for the account."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from scheduler.monitors.webhooks import Logged, Webhooks
 
 DELIVERIES: Final = 10
 ATTEMPTS: Final = 6
-"""Attempts of a delivery that are shown, the newest: those of one series. The API has all."""
+"""The number of attempts shown, newest first: one series. The API has all of them."""
 _ANSWER_MAX: Final = 500
 
 
 async def read_log(webhooks: Webhooks, owner_id: str) -> dict[str, Any]:
-    """The deliveries of an owner's webhook behind the place that the address names, newest first.
+    """Read the deliveries of an owner's webhook after the position in the URL, newest first.
 
     Raises:
         MonitorUnknown, AccountWebhookUnknown: the account has no such owner.

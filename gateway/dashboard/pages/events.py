@@ -1,4 +1,4 @@
-"""The account's events: the newest first, and those that come while the page is open."""
+"""The account's events: newest first, and live updates while the page is open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gateway.dashboard.services import Services
 EVENTS: Final = f"{PREFIX}/events"
 PAGE: Final = 50
 WAIT_S: Final = 8.0
-"""For how long a page waits for news before it asks again: no longer than a node may take to stop."""
+"""Seconds that a page waits for news before it polls again: at most the time that a node may take to stop."""
 _LOOK_S: Final = 1.0
 _PAGES: Final = {
     "monitor": "monitors",
@@ -29,7 +29,7 @@ _PAGES: Final = {
     "discover_schedule": "discover/schedules",
     "webhook": "webhooks",
 }
-"""Where the pages of subjects are, by their kinds; a Monitor's runs are told on its own."""
+"""The pages of event subjects, by kind. A Monitor's runs are shown on the Monitor's page."""
 
 
 class EventPages:
@@ -40,12 +40,12 @@ class EventPages:
         self._frame = frame
 
     def add_to(self, app: QuartTrio) -> None:
-        """Offer them."""
+        """Register the routes."""
         app.add_url_rule(EVENTS, "events", self.page)
         app.add_url_rule(f"{EVENTS}/new", "new_events", self.new)
 
     async def page(self) -> Response:
-        """A page of events, those before a place or the newest."""
+        """Show a page of events: the newest, or those before a position."""
         head = await self._events.head(account_id())
         before = _place(request.args.get("before", ""), head.last_pos + 1)
         first = max(head.first_pos, before - PAGE)
@@ -60,7 +60,7 @@ class EventPages:
         )
 
     async def new(self) -> Response:
-        """The events behind a place as rows of the table, once there are some or the time is up."""
+        """Return the events after a position as table rows, as soon as there are some or the time is up."""
         after = _place(request.args.get("after", ""), 0)
         head = await self._head_behind(after)
         found = await self._read(after) if head.last_pos > after >= head.first_pos - 1 else None
@@ -103,7 +103,7 @@ def _shown(body: bytes) -> dict[str, Any]:
 
 
 def _page_of(subject: dict[str, Any], data: dict[str, Any]) -> str:
-    """The page of an event's subject; empty where it has none."""
+    """Return the page of an event's subject, empty if it has none."""
     kind, id_ = str(subject.get("kind", "")), str(subject.get("id", ""))
     if kind == "run":
         kind, id_ = "monitor", str(data.get("monitor_id", ""))

@@ -1,4 +1,4 @@
-"""Jobs of the web: how far they have come, what they spent, and the way to end them (decisions 17)."""
+"""Jobs of the web: progress, cost and cancelling (decisions 17)."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ _REFRESH_S: Final = 5
 
 
 class JobPages:
-    """The list of an account's jobs, and the deeds on each."""
+    """The list of an account's jobs, and the actions on each."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._jobs = services.jobs
         self._frame = frame
 
     def add_to(self, app: QuartTrio) -> None:
-        """Offer them."""
+        """Register the routes."""
         app.add_url_rule(JOBS, "jobs", self.page)
         app.add_url_rule(f"{JOBS}/<job_id>/status", "job_status", self.status, methods=["POST"])
         app.add_url_rule(f"{JOBS}/<job_id>/cancel", "job_cancel", self.cancel, methods=["POST"])
 
     async def page(self) -> Response:
-        """The jobs, newest first; while one is under way the page comes again by itself."""
+        """List the jobs, newest first. The page refreshes automatically while a job is in progress."""
         return await self._shown()
 
     async def status(self, job_id: str) -> Response:
-        """Pause it, or let it go on."""
+        """Pause or resume a job."""
         status: Literal["paused", "running"] = "running" if (await fields()).get("status") == "running" else "paused"
         return await self._change(self._jobs.set_status(account_id(), job_id, status), done=f"job_{status}")
 
     async def cancel(self, job_id: str) -> Response:
-        """Ask whether to, and then end it."""
+        """Ask for confirmation, then cancel the job."""
         if (await fields()).get("sure") != "yes":
             try:
                 job = await self._jobs.get(account_id(), job_id)
@@ -83,7 +83,7 @@ class JobPages:
 
 
 def _view(job: JobRecord) -> dict[str, Any]:
-    """A job for its page; of a crawl with the address that it begins at."""
+    """Return a job for its page; for a crawl, with its start URL."""
     bounds: dict[str, Any] = orjson.loads(job.spec).get("bounds") or {}
     return {
         "id": job.id,

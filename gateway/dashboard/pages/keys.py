@@ -1,4 +1,4 @@
-"""API keys: made and shown once, revealed to who has just signed in, limited, reset and revoked (spec 2.5, 5.2)."""
+"""API keys: create (shown once), reveal after a recent sign-in, limit, reset and revoke (spec 2.5, 5.2)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAME_MAX: Final = 200
 
 
 class KeyPages:
-    """The list of an account's keys, and the deeds on each."""
+    """The list of an account's keys, and the actions on each."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._services = services
@@ -31,18 +31,18 @@ class KeyPages:
         self._frame = frame
 
     def add_to(self, app: QuartTrio) -> None:
-        """Offer them."""
+        """Register the routes."""
         app.add_url_rule(KEYS, "keys", self.page)
         app.add_url_rule(KEYS, "create_key", self.create, methods=["POST"])
         for deed in (self.reveal, self.limit, self.reset, self.revoke):
             app.add_url_rule(f"{KEYS}/<key_id>/{deed.__name__}", f"{deed.__name__}_key", deed, methods=["POST"])
 
     async def page(self) -> Response:
-        """The keys, newest first, and with `?new=1` the form for another."""
+        """List the keys, newest first, and with `?new=1` show the form for another."""
         return await self._shown(form_open=request.args.get("new") == "1")
 
     async def create(self) -> Response:
-        """Make a key, once for each form, and show the whole of it."""
+        """Create a key, once per form, and show all of it."""
         sent = await fields()
         try:
             arguments = self._read(sent)
@@ -54,12 +54,12 @@ class KeyPages:
         return await self._shown(shown={"id": made["id"], "key": made["key"], "is_new": True})
 
     def _read(self, sent: dict[str, str]) -> dict[str, Any]:
-        """The arguments of the operation. Raises FieldRefused."""
+        """Read the arguments of the operation. Raises FieldRefused."""
         name, expires_at = sent.get("name", ""), instant_of("expires", sent.get("expires", ""))
         if len(name) > _NAME_MAX or not name.isprintable():
-            raise FieldRefused("name", f"must be at most {_NAME_MAX} characters on one line")
+            raise FieldRefused("name", f"must be one line of at most {_NAME_MAX} characters")
         if expires_at is not None and expires_at <= self._services.now():
-            raise FieldRefused("expires", "must lie in the future")
+            raise FieldRefused("expires", "must be in the future")
         limit = credits_of("credit_limit", sent.get("credit_limit", ""))
         arguments: dict[str, Any] = {"account": account_id(), "name": name}
         if limit is not None:
@@ -71,14 +71,14 @@ class KeyPages:
         return arguments
 
     async def reveal(self, key_id: str) -> Response:
-        """Show a whole key again, to who has just signed in."""
+        """Show a whole key again to a user who signed in recently."""
         await self._owned(key_id)
         if (ask := self._frame.fresh()) is not None:
             return ask
         try:
             key = await self._keys.reveal(key_id)
         except SealBroken:
-            text = "This key was sealed with another master secret. Revoke it and make a new one."
+            text = "This key was encrypted with another master secret. Revoke it and create a new one."
             return await self._shown(status=400, error=text)
         return await self._shown(shown={"id": key_id, "key": key, "is_new": False})
 
@@ -94,13 +94,13 @@ class KeyPages:
         return self._frame.to_page(KEYS, done="limit")
 
     async def reset(self, key_id: str) -> Response:
-        """Count a key's usage from 0 again."""
+        """Reset a key's usage to 0."""
         await self._owned(key_id)
         await self._keys.update(key_id, reset_usage=True)
         return self._frame.to_page(KEYS, done="reset")
 
     async def revoke(self, key_id: str) -> Response:
-        """Ask whether to, and then end a key for good."""
+        """Ask for confirmation, then revoke the key permanently."""
         record = await self._owned(key_id)
         if (await fields()).get("sure") != "yes":
             return await self._frame.shown("revoke.html", "Revoke this key?", key=record)
@@ -108,7 +108,7 @@ class KeyPages:
         return self._frame.to_page(KEYS, done="revoked")
 
     async def _owned(self, key_id: str) -> KeyRecord:
-        """A key of the account. Raises ObjectMissing."""
+        """Return a key of the account. Raises ObjectMissing."""
         try:
             record = await self._keys.get(key_id)
         except KeyUnknown as exc:
@@ -134,5 +134,5 @@ class KeyPages:
 
 
 def is_active(key: KeyRecord, now: float) -> bool:
-    """Whether a key opens something."""
+    """Return whether a key is still usable."""
     return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)

@@ -1,4 +1,4 @@
-"""The account's money: overview, usage and transactions, with their pictures and downloads."""
+"""The account's money: overview, usage and transactions, with charts and downloads."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _WEEK: Final = 7
 
 
 class MoneyPages:
-    """Pages that only tell."""
+    """Read-only pages."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._services = services
         self._frame = frame
 
     def add_to(self, app: QuartTrio) -> None:
-        """Offer them."""
+        """Register the routes."""
         app.add_url_rule(PREFIX, "overview", self.overview)
         app.add_url_rule(f"{PREFIX}/", "overview_as_a_folder", self.overview)
         app.add_url_rule(f"{PREFIX}/usage", "usage", self.usage)
@@ -42,7 +42,7 @@ class MoneyPages:
         app.add_url_rule(f"{PREFIX}/transactions.csv", "transactions_csv", self.transactions_csv)
 
     async def overview(self) -> Response:
-        """The balance, what is spent a day, and for how long that will do."""
+        """Show the balance, the daily spending, and how long the balance will last."""
         services, owner = self._services, account_id()
         report = await services.usage.read(owner, _BURN_DAYS)
         money = await services.ledger.report(owner)
@@ -61,7 +61,7 @@ class MoneyPages:
         )
 
     async def usage(self) -> Response:
-        """Calls and credits by day, endpoint and key."""
+        """Show calls and credits by day, endpoint and key."""
         days = _span()
         report = await self._services.usage.read(account_id(), days)
         return await self._frame.shown(
@@ -77,7 +77,7 @@ class MoneyPages:
         )
 
     async def usage_csv(self) -> Response:
-        """The same as rows by day, endpoint and key."""
+        """Download the usage as rows by day, endpoint and key."""
         names = await self._key_names()
         head = ("day", "endpoint", "key_id", "key_name", "calls", "cache_hits", "refusals", "failures", "credits")
         rows = [
@@ -90,7 +90,7 @@ class MoneyPages:
         return download("usage.csv", csv_of([head, *rows]))
 
     async def transactions(self) -> Response:
-        """The statement, page by page."""
+        """Show the statement, page by page."""
         before, request_id = request.args.get("before", ""), request.args.get("request_id", "").strip()
         found = await self._services.ledger.transactions(
             account_id(), limit=PAGE + 1, before=_place(before), request_id=request_id or None
@@ -106,7 +106,7 @@ class MoneyPages:
         )
 
     async def transactions_csv(self) -> Response:
-        """The newest entries as rows."""
+        """Download the newest transactions as rows."""
         found = await self._services.ledger.transactions(account_id(), limit=CSV_ROWS_MAX)
         head = [
             "id",
@@ -139,7 +139,7 @@ def _span() -> int:
 
 
 def _place(text: str) -> int | str | None:
-    """The line that a page begins behind; one that cannot be is the first page."""
+    """Parse the line after which a page begins. An invalid value means the first page."""
     if text.isascii() and text.isdigit() and len(text) <= 18:
         return int(text)
     return None

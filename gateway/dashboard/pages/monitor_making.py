@@ -1,4 +1,4 @@
-"""Making a Monitor: from the catalog or from a call of the playground, with what it costs before it is made."""
+"""Creating a Monitor, from the catalog or from a playground call, with an estimate of its cost first."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from scheduler.monitors.metrics.shapes import shape_of
 from scheduler.monitors.model.draft import CreateBody
 
 RULE_ROWS: Final = 3
-"""Rows for alert rules; the page of a Monitor takes more."""
+"""Rows for alert rules. The page of a Monitor accepts more."""
 SUGGESTED: Final = 3
 FOUND_MAX: Final = 60
 _NOT_RECIPES: Final = ("cursor", "max_credits", "fields", "format", "fresh", "max_age")
 
 
 class MonitorMaking:
-    """The form of a new Monitor, and what comes of it."""
+    """The form of a new Monitor, and its submission."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._services = services
         self._frame = frame
 
     async def page(self) -> Response:
-        """The recipes that fit some words, or the form for one."""
+        """List the recipes that match a search, or show the form for one."""
         if recipe := request.args.get("recipe", ""):
             operation = self._recipe(recipe)
             sent = {**dict(request.args), "metrics": ", ".join(_numbers(operation)[:SUGGESTED])}
@@ -50,7 +50,7 @@ class MonitorMaking:
         )
 
     async def create(self) -> Response:
-        """Tell the price, or make it once for each form."""
+        """Estimate the cost, or create the Monitor, once per form."""
         sent = await fields()
         operation = self._recipe(sent.get("recipe", ""))
         monitors = self._services.monitors
@@ -68,11 +68,11 @@ class MonitorMaking:
         return await self._frame.shown("monitor_made.html", "Monitor created", monitor_id=id_, secret=secret)
 
     async def _make(self, create: Any, sent: dict[str, str]) -> tuple[str, str | None]:
-        """The Monitor's id, and its secret where it was made just now."""
+        """Create the Monitor; return its id, and its secret unless the form was submitted before."""
         secrets_made: list[str | None] = []
 
         def view(made: View | Saved) -> dict[str, str]:
-            """The id for the record of the transaction, and then for this page."""
+            """Return the id, for the transaction's record and then for this page."""
             if isinstance(made, View):
                 return {"id": made.monitor.id}
             secrets_made.append(made.secret)
@@ -114,14 +114,14 @@ def _text(operation: ApiOperation) -> str:
 
 
 def _numbers(operation: ApiOperation) -> list[str]:
-    """The paths of an operation's answers that lead to numbers."""
+    """Return the paths to numbers in an operation's responses."""
     assert operation.listing is not None, "it is a recipe"
     endpoint = operation.listing.endpoint
     return list(numbers_in(shape_of(endpoint.archetype, endpoint.unfilled)))
 
 
 def _body(operation: ApiOperation, sent: Mapping[str, str]) -> CreateBody:
-    """The Monitor that the fields describe, as the API takes it."""
+    """Return the Monitor described by the fields, in the format of the API."""
     params = {name.removeprefix(QUERY): text for name, text in sent.items() if name.startswith(QUERY) and text}
     metrics = [one.strip() for one in sent.get("metrics", "").split(",") if one.strip()]
     rules = [one.rule for one in sent_rules(sent)]
@@ -139,7 +139,7 @@ def _body(operation: ApiOperation, sent: Mapping[str, str]) -> CreateBody:
 
 
 def _beside(exc: MonitorInvalid, sent: Mapping[str, str]) -> dict[str, str]:
-    """The refusal under the name of the field that it belongs to."""
+    """Return the error under the name of the field that caused it."""
     param = exc.param.partition("[")[0]
     if param == RULES:
         return {**beside_row(exc, sent_rules(sent)), "other": f"{exc}. {exc.next_step}"}

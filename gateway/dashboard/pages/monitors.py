@@ -1,4 +1,4 @@
-"""Monitors: listed, read with their runs, charts, alerts and deliveries, and changed (spec 2.6, 3; decisions 12)."""
+"""Monitors: list, read with runs, charts, alerts and deliveries, and change (spec 2.6, 3; decisions 12)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MonitorPages:
         self._making = MonitorMaking(services, frame)
 
     def add_to(self, app: QuartTrio) -> None:
-        """Offer them."""
+        """Register the routes."""
         one = f"{MONITORS}/<monitor_id>"
         app.add_url_rule(MONITORS, "monitors", self.page)
         app.add_url_rule(MONITORS, "create_monitor", self._making.create, methods=["POST"])
@@ -56,17 +56,17 @@ class MonitorPages:
         app.add_url_rule(f"{one}/deliveries/<delivery_id>/redeliver", "redeliver", self.redeliver, methods=["POST"])
 
     async def page(self) -> Response:
-        """All of them, newest first."""
+        """List all Monitors, newest first."""
         views = await self._monitors.list(account_id(), "all", before=None, limit=LIST_MAX)
         shown = [_plain(self._monitors.to_json(view)) for view in views]
         return await self._frame.shown("monitors.html", "Monitors", monitors=shown, most=LIST_MAX)
 
     async def show(self, monitor_id: str) -> Response:
-        """One of them."""
+        """Show one Monitor."""
         return await self._shown(monitor_id)
 
     async def chart(self, monitor_id: str) -> Response:
-        """The picture of one metric over its runs."""
+        """Return the chart of one metric over its runs."""
         monitor = (await self._view(monitor_id)).monitor
         metric, row = request.args.get("metric", "")[:500], request.args.get("row", "_")[:500]
         picture = await self._services.projections.chart(monitor, SlotSpan(), metric=metric, row=row)
@@ -74,24 +74,24 @@ class MonitorPages:
         return Response(picture, 200, headers, content_type="image/svg+xml; charset=utf-8")
 
     async def numbers(self, monitor_id: str) -> Response:
-        """Every number of the newest 1,000 runs, as the API exports them."""
+        """Download every metric of the newest 1,000 runs, in the API's export format."""
         monitor = (await self._view(monitor_id)).monitor
         pieces = await self._services.projections.export(monitor, SlotSpan(), as_csv=True)
         return long_download(f"{monitor.id}.csv", pieces)
 
     async def status(self, monitor_id: str) -> Response:
-        """Pause it, or let it go on."""
+        """Pause or resume a Monitor."""
         sent = await fields()
         status = "active" if sent.get("status") == "active" else "paused"
         return await self._change(monitor_id, PatchBody(status=status), done=f"monitor_{status}")
 
     async def webhook(self, monitor_id: str) -> Response:
-        """Save its address again, which resumes a webhook that was paused."""
+        """Save its webhook address again, which resumes a paused webhook."""
         sent = await fields()
         return await self._change(monitor_id, PatchBody(webhook_url=sent.get("webhook_url", "")), done="monitor_saved")
 
     async def alerts(self, monitor_id: str) -> Response:
-        """Put other alert rules in the place of those before."""
+        """Replace the alert rules."""
         sent = await fields()
         rules = sent_rules(sent)
         patch = PatchBody(alert_rules=[one.rule for one in rules])
@@ -107,7 +107,7 @@ class MonitorPages:
         return self._to(monitor_id, "alerts_saved")
 
     async def run(self, monitor_id: str) -> Response:
-        """Begin a run now."""
+        """Start a run now."""
         try:
             await self._monitors.run_now(account_id(), monitor_id)
         except MonitorUnknown as exc:
@@ -117,7 +117,7 @@ class MonitorPages:
         return self._to(monitor_id, "run_begun")
 
     async def delete(self, monitor_id: str) -> Response:
-        """Ask whether to, and then forget it."""
+        """Ask for confirmation, then delete the Monitor."""
         view = await self._view(monitor_id)
         if (ask := self._frame.fresh()) is not None:
             return ask
@@ -127,7 +127,7 @@ class MonitorPages:
         return self._frame.to_page(MONITORS, done="monitor_deleted")
 
     async def resume(self, monitor_id: str) -> Response:
-        """Let its webhook take deliveries again."""
+        """Resume the deliveries of its webhook."""
         try:
             await self._services.webhooks.resume(account_id(), monitor_id)
         except (MonitorUnknown, WebhookUnknown) as exc:
@@ -135,7 +135,7 @@ class MonitorPages:
         return self._to(monitor_id, "resumed")
 
     async def rotate(self, monitor_id: str) -> Response:
-        """Make a new signing secret, and show it once."""
+        """Create a new signing secret, and show it once."""
         await self._view(monitor_id)
         if (ask := self._frame.fresh()) is not None:
             return ask
@@ -172,7 +172,7 @@ class MonitorPages:
         return self._frame.to_page(f"{MONITORS}/{monitor_id}", done=done)
 
     async def _view(self, monitor_id: str) -> View:
-        """The account's Monitor. Raises ObjectMissing."""
+        """Return the account's Monitor. Raises ObjectMissing."""
         try:
             return await self._monitors.get(account_id(), monitor_id)
         except MonitorUnknown as exc:
@@ -200,7 +200,7 @@ class MonitorPages:
         )
 
     async def _series(self, view: View) -> dict[str, Any]:
-        """The metrics and rows that can be drawn, and those that are chosen."""
+        """Return the metrics and rows that can be drawn, and the selected ones."""
         found = orjson.loads(await self._services.projections.timeseries(view.monitor, SlotSpan(), Chosen()))
         series: list[dict[str, Any]] = found.get("series", [])
         metrics = found["metric_keys"][:_METRICS_MAX]
@@ -212,5 +212,5 @@ class MonitorPages:
 
 
 def _plain(value: Any) -> Any:
-    """JSON with fragments as plain values."""
+    """Convert JSON with fragments to plain values."""
     return orjson.loads(orjson.dumps(value))

@@ -1,4 +1,4 @@
-"""The playground: any operation from its declaration, its price first, then the call as a client would make it."""
+"""The playground: call any operation from its declaration, after an estimate of its price."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class PlaygroundPages:
         self._frame = frame
 
     def add_to(self, app: QuartTrio) -> None:
-        """Offer them."""
+        """Register the routes."""
         app.add_url_rule(PLAYGROUND, "playground", self.page)
         app.add_url_rule(PLAYGROUND, "call", self.call, methods=["POST"])
 
     async def page(self) -> Response:
-        """The operations that fit some words, or the form of one."""
+        """List the operations that match a search, or show the form of one."""
         if id_ := request.args.get("id", ""):
             return await self._form(self._found(id_, request.args.get("method", "")), request.args)
         words = request.args.get("q", "").strip()[:100]
@@ -67,7 +67,7 @@ class PlaygroundPages:
         )
 
     async def call(self) -> Response:
-        """The price of a call, or its answer."""
+        """Show the price of a call, or its response."""
         sent = await fields()
         operation = self._found(sent.get("id", ""), sent.get("method", ""))
         is_dry = sent.get("deed") == "price" and can_be_priced(operation)
@@ -103,13 +103,13 @@ class PlaygroundPages:
         return [key for key in await self._services.keys.list(account_id()) if is_active(key, now)]
 
     async def _key(self, key_id: str) -> str:
-        """The text of the key that pays. Raises FieldRefused."""
+        """Return the text of the key to charge. Raises FieldRefused."""
         if key_id not in {key.id for key in await self._keys()}:
-            raise FieldRefused("key", "must be one of your active keys; make one first if there is none")
+            raise FieldRefused("key", "must be one of your active keys. Create a key if you have none")
         try:
             return await self._services.keys.reveal(key_id)
         except SealBroken as exc:
-            raise FieldRefused("key", "was sealed with another master secret; choose another one") from exc
+            raise FieldRefused("key", "was encrypted with another master secret; choose another key") from exc
 
     async def _form(
         self, operation: ApiOperation, sent: Mapping[str, str], *, status: int = 200, **more: Any
@@ -129,7 +129,7 @@ class PlaygroundPages:
         )
 
     def _code(self, operation: ApiOperation, sent: Mapping[str, str]) -> Markup:
-        """The call in three languages, its path's missing parts by example."""
+        """Return the call in three languages, with examples for the missing parts of its path."""
         examples = {f"{QUERY}{param.name}": param.example for param in operation.in_path}
         given = {field.name: field.value for field in fields_of_call(operation, sent) if field.value}
         try:
@@ -152,7 +152,7 @@ def _data(answer: ApiAnswer) -> dict[str, Any]:
 
 
 def _refused_field(operation: ApiOperation, answer: ApiAnswer) -> dict[str, str]:
-    """The field of the form that the API refused, with its words; empty where it named none of them."""
+    """Return the form field that the API refused and its message, empty if the API named none of them."""
     try:
         error = orjson.loads(answer.body)["error"]
         param, message = str(error["details"]["param"]), str(error["message"])
@@ -164,7 +164,7 @@ def _refused_field(operation: ApiOperation, answer: ApiAnswer) -> dict[str, str]
 
 
 def _monitor_url(operation: ApiOperation, sent: Mapping[str, str]) -> str:
-    """The page that makes a Monitor of the call; empty where none repeats it."""
+    """Return the page that creates a Monitor from the call, empty if no recipe repeats it."""
     if operation.listing is None or operation.method != "GET":
         return ""
     values = {name: value for name, value in sent.items() if name.startswith(QUERY) and value}

@@ -1,4 +1,4 @@
-"""Signing in and out: by the password, by a code, once more before what matters, and by a one-time link."""
+"""Sign-in and sign-out: by password, by code, by confirmation before sensitive actions, and by a one-time link."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from gateway.dashboard.services import Services
 from gateway.http.codes import sentence
 
 OPEN_PAGES: Final = frozenset({"sign_in", "welcome", "code", "sign_out"})
-"""The pages for who has not signed in, by the names of their functions."""
+"""The pages that need no session, by the names of their functions."""
 
 
 class SigningPages:
-    """Pages that begin and end sessions."""
+    """Pages that start and end sessions."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._services = services
@@ -35,7 +35,7 @@ class SigningPages:
         self._frame = frame
 
     def add_to(self, app: QuartTrio) -> None:
-        """Offer them."""
+        """Register the routes."""
         both = ["GET", "POST"]
         app.add_url_rule(f"{PREFIX}/sign-in", "sign_in", self.sign_in, methods=both)
         app.add_url_rule(f"{PREFIX}/code", "code", self.code, methods=both)
@@ -44,7 +44,7 @@ class SigningPages:
         app.add_url_rule(f"{PREFIX}/sign-out", "sign_out", self.sign_out, methods=["POST"])
 
     async def sign_in(self) -> Response:
-        """Ask for e-mail and password; a wrong one is told as one that nobody has."""
+        """Request e-mail and password. A wrong password and an unknown e-mail return the same error."""
         following = way_on(request.args.get("next", ""))
         if request.method == "GET":
             return await self._frame.shown("sign_in.html", "Sign in", email="", following=following)
@@ -66,7 +66,7 @@ class SigningPages:
         return self._frame.begin_session(self._frame.to_page(following), token)
 
     async def code(self) -> Response:
-        """Ask a session that has shown the password for a code."""
+        """Request the code from a session that has passed the password check."""
         waiting = g.signed_in
         if waiting is None:
             return self._frame.to_page(f"{PREFIX}/sign-in")
@@ -89,7 +89,7 @@ class SigningPages:
         return self._frame.begin_session(self._frame.to_page(following), token)
 
     async def confirm(self) -> Response:
-        """Ask for the password, and the code where there is one, once more; the session is fresh then."""
+        """Request the password, and the code if there is one, again. The session is then fresh."""
         sent = await fields() if request.method == "POST" else {}
         following = way_on(sent.get("next", "") or request.args.get("next", ""))
         if request.method == "GET":
@@ -120,11 +120,11 @@ class SigningPages:
                 return await self._frame.shown("welcome.html", "Welcome", link_token=token, email=user.email)
             password, repeated = await secret_field("password"), await secret_field("repeated")
             if password != repeated:
-                return await self._unwelcome(token, user.email, "repeated", "is not the same as the password above")
+                return await self._unwelcome(token, user.email, "repeated", "does not match the password above")
             await self._services.users.accept(token, password)
             session, _ = await self._sessions.sign_in(user.email, password, self._frame.visitor(), instead_of=g.token)
         except InviteUnusable as exc:
-            return await self._frame.message(404, "This link opens nothing", sentence(exc))
+            return await self._frame.message(404, "This link is not valid", sentence(exc))
         except PasswordRefused as exc:
             return await self._unwelcome(token, user.email, "password", str(exc))
         except (SignInRefused, TooManyAttempts):
@@ -137,7 +137,7 @@ class SigningPages:
         )
 
     async def sign_out(self) -> Response:
-        """End this session."""
+        """Sign out this session."""
         if g.token:
             await self._sessions.end(g.token)
         return self._frame.end_session(self._frame.to_page(f"{PREFIX}/sign-in", done="signed_out"))

@@ -1,4 +1,4 @@
-"""Webhooks of the account: made, tested, changed, and the log of their deliveries (decisions 22)."""
+"""Webhooks of the account: create, test, change, and the log of their deliveries (decisions 22)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from scheduler.webhooks.errors import AccountWebhookUnknown, DeliveryUnknown, Re
 WEBHOOKS: Final = f"{PREFIX}/webhooks"
 _FIELDS: Final = frozenset(("url", "types", "description", "secret"))
 _UNTESTED: Final = {
-    "webhook_paused": "The webhook is paused. Save its address, which resumes it; then send a test.",
-    "deliveries_limit_reached": "As many deliveries wait as may. Send a test when some have ended.",
+    "webhook_paused": "The webhook is paused. Save its address to resume it, then send a test.",
+    "deliveries_limit_reached": "Too many deliveries are waiting. Send a test when some of them have ended.",
 }
-"""The ways on from a test that is refused, by the refusal's reason."""
+"""Instructions after a refused test, by the reason of the refusal."""
 _OFFERED: Final = {"types": {"all": ALL, "families": tuple(FAMILIES), "kinds": tuple(KINDS.values())}}
 
 
@@ -42,7 +42,7 @@ class WebhookPages:
         self._frame = frame
 
     def add_to(self, app: QuartTrio) -> None:
-        """Offer them."""
+        """Register the routes."""
         one = f"{WEBHOOKS}/<webhook_id>"
         app.add_url_rule(WEBHOOKS, "webhooks", self.page)
         app.add_url_rule(WEBHOOKS, "create_webhook", self.create, methods=["POST"])
@@ -54,11 +54,11 @@ class WebhookPages:
         )
 
     async def page(self) -> Response:
-        """The webhooks, newest first, and with `?new=1` the form for another."""
+        """List the webhooks, newest first, and with `?new=1` show the form for another."""
         return await self._listed(form_open=request.args.get("new") == "1")
 
     async def create(self) -> Response:
-        """Make a webhook, once for each form, and show its secret."""
+        """Create a webhook, once per form, and show its secret."""
         sent, types = await fields(), await chosen("types")
         values = {**sent, "types": types}
         try:
@@ -73,11 +73,11 @@ class WebhookPages:
         return await self._shown(id_, secret=secret, is_new=True)
 
     async def _make(self, draft: WebhookDraft, sent: dict[str, str]) -> tuple[str, str | None]:
-        """The webhook's id, and its secret where it was made just now."""
+        """Create the webhook; return its id, and its secret unless the form was submitted before."""
         made: list[str] = []
 
         def view(saved: SavedWebhook) -> dict[str, str]:
-            """The id for the record of the transaction, and then for this page."""
+            """Return the id, for the transaction's record and then for this page."""
             made.append(saved.secret)
             return {"id": saved.view.webhook.id}
 
@@ -87,11 +87,11 @@ class WebhookPages:
         return result["id"], made[-1] if made else None
 
     async def show(self, webhook_id: str) -> Response:
-        """One of them."""
+        """Show one webhook."""
         return await self._shown(webhook_id)
 
     async def save(self, webhook_id: str) -> Response:
-        """Change it; its address, the same one too, resumes one that was paused."""
+        """Change a webhook. Saving its address, even unchanged, resumes a paused one."""
         sent, types = await fields(), await chosen("types")
         patch = WebhookPatch(sent.get("url", ""), types, sent.get("description", ""))
         try:
@@ -103,7 +103,7 @@ class WebhookPages:
         return self._to(webhook_id, "webhook_saved")
 
     async def test(self, webhook_id: str) -> Response:
-        """Deliver one event that is in no feed."""
+        """Deliver an event that is not in the feed."""
         try:
             await self._webhooks.test(account_id(), webhook_id)
         except AccountWebhookUnknown as exc:
@@ -113,7 +113,7 @@ class WebhookPages:
         return self._to(webhook_id, "webhook_tested")
 
     async def rotate(self, webhook_id: str) -> Response:
-        """Make a new signing secret, and show it once."""
+        """Create a new signing secret, and show it once."""
         await self._view(webhook_id)
         if (ask := self._frame.fresh()) is not None:
             return ask
@@ -124,7 +124,7 @@ class WebhookPages:
         return await self._shown(webhook_id, secret=rotated.secret)
 
     async def delete(self, webhook_id: str) -> Response:
-        """Ask whether to, and then forget it."""
+        """Ask for confirmation, then delete the webhook."""
         view = await self._view(webhook_id)
         if (ask := self._frame.fresh()) is not None:
             return ask
@@ -151,7 +151,7 @@ class WebhookPages:
         return self._frame.to_page(f"{WEBHOOKS}/{webhook_id}", done=done)
 
     async def _view(self, webhook_id: str) -> AccountWebhookState:
-        """The account's webhook. Raises ObjectMissing."""
+        """Return the account's webhook. Raises ObjectMissing."""
         try:
             return await self._webhooks.get(account_id(), webhook_id)
         except AccountWebhookUnknown as exc:
@@ -186,7 +186,7 @@ async def _own_secret() -> str | None:
 
 
 def _beside(exc: MonitorInvalid) -> dict[str, Any]:
-    """The refusal beside the field that it is of, else above the form."""
+    """Return the error next to its field, or above the form if it has none."""
     name = exc.param.partition("[")[0]
     if name in _FIELDS:
         return {"errors": {name: f"{exc.problem}. {exc.next_step}"}}

@@ -1,1 +1,1 @@
-"""The work of a node that runs by itself: monitors, deliveries of webhooks, jobs."""
+"""The background work of a node: monitors, webhook deliveries, jobs."""

@@ -1,4 +1,4 @@
-"""The webhooks of accounts on a running node: their services, and the task that queues their batches of events."""
+"""Account webhooks on a running node: their services, and the task that queues their batches of events."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ class AccountWebhookRuntime:
 async def open_account_webhooks(
     setting: NodeSetting, stores: Stores, monitors: Monitors, *, hub: Hub, runtime: Runtime
 ) -> AsyncIterator[AccountWebhookRuntime]:
-    """Webhooks whose batches are queued while the block runs; on a node that keeps no time, by another one.
+    """Open webhooks whose batches are queued while the block runs.
 
-    They are delivered as those of Monitors are, by the same queue.
+    A node that keeps no time leaves the work to another.
+
+    Their deliveries use the same queue as those for Monitors.
     """
     sending, store, cipher = monitors.webhook_runtime, stores.store, stores.cipher
     seal = seal_cursor(CursorSigner(setting.secrets.cursors))

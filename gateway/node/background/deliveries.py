@@ -19,21 +19,21 @@ from upstreams.guard.resolver import Resolve
 
 @dataclass(frozen=True, slots=True)
 class WebhookRuntime:
-    """The queue of deliveries, its clock, and the call that announces a new one."""
+    """The queue of deliveries, its clock, and the call that announces a new delivery."""
 
     outbox: Outbox
     instant: Instant
     wake: Callable[[], None]
     deliveries: Deliveries | None = None
-    """None where nothing is sent."""
+    """None if this process sends no deliveries."""
 
 
 def idle_webhooks(config: Config, runtime: Runtime) -> WebhookRuntime:
-    """A runtime that sends nothing itself."""
+    """Return a runtime that sends nothing itself."""
     instant = instant_of(runtime.now, is_alone=not is_shared(config.store.url))
 
     def leave(*_: object) -> None:
-        """A node will look by itself."""
+        """a node finds the delivery on its own"""
 
     return WebhookRuntime(Outbox(instant, runtime.make_id, leave), instant, leave)
 
@@ -42,7 +42,7 @@ def idle_webhooks(config: Config, runtime: Runtime) -> WebhookRuntime:
 async def open_webhooks(
     config: Config, stores: Stores, *, runtime: Runtime, resolve: Resolve | None
 ) -> AsyncIterator[WebhookRuntime]:
-    """A runtime that sends the queued deliveries while the block runs."""
+    """Open a runtime that sends the queued deliveries while the block runs."""
     webhooks, keep = config.webhooks, runtime.keep
     if webhooks.allow_insecure_targets:
         runtime.log.event("warning", "insecure_webhook_targets_allowed", setting="webhooks.allow_insecure_targets")

@@ -1,4 +1,4 @@
-"""The jobs of a node while it runs: their kinds, the workers that run them, and the service of their owners."""
+"""The jobs of a running node: their kinds, the workers that run them, and the service for their owners."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Jobs:
 
     recipes: Recipes
     service: JobService
-    """Those of the web."""
+    """The jobs of the web."""
     hooks: JobWebhooks
     webhooks: Webhooks
     cohorts: CohortService
@@ -65,12 +65,12 @@ async def open_jobs(
     runtime: Runtime,
     works: bool,
 ) -> AsyncIterator[Jobs]:
-    """Jobs that run as they are ready, by the recipes of monitors; without `works` they wait for a node.
+    """Open jobs that run when they are ready, with the recipes of monitors. Without `works` they wait for a node.
 
-    The clock of monitors opens the slots of schedules too.
+    The clock of monitors also opens the slots of schedules.
 
     Raises:
-        StorageError: the store is away.
+        StorageError: the store is unavailable.
     """
     recipes, turns = monitors.recipes, Turns()
     insecure, outbox = config.webhooks.allow_insecure_targets, monitors.webhook_runtime.outbox
@@ -124,7 +124,7 @@ def _worker_setting(config: Config, stores: Stores, runs: JobRuns, runtime: Runt
 
 
 def _webhooks(stores: Stores, monitors: Monitors, runtime: Runtime) -> Webhooks:
-    """The deliveries of jobs, by the queue of all deliveries."""
+    """Return the deliveries of jobs, on the queue of all deliveries."""
     sending, owner = monitors.webhook_runtime, WebhookOwner(check_job, "job")
     return Webhooks(
         stores.store, stores.cipher, now=runtime.now, instant=sending.instant, wake=sending.wake, owner=owner

@@ -1,4 +1,4 @@
-"""The monitors of a node while it runs: its recipes, its clock, and what an operator does with them."""
+"""The monitors of a running node: its recipes, its clock, and the operator's operations on them."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from upstreams.catalog import Catalog
 from upstreams.guard.resolver import Resolve, SystemResolver
 
 RUN_WITHIN_S = 20.0
-"""An operator who asked for a run is answered by then: sooner than a supervisor stops waiting for its workers."""
+"""Seconds until an operator who requested a run gets a response: less than a supervisor waits for its workers."""
 _LOOK_S = 0.05
 _RESOLVING_MAX = 16
-"""Threads that ask what the hosts of webhooks mean while they are registered."""
+"""Threads that resolve the hosts of webhooks during registration."""
 
 
 class MonitorRunArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of `monitor.run`; `slot` is ISO 8601 to the second, by default this one."""
+    """Arguments of `monitor.run`; `slot` is ISO 8601 to the second (default: the current one)."""
 
     monitor: Text
     slot: str | None = None
@@ -62,7 +62,7 @@ class Monitors:
     clock: Clock
     runs: Runs
     deliveries: Deliveries | None
-    """None where nothing is sent."""
+    """None if this process sends no deliveries."""
     backlog: Watch
     service: MonitorService
     projections: Projections
@@ -71,7 +71,7 @@ class Monitors:
     resolve: Resolve
 
     def add_to(self, operations: Operations) -> None:
-        """Offer what an operator may do."""
+        """Register the operator's operations."""
         operations.add("monitor.run", Operation(MonitorRunArguments, self._run))
 
     async def _run(self, args: MonitorRunArguments) -> Any:
@@ -98,12 +98,12 @@ async def open_monitors(
     ticks: bool,
     resolve: Resolve | None = None,
 ) -> AsyncIterator[Monitors]:
-    """Monitors that run as they are due, and whose deliveries are sent.
+    """Open monitors that run on schedule, and whose deliveries are sent.
 
-    Without `ticks` only those run that an operator runs, and what they queue waits for a node.
+    Without `ticks`, only an operator starts runs, and the queued deliveries wait for a node.
 
     Raises:
-        StorageError: the store is away.
+        StorageError: the store is unavailable.
     """
     now, make_id = runtime.now, runtime.make_id
     recipes = _recipes(config, catalog, runtime)
@@ -159,7 +159,7 @@ def _clock_setting(
 
 
 def _recipes(config: Config, catalog: Catalog, runtime: Runtime) -> CatalogRecipes:
-    """Recipes with half of each platform's connections: a top of the hour leaves the other half to requests."""
+    """Return recipes that use half of each platform's connections: the top of the hour leaves the rest to requests."""
     platforms = config.upstreams.platforms
     return CatalogRecipes(
         catalog,
@@ -180,7 +180,7 @@ def _service(
     wake: Callable[[], None],
     resolve: Resolve,
 ) -> MonitorService:
-    """The service of owners for their monitors; `wake` is called when something may be due earlier than was known."""
+    """Return the owners' service for their monitors. `wake` is called when a run may be needed earlier than planned."""
     return MonitorService(
         ServiceSetting(
             stores.store,
@@ -197,7 +197,10 @@ def _service(
 
 
 def _slot(text: str) -> float:
-    """A slot as an operator wrote it, which records can tell: none beyond the calendar's years."""
+    """Parse a slot from an operator.
+
+    Slots outside the years of the calendar are refused, because records cannot show them.
+    """
     try:
         slot = float(floor(unix(text)))
         iso(slot)
@@ -207,5 +210,5 @@ def _slot(text: str) -> float:
 
 
 def _read(tx: Tx, run: Run) -> tuple[Run, run_rows.Delivered | None]:
-    """The run and its delivery as they stand; a run whose monitor was deleted as it was."""
+    """Return the current run and its delivery. If the run's monitor was deleted, return the last known run."""
     return run_rows.read_run(tx, run.id) or run, run_rows.delivery_of(tx, run.id)

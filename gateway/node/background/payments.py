@@ -1,4 +1,4 @@
-"""The payments of a node, where it takes any."""
+"""The payments of a node, if it accepts any."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PaymentRuntime:
-    """The ways to pay: None where `[billing.stripe]` names no variables that are set."""
+    """The ways to pay: None if `[billing.stripe]` names no variables that are set."""
 
     checkout: Checkout | None = None
 
     @property
     def pages(self) -> tuple[PagesBeside, ...]:
-        """The way in for what is told from outside, beside the API."""
+        """Return the entry point for external notifications, outside the API."""
         return () if self.checkout is None else (self.checkout,)
 
 
 @asynccontextmanager
 async def open_payments(setting: NodeSetting, stores: Stores, runtime: Runtime) -> AsyncIterator[PaymentRuntime]:
-    """Stripe Checkout, where it is configured, with connections of its own."""
+    """Open Stripe Checkout, if it is configured, with its own connections."""
     terms, environ = setting.config.billing.stripe, setting.environ
     secret_key, webhook_secret = environ.get(terms.secret_key_env, ""), environ.get(terms.webhook_secret_env, "")
     if not secret_key or not webhook_secret:

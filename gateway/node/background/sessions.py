@@ -1,4 +1,4 @@
-"""The sessions of the web of a node while it runs: what holds their pages, and the service of their owners."""
+"""The web sessions of a running node: the holder of their pages, and the service for their owners."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ async def open_sessions(
     *,
     runtime: Runtime,
 ) -> AsyncIterator[SessionService]:
-    """Sessions while the block runs; where no browser is configured, those that others have opened.
+    """Open sessions while the block runs. Without a configured browser, they are the sessions that other nodes opened.
 
     Raises:
-        StorageError: the store is away.
+        StorageError: the store is unavailable.
     """
     site = sites.get(PLATFORM)
     pages = None if rendering is None or site is None else HeldPages(rendering, site)

@@ -1,4 +1,4 @@
-"""The answers of a supervisor's admin address: one for all workers, whose metrics it merges into one text."""
+"""A supervisor's admin address: one response for all workers, with their metrics merged into one text."""
 
 from __future__ import annotations
 
@@ -21,27 +21,30 @@ READY_WITHIN_S = 3.0
 METRICS_WITHIN_S = 5.0
 OPERATION_WITHIN_S = 25.0
 _OF_EVERY_WORKER = frozenset({"reload", "platform.isolate", "platform.reset"})
-"""Operations on what each process has for itself; all others are on what they share, and one does it for all."""
+"""Operations on state that each process has for itself.
+
+All others work on shared state, so one process runs them for all.
+"""
 _WATCHED = frozenset({"ledger.verify"})
-"""Operations that take as long as they take: whoever wants one done watches how it goes on."""
+"""Operations without a time limit: the operator who starts one watches its progress."""
 _NAME = re.compile(r"[a-z_.]+")
 _SAMPLE = re.compile(r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})? (?P<value>[^ ]+)$")
 
 Ask = Callable[[str], Awaitable[AdminAnswer]]
-"""Asks one worker, whose admin address this is; see `asking`."""
+"""Calls one worker by its admin address; see `asking`."""
 
 
 class AllWorkers:
-    """Does operations for an `Admin` when several workers serve; arguments are theirs to check."""
+    """Runs operations for an `Admin` when several workers serve. The workers check the arguments."""
 
     def __init__(self, slots: WorkerSlots, token: str, supervision: Supervision | None = None) -> None:
-        """`token` is the workers' own, which is never sent; `supervision` is that of the supervisor's loops."""
+        """Take the workers' own `token`, which is never sent, and the `supervision` of the supervisor's loops."""
         self._slots = slots
         self._supervision = supervision
         self._token = token
 
     async def readiness(self) -> str | None:
-        """As `Readiness`: ready when every worker is; else a line for each that is not."""
+        """Return nothing when every worker is ready, otherwise a line for each that is not; see `Readiness`."""
         if self._slots.stopping.is_set():
             await trio.lowlevel.checkpoint()
             return "draining"
@@ -56,7 +59,7 @@ class AllWorkers:
         return "\n".join(reasons) or None
 
     async def scrape(self) -> bytes:
-        """As `Scrape`: every sample with the number of its worker."""
+        """Return every sample with the number of its worker; see `Scrape`."""
         answers = await self._ask_ready(
             partial(ask, question=AdminQuestion("GET", "/metrics")), within_s=METRICS_WITHIN_S
         )
@@ -68,7 +71,7 @@ class AllWorkers:
         return (merge(texts) + own_metrics(self._slots.slots, texts)).encode()
 
     async def operate(self, name: str, body: bytes) -> AdminAnswer:
-        """As `Operate`: done by every worker, or by one for all."""
+        """Run an operation in every worker, or in one for all; see `Operate`."""
         if not _NAME.fullmatch(name):
             return refused(400, f"there is no operation {name}")
         ask_it = partial(ask_proved, token=self._token, question=AdminQuestion("POST", f"/admin/{name}", body))
@@ -81,7 +84,10 @@ class AllWorkers:
         return merged
 
     async def _ask_one(self, ask_it: Ask, *, within_s: float) -> AdminAnswer:
-        """Ask the first worker that can be reached; one that was asked and is silent may have done it."""
+        """Call the first worker that can be reached.
+
+        A worker that was called and did not respond may have run the operation.
+        """
         for slot in self._slots.ready():
             try:
                 with trio.fail_after(within_s):
@@ -93,7 +99,7 @@ class AllWorkers:
         return refused(503, "no worker is ready")
 
     async def _ask_ready(self, ask_it: Ask, *, within_s: float) -> dict[int, AdminAnswer | None]:
-        """The answer of every ready worker by its number; None for one that gives none."""
+        """Return the response of every ready worker by its number; None for a worker that does not respond."""
         answers: dict[int, AdminAnswer | None] = {}
 
         async def ask_slot(slot: Slot) -> None:
@@ -108,14 +114,14 @@ class AllWorkers:
 
 
 def _unready(slot: Slot, answer: AdminAnswer | None) -> str:
-    """The reason why a worker is not ready; empty when it is."""
+    """Return the reason why a worker is not ready; empty when it is."""
     if answer is None:
-        return "does not answer" if slot.admin_url else slot.state
+        return "does not respond" if slot.admin_url else slot.state
     return "" if answer.status == 200 else answer.body.decode(errors="replace").strip()
 
 
 def _merged(answers: dict[int, AdminAnswer | None]) -> AdminAnswer:
-    """One answer made of those of all workers: a refusal when there is one, else all that their lists name."""
+    """Merge the responses of all workers: a refusal if there is one, otherwise the union of their lists."""
     if not answers:
         return refused(503, "no worker is ready")
     for number, answer in sorted(answers.items()):
@@ -132,11 +138,11 @@ def _merged(answers: dict[int, AdminAnswer | None]) -> AdminAnswer:
 
 
 def _silent(number: int) -> AdminAnswer:
-    return unsettled(503, f"worker {number} does not answer; it may have happened")
+    return unsettled(503, f"worker {number} does not respond; the operation may have run")
 
 
 def merge(texts: Mapping[int, str]) -> str:
-    """One text of the workers' metrics by their numbers; each family stands once, with its samples together."""
+    """Merge the workers' metrics by their numbers. Each family appears once, with its samples together."""
     families: dict[tuple[str, ...], list[str]] = {}
     for number, text in texts.items():
         for heading, samples in _families(text):
@@ -145,12 +151,12 @@ def merge(texts: Mapping[int, str]) -> str:
 
 
 def own_metrics(slots: Sequence[Slot], answered: Mapping[int, str]) -> str:
-    """The supervisor's own metrics of its workers."""
+    """Return the supervisor's own metrics of its workers."""
     return "".join(
         (
             "# HELP sluice_worker_up Whether the worker answered this scrape.\n# TYPE sluice_worker_up gauge\n",
             *(f'sluice_worker_up{{worker="{slot.number}"}} {int(slot.number in answered)}.0\n' for slot in slots),
-            "# HELP sluice_worker_deaths_total Workers that ended by themselves and were replaced.\n",
+            "# HELP sluice_worker_deaths_total Workers that ended unexpectedly and were replaced.\n",
             "# TYPE sluice_worker_deaths_total counter\n",
             *(f'sluice_worker_deaths_total{{worker="{slot.number}"}} {slot.deaths}.0\n' for slot in slots),
         )
@@ -158,7 +164,7 @@ def own_metrics(slots: Sequence[Slot], answered: Mapping[int, str]) -> str:
 
 
 def _families(text: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """Each family: its lines of HELP and TYPE, and its samples, if there are any."""
+    """Return each family: its lines of HELP and TYPE, and its samples, if there are any."""
     for family in re.split(r"^(?=# HELP )", text, flags=re.MULTILINE):
         lines = family.splitlines()
         heading = tuple(line for line in lines if line.startswith("#"))
@@ -167,7 +173,7 @@ def _families(text: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:
 
 
 def _labelled(sample: str, number: int) -> str:
-    """A sample with the number of its worker; empty for what is none, since no worker has said it."""
+    """Return a sample with the number of its worker; empty for a line that is not a sample."""
     found = _SAMPLE.match(sample)
     if found is None:
         return ""

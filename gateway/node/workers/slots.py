@@ -1,4 +1,4 @@
-"""The workers of a supervisor: each is started, watched, and replaced when it ends by itself."""
+"""The workers of a supervisor: each is started, watched, and replaced if it ends unexpectedly."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from gateway.observability.logs import Log
 from storage.supervision import Keep, unsupervised
 
 KILL_AFTER_S = 5.0
-"""The time after its drain when a worker that is still there is killed."""
+"""Seconds after its drain until a remaining worker is killed."""
 STEADY_S = 10.0
-"""A worker that lasted so long is replaced at once; one that did not, after a pause that doubles."""
+"""A worker that ran this long is replaced at once; any other after a pause that doubles."""
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.1, 10.0
 _LINE_BYTES_MAX = 65_536
 _UNSTARTABLE = 127
 
 
 class _Listening(msgspec.Struct, frozen=True, tag_field="event", tag="listening"):
-    """The line with which a worker says that it serves."""
+    """The line with which a worker reports that it serves."""
 
     admin_url: str
 
 
 @dataclass(slots=True)
 class Slot:
-    """One worker's place; only the task that keeps it changes it."""
+    """One worker's slot. Only the task that runs the worker changes it."""
 
     number: int
     process: trio.Process | None = None
     admin_url: str = ""
-    """The address of a worker that is ready; empty while there is none."""
+    """The address of a ready worker; empty while there is none."""
     state: str = "starting"
-    """The reason why there is none that is ready."""
+    """The reason why no worker is ready."""
     deaths: int = 0
     is_stale: bool = False
     """The worker may have read its config before the last reload."""
@@ -78,7 +78,7 @@ class WorkerSlots:
         """Runs the supervisor's own loops."""
 
     async def run(self) -> None:
-        """Keep the workers running; after `stopping` return when all are gone, killed if need be."""
+        """Keep the workers running. After `stopping`, return when all have ended or were killed."""
         async with trio.open_nursery() as nursery:
             for slot in self.slots:
                 nursery.start_soon(self.keep, "worker", partial(self._keep_running, slot))
@@ -86,11 +86,11 @@ class WorkerSlots:
             nursery.cancel_scope.deadline = trio.current_time() + self._stop_within_s
 
     def ready(self) -> list[Slot]:
-        """The places whose workers serve."""
+        """Return the slots with ready workers."""
         return [slot for slot in self.slots if slot.admin_url]
 
     def reload(self, *, done: Collection[int] = ()) -> None:
-        """Have every worker but those that have `done` so read its config again; one that starts, when it is ready."""
+        """Make every worker except those in `done` reload its config. A starting worker reloads when it is ready."""
         for slot in self.slots:
             if slot.number in done:
                 continue
@@ -100,7 +100,7 @@ class WorkerSlots:
                 slot.is_stale = True
 
     def kill(self) -> None:
-        """End every worker at once."""
+        """Kill every worker at once."""
         for slot in self.slots:
             if slot.process is not None:
                 slot.process.kill()
@@ -118,7 +118,7 @@ class WorkerSlots:
                 return
             lasted_s = trio.current_time() - began_at
             pause_s = 0.0 if lasted_s >= STEADY_S else min(max(2 * pause_s, _PAUSE_S_MIN), _PAUSE_S_MAX)
-            slot.state = f"{_ended(exit_code)}, is started again"
+            slot.state = f"{_ended(exit_code)}, restarting"
             self._log.event(
                 "error", "worker_died", worker=slot.number, ended=_ended(exit_code), lasted_s=lasted_s, pause_s=pause_s
             )
@@ -127,7 +127,7 @@ class WorkerSlots:
                 return
 
     async def _run_one(self, slot: Slot) -> int:
-        """Run one worker to its end; its exit code, minus the signal's number when one ended it."""
+        """Run one worker to its end; return its exit code, or minus the signal's number if a signal ended it."""
         slot.is_stale = False
         try:
             process = await trio.lowlevel.open_process(
@@ -148,7 +148,7 @@ class WorkerSlots:
                 watching.cancel_scope.cancel()
         finally:
             slot.process, slot.admin_url = None, ""
-            with trio.CancelScope(shield=True):  # bounded: what is killed ends
+            with trio.CancelScope(shield=True):  # bounded, because a killed process ends
                 await self._bury(slot, process)
         return await process.wait()
 
@@ -162,13 +162,13 @@ class WorkerSlots:
             await pipe.aclose()
 
     async def _watch_start(self, slot: Slot, process: trio.Process) -> None:
-        """Notice when the worker is ready. It has no deadline: a migration takes its time, and `/readyz` says so."""
+        """Detect when the worker is ready. A start has no deadline: migrations take time, and `/readyz` reports it."""
         slot.state = "is starting"
         assert process.stdout is not None
         listening = await _wait_listening(process.stdout)
         if listening is not None:
             self._note_ready(slot, process, listening)
-        async for _ in process.stdout:  # whatever else it prints: a pipe that nobody reads would stop it
+        async for _ in process.stdout:  # its further output must be read, because a full pipe would block it
             pass
 
     def _note_ready(self, slot: Slot, process: trio.Process, listening: _Listening) -> None:
@@ -185,16 +185,16 @@ class WorkerSlots:
         assert process.stdin is not None
         await process.stdin.aclose()
         if not slot.admin_url:
-            process.terminate()  # one that only starts looks at no input yet
+            process.terminate()  # a starting worker does not read its input yet
 
     def _give_up(self, slot: Slot, exit_code: int) -> None:
         if not self.refused:
-            self.refused = f"worker {slot.number} {_ended(exit_code)} before it was ready; why stands above"
+            self.refused = f"worker {slot.number} {_ended(exit_code)} before it was ready; see its messages above"
         self.stopping.set()
 
 
 async def _wait_listening(stdout: trio.abc.ReceiveStream) -> _Listening | None:
-    """The line of a worker that is ready, whatever else it prints before; None when it ends without one."""
+    """Return the line of a ready worker, skipping other output; None if it ends without one."""
     text = b""
     while len(text) < _LINE_BYTES_MAX and (more := await stdout.receive_some()):
         *lines, text = (text + more).split(b"\n")

@@ -1,6 +1,6 @@
-"""The supervisor: takes the addresses, keeps the workers running, and obeys the signals that reload and stop them.
+"""The supervisor: bind the addresses, keep the workers running, and handle the signals for reload and stop.
 
-It serves nothing of the node's own: requests go from the kernel to the workers, which share the public port.
+It serves no requests itself: they go from the kernel to the workers, which share the public port.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from storage.supervision import Supervision
 
 SILENT_S = 10.0
 ASKS = 3
-"""The questions in a row that go unanswered in `SILENT_S`: one that came at a bad moment kills nobody."""
+"""Unanswered requests in a row within `SILENT_S` that mark a hang, so that one bad moment does not kill a worker."""
 
 
 class WorkersRefused(Exception):
-    """A worker refused to start before all were ready; it has said why itself."""
+    """A worker refused to start before all were ready; it has reported the reason itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorPlan:
-    """The plan of a supervisor: the config, the program that each worker is and its environment, and the log.
+    """The plan of a supervisor: the config, the workers' program and environment, and the log.
 
-    `admin_token` is the supervisor's as it is the workers'.
+    `admin_token` is the same for the supervisor and the workers.
     """
 
     config: Config
@@ -111,7 +111,7 @@ async def _run(
 
 
 async def _announce(slots: WorkerSlots, line: Mapping[str, str], log: Log) -> None:
-    """Say once that all are ready."""
+    """Announce once that all workers are ready."""
     await slots.all_ready.wait()
     if not slots.stopping.is_set():
         await announce(line, log)
@@ -132,7 +132,7 @@ async def _obey(slots: WorkerSlots, plan: SupervisorPlan) -> None:
 
 
 async def kill_hung(slots: WorkerSlots, log: Log, *, silent_s: float = SILENT_S) -> None:
-    """Ask every ready worker until the stop, and kill those that hang; recovery refunds their open charges."""
+    """Poll every ready worker until the stop, and kill hung ones. Recovery refunds their open charges."""
     async with trio.open_nursery() as nursery:
         for slot in slots.slots:
             nursery.start_soon(slots.keep, "worker_watch", partial(_watch, slot, log, silent_s))
@@ -153,7 +153,7 @@ async def _watch(slot: Slot, log: Log, silent_s: float) -> None:
 
 
 async def _answers(admin_url: str, until: float) -> bool:
-    """Whether it says anything, whatever that is."""
+    """Return whether the worker sends any response."""
     try:
         with trio.move_on_at(until):
             await ask(admin_url, AdminQuestion("GET", "/healthz"))

@@ -1,7 +1,7 @@
-"""A node as one of several workers: the values that its supervisor starts it with, and its stop.
+"""A node as one of several workers: the values from its supervisor, and its stop.
 
-A worker's input is a pipe on which nothing is ever written. Its end means "stop": the supervisor has closed it, or is
-gone itself. That is no signal, so that a service manager which signals the whole group at once stops nothing twice.
+A worker's input is a pipe to which nothing is ever written. Its end means "stop": the supervisor has closed it or has
+ended. This is not a signal, so that a service manager that signals the whole group at once stops nothing twice.
 """
 
 from __future__ import annotations
@@ -26,23 +26,26 @@ class Worker(msgspec.Struct, frozen=True):
 
 
 def read_worker(environ: Mapping[str, str]) -> Worker | None:
-    """Which worker this process is; None for one that was started by an operator."""
+    """Return the worker that this process is, or None if an operator started it."""
     encoded = environ.get(VARIABLE)
     return None if encoded is None else msgspec.json.decode(encoded, type=Worker)
 
 
 def environ_of(worker: Worker, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which a process is this worker."""
+    """Return the environment in which a process is this worker."""
     return {**environ, VARIABLE: msgspec.json.encode(worker).decode()}
 
 
 async def stop_at_the_end_of_input() -> None:
-    """Send this process a SIGTERM when its supervisor wants it to stop, or is gone."""
+    """Send this process a SIGTERM when its supervisor wants it to stop or has ended."""
     await trio.lowlevel.wait_readable(_STDIN)
     signal.raise_signal(signal.SIGTERM)
 
 
 def leave_the_end_to_the_supervisor() -> None:
-    """Have no signal end this process before it is drained: the supervisor that waits for it decides how long."""
+    """Prevent signals from ending this process before it is drained.
+
+    The supervisor that waits for it sets the time limit.
+    """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)

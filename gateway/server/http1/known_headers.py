@@ -1,22 +1,23 @@
-"""Header blocks that came before, so that a client's next request costs a look-up instead of a reading. No I/O."""
+"""Known header blocks, so that a client's next request costs a lookup instead of a parse. No I/O."""
 
 from gateway.server.asgi import HeaderLines
 
 BLOCKS = 512
-"""So many are kept for sure, twice as many at most."""
+"""Blocks that are certainly kept; at most twice as many."""
 BLOCK_BYTES = 1_024
-"""A longer block is read each time. With its headers a block takes about 3 KB, and 16 KB at worst."""
+"""A longer block is parsed each time. A block with its headers takes about 3 KB, and 16 KB at worst."""
 
 
 class KnownHeaders:
-    """From the exact bytes of a header block to its headers; shared by all connections of one server.
+    """A mapping from the exact bytes of a header block to its headers, shared by all connections of one server.
 
-    Clients send the same block again and again, only their request lines differ. Nothing is judged here: the reader of
-    heads keeps what it has found harmless, and the same bytes mean the same behind every request line it looks up for.
+    Clients send the same block repeatedly, and only their request lines differ. This class does not validate: the head
+    reader stores only blocks that it found harmless, and the same bytes mean the same after every request line that it
+    looks up.
 
-    Blocks hold API keys. They stay in this process's memory, are written nowhere, and leave when `BLOCKS` others have
-    come since their last use. A look-up compares hashes with a secret seed before it compares bytes, so the time it
-    takes tells nobody how near a guess came.
+    Blocks contain API keys. They stay in this process's memory, are never written anywhere, and are dropped when
+    `BLOCKS` others have arrived since their last use. A lookup compares hashes with a secret seed before it compares
+    bytes, so its duration does not reveal how close a guess was.
     """
 
     __slots__ = ("_older", "_recent")
@@ -26,7 +27,7 @@ class KnownHeaders:
         self._older: dict[bytes, HeaderLines] = {}
 
     def find(self, block: bytes) -> HeaderLines | None:
-        """The headers of `block`; None when it is unknown or was forgotten."""
+        """Return the headers of `block`, or None if it is unknown or was dropped."""
         headers = self._recent.get(block)
         if headers is None:
             headers = self._older.get(block)
@@ -35,7 +36,7 @@ class KnownHeaders:
         return headers
 
     def keep(self, block: bytes, headers: HeaderLines) -> None:
-        """Remember `block`, which ends with the empty line; a full generation takes the place of the one before."""
+        """Store `block`, which ends with the empty line. A full generation replaces the previous one."""
         if len(block) <= BLOCK_BYTES:
             if len(self._recent) >= BLOCKS:
                 self._older, self._recent = self._recent, {}

@@ -1,7 +1,7 @@
-"""Where a request's body ends: counted bytes or chunks (RFC 9112, 6 and 7), with no I/O.
+"""The end of a request's body: counted bytes or chunks (RFC 9112, 6 and 7), without I/O.
 
-llhttp reads only the heads. Bodies are framed here, so that the first byte behind one is known exactly and can never be
-taken for a part of it.
+llhttp reads only the heads. Bodies are framed here, so that the first byte after a body is known exactly and is never
+mistaken for a part of it.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Protocol
 from gateway.server.errors import RequestRefused
 
 LINE_BYTES = 256
-"""A chunk's size with its extensions; anything longer is an attack."""
+"""The longest line with a chunk's size and extensions. A longer one is an attack."""
 TRAILER_BYTES = 8_192
 _LENGTH_DIGITS = 18
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e\x80-\xff]*)?")
@@ -23,7 +23,7 @@ class Body(Protocol):
     done: bool
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """Split `data` into decoded bytes of the body and what lies behind its end.
+        """Split `data` into decoded bytes of the body and the bytes after its end.
 
         Raises:
             Refused: the framing is malformed.
@@ -31,7 +31,7 @@ class Body(Protocol):
 
 
 class CountedBody:
-    """A body of as many bytes as Content-Length said."""
+    """A body with the length in Content-Length."""
 
     __slots__ = ("_left", "done")
 
@@ -40,7 +40,7 @@ class CountedBody:
         self.done = length == 0
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """The next bytes of the body, and those behind it."""
+        """Return the next bytes of the body, and those after it."""
         piece, rest = data[: self._left], data[self._left :]
         self._left -= len(piece)
         self.done = self._left == 0
@@ -50,7 +50,7 @@ class CountedBody:
 class ChunkedBody:
     """A body in chunks; extensions and trailers are checked and dropped.
 
-    Only the one way RFC 9112 writes chunks is taken: no bare LF, no blanks around the size.
+    Only the form in RFC 9112 is accepted: no bare LF, no blanks around the size.
     """
 
     __slots__ = ("_held", "_left", "_line_bytes_max", "_read_line", "_trailer_bytes", "done")
@@ -64,7 +64,7 @@ class ChunkedBody:
         self.done = False
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """The decoded bytes in `data`, and those behind the last chunk's trailers."""
+        """Return the decoded bytes in `data`, and those after the last chunk's trailers."""
         data, self._held = self._held + data, b""
         pieces: list[bytes] = []
         at = 0
@@ -112,7 +112,7 @@ class ChunkedBody:
 
 
 def body_of(length: bytes | None, encoding: bytes | None, *, version: str) -> Body | None:
-    """How the body is framed; llhttp has refused most of what is wrong here, this refuses the rest."""
+    """Return the framing of the body. llhttp has refused most invalid requests; this refuses the rest."""
     if encoding is not None:
         if version != "1.1" or length is not None or encoding.lower() != b"chunked":
             raise RequestRefused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")

@@ -1,10 +1,10 @@
 """Reads request heads with llhttp and refuses every one that another server could read differently. No I/O.
 
 llhttp is strict about characters and line ends. Added here: sizes, single blanks in the request line, exactly one Host,
-one way to say how long the body is, the versions and the forms of a request target that this server takes.
+exactly one way to give the length of the body, and the supported versions and forms of a request target.
 
-A plain GET whose header block came before is not read a second time. That changes no judgement: what is kept was read
-and judged here, and is only used for the same bytes behind a request line that leaves nothing to judge.
+A plain GET with a known header block is not parsed again. The verdict is the same: the block was parsed and checked
+here, and is reused only for the same bytes after a request line that needs no further checks.
 """
 
 import re
@@ -26,13 +26,13 @@ _HOST_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.
 _PLAIN_LINE = re.compile(rb"GET (/[0-9A-Za-z\-._~!$&'()*+,;=:@/?%]*) HTTP/1\.1\r\n")
 _METHOD = re.compile(rb"([A-Z][A-Z-]{0,39}) /")
 _PART_OF_METHOD = re.compile(rb"[A-Z][A-Z-]{0,39} ?")
-_RAW_TARGET = "The request target holds a character that must be percent-encoded there, as %C3%BC stands for \u00fc."
-_VERSIONS = "This server speaks HTTP/1.1 and HTTP/1.0."
+_RAW_TARGET = "The request target contains a character that must be percent-encoded, as %C3%BC for \u00fc."
+_VERSIONS = "This server supports HTTP/1.1 and HTTP/1.0."
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The two ends of a connection and the app's state, as every scope of the connection repeats them."""
+    """The two ends of a connection and the app's state, repeated in every scope of the connection."""
 
     client: tuple[str, int] | None
     server: tuple[str, int | None] | None
@@ -41,21 +41,21 @@ class Peer:
 
 @dataclass(slots=True)
 class RequestHead:
-    """A request up to its body. Written once; not frozen, since it is hot."""
+    """A request without its body. Written once, but not frozen, because it is on the hot path."""
 
     scope: HTTPScope
     body: Body | None
     behind: bytes
-    """Bytes that have arrived behind the head."""
+    """Bytes that have arrived after the head."""
     keep_alive: bool
     expects_continue: bool
 
 
 class RequestHeadReader:
-    """Takes the bytes of one connection, head after head."""
+    """Reads the bytes of one connection, head after head."""
 
     def __init__(self, peer: Peer, bounds: Bounds, known: KnownHeaders) -> None:
-        """`known` was filled under the same bounds."""
+        """Take `known`, which must have been filled with the same bounds."""
         self._state = peer.state
         self._template: HTTPScope = {
             "type": "http",
@@ -78,7 +78,7 @@ class RequestHeadReader:
 
     @property
     def begun(self) -> bool:
-        """Whether bytes of an unfinished head have been taken."""
+        """Return whether bytes of an unfinished head have been read."""
         return bool(self._fed or self._tail)
 
     def _start(self) -> None:
@@ -94,11 +94,11 @@ class RequestHeadReader:
         self._overran = False
         self._fed = 0
         self._tail = b""
-        self._line = b""  # what arrived up to the piece that ends the request line
-        self._method = b""  # one that llhttp does not know
+        self._line = b""  # the data up to the piece that ends the request line
+        self._method = b""  # unknown to llhttp
 
     def take(self, data: bytes) -> RequestHead | None:
-        """The head that `data` completes; None while its end has not arrived.
+        """Return the head that `data` completes; None while its end has not arrived.
 
         Raises:
             Refused: the connection cannot be read any further.
@@ -127,7 +127,7 @@ class RequestHeadReader:
                 if not data:
                     return None
             data, self._tail = self._tail + data, b""
-            if _PART_OF_METHOD.fullmatch(data):  # it cannot be judged yet
+            if _PART_OF_METHOD.fullmatch(data):  # it cannot be validated yet
                 self._tail = data
                 return None
             self._line = data
@@ -162,7 +162,7 @@ class RequestHeadReader:
             self._weighty.append(header)
 
     def on_headers_complete(self) -> None:
-        """Called by llhttp at the empty line; it forgets what Connection said right after."""
+        """Called by llhttp at the empty line; the values of Connection are lost right after."""
         self._complete = True
         self._keep_alive = self._parser.should_keep_alive()
 
@@ -171,12 +171,12 @@ class RequestHeadReader:
         self._overran = True
 
     def _find_end(self, data: bytes) -> int:
-        """How many bytes of `data` belong to the head; -1 while its end has not arrived."""
+        """Return how many bytes of `data` belong to the head; -1 while its end has not arrived."""
         found = (self._tail + data).find(_END) if self._tail else data.find(_END)
         return -1 if found < 0 else found + len(_END) - len(self._tail)
 
     def _feed(self, data: bytes) -> bool:
-        """Give `data` to llhttp; True when it set its sights on another protocol and needs a new parser."""
+        """Pass `data` to llhttp; return True if it switched to another protocol, so that a new parser is needed."""
         self._fed += len(data)
         try:
             self._parser.feed_data(data)
@@ -187,7 +187,7 @@ class RequestHeadReader:
             if named is None or self._method:
                 raise RequestRefused(400, "This is not HTTP.") from exc
             self._fed, self._method, self._parser = 0, named[1], httptools.HttpRequestParser(self)
-            return self._feed(b"POST" + data[len(self._method) :])  # whether there is such a method, the app knows
+            return self._feed(b"POST" + data[len(self._method) :])  # the app decides whether the method exists
         except httptools.HttpParserError as exc:
             self._check_sizes()
             if "Invalid HTTP version" in str(exc):
@@ -207,33 +207,33 @@ class RequestHeadReader:
         method = self._method or self._parser.get_method()
         version = self._parser.get_http_version()
         if method == b"CONNECT":
-            raise RequestRefused(501, "This server is no proxy.")
+            raise RequestRefused(501, "This server is not a proxy.")
         if version not in {"1.1", "1.0"}:
             raise RequestRefused(505, _VERSIONS)
-        # llhttp takes more blanks than one, and RTSP.
+        # llhttp accepts repeated blanks, and RTSP.
         if not self._line.startswith(b" HTTP/1.", len(method) + 1 + len(self._url)):
             raise RequestRefused(400, "The request line is malformed.")
         body, expects_continue = self._judge_weighty(version)
-        # Behind a method that nobody knows the bytes may be out of step: the next request would be a guess.
+        # After an unknown method the bytes may be out of step, so the next request would be a guess.
         keep_alive = self._keep_alive and not self._method and (version == "1.1" or not self._asks_to_close())
         target = _origin_form(self._url, method, self._weighty)
         scope = self._scope(method.decode(), version, target, self._headers)
         return RequestHead(scope, body, behind, keep_alive, expects_continue)
 
     def _asks_to_close(self) -> bool:
-        """Whether Connection has "close" among others, which llhttp forgets on HTTP/1.0 where "keep-alive" is."""
+        """Return whether Connection includes "close", which llhttp ignores on HTTP/1.0 with "keep-alive"."""
         said = b",".join(value for name, value in self._headers if name == b"connection")
         return any(option.strip() == b"close" for option in said.lower().split(b","))
 
     def _judge_weighty(self, version: str) -> tuple[Body | None, bool]:
-        """Return the body and whether the client waits for a 100; a header that decides either may stand once."""
+        """Return the body and whether the client waits for a 100. A header that decides either may appear only once."""
         weighty = self._weighty
         if len(weighty) == 1 and version == "1.1" and weighty[0][0] == b"host":
             _check_host(weighty[0][1])
             return None, False
         said = dict(weighty)
         if len(said) != len(weighty):
-            raise RequestRefused(400, "A header that may stand once is repeated.")
+            raise RequestRefused(400, "A header that may appear only once is repeated.")
         host = said.get(b"host")
         if host is not None:
             _check_host(host)
@@ -257,21 +257,21 @@ class RequestHeadReader:
 
 
 def repeated_request(data: bytes, known: KnownHeaders) -> tuple[bytes, HeaderLines] | None:
-    """The target and the headers of a plain GET whose header block came before, and nothing behind it; else None."""
+    """Return the target and the headers of a plain GET with a known header block and no data after it; else None."""
     line = _PLAIN_LINE.match(data)
     headers = None if line is None else known.find(data[line.end() :])
     return None if line is None or headers is None else (line[1], headers)
 
 
 def _repeats(head: RequestHead) -> bool:
-    """Whether the head's block, which is all that came behind a plain line, says nothing but headers and a Host."""
+    """Return whether all the data after a plain request line is a head's block of headers with a Host."""
     return head.keep_alive and not head.behind and _TELLING.isdisjoint(name for name, _ in head.scope["headers"])
 
 
 def _origin_form(url: bytes, method: bytes, weighty: list[tuple[bytes, bytes]]) -> bytes:
-    """The path and query of a request target (RFC 9112, 3.2)."""
+    """Return the path and query of a request target (RFC 9112, 3.2)."""
     if 0x23 in url:
-        raise RequestRefused(400, "A request target has no fragment.")
+        raise RequestRefused(400, "A request target must not have a fragment.")
     if url.startswith(b"/") or (url == b"*" and method == b"OPTIONS"):
         return url
     scheme, _, rest = url.partition(b"://")
@@ -280,7 +280,7 @@ def _origin_form(url: bytes, method: bytes, weighty: list[tuple[bytes, bytes]]) 
     authority = rest.partition(b"?")[0].partition(b"/")[0]
     _check_host(authority)
     if not authority or any(name == b"host" and value.lower() != authority.lower() for name, value in weighty):
-        raise RequestRefused(400, "The request target names no host, or another one than the Host header.")
+        raise RequestRefused(400, "The request target has no host, or a different one than the Host header.")
     target = rest[len(authority) :]
     return target if target.startswith(b"/") else b"/" + target
 
@@ -292,5 +292,5 @@ def _check_host(host: bytes) -> None:
 
 def _expects_continue(expect: bytes | None) -> bool:
     if expect is not None and expect.lower() != b"100-continue":
-        raise RequestRefused(417, "The only expectation this server meets is 100-continue.")
+        raise RequestRefused(417, "The only supported expectation is 100-continue.")
     return expect is not None

@@ -1,4 +1,4 @@
-"""Writes the heads of answers. No I/O."""
+"""Writes the heads of responses. No I/O."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ BODILESS = frozenset((204, 304))
 
 
 class ResponseShape(NamedTuple):
-    """The part of a head that follows from the names of its headers alone."""
+    """The part of a head that depends only on the names of its headers."""
 
     template: bytes
-    """The lines of all headers but the server's, with places for the values; empty when there are none."""
+    """The lines of all headers except the server's, with placeholders for the values; empty when there are none."""
     others: tuple[tuple[bytes, int], ...]
-    """The headers that the server has a say in: their names and which values they are."""
+    """The headers that the server checks or writes: their names and the positions of their values."""
 
 
 Shapes = dict[tuple[bytes, ...], ResponseShape]
-"""By the names of a head, as the app gives them. It fills itself: an app has few sets of names."""
+"""Shapes by the names of a head, as the app gives them. It grows on use, because an app has few sets of names."""
 
 
 def head_lines(status: int, fields: Fields, shapes: Shapes, *, date: bytes) -> tuple[list[bytes], int | None, bool]:
-    """The lines of a head up to those that say where the body ends; the app's Content-Length; whether it asks to close.
+    """Return the lines of a head before the body's framing, the app's Content-Length, and whether it wants to close.
 
-    The lines have no ends yet, and one may be several. `date` is the line of the Date header; it and Server are added
-    where the app gave none.
+    The lines have no line ends yet, and one item may contain several. `date` is the line of the Date header. It and
+    Server are added if the app sent none.
 
     Raises:
-        AppMisbehaved: a header would break out of its line, or the status or Content-Length is no number HTTP knows.
+        AppMisbehaved: a header contains a line end, or the status or Content-Length is invalid.
     """
     names, values = fields
     shape = shapes.get(names) or _learn(names, shapes)
@@ -51,10 +51,10 @@ def head_lines(status: int, fields: Fields, shapes: Shapes, *, date: bytes) -> t
 
 
 def switching_lines(fields: Fields, shapes: Shapes, *, date: bytes) -> list[bytes]:
-    """The lines of the head that ends HTTP on a connection, without those that the other protocol asks for.
+    """Return the lines of the head that ends HTTP on a connection, without those for the other protocol.
 
     Raises:
-        AppMisbehaved: a header would break out of its line, or belongs to the server.
+        AppMisbehaved: a header contains a line end, or belongs to the server.
     """
     if any(name.lower() == b"upgrade" or name.lower().startswith(b"sec-websocket-") for name in fields[0]):
         raise AppMisbehaved("The headers of the handshake belong to the server.")
@@ -64,14 +64,14 @@ def switching_lines(fields: Fields, shapes: Shapes, *, date: bytes) -> list[byte
 
 
 def _learn(names: tuple[bytes, ...], shapes: Shapes) -> ResponseShape:
-    """The shape of heads with these names, kept for the next one."""
+    """Return the shape of heads with these names, stored for the next one."""
     _check(b"".join(names))
     template, start = b"", b""
     others: list[tuple[bytes, int]] = []
     for nth, name in enumerate(map(bytes.lower, names)):
         if name in _OF_THE_SERVER:
             others.append((name, nth))
-            template += b"%.0b"  # the value takes its place, and nothing of it is written
+            template += b"%.0b"  # the value fills its placeholder, and none of it is written
         else:
             template += start + name.replace(b"%", b"%%") + b": %b"
             start = b"\r\n"
@@ -83,13 +83,13 @@ def _learn(names: tuple[bytes, ...], shapes: Shapes) -> ResponseShape:
 
 def _check(text: bytes) -> None:
     if 0x0A in text or 0x0D in text or 0 in text:  # measured against `in` of bytes
-        raise AppMisbehaved("A header of the answer holds a line end or NUL.")
+        raise AppMisbehaved("A header of the response contains a line end or NUL.")
 
 
 def _add_others(
     others: tuple[tuple[bytes, int], ...], values: tuple[bytes, ...], lines: list[bytes], date: bytes
 ) -> tuple[int | None, bool]:
-    """Judge the headers that the server has a say in, and add those that it writes in any case."""
+    """Check the headers that the server controls, and add those that it always writes."""
     length = None
     closes = False
     server = b"server: sluice"
@@ -97,15 +97,15 @@ def _add_others(
         value = values[nth]
         if name == b"content-length":
             if length is not None or not value.isdigit():
-                raise AppMisbehaved("Content-Length of the answer is repeated or no number.")
+                raise AppMisbehaved("Content-Length of the response is repeated or not a number.")
             length = int(value)
-        elif name == b"connection":  # it and transfer-encoding belong to the server; the app may only ask to close
+        elif name == b"connection":  # this and transfer-encoding belong to the server; the app may only request a close
             closes = closes or b"close" in value.lower()
         elif name == b"date":
             date = b"date: " + value
         elif name == b"server":
             server = b"server: " + value
-        elif name == b"upgrade":  # it belongs to this connection, and says so there (RFC 9110, 7.8)
+        elif name == b"upgrade":  # it applies to this connection, and Connection says so (RFC 9110, 7.8)
             lines.append(b"upgrade: %b\r\nconnection: upgrade" % value)
     lines += (date, server)
     return length, closes
@@ -113,5 +113,5 @@ def _add_others(
 
 def _status_line(status: int) -> bytes:
     if not 200 <= status <= 999:
-        raise AppMisbehaved(f"The app answered with status {status}.")
+        raise AppMisbehaved(f"The app sent status {status}.")
     return b"HTTP/1.1 %d " % status

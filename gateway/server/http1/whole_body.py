@@ -1,22 +1,22 @@
-"""The app's side of a request's body: all of it, within a bound."""
+"""A request's whole body for the app, within a limit."""
 
 from gateway.server.asgi import Receive
 from gateway.server.errors import BodyTooLong, ClientGone
 
 
 async def read_body(receive: Receive, *, bytes_max: int) -> bytes:
-    """Every byte of the body.
+    """Return every byte of the body.
 
     Raises:
-        BodyTooLong: there are more than `bytes_max`; it was read no further.
-        ClientGone: it did not arrive whole.
+        BodyTooLong: there are more than `bytes_max`; the rest was not read.
+        ClientGone: the body was cut short.
     """
     pieces: list[bytes] = []
     size, more = 0, True
     while more:
         message = await receive()
         if message["type"] != "http.request":
-            raise ClientGone("The client left before its body was whole.")
+            raise ClientGone("The client left before its body was complete.")
         piece = message.get("body", b"")
         size += len(piece)
         if size > bytes_max:

@@ -1,9 +1,8 @@
 """Serves an app with Hypercorn's protocols: HTTP/1.1, and over TLS HTTP/2.
 
-Hypercorn's own way of starting lets one connection's failure end the server (pgjones/hypercorn#225: a malformed
-upgrade request is enough) and cuts what is under way three seconds after a stop. So its protocol code is used, one
-connection at a time, and what surrounds it is ours: accepting, lifespan, draining, and the last-resort handler of a
-connection.
+Hypercorn's own start lets one connection's failure end the server (pgjones/hypercorn#225: a malformed upgrade request
+is enough) and aborts open requests three seconds after a stop. So its protocol code is used one connection at a time,
+with our own accepting, lifespan, draining, and last-resort handler of a connection.
 """
 
 import logging
@@ -51,13 +50,13 @@ async def serve_hypercorn(
 ) -> None:
     """Serve `app` as `serve_native` does; with `tls` over HTTPS, HTTP/2 included if its context offers it.
 
-    `tls` gives the context of each new handshake, so that a renewed certificate needs no restart.
+    `tls` returns the context of each new handshake, so that a renewed certificate needs no restart.
 
-    Of `bounds` it knows `header_bytes`, `idle_s` (headers included), those of answers that are not read, those of
-    WebSockets and, for each listener, `connections`.
+    Of `bounds` it applies `header_bytes`, `idle_s` (headers included), the limits of unread responses and of WebSockets
+    and, for each listener, `connections`.
 
     Raises:
-        LifespanFailed: the app says it could not start or stop.
+        LifespanFailed: the app reports that it could not start or stop.
     """
     context = WorkerContext(None)
     config = _config(bounds)
@@ -159,7 +158,7 @@ class _Guarded:
             await self._app(scope, receive, send_on)
         except ClientGone:
             raise
-        except Exception:  # the last-resort handler, as in the native server
+        except Exception:  # last resort, as in the native server
             if started:
                 raise  # Hypercorn logs it and closes the connection
             _logger.exception("The app failed on %s %s", scope["method"], scope["path"])
@@ -175,7 +174,7 @@ class _Guarded:
 
     def _dressed(self, start: ResponseStart, *, closes: bool, upgrades: bool) -> ResponseStart:
         headers = [(name.lower(), value) for name, value in start.get("headers", ())]
-        if not upgrades:  # HTTP/2 knows no such header
+        if not upgrades:  # HTTP/2 has no such header
             headers = [(name, value) for name, value in headers if name != b"upgrade"]
         elif any(name == b"upgrade" for name, _ in headers) and all(name != b"connection" for name, _ in headers):
             headers.append((b"connection", b"upgrade"))
@@ -186,7 +185,7 @@ class _Guarded:
         return {"type": "http.response.start", "status": start["status"], "headers": headers}
 
     def _refusal(self, scope: HTTPScope) -> RequestRefused | None:
-        """Refuse what the native server refuses and h11 takes."""
+        """Return the refusal of a request that the native server refuses but h11 accepts."""
         try:
             _judge(scope, self._bounds)
             if scope["path"] in self._upgrades.paths:
@@ -197,7 +196,7 @@ class _Guarded:
 
 
 def _judge(scope: HTTPScope, bounds: Bounds) -> None:
-    """Two ways to end a body are how a request is smuggled.
+    """Reject a body with two ends, which allows request smuggling.
 
     Raises:
         RequestRefused: with the status of the native server.
@@ -206,32 +205,32 @@ def _judge(scope: HTTPScope, bounds: Bounds) -> None:
     if not method.isupper():
         raise RequestRefused(400, "This is not HTTP.")
     if method == "CONNECT":
-        raise RequestRefused(501, "This server is no proxy.")
+        raise RequestRefused(501, "This server is not a proxy.")
     if version not in {"1.0", "1.1", "2"}:
-        raise RequestRefused(505, "This server speaks HTTP/1.1 and HTTP/1.0.")
+        raise RequestRefused(505, "This server supports HTTP/1.1 and HTTP/1.0.")
     if len(scope["raw_path"]) + len(scope["query_string"]) >= bounds.request_line_bytes:
         raise RequestRefused(414, "The request target is too long.")
     if len(headers) > bounds.header_count:
         raise RequestRefused(431, "The request's headers are too large or too many.")
     if any(name == b"expect" and value.lower() != b"100-continue" for name, value in headers):
-        raise RequestRefused(417, "The only expectation this server meets is 100-continue.")
+        raise RequestRefused(417, "The only supported expectation is 100-continue.")
     names = {name for name, _ in headers}
     if b"transfer-encoding" in names and (b"content-length" in names or version == "1.0"):
         raise RequestRefused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")
 
 
 async def _send_bounded(send: Send, message: SendMessage, reading: ClientReading, *, is_alone: bool) -> None:
-    """Send a message of an answer, which is alone on its connection or one of several.
+    """Send a message of a response, either alone on its connection or one of several.
 
     Raises:
-        ClientGone: nobody reads it (HTTP/2).
+        ClientGone: the client no longer reads it (HTTP/2).
     """
     if message["type"] == "http.response.body":
         reading.held = message.get("held", b"")
     if is_alone:
         await send(message)
     elif reading.given_up:
-        raise ClientGone("The client did not read its answer in time.")
+        raise ClientGone("The client did not read its response in time.")
     else:
         body = message.get("body", b"") if message["type"] == "http.response.body" else b""
         await reading.bounded_stream(send(message), body)

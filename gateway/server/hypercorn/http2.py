@@ -1,14 +1,14 @@
-"""Hypercorn's HTTP/2 with its traps closed: one stream neither ends its connection nor holds up the others.
+"""Hypercorn's HTTP/2 with its traps closed: one stream neither ends its connection nor delays the others.
 
-- DATA of a stream that has just ended ended the whole connection (pgjones/hypercorn#329): whoever sends a body that
-  its answer did not wait for lost all other answers. Here such bytes are dropped.
+- DATA of a stream that has just ended ended the whole connection (pgjones/hypercorn#329): a client that sent a body
+  after its response lost all other responses. Here such bytes are dropped.
 - An app that did not read its body stopped the reading for all streams of its client. Here the body waits in its
-  stream, and the client may send on as the app reads: the window of a stream bounds what waits.
-- An app stayed in its send when the client was gone. Here that send ends.
-- A server that stopped said goodbye before it had ended its last answer, which then never ended. Here it waits.
-- A client that opens streams and resets them had as many apps run as it liked (CVE-2023-44487). Here it is sent away.
-- PRIORITY frames, which RFC 9113 has given up, could fail in Hypercorn's tree. Here they are ignored.
-- WebSockets over HTTP/2 (RFC 8441) are not offered: browsers open a connection for each then.
+  stream, and the client may continue as the app reads: the window of a stream limits what waits.
+- An app stayed in its send after the client had disconnected. Here that send ends.
+- A stopping server sent its goodbye before the end of its last response, which then never ended. Here it waits.
+- A client that opened streams and reset them could run any number of apps (CVE-2023-44487). Here it is disconnected.
+- PRIORITY frames, which RFC 9113 has deprecated, could fail in Hypercorn's tree. Here they are ignored.
+- WebSockets over HTTP/2 (RFC 8441) are not offered: browsers then open a connection for each.
 """
 
 from contextlib import suppress
@@ -31,13 +31,13 @@ from hypercorn.utils import filter_pseudo_headers
 from gateway.server.errors import ClientGone
 
 END_S = 1.0
-"""So long the end of an answer whose bytes are all sent may wait for its turn."""
+"""How many seconds the end of a response may wait for its turn after all its bytes were sent."""
 APPS_MAX = 200
-"""So many apps may run for one connection: twice the streams that it may have open."""
+"""The maximum number of apps per connection: twice the streams that it may have open."""
 
 
 class HTTP2Stream(HTTPStream):
-    """One request of a connection: its body waits here until the app reads it."""
+    """One request of a connection. Its body waits here until the app reads it."""
 
     def __init__(self, owner: "GuardedH2Protocol", stream_id: int) -> None:
         super().__init__(
@@ -55,11 +55,11 @@ class HTTP2Stream(HTTPStream):
         self._body = bytearray()
         self._unacknowledged = 0
         self._is_whole = False
-        self._is_delivered = False  # that it is whole
+        self._is_delivered = False  # that it is complete
         self._changed = trio.Event()
 
     async def handle(self, event: StreamEvent) -> None:
-        """Take what the connection has for this stream; only a request starts anything."""
+        """Handle an event of the connection for this stream. Only a request starts an app."""
         if isinstance(event, Request):
             await super().handle(event)
         elif isinstance(event, EndBody):
@@ -70,13 +70,13 @@ class HTTP2Stream(HTTPStream):
         self._changed.set()
 
     def take(self, data: bytes, window_bytes: int) -> None:
-        """Keep bytes of the body, which took so many of the window."""
+        """Store bytes of the body, with the size that they took from the window."""
         self._body += data
         self._unacknowledged += window_bytes
         self._changed.set()
 
     async def receive(self) -> ASGIReceiveEvent:
-        """The body as far as it is there, else the next of it; the disconnect, as often as asked."""
+        """Return the available body, or wait for more of it; then the disconnect, on every call."""
         while not self.closed:
             if self._body or (self._is_whole and not self._is_delivered):
                 data, self._is_delivered = bytes(self._body), self._is_whole
@@ -89,10 +89,10 @@ class HTTP2Stream(HTTPStream):
         return {"type": "http.disconnect"}
 
     async def app_send(self, message: ASGISendEvent | None) -> None:
-        """Take one message of the app, or its end.
+        """Send one message of the app, or its end.
 
         Raises:
-            ClientGone: nobody reads the answer any more.
+            ClientGone: the client no longer reads the response.
         """
         if message is not None and (self.closed or self._owner.closed):
             await trio.lowlevel.checkpoint()
@@ -100,7 +100,7 @@ class HTTP2Stream(HTTPStream):
         await super().app_send(message)
 
     async def _acknowledge(self) -> None:
-        """Let the client send as much again."""
+        """Allow the client to send the same amount again."""
         count, self._unacknowledged = self._unacknowledged, 0
         await self._owner.acknowledge(count, self.stream_id)
 
@@ -129,7 +129,7 @@ class GuardedH2Protocol(H2Protocol):
             wrapper.send,
         )
         self.apps = 0
-        """How many apps run, those of streams that their client has reset included."""
+        """The number of running apps, including apps whose stream was reset by the client."""
         self.gone = trio.Event()
         """The client has closed the connection, or it was closed."""
         self._ends: dict[int, trio.Event] = {}
@@ -138,7 +138,7 @@ class GuardedH2Protocol(H2Protocol):
         self.connection.local_settings = Settings(client=False, initial_values=offered)
 
     async def handle(self, event: Event) -> None:
-        """Take bytes of the client, or its end, which ends every send."""
+        """Handle bytes of the client, or its end, which ends every send."""
         await super().handle(event)
         if isinstance(event, Closed):
             self.gone.set()
@@ -146,27 +146,27 @@ class GuardedH2Protocol(H2Protocol):
                 await buffer.close()
 
     async def acknowledge(self, count: int, stream_id: int) -> None:
-        """Let the client send so many bytes again, on the stream if it is still open."""
+        """Allow the client to send this many bytes again, also on the stream if it is still open."""
         if count and not self.closed:
             with suppress(ProtocolError):
                 self.connection.acknowledge_received_data(count, stream_id)
             await self._flush()
 
     async def say_goodbye(self, code: ErrorCodes = ErrorCodes.NO_ERROR) -> None:
-        """Tell the client that the connection closes (GOAWAY)."""
+        """Announce to the client that the connection closes (GOAWAY)."""
         with suppress(ProtocolError):
             self.connection.close_connection(code)
         await self._flush()
 
     async def stream_send(self, event: StreamEvent) -> None:
-        """Send on a stream; a connection counts as idle only when the last answer's end is sent.
+        """Send on a stream. A connection counts as idle only after the end of the last response was sent.
 
-        The connection says goodbye once it is idle and the server stops: after that no stream may be ended.
+        The connection sends its goodbye once it is idle and the server stops: no stream can be ended after that.
         """
         if not isinstance(event, StreamClosed):
             await super().stream_send(event)
             return
-        # An app may stop itself when it hears of its answer's end, and would cancel this: hence the shield.
+        # An app may stop itself when its response ends, and would cancel this code too, so it is shielded.
         with trio.move_on_after(END_S, shield=True):
             await self._close_stream(event.stream_id)
             buffer = self.stream_buffers.get(event.stream_id)
@@ -193,7 +193,7 @@ class GuardedH2Protocol(H2Protocol):
         stream = self.streams.get(event.stream_id)
         if isinstance(stream, HTTP2Stream):
             stream.take(event.data, event.flow_controlled_length)
-        else:  # its answer has been sent, or it is a WebSocket that is refused
+        else:  # its response has been sent, or it is a refused WebSocket
             await self.acknowledge(event.flow_controlled_length, event.stream_id)
 
     async def _create_stream(self, request: h2.events.RequestReceived) -> None:
@@ -202,7 +202,7 @@ class GuardedH2Protocol(H2Protocol):
         if self.apps >= APPS_MAX:
             await self.say_goodbye(ErrorCodes.ENHANCE_YOUR_CALM)
             await self.send(Closed())
-        elif method == b"CONNECT":  # to a WebSocket, which is not offered, or through a proxy, which this is not
+        elif method == b"CONNECT":  # to a WebSocket, which is not offered, or through a proxy, which this server is not
             refusal = [(b":status", b"403" if path else b"501"), (b"content-length", b"0"), (b"server", b"sluice")]
             self.connection.send_headers(request.stream_id, refusal, end_stream=True)
         elif not (path.isascii() and method.isascii()):
@@ -229,4 +229,4 @@ class GuardedH2Protocol(H2Protocol):
         await self.context.mark_request()
 
     async def _priority_updated(self, event: h2.events.PriorityUpdated) -> None:
-        """Nothing: all streams are alike."""
+        """Do nothing: all streams have the same priority."""

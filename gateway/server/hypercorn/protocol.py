@@ -1,17 +1,17 @@
-"""Hypercorn's connection with its traps closed: upgrades, sends without a bound, cut endings, failures that spread.
+"""Hypercorn's connection with its traps closed: upgrades, unlimited sends, cut endings, spreading failures.
 
 The traps of HTTP/2 are closed in `http2`.
 
-- A malformed upgrade request makes Hypercorn answer twice, which h11 refuses, or stumble over its headers. Here
-  upgrades of HTTP/1.1 are ignored, as RFC 9110, 7.8 allows: h2c and websocket requests are answered as plain ones.
-  Only a sound request for a WebSocket, to a path where the app takes them, becomes one.
-- A send is shielded from cancellation without a deadline: one client that reads nothing could hold up a stop forever.
-- The app hears of its answer's end before the connection is closed or reused, in the same task: an app that then
-  cancels its own tasks, as quart-trio does, cancelled that too, and the connection stayed.
-- Bytes behind a request that is answered with `Connection: close` are an error to h11, for which Hypercorn gave up
-  the answer.
-- Bytes that h11 cannot read were answered without a body.
-- What still fails in one connection is logged and ends that connection alone.
+- A malformed upgrade request makes Hypercorn respond twice, which h11 refuses, or fail on its headers. Here
+  upgrades of HTTP/1.1 are ignored, as RFC 9110, 7.8 allows: h2c and websocket requests get a plain response.
+  Only a valid request for a WebSocket, to a path where the app accepts them, becomes one.
+- A send is shielded from cancellation without a deadline: a client that reads nothing could delay a stop forever.
+- The app sees its response's end before the connection is closed or reused, in the same task: an app that then
+  cancels its own tasks, as quart-trio does, cancelled that too, and the connection stayed open.
+- Bytes after a request whose response has `Connection: close` are an error to h11, and Hypercorn then dropped
+  the response.
+- Bytes that h11 cannot read got a response without a body.
+- Any other failure in a connection is logged and ends only that connection.
 """
 
 import logging
@@ -42,19 +42,19 @@ _logger = logging.getLogger("sluice.server")
 
 
 class _UntilClose(h11.Connection):
-    """Overlooks what comes behind a connection's last request."""
+    """Ignores data after a connection's last request."""
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """The next event; none behind the last request."""
+        """Return the next event; none after the last request."""
         return h11.NEED_DATA if self.their_state is h11.MUST_CLOSE else super().next_event()
 
 
 class HalfClosed(Event):
-    """Nothing more is sent; who hears it knows that a WebSocket has ended."""
+    """No more data is sent. A reader of this event knows that a WebSocket has ended."""
 
 
 class PlainH11Protocol(H11Protocol):
-    """HTTP/1.1 that becomes a WebSocket where the app takes one, and never anything else."""
+    """HTTP/1.1 that can become a WebSocket where the app accepts one, and no other protocol."""
 
     def __init__(self, wrapper: ProtocolWrapper, upgrades: Upgrades) -> None:
         super().__init__(
@@ -72,7 +72,7 @@ class PlainH11Protocol(H11Protocol):
         self.connection = _UntilClose(h11.SERVER, max_incomplete_event_size=self.config.h11_max_incomplete_size)
 
     async def _check_protocol(self, event: h11.Request) -> None:
-        """Hypercorn's place for upgrades to HTTP/2: there are none."""
+        """Override Hypercorn's hook for upgrades to HTTP/2, which are not supported."""
 
     async def _create_stream(self, request: h11.Request) -> None:
         handshake = self._upgrades.handshake(request)
@@ -98,7 +98,7 @@ class PlainH11Protocol(H11Protocol):
 
     async def _send_error_response(self, status_code: int) -> None:
         """Refuse bytes that h11 cannot read, with the statuses and bodies of the native server."""
-        status = 400 if status_code == 501 else status_code  # a transfer coding that h11 does not know
+        status = 400 if status_code == 501 else status_code  # a transfer coding unknown to h11
         if status == 431 and b"\n" not in self.connection.trailing_data[0]:
             status = 414
         headers, body = self._upgrades.edge_answer(status, _REFUSED.get(status, "The request is malformed."))
@@ -109,14 +109,14 @@ class PlainH11Protocol(H11Protocol):
         await self._send_h11_event(h11.EndOfMessage())
 
     async def stream_send(self, event: StreamEvent) -> None:
-        """Carry out what the stream asks."""
+        """Perform an action of the stream."""
         if isinstance(event, EndData):
             await self.send(HalfClosed())
         else:
             await super().stream_send(event)
 
     async def _maybe_recycle(self) -> None:
-        """Close or reuse the connection, though the app stops itself when it hears of its answer's end."""
+        """Close or reuse the connection, even if the app cancels itself at the end of its response."""
         with trio.move_on_after(RECYCLE_S, shield=True):
             await super()._maybe_recycle()
 
@@ -140,17 +140,17 @@ class GuardedConnection(TCPServer):
         self._reading = reading
 
     async def run(self) -> None:
-        """Serve the client; whatever goes wrong ends here."""
+        """Serve the client; every failure ends here."""
         try:
             await super().run()
-        except Exception:  # a last-resort handler: one connection's failure must not end the server
+        except Exception:  # last resort: the failure of one connection must not end the server
             _logger.exception("A connection failed")
         finally:
             await trio.aclose_forcefully(self.stream)  # a cancelled Hypercorn stops before this
 
     @property
     def protocol(self) -> ProtocolWrapper:
-        """The connection's protocol as Hypercorn made it, with its traps closed."""
+        """Return the connection's protocol from Hypercorn, with its traps closed."""
         return self._guarded
 
     @protocol.setter
@@ -162,7 +162,7 @@ class GuardedConnection(TCPServer):
         self._guarded = made
 
     async def protocol_send(self, event: Event) -> None:
-        """Carry out what the protocol asks; a client that does not read is given up after a while."""
+        """Perform an action of the protocol. A client that does not read is given up after a while."""
         if isinstance(event, HalfClosed):
             await self._half_close()
             return
@@ -170,7 +170,7 @@ class GuardedConnection(TCPServer):
             await super().protocol_send(event)
             return
         async with self.send_lock:
-            if self._reading.given_up:  # its app goes on for a while
+            if self._reading.given_up:  # its app continues for a while
                 return
             try:
                 with self._reading.bounded(event.data) as patience:
@@ -187,7 +187,7 @@ class GuardedConnection(TCPServer):
         await super()._initiate_server_close()
 
     async def _leave(self, protocol: GuardedH2Protocol) -> None:
-        """Say goodbye, and let the client close first: a close before it has read all could cost it an answer."""
+        """Say goodbye, and let the client close first, or it could lose a response that it has not read."""
         await protocol.say_goodbye()
         async with self.send_lock:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError, AttributeError):
@@ -196,7 +196,7 @@ class GuardedConnection(TCPServer):
             await protocol.gone.wait()
 
     async def _half_close(self) -> None:
-        if isinstance(self.stream, trio.SocketStream):  # TLS knows no such thing
+        if isinstance(self.stream, trio.SocketStream):  # TLS has no half-close
             async with self.send_lock:
                 with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                     await self.stream.send_eof()

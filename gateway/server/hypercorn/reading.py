@@ -1,4 +1,4 @@
-"""Clients of Hypercorn that read their answers slowly, held to the bounds of the native server."""
+"""Hypercorn clients that read their responses slowly, with the limits of the native server."""
 
 import math
 from collections.abc import Awaitable, Iterable, Iterator
@@ -12,7 +12,7 @@ from gateway.server.wire import Patience
 
 
 class PendingSends:
-    """The sends of all connections at this moment: no app can cancel one, its time and the end of a drain can."""
+    """The current sends of all connections. An app cannot cancel one; its time limit and the end of a drain can."""
 
     def __init__(self, bounds: Bounds, unsent: Unsent) -> None:
         self.bounds = bounds
@@ -21,14 +21,14 @@ class PendingSends:
         self.end_at = math.inf
 
     def end_by(self, end_at: float) -> None:
-        """Let none last longer."""
+        """Limit all current sends to this deadline."""
         self.end_at = end_at
         for scope in self.under_way:
             scope.deadline = min(scope.deadline, end_at)
 
 
 class ClientReading:
-    """How the client of one connection reads what it is sent; of HTTP/2, the client of one stream."""
+    """The reading speed of one connection's client; with HTTP/2, of one stream's client."""
 
     def __init__(self, sends: PendingSends, stream: trio.abc.Stream) -> None:
         self._sends = sends
@@ -36,20 +36,23 @@ class ClientReading:
         self._scope: trio.CancelScope | None = None
         self.given_up = False
         self.owner = b""
-        """The API key that the request under way carries."""
+        """The API key of the current request."""
         self.held = b""
-        """The buffer that the piece under way was cut out of."""
+        """The buffer that the current piece was cut from."""
         self.begin_answer([])
 
     def begin_answer(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Another answer is sent, to the request with these headers."""
+        """Start another response, to the request with these headers."""
         self.owner = self._sends.unsent.owner_of(headers)
         self._patience = Patience(self._sends.bounds.answer_bytes_per_s)
         self.held = b""
 
     @contextmanager
     def bounded(self, data: bytes) -> Iterator[trio.CancelScope]:
-        """Send `data` within; the scope tells afterwards whether it took too long. One at a time."""
+        """Limit the send of `data` in this block.
+
+        The scope shows afterwards whether it took too long. One at a time.
+        """
         sends, unsent = self._sends, self._sends.unsent
         deadline = min(self._patience.begin(sends.bounds.write_s), sends.end_at)
         with trio.CancelScope(deadline=deadline, shield=True) as scope:
@@ -67,13 +70,13 @@ class ClientReading:
             self._note_too_slow()
 
     def of_stream(self) -> "ClientReading":
-        """The same for one of several answers (HTTP/2)."""
+        """Return the same object for one of several responses (HTTP/2)."""
         return ClientReading(self._sends, self._stream)
 
     async def bounded_stream(self, sending: Awaitable[None], data: bytes) -> None:
-        """Send a piece of one of several answers, which waits until the client asks for more of it (HTTP/2).
+        """Send a piece of one of several responses, which waits until the client allows more of it (HTTP/2).
 
-        Where it takes too long, or its key holds too much, the connection ends with all of its streams.
+        If it takes too long, or its key holds too much, the connection ends with all of its streams.
         """
         unsent = self._sends.unsent
         with trio.CancelScope(deadline=self._patience.begin(self._sends.bounds.write_s)) as scope:
@@ -91,7 +94,7 @@ class ClientReading:
             await trio.aclose_forcefully(self._stream)
 
     def give_up(self) -> None:
-        """End the connection, whatever it still has to send."""
+        """End the connection, even with unsent data."""
         self.given_up = True
         if self._scope is not None:
             self._scope.cancel()

@@ -1,9 +1,9 @@
-"""A WebSocket of Hypercorn's HTTP/1.1, held to what the native server promises.
+"""A WebSocket of Hypercorn's HTTP/1.1, with the guarantees of the native server.
 
-It stands where Hypercorn has its `WSStream`, whose traps are too many to close one by one. Bytes that come before the
-accept are answered with a 400 whatever the app does, and the app hears of nothing more (pgjones/hypercorn#225). What
-is wrong in a client's frames ends the connection without a closing frame. Compressed messages are inflated without
-a bound. That pings go unanswered is noticed by nobody. An app that does not listen can hold up the close.
+It replaces Hypercorn's `WSStream`, which has too many traps to close one by one. Bytes that arrive before the accept
+get a 400 whatever the app does, and the app receives no further event (pgjones/hypercorn#225). An error in a client's
+frames ends the connection without a closing frame. Compressed messages are inflated without a limit. Unanswered pings
+go unnoticed. An app that does not receive can delay the close.
 """
 
 import logging
@@ -31,21 +31,21 @@ from gateway.server.websocket.handshake import Handshake, read_handshake
 from gateway.server.websocket.line import LOST, SocketEnd
 
 GOODBYE_S = 0.5
-"""How long the end of a graceful stop waits for one client to take the closing frame."""
+"""Seconds that the end of a graceful stop waits for one client to read the closing frame."""
 LINGER_S = 1.0
-"""How long the client has for its part of a close."""
+"""Seconds for the client's part of a close."""
 _logger = logging.getLogger("sluice.server")
 
 
 @dataclass(frozen=True, slots=True)
 class Upgrades:
-    """Where the app takes WebSockets, and how the server answers when the app does not."""
+    """Where the app accepts WebSockets, and the server's response when the app sends none."""
 
     paths: frozenset[str]
     edge_answer: EdgeAnswer
 
     def handshake(self, request: h11.Request) -> Handshake | None:
-        """The WebSocket that a request asks for; None when it is answered as any other, perhaps with a refusal."""
+        """Return the WebSocket that a request asks for; None if it gets a plain response, perhaps a refusal."""
         if unquote(request.target.partition(b"?")[0].decode("ascii")) not in self.paths:
             return None
         with suppress(RequestRefused):
@@ -54,7 +54,7 @@ class Upgrades:
 
 
 class WebSocketStream:
-    """One request for a WebSocket on its connection's protocol: events of Hypercorn on one side, ASGI on the other."""
+    """One request for a WebSocket on its connection's protocol, between Hypercorn's events and ASGI."""
 
     idle = False
 
@@ -65,18 +65,18 @@ class WebSocketStream:
         self._ping_s = owner.config.websocket_ping_interval or math.inf
         self._frames = Frames(owner.config.websocket_max_message_size)
         self._incoming, self._messages = trio.open_memory_channel[str | bytes](0)
-        self._settled = trio.Event()  # accepted, answered otherwise, or ended
-        self._gone = trio.Event()  # the client has left
+        self._settled = trio.Event()  # accepted, refused, or ended
+        self._gone = trio.Event()  # the client has disconnected
         self._refusal: tuple[int, Headers] | None = None  # before its first bytes are sent
         self._answered = False
         self._accepted = False
         self._connected = False  # of the connect
-        self._busy = 0  # sends under way, and a message that waits for the app
+        self._busy = 0  # current sends, and a message that waits for the app
         self._pinged = False
         self._end: SocketEnd | None = None
 
     async def handle(self, event: Event) -> None:
-        """Take what the connection has for this stream."""
+        """Handle an event of the connection for this stream."""
         if isinstance(event, Request):
             app, scope = cast("AppWrapper", self._run), cast("Scope", self._scope(event))
             await self._owner.task_group.spawn_app(app, self._owner.config, scope, self._on_end_of_app)
@@ -108,12 +108,12 @@ class WebSocketStream:
     async def _run(
         self, scope: Scope, _receive: ASGIReceiveCallable, _send: ASGISendCallable, *threads: object
     ) -> None:
-        """Call the app; say what it leaves unsaid."""
+        """Call the app, and complete what it leaves unsent."""
         failed = False
         receive, send = cast("ASGIReceiveCallable", self.receive), cast("ASGISendCallable", self.send)
         try:
             await self._owner.app(scope, receive, send, *threads)  # type: ignore[arg-type]  # Hypercorn's own
-        except Exception:  # the last-resort handler, as in the native server
+        except Exception:  # last resort, as in the native server
             failed = True
             if self._end is None or self._end.here:
                 _logger.exception("The app failed on a WebSocket")
@@ -123,11 +123,11 @@ class WebSocketStream:
                 await self._gone.wait()
         elif not self._answered and not self._gone.is_set():
             if not failed:
-                _logger.error("The app did not answer a request for a WebSocket")
+                _logger.error("The app sent no response to a request for a WebSocket")
             await self._refuse(500, "The server failed on this request.")
 
     async def _on_end_of_app(self, _message: ASGISendEvent | None) -> None:
-        """Called by Hypercorn when the app has ended in whatever way; a cancelled one has not closed."""
+        """Called by Hypercorn when the app has ended in any way; a cancelled app has not closed."""
         self._stop(LOST if not self._accepted else None)
         self._messages.close()
         if self._accepted:
@@ -136,7 +136,7 @@ class WebSocketStream:
         await self._owner.stream_send(StreamClosed(stream_id=STREAM_ID))
 
     async def receive(self) -> ReceiveMessage:
-        """The connect; the client's messages; the disconnect, as often as asked."""
+        """Return the connect, then the client's messages, then the disconnect, on every call."""
         if not self._connected:
             self._connected = True
             await trio.lowlevel.checkpoint()
@@ -150,7 +150,7 @@ class WebSocketStream:
         return {"type": "websocket.receive", "text": text, "bytes": data}
 
     async def _read(self, data: bytes) -> None:
-        """Take bytes of the client, as fast as the app takes its messages and not before it has accepted."""
+        """Read bytes of the client, at the speed of the app, and only after the accept."""
         await self._settled.wait()
         if not self._accepted or self._end is not None:
             return
@@ -176,17 +176,17 @@ class WebSocketStream:
             await self._owner.stream_send(EndData(stream_id=STREAM_ID))
 
     async def send(self, message: SendMessage) -> None:
-        """Take one message of the app.
+        """Send one message of the app.
 
         Raises:
-            ClientGone: the client has closed or left.
-            AppMisbehaved: the message does not fit what came before.
+            ClientGone: the client has closed or disconnected.
+            AppMisbehaved: the message is invalid after the previous ones.
         """
         if message["type"] == "websocket.send" and self._accepted:
             if self._end is not None and not self._end.here:
                 raise ClientGone("The client has closed the WebSocket.")
             if self._end is not None:
-                raise AppMisbehaved("The app sent a message behind its close.")
+                raise AppMisbehaved("The app sent a message after its close.")
             await self._write(self._frames.message(said(message)))
         elif message["type"] == "websocket.close":
             await self._shut(message)
@@ -202,7 +202,7 @@ class WebSocketStream:
     async def _accept(self, message: WebSocketAccept) -> None:
         headers = [*message.get("headers", ())]
         fields = switching_fields(self._handshake, message.get("subprotocol"))
-        switching_lines(fields_of(headers), {}, date=b"")  # refuses what must not be sent
+        switching_lines(fields_of(headers), {}, date=b"")  # refuses invalid messages
         await self._owner.stream_send(
             Response(stream_id=STREAM_ID, status_code=101, headers=[*headers, (b"server", b"sluice"), *fields])
         )
@@ -216,16 +216,16 @@ class WebSocketStream:
         elif self._refusal is None:
             await self._refuse(403, REFUSED)
         else:
-            raise AppMisbehaved("The app closed a WebSocket that it had answered.")
+            raise AppMisbehaved("The app closed a WebSocket that it had refused.")
 
     async def _refuse(self, status: int, sentence: str) -> None:
-        """Give the server's own answer."""
+        """Send the server's own response."""
         headers, body = self._edge_answer(status, sentence)
         self._refusal = status, [*headers, (b"content-length", b"%d" % len(body))]
         await self._answer(body, more=False)
 
     async def _answer(self, body: bytes, *, more: bool) -> None:
-        """Send a piece of an answer that stands for a refusal; the connection ends behind it."""
+        """Send a piece of a refusal's response; the connection ends after it."""
         assert self._refusal is not None
         if not self._answered:
             status, given = self._refusal
@@ -239,9 +239,9 @@ class WebSocketStream:
             self._stop(LOST)
 
     async def _keep_pinging(self) -> None:
-        """Until the end: a ping now and then, and an end for a client that does not answer it before the next is due.
+        """Send regular pings until the end, and end the WebSocket if one is unanswered by the next.
 
-        While a message is on its way, or the app does not listen, nothing can be known of the client.
+        While a message is being sent, or the app does not receive, the state of the client is unknown.
         """
         while self._end is None:
             with trio.move_on_after(self._ping_s):
@@ -268,7 +268,7 @@ class WebSocketStream:
             await self._owner.stream_send(EndData(stream_id=STREAM_ID))
 
     def _stop(self, end: SocketEnd | None) -> None:
-        """No message comes any more; whoever waits hears of it."""
+        """Stop the stream: no further message arrives, and every waiter is woken."""
         self._end = self._end or end
         self._settled.set()
         if self._end is not None:

@@ -1,14 +1,14 @@
-"""One WebSocket of the native server: the `receive` and `send` an app is called with (ASGI 3, websocket scope).
+"""One WebSocket of the native server: the `receive` and `send` of an app's call (ASGI 3, websocket scope).
 
 As with plain requests, the socket is read only while the app waits in `receive`: then pings are answered and sent, and
-a client that leaves is seen. So an app listens as long as it is there.
+a disconnect is seen. So an app should receive as long as it runs.
 
-trio-websocket was asked for, and its server side does not fit. What it finds wrong in a client's frames (no mask, text
-that is no UTF-8, ...) ends the connection without a closing frame, so no client ever sees 1002 or 1007. It counts a
-message's size in characters, which lets four times the bytes in. What came together with the handshake waits until the
-client sends more. And it reads in a task of its own into a queue: that is a nursery and a second task for every
-connection, and behind a full queue a client's pong is not seen. So the frames are read by wsproto, on which it stands,
-and the tests talk to this server with trio-websocket's client.
+trio-websocket was considered, and its server side does not fit. An error in a client's frames (no mask, text that is
+not UTF-8, ...) ends the connection without a closing frame, so no client ever sees 1002 or 1007. It counts a message's
+size in characters, which allows four times the bytes. Data that arrived together with the handshake waits until the
+client sends more. And it reads in its own task into a queue: that is a nursery and a second task for every connection,
+and after a full queue a client's pong is not seen. So the frames are read by wsproto, which it uses too, and the tests
+connect to this server with trio-websocket's client.
 """
 
 import trio
@@ -37,7 +37,7 @@ REFUSED = "The WebSocket was refused."
 
 
 class WebSocket(Exchange):
-    """Lives as long as the app's call; until it is accepted, it can be answered like any request."""
+    """The state of one app call. Until it is accepted, it can get a response like any request."""
 
     __slots__ = ("_connected", "_handshake", "_line", "_settled")
 
@@ -45,17 +45,17 @@ class WebSocket(Exchange):
         super().__init__(wire, edge, request)
         self._handshake = handshake
         self._line: SocketLine | None = None
-        self._settled = trio.Event()  # accepted, or answered otherwise
+        self._settled = trio.Event()  # accepted, or refused
         self._connected = False  # of the connect
 
     @property
     def accepted(self) -> bool:
-        """Whether HTTP has ended on this connection."""
+        """Return whether HTTP has ended on this connection."""
         return self._line is not None
 
     @property
     def scope(self) -> Scope:
-        """The ASGI scope that the app is called with."""
+        """Return the ASGI scope for the app."""
         request = self._request.scope
         scope: WebSocketScope = {
             "type": "websocket",
@@ -78,12 +78,12 @@ class WebSocket(Exchange):
 
     @property
     def gone(self) -> bool:
-        """Whether the client has left or was sent away: that an app then fails to send to it is no failure."""
+        """Return whether the client has left or was disconnected, so that a failed send is not an error of the app."""
         end = None if self._line is None else self._line.end
         return super().gone or (end is not None and not end.here)
 
     async def receive(self) -> ReceiveMessage:
-        """The connect; once it is accepted, the client's messages; the disconnect, as often as asked."""
+        """Return the connect, then after the accept the client's messages, then the disconnect, on every call."""
         if not self._connected:
             self._connected = True
             await trio.lowlevel.checkpoint()
@@ -98,11 +98,11 @@ class WebSocket(Exchange):
         return {"type": "websocket.disconnect", "code": end.code, "reason": end.reason}
 
     async def send(self, message: SendMessage) -> None:
-        """Take one message: accept, send, close, or a piece of the answer that stands for a refusal.
+        """Send one message: accept, send, close, or a piece of a refusal's response.
 
         Raises:
-            ClientGone: the client does not take it: it has closed or left, or did not read in time.
-            AppMisbehaved: the message does not fit what came before.
+            ClientGone: the client has closed or disconnected, or did not read in time.
+            AppMisbehaved: the message is invalid after the previous ones.
         """
         if message["type"] == "websocket.send" and self._line is not None:
             await self._line.say(said(message))
@@ -122,7 +122,7 @@ class WebSocket(Exchange):
 
     async def _accept(self, message: WebSocketAccept) -> None:
         if self._lines is not None:
-            raise AppMisbehaved("The app accepted a WebSocket that it had answered.")
+            raise AppMisbehaved("The app accepted a WebSocket that it had refused.")
         fields = switching_fields(self._handshake, message.get("subprotocol"))
         lines = switching_lines(fields_of(message.get("headers", ())), self._edge.shapes, date=self._edge.date)
         lines += [b"%b: %b" % field for field in fields]
@@ -151,12 +151,12 @@ class WebSocket(Exchange):
                 self._settled.set()
 
     async def leave(self, *, failed: bool) -> None:
-        """End an accepted WebSocket behind its app, which has failed or not."""
+        """End an accepted WebSocket after its app has ended, with or without a failure."""
         assert self._line is not None
         await self._line.leave(CloseReason.INTERNAL_ERROR if failed else CloseReason.NORMAL_CLOSURE)
 
     def go_away(self) -> None:
-        """End an accepted WebSocket at once, because the server stops."""
+        """End an accepted WebSocket immediately, because the server stops."""
         assert self._line is not None
         self._line.part(CloseReason.GOING_AWAY)
 
@@ -175,7 +175,7 @@ def said(message: WebSocketSend) -> str | bytes:
 
 
 def switching_fields(handshake: Handshake, subprotocol: str | None) -> Headers:
-    """The headers that accept a handshake.
+    """Return the headers that accept a handshake.
 
     Raises:
         AppMisbehaved: the client does not offer `subprotocol`.

@@ -1,4 +1,4 @@
-"""Judges requests that ask for a WebSocket (RFC 6455, 4.2.1), for both engines. No I/O."""
+"""Validates requests for a WebSocket (RFC 6455, 4.2.1), for both engines. No I/O."""
 
 import re
 from collections.abc import Sequence
@@ -16,29 +16,29 @@ _OTHER_VERSION = ((b"upgrade", b"websocket"), (b"sec-websocket-version", _VERSIO
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """A sound request: what its answer must hold, and the subprotocols that the client offers in its order."""
+    """A valid request: the required fields of its response, and the client's subprotocols in order of preference."""
 
     accept: bytes
     subprotocols: tuple[str, ...]
 
 
 def read_handshake(method: str, version: str, headers: Sequence[tuple[bytes, bytes]]) -> Handshake | None:
-    """Return the handshake of a request with these headers (names in lower case); None: it asks for no WebSocket.
+    """Return the handshake of a request with these headers (names in lower case), or None for a plain request.
 
     Raises:
-        Refused: it asks for one, but not as RFC 6455 says; 426 names the version that this server speaks.
+        Refused: it asks for a WebSocket, but violates RFC 6455; 426 names the version that this server supports.
     """
     if method != "GET" or version != "1.1":
         return None
     if b"upgrade" not in _options(headers, b"connection") or b"websocket" not in _options(headers, b"upgrade"):
         return None
     if _values(headers, b"transfer-encoding") or any(int(size) for size in _values(headers, b"content-length")):
-        raise RequestRefused(400, "A request for a WebSocket has no body.")
+        raise RequestRefused(400, "A request for a WebSocket must not have a body.")
     if _values(headers, b"sec-websocket-version") != [_VERSION]:
-        raise RequestRefused(426, "This server speaks version 13 of WebSocket.", _OTHER_VERSION)
+        raise RequestRefused(426, "This server supports version 13 of WebSocket.", _OTHER_VERSION)
     keys = _values(headers, b"sec-websocket-key")
     if len(keys) != 1 or _KEY.fullmatch(keys[0]) is None:
-        raise RequestRefused(400, "Sec-WebSocket-Key must be there once, as 16 bytes in Base64.")
+        raise RequestRefused(400, "Sec-WebSocket-Key must appear once, as 16 bytes in Base64.")
     return Handshake(generate_accept_token(keys[0]), _subprotocols(headers))
 
 
@@ -47,7 +47,7 @@ def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
 
 
 def _items(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
-    """The items of a list that may be spread over several headers."""
+    """Return the items of a list that may span several headers."""
     items = (item.strip(b" \t") for value in _values(headers, name) for item in value.split(b","))
     return [item for item in items if item]
 

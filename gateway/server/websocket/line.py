@@ -1,7 +1,7 @@
 """An accepted WebSocket on its socket: messages in, messages out, pings, and one end.
 
-One task may listen, any number may speak. The socket is read only while a task listens. There is no other task and no
-queue: what cannot be sent is waited for by who sends it, and of control frames only some bytes are kept.
+One task may receive, any number may send. The socket is read only while a task receives. No other task and no queue
+exist: the sender waits until its message can be sent, and only some bytes of control frames are stored.
 """
 
 from typing import NamedTuple
@@ -16,15 +16,15 @@ from gateway.server.websocket.frames import Control, Frames
 from gateway.server.wire import Wire
 
 READ_BYTES = 4_096
-"""Read at once: a client can make thousands of frames of more, and they are taken without a pause."""
+"""Bytes per read. More could contain thousands of frames from a client, which are handled without a pause."""
 OWED_BYTES = 1_024
-"""A client that reads nothing is owed no more than this in control frames."""
+"""The limit of unsent control frames for a client that reads nothing."""
 LINGER_BYTES = 1_048_576
-"""Behind a close, as much of what the client still sends is dropped, so that it can read why."""
+"""Bytes from the client that are dropped after a close, so that it can read the reason."""
 
 
 class SocketEnd(NamedTuple):
-    """How a WebSocket ended; `here` if the app said so."""
+    """How a WebSocket ended; `here` if the app closed it."""
 
     code: int
     reason: str
@@ -35,7 +35,7 @@ LOST = SocketEnd(CloseReason.ABNORMAL_CLOSURE.value, "", here=False)
 
 
 class SocketLine:
-    """Lives from the accept to the connection's end."""
+    """The state from the accept to the connection's end."""
 
     __slots__ = ("_bounds", "_frames", "_owed", "_patience", "_ping_at", "_rounds", "_turn", "_wire", "end")
 
@@ -43,15 +43,15 @@ class SocketLine:
         self._wire = wire
         self._bounds = bounds
         self._frames = Frames(bounds.message_bytes)
-        self._turn = trio.Lock()  # held while a message is on its way
+        self._turn = trio.Lock()  # held while a message is being sent
         self._patience = wire.patience_of_answer()
-        self._owed = b""  # control frames, or the rest of one, that go ahead of what is sent next
+        self._owed = b""  # control frames, or the rest of one, that precede the next message
         self._ping_at = trio.current_time() + bounds.ping_s
-        self._rounds = 0  # since the ping that is not answered
+        self._rounds = 0  # since the unanswered ping
         self.end: SocketEnd | None = None
 
     async def receive(self) -> str | bytes | None:
-        """The client's next message; None once the WebSocket has ended. Nothing is lost when this is cancelled."""
+        """Return the client's next message; None once the WebSocket has ended. Cancelling this loses no message."""
         while self.end is None:
             received = self._frames.take()
             if isinstance(received, str | bytes):
@@ -70,7 +70,7 @@ class SocketLine:
             self._rounds = 0
 
     async def _listen(self) -> None:
-        """Wait for bytes, or until a ping is due."""
+        """Wait for bytes, or until the next ping."""
         wire = self._wire
         data, wire.unread = wire.unread, b""
         if not data:
@@ -87,10 +87,10 @@ class SocketLine:
             self._lose()
 
     def _ping(self, *, unread: bool) -> None:
-        """A ping is due, or the answer to one is overdue.
+        """Send the next ping, or end the WebSocket if the last one is unanswered.
 
-        The answer may be among what is unread, if nobody has listened for a while: so there is one more round for it,
-        but only one. While a message is on its way, the wire's patience with the client is what counts.
+        The pong may be in the unread data if the app has not received for a while, so there is one more round for it,
+        but only one. While a message is being sent, the wire's patience with the client applies instead.
         """
         self._ping_at = trio.current_time() + self._bounds.ping_s
         if self.end is not None or self._turn.locked():
@@ -105,18 +105,18 @@ class SocketLine:
         """Send a message.
 
         Raises:
-            ClientGone: the client has closed or left, or did not read in time.
+            ClientGone: the client has closed or disconnected, or did not read in time.
             AppMisbehaved: the app has closed.
         """
         async with self._turn:
             if self.end is not None and self.end.here:
-                raise AppMisbehaved("The app sent a message behind its close.")
+                raise AppMisbehaved("The app sent a message after its close.")
             if self.end is not None:
                 raise ClientGone("The client has closed the WebSocket.")
             await self._write(self._frames.message(message))
 
     async def close(self, code: int, reason: str) -> None:
-        """Say that it ends here; nothing when it has ended already.
+        """Send a close; nothing if it has ended already.
 
         Raises:
             ClientGone: the client did not read in time.
@@ -125,10 +125,10 @@ class SocketLine:
             if self.end is None:
                 self.end = SocketEnd(code, reason, here=True)
                 await self._write(self._frames.close(code, reason))
-                self._wire.wake()  # who listens hears of the end
+                self._wire.wake()  # the receiver sees the end
 
     async def _write(self, frame: bytes) -> None:
-        """Write a frame, and the control frames that come up meanwhile; the caller has the turn."""
+        """Write a frame, and the control frames that arise meanwhile; the caller holds the turn."""
         data, self._owed = self._owed + frame, b""
         whole = False
         try:
@@ -137,11 +137,11 @@ class SocketLine:
                 data, self._owed = self._owed, b""
             whole = True
         finally:
-            if not whole:  # nothing can follow a frame that was cut
+            if not whole:  # no frame can follow one that was cut
                 self._lose()
 
     def _write_control(self, frame: bytes) -> None:
-        """Write a control frame as far as that goes without waiting; the rest goes ahead of what is sent next."""
+        """Write as much of a control frame as possible without waiting. The rest precedes the next message."""
         if len(self._owed) < OWED_BYTES:
             self._owed += frame
         if self._owed and not self._turn.locked():
@@ -153,13 +153,13 @@ class SocketLine:
                 self._owed = self._owed[sent:]
 
     def _lose(self) -> None:
-        """The client is gone, or as good as gone."""
+        """Mark the client as disconnected."""
         self._wire.broken = True
         self.end = self.end or LOST
         self._wire.wake()
 
     def part(self, code: CloseReason) -> bool:
-        """Say that it ends, unless that was said, without waiting; whether the client can hear it."""
+        """Send a close, unless that was done, without waiting; return whether the client can read it."""
         if self.end is None:
             self.end = SocketEnd(code.value, "", here=True)
             self._write_control(self._frames.close(code))
@@ -170,6 +170,6 @@ class SocketLine:
         return not self._wire.broken
 
     async def leave(self, code: CloseReason) -> None:
-        """End it in good order: drop what the client still sends, for a moment."""
+        """End it in good order: for a moment, drop further data from the client."""
         if self.part(code):
             await self._wire.linger(discard_bytes=LINGER_BYTES)

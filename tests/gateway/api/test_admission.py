@@ -119,7 +119,7 @@ NONE_IN_ADDRESS = (
 
 
 @pytest.mark.parametrize("query", IN_ADDRESS)
-def test_a_key_in_the_address_is_refused_and_never_repeated(query: str) -> None:
+def test_key_in_url_is_refused_and_not_repeated(query: str) -> None:
     for sent, code in (
         (request(query, x_api_key=GOOD), "INVALID_REQUEST"),
         (request(query, authorization=f"Bearer {GOOD}"), "INVALID_REQUEST"),
@@ -136,7 +136,7 @@ def test_a_key_in_the_address_is_refused_and_never_repeated(query: str) -> None:
 
 
 @pytest.mark.parametrize("query", NONE_IN_ADDRESS)
-def test_what_only_looks_like_a_key_passes(query: str) -> None:
+def test_text_that_resembles_a_key_passes(query: str) -> None:
     admission().refuse_key_in_query(request(query))
 
 
@@ -144,12 +144,12 @@ def test_what_only_looks_like_a_key_passes(query: str) -> None:
 
 
 @pytest.mark.parametrize("headers", [{}, {"x_api_key": ""}, {"authorization": f"Basic {GOOD}"}])
-def test_without_the_header_there_is_no_key(headers: dict[str, str]) -> None:
+def test_missing_header_means_no_key(headers: dict[str, str]) -> None:
     with pytest.raises(KeyMissing):
         admission().key_of_nowait(request(**headers))
 
 
-def test_a_key_is_presented_as_it_was_sent_whatever_its_bytes_are() -> None:
+def test_key_is_read_with_any_bytes() -> None:
     keys = KnownKeys()
     assert admission(keys=keys).key_of_nowait(request(x_api_key=GOOD)) is KEY
     with pytest.raises(KeyUnusable):
@@ -157,7 +157,7 @@ def test_a_key_is_presented_as_it_was_sent_whatever_its_bytes_are() -> None:
     assert keys.presented == [GOOD, "\xff" * 43]
 
 
-async def test_a_key_that_is_not_known_is_looked_up() -> None:
+async def test_unknown_key_is_looked_up() -> None:
     keys = KnownKeys(None)
     one = admission(keys=keys)
     assert one.key_of_nowait(request(x_api_key=GOOD)) is None
@@ -168,7 +168,7 @@ async def test_a_key_that_is_not_known_is_looked_up() -> None:
 # The window and the lease (decisions 5)
 
 
-def test_who_is_let_in_has_a_window_and_a_lease() -> None:
+def test_admitted_request_has_window_and_lease() -> None:
     one, caller = admission(), Caller(KEY)
     assert one.enter_nowait(caller) is True
     assert caller.window == WindowState(2, 1, 60)
@@ -176,7 +176,7 @@ def test_who_is_let_in_has_a_window_and_a_lease() -> None:
     assert one.counts == {"admitted": 1, "rate_limited": 0, "concurrency_limited": 0, "state_away": 0}
 
 
-def test_a_429_for_concurrency_does_not_eat_a_request_of_the_window() -> None:
+def test_concurrency_429_uses_no_window_request() -> None:
     """A refusal at one step changes no counter of another, and tells of that step alone."""
     one, first = admission(), Caller(KEY)
     one.enter_nowait(first)
@@ -193,7 +193,7 @@ def test_a_429_for_concurrency_does_not_eat_a_request_of_the_window() -> None:
     assert one.counts == {"admitted": 2, "rate_limited": 0, "concurrency_limited": 5, "state_away": 0}
 
 
-def test_a_429_for_the_window_tells_of_it_and_takes_no_lease() -> None:
+def test_window_429_reports_the_window_and_takes_no_lease() -> None:
     one = admission(MemoryGate(Window(1), Leases(1), lambda: 0.0))
     first, refused = Caller(KEY), Caller(KEY)
     one.enter_nowait(first)
@@ -206,7 +206,7 @@ def test_a_429_for_the_window_tells_of_it_and_takes_no_lease() -> None:
     assert one.counts == {"admitted": 1, "rate_limited": 1, "concurrency_limited": 0, "state_away": 0}
 
 
-def test_the_keys_of_an_account_have_windows_of_their_own() -> None:
+def test_keys_of_an_account_have_separate_windows() -> None:
     one = admission()
     for key_id in ("key_1", "key_2"):
         assert one.enter_nowait(Caller(Key(key_id, "acc_1", "test", None)))
@@ -218,7 +218,7 @@ STATE = WindowState(9, 8, 60)
 LET_IN = Admitted(STATE, Lease(), BalanceUpdate(3, 77))
 
 
-async def test_who_counts_for_all_nodes_also_tells_the_balance() -> None:
+async def test_shared_gate_also_returns_the_balance() -> None:
     known = balances()
     one, caller = admission(SharedGate(LET_IN), known=known), Caller(KEY)
     assert one.enter_nowait(caller) is False
@@ -229,7 +229,7 @@ async def test_who_counts_for_all_nodes_also_tells_the_balance() -> None:
     assert one.counts["admitted"] == 1
 
 
-async def test_a_key_that_was_changed_elsewhere_is_looked_up_again() -> None:
+async def test_key_changed_elsewhere_is_looked_up_again() -> None:
     gate, keys = SharedGate(GenerationPassed(b"g2"), LET_IN), KnownKeys(Key("key_1", "acc_1", "new", None, b"g2"))
     caller, sent = Caller(KEY), request(x_api_key=GOOD)
     sent.caller = caller
@@ -238,7 +238,7 @@ async def test_a_key_that_was_changed_elsewhere_is_looked_up_again() -> None:
     assert (keys.generations, gate.generations) == ([b"g2"], [b"", b"g2"])
 
 
-async def test_of_a_key_that_was_revoked_meanwhile_no_account_is_told() -> None:
+async def test_key_revoked_meanwhile_reveals_no_account() -> None:
     sent = request(x_api_key=GOOD)
     sent.caller = caller = Caller(KEY)
     with pytest.raises(KeyUnusable):
@@ -246,7 +246,7 @@ async def test_of_a_key_that_was_revoked_meanwhile_no_account_is_told() -> None:
     assert sent.caller is None
 
 
-async def test_a_key_that_never_stops_changing_is_looked_up_a_bounded_number_of_times() -> None:
+async def test_constantly_changing_key_has_bounded_lookups() -> None:
     keys = KnownKeys()
     gate = SharedGate(*[GenerationPassed(b"%d" % nth) for nth in range(LOOKS_MAX + 1)])
     with pytest.raises(StateUnavailable):
@@ -262,7 +262,7 @@ async def test_a_key_that_never_stops_changing_is_looked_up_a_bounded_number_of_
         (StateUnavailable("no Redis"), "state_away", None),
     ],
 )
-async def test_a_refusal_of_all_nodes_is_counted_as_what_it_is(
+async def test_shared_gate_refusals_are_counted_by_kind(
     refusal: Exception, counted: str, window: WindowState | None
 ) -> None:
     one, caller = admission(SharedGate(refusal)), Caller(KEY)
@@ -276,7 +276,7 @@ async def test_a_refusal_of_all_nodes_is_counted_as_what_it_is(
 
 
 @given(st.integers(1, 10**7), st.integers(0, 10**7), st.integers(0, 60))
-def test_a_window_is_told_in_both_forms(limit: int, remaining: int, reset_s: int) -> None:
+def test_window_headers_have_both_forms(limit: int, remaining: int, reset_s: int) -> None:
     headers = dict(zip(WINDOW, window_values(WindowState(limit, remaining, reset_s)), strict=True))
     assert headers == {
         b"x-ratelimit-limit": str(limit).encode(),

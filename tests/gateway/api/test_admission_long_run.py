@@ -105,7 +105,7 @@ def entered(entrance: Entrance, caller: Caller) -> RateLimited | ConcurrencyReac
     return None
 
 
-def test_either_limit_refuses_exactly_when_it_is_reached_and_costs_nothing_of_the_other(entrance: Entrance) -> None:
+def test_limits_refuse_exactly_at_their_bound_independently(entrance: Entrance) -> None:
     rng = Random(5)
     clients = [
         Client("few long ones", 0.5, 60.0),

@@ -53,7 +53,7 @@ async def open_the_circuit(node: OpenNode, upstream: HeldUpstream) -> None:
     upstream.asked, upstream.go = trio.Event(), trio.Event()
 
 
-async def test_a_thousand_clients_at_a_half_open_circuit_are_one_upstream_call_and_one_charge(tmp_path: Path) -> None:
+async def test_thousand_clients_at_half_open_circuit_make_one_call_and_charge(tmp_path: Path) -> None:
     upstream = HeldUpstream()
     tables = {**TABLES, "upstreams": {"defaults": {"retries": 0, "max_connections": CLIENTS}}}
     async with (

@@ -63,7 +63,7 @@ def running(node: OpenNode) -> int:
 @BOTH
 @pytest.mark.parametrize(("target", "more"), [(LARGE, ""), (SEARCH, ""), (SEARCH, STREAM)])
 @pytest.mark.parametrize("is_hit", [False, True])
-async def test_an_answer_that_is_not_read_holds_its_place(
+async def test_unread_response_holds_its_place(
     target: str, more: str, is_hit: bool, engine: str, tmp_path: Path
 ) -> None:
     async with opened(tmp_path, engine) as node:
@@ -85,7 +85,7 @@ async def test_an_answer_that_is_not_read_holds_its_place(
 
 
 @BOTH
-async def test_who_hangs_up_instead_of_reading_gives_its_place_back(engine: str, tmp_path: Path) -> None:
+async def test_disconnect_instead_of_reading_frees_the_place(engine: str, tmp_path: Path) -> None:
     async with opened(tmp_path, engine) as node:
         reader = await ask(node, LARGE)
         await until(lambda: node.node.unsent.readers)
@@ -97,7 +97,7 @@ async def test_who_hangs_up_instead_of_reading_gives_its_place_back(engine: str,
 
 
 @BOTH
-async def test_the_head_of_a_large_answer_leaves_at_once(engine: str, tmp_path: Path) -> None:
+async def test_head_of_a_large_response_is_sent_at_once(engine: str, tmp_path: Path) -> None:
     async with opened(tmp_path, engine) as node, await ask(node, LARGE, method="HEAD") as reader:
         head = await reader.answer(head=True)
         body = (await node.get(LARGE)).body
@@ -109,7 +109,7 @@ async def test_the_head_of_a_large_answer_leaves_at_once(engine: str, tmp_path: 
 
 @BRISKLY
 @BOTH
-async def test_a_stop_does_not_wait_for_one_that_does_not_read(engine: str, tmp_path: Path) -> None:
+async def test_stop_does_not_wait_for_an_unread_response(engine: str, tmp_path: Path) -> None:
     async with opened(tmp_path, engine) as node:
         reader = await ask(node, LARGE)
         await until(lambda: node.node.unsent.readers)
@@ -118,7 +118,7 @@ async def test_a_stop_does_not_wait_for_one_that_does_not_read(engine: str, tmp_
 
 
 @BOTH
-async def test_who_has_its_answer_finds_its_place_free(engine: str, tmp_path: Path) -> None:
+async def test_complete_response_has_freed_its_place(engine: str, tmp_path: Path) -> None:
     """Method: one place, and requests in turn on several connections, each as soon as the answer before is there."""
     async with opened(tmp_path, engine) as node:
         clients = [await ask(node, FREE) for _ in range(1)]

@@ -22,7 +22,7 @@ OF_KEYS = ("consumer",)
 """Named by whoever makes them: a consumer of this name would be the other key's own."""
 
 
-async def test_another_accounts_objects_are_not_found_by_any_route(tmp_path: Path) -> None:
+async def test_other_accounts_objects_are_unknown_on_every_route(tmp_path: Path) -> None:
     """Goal: isolation. Method: a monitor with a run; another account's key gets 404 by every route with an id."""
     async with open_test_node(tmp_path, webhooks={"allow_insecure_targets": True}) as node:
         made = await send(node, "POST", "/v1/monitors", MONITOR, node.key)

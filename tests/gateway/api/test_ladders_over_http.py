@@ -56,9 +56,7 @@ async def assert_refunded(node: OpenNode, answer: Answered) -> None:
 
 
 @pytest.mark.parametrize("failure", [BROKEN, THROTTLED, Told(200, b"<html>Sorry</html>"), Told(200, b"[1]")])
-async def test_a_source_that_fails_is_answered_for_by_the_next_one_at_the_usual_price(
-    failure: Told, tmp_path: Path
-) -> None:
+async def test_failed_source_falls_back_at_the_usual_price(failure: Told, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
         node.upstream.script = where({ALGOLIA: failure})
         answer = await node.get(STORY)
@@ -70,7 +68,7 @@ async def test_a_source_that_fails_is_answered_for_by_the_next_one_at_the_usual_
         await node.assert_sound()
 
 
-async def test_a_source_that_hangs_leaves_time_to_the_next_one(tmp_path: Path) -> None:
+async def test_hung_source_leaves_time_for_the_next(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"request_timeout_s": 2}, upstreams=NO_RETRIES) as node:
         node.upstream.script = where({ALGOLIA: SILENT})
         with trio.fail_after(10):
@@ -79,7 +77,7 @@ async def test_a_source_that_hangs_leaves_time_to_the_next_one(tmp_path: Path) -
         await node.assert_sound()
 
 
-async def test_an_open_circuit_is_passed_over_and_the_platform_is_degraded(tmp_path: Path) -> None:
+async def test_open_circuit_is_skipped_and_platform_degraded(tmp_path: Path) -> None:
     breaker = {"failures": 2, "window_s": 60, "open_s": 60}
     async with open_test_node(tmp_path, upstreams=NO_RETRIES, breaker=breaker) as node:
         node.upstream.script = where({ALGOLIA: BROKEN})
@@ -94,7 +92,7 @@ async def test_an_open_circuit_is_passed_over_and_the_platform_is_degraded(tmp_p
         await assert_refunded(node, only_algolia)
 
 
-async def test_with_all_circuits_open_the_platform_is_down_and_tells_when_to_come_back(tmp_path: Path) -> None:
+async def test_all_circuits_open_is_down_with_retry_after(tmp_path: Path) -> None:
     breaker = {"failures": 1, "window_s": 60, "open_s": 60}
     async with open_test_node(tmp_path, upstreams=NO_RETRIES, breaker=breaker) as node:
         node.upstream.script = where({ALGOLIA: BROKEN, FIREBASE: BROKEN})
@@ -122,7 +120,7 @@ async def test_with_all_circuits_open_the_platform_is_down_and_tells_when_to_com
         (BROKEN, Told(200, b"null"), 404, "RESOURCE_NOT_FOUND", None),
     ],
 )
-async def test_when_no_source_answers_the_refusal_is_the_first_ones_and_refunded(
+async def test_all_sources_failed_refunds_with_the_first_error(
     own: Told, other: Told, status: int, code: str, retry_after: str | None, tmp_path: Path
 ) -> None:
     """A fallback's 404 may mean that its path is not known; Firebase's `null` means that there is no such item."""
@@ -133,7 +131,7 @@ async def test_when_no_source_answers_the_refusal_is_the_first_ones_and_refunded
         await assert_refunded(node, answer)
 
 
-async def test_what_the_first_source_does_not_have_is_asked_of_no_other(tmp_path: Path) -> None:
+async def test_not_found_at_first_source_asks_no_other(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get("/v1/hackernews/story?id=404")
         assert answer.code == "RESOURCE_NOT_FOUND"
@@ -184,7 +182,7 @@ def ids_of(data: dict[str, Any]) -> list[str]:
     return [next(iter(item.values()))["id"] for item in data["items"]]
 
 
-async def test_a_list_is_walked_to_its_end_by_the_source_that_it_began_with(tmp_path: Path) -> None:
+async def test_list_stays_with_its_first_source(tmp_path: Path) -> None:
     """Method: Firebase is away for the first page only; the pages after it still come from Algolia."""
     async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
         node.upstream.script = where({FIREBASE: BROKEN})
@@ -199,7 +197,7 @@ async def test_a_list_is_walked_to_its_end_by_the_source_that_it_began_with(tmp_
         assert hosts(node) == [FIREBASE, *[ALGOLIA] * 3]
 
 
-async def test_without_a_token_github_falls_to_the_plain_files_only(tmp_path: Path) -> None:
+async def test_github_without_token_falls_back_to_plain_files_only(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
         node.upstream.script = where({API: BROKEN})
         assert (await node.get(f"/v1/github/repo/readme?{REPO}")).status == 200
@@ -208,7 +206,7 @@ async def test_without_a_token_github_falls_to_the_plain_files_only(tmp_path: Pa
         assert node.upstream.requests == [f"{API}/repos/python-trio/trio"]
 
 
-async def test_a_composite_names_the_fallback_that_answered_for_a_part(tmp_path: Path) -> None:
+async def test_composite_names_the_fallback_of_a_part(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=TOKEN) as node:
         node.upstream.script = where({f"{API}/repos/python-trio/trio/re": BROKEN})  # readme and releases
         answer = await node.get(f"/v1/github/repo/dossier?{REPO}")
@@ -235,7 +233,7 @@ async def test_a_composite_names_the_fallback_that_answered_for_a_part(tmp_path:
         ("github/repo", ENVIRON, "api, graphql"),
     ],
 )
-async def test_the_guide_names_the_sources_of_an_endpoint_in_their_order(
+async def test_guide_lists_sources_in_order(
     endpoint: str, environ: Mapping[str, str], sources: str, tmp_path: Path
 ) -> None:
     async with open_test_node(tmp_path, environ=environ, upstreams=TOKEN) as node:

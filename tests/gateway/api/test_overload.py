@@ -35,7 +35,7 @@ async def shed_one(node: OpenNode, target: str = PROFILE, **request: object) -> 
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_shed_request_gets_the_envelope_and_touches_no_counter(tmp_path: Path, engine: str) -> None:
+async def test_shed_request_gets_envelope_and_changes_no_counter(tmp_path: Path, engine: str) -> None:
     assert BLOCKED_S > LAG_S
     async with open_test_node(tmp_path, limits=ROOM, server=server(engine), cache={"max_bytes": 0}) as node:
         assert (await node.get(PROFILE)).status == 200
@@ -62,7 +62,7 @@ async def test_a_shed_request_gets_the_envelope_and_touches_no_counter(tmp_path:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_status_events_health_and_metrics_answer_while_it_sheds(tmp_path: Path, engine: str) -> None:
+async def test_status_events_health_and_metrics_answer_during_overload(tmp_path: Path, engine: str) -> None:
     async with open_test_node(tmp_path, limits=ROOM, server=server(engine)) as node:
         assert (await node.get("/v1/events")).status == 200
         async with open_overload(node):
@@ -77,7 +77,7 @@ async def test_status_events_health_and_metrics_answer_while_it_sheds(tmp_path: 
             assert await node.gauge("sluice_shed_limit") > 0
 
 
-async def test_it_ends_by_itself_and_the_log_has_a_line_for_its_beginning_and_its_end(tmp_path: Path) -> None:
+async def test_overload_ends_automatically_with_two_log_lines(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits=ROOM) as node:
         async with open_overload(node):
             for _ in range(3):
@@ -95,7 +95,7 @@ async def test_it_ends_by_itself_and_the_log_has_a_line_for_its_beginning_and_it
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_node_that_is_told_not_to_shed_serves_all_however_late(tmp_path: Path, engine: str) -> None:
+async def test_node_without_shedding_serves_every_request(tmp_path: Path, engine: str) -> None:
     async with open_test_node(tmp_path, limits=ROOM, server=server(engine, shed=False)) as node:
         async with open_overload(node, sheds=False) as answers:
             for _ in range(5):
@@ -104,7 +104,7 @@ async def test_a_node_that_is_told_not_to_shed_serves_all_however_late(tmp_path:
         assert [answer.status for answer in answers] == [200] * HELD
 
 
-async def test_a_quiet_key_beside_a_flood_is_served_while_the_flood_is_refused(tmp_path: Path) -> None:
+async def test_quiet_key_is_served_during_another_keys_flood(tmp_path: Path) -> None:
     """Method: callers that ask again at once share one key, on a loop that is late; another key asks now and then.
 
     It asks once each caller was refused: what was in work when it began may be more than the node has room for.

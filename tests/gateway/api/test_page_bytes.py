@@ -34,7 +34,7 @@ def marks_of(row: dict[str, Any]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_pages_of_results_have_each_row_once_and_no_more_bytes_than_a_page(tmp_path: Path, seed: int) -> None:
+async def test_result_pages_have_each_row_once_within_the_byte_limit(tmp_path: Path, seed: int) -> None:
     rng = Random(seed)
     sizes = sizes_of(rng, 14)
     async with open_test_node(tmp_path) as node:
@@ -62,7 +62,7 @@ async def test_pages_of_results_have_each_row_once_and_no_more_bytes_than_a_page
         assert [marks_of(orjson.loads(line)) for line in lines] == expected
 
 
-async def test_changes_of_a_run_have_each_row_once_and_no_more_bytes_than_a_page(tmp_path: Path) -> None:
+async def test_run_changes_have_each_row_once_within_the_byte_limit(tmp_path: Path) -> None:
     rng, runs = Random(1), "/v1/prism/discover/runs"
     async with open_test_node(tmp_path, credits=500) as node:
         node.upstream.script = Algolia({"trio": range(40)}).answer

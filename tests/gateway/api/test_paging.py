@@ -46,13 +46,13 @@ async def page(items: list[Any], more: Any = None, *chosen: object) -> Any:
     return orjson.loads(reply.body)
 
 
-def test_without_a_cursor_a_list_begins_with_its_first_item() -> None:
+def test_list_without_cursor_begins_with_the_first_item() -> None:
     place = lists().place(request(), caller(), {"limit": 5})
     assert (place.state, place.before) == (None, None)
 
 
 @pytest.mark.parametrize("items", [[], [{"id": "1"}], [{"id": "1"}, {"id": "2"}]])
-async def test_the_last_page_says_that_there_is_no_more(items: list[Any]) -> None:
+async def test_last_page_has_no_more(items: list[Any]) -> None:
     body = await page(items)
     assert body["data"] == {"items": items}
     assert body["pagination"] == {"next_cursor": None, "has_more": False, "page_size": len(items)}
@@ -60,7 +60,7 @@ async def test_the_last_page_says_that_there_is_no_more(items: list[Any]) -> Non
 
 
 @given(st.floats(0, 9e15), IDS)
-async def test_a_cursor_leads_to_exactly_where_its_page_ended(at: float, id_: str) -> None:
+async def test_cursor_continues_where_its_page_ended(at: float, id_: str) -> None:
     body = await page([{"id": "1"}], behind(at, id_), "all")
     cursor = body["pagination"]["next_cursor"]
     assert body["pagination"] == {"next_cursor": cursor, "has_more": True, "page_size": 1}
@@ -68,7 +68,7 @@ async def test_a_cursor_leads_to_exactly_where_its_page_ended(at: float, id_: st
     assert lists().place(request(), caller(), {"cursor": cursor}, "all").before == (at, id_)
 
 
-async def test_a_cursor_is_good_for_its_list_and_its_account_only() -> None:
+async def test_cursor_is_valid_for_its_list_and_account_only() -> None:
     cursor = (await page([], behind(1.0, "mon_1"), "all"))["pagination"]["next_cursor"]
     sent = {"cursor": cursor}
     for path, account, chosen in (
@@ -84,10 +84,10 @@ async def test_a_cursor_is_good_for_its_list_and_its_account_only() -> None:
 
 
 @pytest.mark.parametrize("cursor", ["cur_AAAA", "", "x", "cur_" + "A" * 5_000])
-def test_a_cursor_that_was_never_given_out_is_refused(cursor: str) -> None:
+def test_forged_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidCursor):
         lists().place(request(), caller(), {"cursor": cursor})
 
 
-def test_a_position_holds_an_instant_without_loss() -> None:
+def test_position_keeps_its_instant_exactly() -> None:
     assert ListPosition(b"", behind(0.1 + 0.2, "a")).before == (0.1 + 0.2, "a")

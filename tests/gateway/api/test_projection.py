@@ -27,7 +27,7 @@ async def data_of(node: OpenNode, target: str) -> Any:
     return answer.json["data"]
 
 
-async def test_fields_leave_out_the_rest_and_cost_no_second_call(tmp_path: Path) -> None:
+async def test_fields_omit_the_rest_without_a_second_call(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         whole = await data_of(node, SEARCH)
         for fields in ("items.post.id,items.post.author.username", "items[].post.id,items[].post.author.username"):
@@ -41,7 +41,7 @@ async def test_fields_leave_out_the_rest_and_cost_no_second_call(tmp_path: Path)
         assert some == {"author": (await data_of(node, PROFILE))["author"]}, "a path covers those below it"
 
 
-async def test_warnings_are_told_whatever_is_left_out(tmp_path: Path) -> None:
+async def test_warnings_are_returned_with_any_fields(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         target = "/v1/github/repo/dossier?url=https://github.com/a/b"
         whole = await data_of(node, target)
@@ -60,9 +60,7 @@ async def test_warnings_are_told_whatever_is_left_out(tmp_path: Path) -> None:
         (f"{PROFILE}&fields=,", None),
     ],
 )
-async def test_a_path_that_leads_nowhere_is_refused_free_with_the_nearest(
-    target: str, near: str | None, tmp_path: Path
-) -> None:
+async def test_unknown_path_is_refused_free_with_the_nearest(target: str, near: str | None, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(target)
         details = assert_refused(answer, "INVALID_REQUEST", 400)
@@ -72,9 +70,7 @@ async def test_a_path_that_leads_nowhere_is_refused_free_with_the_nearest(
 
 
 @pytest.mark.parametrize("asked", [{"target": "&format=csv"}, {"target": "&format=ndjson"}, {"accept": "text/csv"}])
-async def test_fields_that_name_nothing_of_the_rows_are_refused_where_only_rows_are_written(
-    asked: dict[str, str], tmp_path: Path
-) -> None:
+async def test_fields_outside_the_rows_are_refused_for_row_formats(asked: dict[str, str], tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         headers = {"accept": asked["accept"]} if "accept" in asked else {}
         answer = await node.get(f"{SEARCH}&fields=total{asked.get('target', '')}", headers=headers)
@@ -84,7 +80,7 @@ async def test_fields_that_name_nothing_of_the_rows_are_refused_where_only_rows_
         await assert_free(node, answer)
 
 
-async def test_what_nobody_declares_may_be_named_below(tmp_path: Path) -> None:
+async def test_undeclared_names_below_an_open_field_are_accepted(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert (await node.get(f"{SEARCH}&fields=items.post.ext.story_id")).status == 200
         deep = "items.comment.replies.replies.replies.text"
@@ -92,13 +88,13 @@ async def test_what_nobody_declares_may_be_named_below(tmp_path: Path) -> None:
 
 
 @every_endpoint
-def test_the_example_of_fields_names_what_the_endpoint_answers(row: Any) -> None:
+def test_fields_example_matches_the_endpoints_data(row: Any) -> None:
     (fields,) = (param for param in common_params(row.endpoint.archetype) if param.name == "fields")
     assert projection_of(row.endpoint.archetype, {"fields": fields.example}) is not None
 
 
 @every_table
-async def test_every_list_has_its_rows_as_csv_and_as_ndjson(row: Any, tmp_path: Path) -> None:
+async def test_every_list_is_available_as_csv_and_ndjson(row: Any, tmp_path: Path) -> None:
     if row.endpoint.needs:
         return
     async with open_test_node(tmp_path) as node:
@@ -127,7 +123,7 @@ FORMS = {
 }
 
 
-async def test_accept_chooses_the_form_of_a_list_and_format_has_the_last_word(tmp_path: Path) -> None:
+async def test_accept_selects_the_format_and_format_overrides_it(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for accept, kind in FORMS.items():
             answer = await node.get(SEARCH, headers={"accept": accept})
@@ -140,7 +136,7 @@ async def test_accept_chooses_the_form_of_a_list_and_format_has_the_last_word(tm
         assert (head.status, head.body, head.headers["content-type"][:8]) == (200, b"", "text/csv")
 
 
-async def test_the_columns_are_those_of_the_fields_and_no_cell_is_a_formula(tmp_path: Path) -> None:
+async def test_csv_columns_are_fields_and_no_cell_is_a_formula(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(f"{SEARCH}&format=csv&fields=items.post.engagement,items.post.id")
         head, *rows = answer.body.decode().splitlines()
@@ -150,7 +146,7 @@ async def test_the_columns_are_those_of_the_fields_and_no_cell_is_a_formula(tmp_
     assert all(path[0] in ("post", "computed") for path in csv_columns(POST_LIST))
 
 
-async def test_errors_are_json_and_a_stream_has_no_rows(tmp_path: Path) -> None:
+async def test_errors_are_json_and_streams_have_no_rows(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         refused = await node.get("/v1/hackernews/search?format=csv", headers={"accept": "text/csv"})
         assert assert_refused(refused, "INVALID_REQUEST", 400)["param"] == "query"
@@ -161,7 +157,7 @@ async def test_errors_are_json_and_a_stream_has_no_rows(tmp_path: Path) -> None:
         assert [row["post"].keys() for row in result["data"]["items"]] == [{"id"}] * 3
 
 
-async def test_a_replay_is_shown_in_part_too_and_other_fields_are_the_same_request(tmp_path: Path) -> None:
+async def test_replay_is_projected_and_other_fields_are_the_same_request(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         key = {"idempotency-key": "one"}
         first = (await node.get(f"{PROFILE}&fields=author.id", headers=key)).json
@@ -172,6 +168,6 @@ async def test_a_replay_is_shown_in_part_too_and_other_fields_are_the_same_reque
 
 
 @pytest.mark.parametrize("archetype", [one for one in ARCHETYPES.values() if one.many], ids=lambda one: one.name)
-def test_columns_are_told_apart(archetype: Any) -> None:
+def test_csv_columns_are_distinct(archetype: Any) -> None:
     columns = csv_columns(archetype)
     assert len(set(columns)) == len(columns) > 3

@@ -72,9 +72,7 @@ def request(caller: Caller | None = CALLER) -> Request:
 
 
 @given(st.integers(0, 100), BALANCES, st.booleans(), st.sampled_from([SMALL, LARGE]))
-def test_the_headers_of_an_answer_say_what_its_body_says(
-    used: int, balance: int | None, cached: bool, stored: bytes
-) -> None:
+def test_response_headers_match_the_body(used: int, balance: int | None, cached: bool, stored: bytes) -> None:
     reply = replies().data(REQUEST, CallResult(stored, used, balance, 0.5, 0.1, 0.2, cached))
     body = body_of(reply)
     assert (body["credits_used"], body["credits_remaining"], body["cached"]) == (used, balance, cached)
@@ -90,7 +88,7 @@ def test_the_headers_of_an_answer_say_what_its_body_says(
     assert (reply.upstream_s, reply.charge_s, reply.close_s, reply.request_id) == (0.5, 0.1, 0.2, None)
 
 
-def test_a_large_fragment_is_shared_and_never_copied() -> None:
+def test_large_fragment_is_shared_and_never_copied() -> None:
     reply = replies().data(REQUEST, CallResult(LARGE, 1, 9))
     assert isinstance(reply.pieces, tuple)
     assert reply.pieces[1] is LARGE
@@ -99,7 +97,7 @@ def test_a_large_fragment_is_shared_and_never_copied() -> None:
 
 
 @pytest.mark.parametrize("stored", [SMALL, LARGE])
-def test_a_replay_costs_nothing_and_belongs_to_the_first_request(stored: bytes) -> None:
+def test_replay_is_free_and_has_the_first_request_id(stored: bytes) -> None:
     result = CallResult(stored, 5, 77, replayed=StoredReply(200, stored.decode(), "req_first", cached=True))
     reply = replies().data(REQUEST, result)
     body = body_of(reply)
@@ -114,7 +112,7 @@ def test_a_replay_costs_nothing_and_belongs_to_the_first_request(stored: bytes) 
     assert (reply.status, reply.code, reply.request_id, reply.credits_used) == (200, "OK", "req_first", 0)
 
 
-def test_a_replayed_refusal_is_told_and_logged_as_what_it_repeats() -> None:
+def test_replayed_refusal_is_returned_and_logged_as_the_original() -> None:
     stored = error_fragment(Refused("RESOURCE_NOT_FOUND", "x" * 20_000), BASE)
     result = CallResult(stored, 0, None, replayed=StoredReply(404, stored.decode(), "req_first"))
     reply = replies().data(REQUEST, result)
@@ -131,7 +129,7 @@ def test_a_replayed_refusal_is_told_and_logged_as_what_it_repeats() -> None:
 
 
 @pytest.mark.parametrize("data", [{"a": 1}, {"a": "x" * 20_000}])
-async def test_a_free_read_tells_the_balance_and_has_no_cache(data: dict[str, Any]) -> None:
+async def test_free_read_has_the_balance_and_no_cache(data: dict[str, Any]) -> None:
     reply = await replies().free(REQUEST, CALLER, account_fragment("/v1/credits/balance", data))
     body = body_of(reply)
     assert (body["platform"], body["endpoint"], body["data"]) == ("account", "/v1/credits/balance", data)
@@ -139,7 +137,7 @@ async def test_a_free_read_tells_the_balance_and_has_no_cache(data: dict[str, An
     assert headers_of(reply) == {b"x-credits-used": b"0", b"x-credits-remaining": b"55"}
 
 
-async def test_a_balance_that_is_known_is_not_read_again() -> None:
+async def test_known_balance_is_not_read_again() -> None:
     store = KnownStore()
     one = replies(store)
     for _ in range(3):
@@ -147,13 +145,13 @@ async def test_a_balance_that_is_known_is_not_read_again() -> None:
     assert store.reads == 1
 
 
-async def test_a_free_read_without_its_store_leaves_the_balance_out() -> None:
+async def test_free_read_without_store_omits_the_balance() -> None:
     reply = await replies(KnownStore(None)).free(REQUEST, CALLER, account_fragment("/v1/a", {}))
     assert body_of(reply)["credits_remaining"] is None
     assert headers_of(reply) == {b"x-credits-used": b"0"}
 
 
-async def test_an_answer_without_an_envelope_has_the_headers_of_one_that_has() -> None:
+async def test_bare_response_has_the_usual_headers() -> None:
     reply = await replies().bare(CALLER, Reply(204, b"", ((b"allow",), (b"GET",))))
     assert headers_of(reply) == {b"allow": b"GET", b"x-credits-used": b"0", b"x-credits-remaining": b"55"}
 
@@ -161,7 +159,7 @@ async def test_an_answer_without_an_envelope_has_the_headers_of_one_that_has() -
 # Refusals
 
 
-async def test_a_refusal_of_a_known_account_tells_its_balance() -> None:
+async def test_refusal_of_a_known_account_has_its_balance() -> None:
     reply = await replies().refusal(request(), Refused("INVALID_REQUEST", "Why.", details={"reason": "x"}))
     body = body_of(reply)
     assert (reply.status, reply.code, body["error"]["details"]) == (400, "INVALID_REQUEST", {"reason": "x"})
@@ -171,7 +169,7 @@ async def test_a_refusal_of_a_known_account_tells_its_balance() -> None:
 
 
 @pytest.mark.parametrize("exc", [KeyMissing(), KeyUnusable("revoked"), Throttled(9)])
-async def test_who_is_not_known_hears_of_no_balance(exc: Exception) -> None:
+async def test_unknown_caller_gets_no_balance(exc: Exception) -> None:
     store = KnownStore()
     reply = await replies(store).refusal(request(None), exc)
     assert body_of(reply)["credits_remaining"] is None
@@ -179,20 +177,20 @@ async def test_who_is_not_known_hears_of_no_balance(exc: Exception) -> None:
     assert store.reads == 0
 
 
-async def test_a_key_that_was_revoked_after_a_stream_began_with_it_hears_of_no_balance() -> None:
+async def test_key_revoked_during_a_stream_gets_no_balance() -> None:
     store = KnownStore()
     reply = await replies(store).refusal(request(), KeyUnusable("revoked"))
     assert (body_of(reply)["credits_remaining"], store.reads) == (None, 0)
 
 
-async def test_without_the_store_a_refusal_has_retry_after_and_no_balance() -> None:
+async def test_refusal_without_store_has_retry_after_and_no_balance() -> None:
     store = KnownStore()
     reply = await replies(store).refusal(request(), StoreUnavailable("away"))
     assert (reply.status, body_of(reply)["credits_remaining"], store.reads) == (503, None, 0)
     assert headers_of(reply) == {b"x-credits-used": b"0", b"retry-after": b"1"}
 
 
-async def test_the_headers_of_a_refusal_come_along() -> None:
+async def test_refusal_headers_are_kept() -> None:
     reply = await replies().refusal(request(), ConcurrencyReached(50))
     assert headers_of(reply) == {
         b"x-concurrency-limit": b"50",
@@ -212,7 +210,7 @@ async def test_the_headers_of_a_refusal_come_along() -> None:
         (ZeroDivisionError(), 500, 0, 100),
     ],
 )
-async def test_a_call_that_failed_tells_its_cause_and_the_money_as_it_stands(
+async def test_failed_call_reports_cause_and_current_money(
     cause: Exception, status: int, used: int, balance: int | None
 ) -> None:
     store = KnownStore()

@@ -193,7 +193,7 @@ async def open_everything(folder: Path) -> AsyncIterator[Everything]:
 
 
 @pytest.mark.skipif(engine() != "sqlite", reason="SQLite counts the statements")
-async def test_a_list_takes_as_many_statements_for_many_objects_as_for_few(tmp_path: Path) -> None:
+async def test_list_uses_a_constant_number_of_statements(tmp_path: Path) -> None:
     async with open_everything(tmp_path) as everything:
         await everything.grow(FEW)
         few = await everything.counts()

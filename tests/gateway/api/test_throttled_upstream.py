@@ -51,7 +51,7 @@ async def throttle(node: OpenNode) -> None:
     assert await node.money() == (CREDITS, 0)
 
 
-async def test_fifty_clients_wait_out_a_short_hold_behind_one_call_at_a_time(tmp_path: Path) -> None:
+async def test_fifty_clients_wait_out_a_short_hold_one_call_at_a_time(tmp_path: Path) -> None:
     """One call until one succeeds, though the first to try fails; then all are served, and each is charged once."""
     script = Script(THROTTLED, Told(500, b"{}", delay_s=0.2), Told(200, BODY, delay_s=0.3), Told(200, BODY))
     async with open_test_node(tmp_path) as node:
@@ -75,7 +75,7 @@ async def test_fifty_clients_wait_out_a_short_hold_behind_one_call_at_a_time(tmp
         assert await node.gauge(f"sluice_retry_refused_total{SOURCE}") == 0
 
 
-async def test_while_the_upstream_keeps_throttling_nobody_waits_in_vain_and_all_are_refunded(tmp_path: Path) -> None:
+async def test_lasting_throttle_refunds_everyone_without_vain_waits(tmp_path: Path) -> None:
     """A second hold ends after anybody's time, so nearly all are refused when the first to try is throttled again."""
     script = Script(THROTTLED)
     async with open_test_node(tmp_path, upstreams={"defaults": {"timeout_s": 1.9}}) as node:
@@ -93,7 +93,7 @@ async def test_while_the_upstream_keeps_throttling_nobody_waits_in_vain_and_all_
         assert await node.gauge(f"sluice_governor_refused_total{SOURCE}") == CLIENTS - len(gaps_s)
 
 
-async def test_a_hold_that_nobody_can_wait_out_is_refused_at_once(tmp_path: Path) -> None:
+async def test_hold_longer_than_the_deadline_is_refused_at_once(tmp_path: Path) -> None:
     script = Script(told({}, 429))
     async with open_test_node(tmp_path) as node:
         node.upstream.script = script

@@ -48,9 +48,7 @@ def warnings_of(answer: Answered) -> list[str]:
 
 
 @every_walk
-async def test_a_walk_is_billed_by_its_pages_and_the_rest_of_its_reservation_comes_back(
-    target: str, tmp_path: Path
-) -> None:
+async def test_walk_is_billed_by_page_and_returns_the_rest(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         pages = node.upstream.script = LongList(rows=420)
         first = await node.get(f"{target}&limit=250")
@@ -73,7 +71,7 @@ async def test_a_walk_is_billed_by_its_pages_and_the_rest_of_its_reservation_com
 
 
 @every_walk
-async def test_short_pages_are_walked_as_far_as_the_reservation_goes(target: str, tmp_path: Path) -> None:
+async def test_short_pages_are_walked_up_to_the_reservation(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         node.upstream.script = LongList(page_max=30)
         answer = await node.get(f"{target}&limit=250")
@@ -84,7 +82,7 @@ async def test_short_pages_are_walked_as_far_as_the_reservation_goes(target: str
         await node.assert_sound()
 
 
-async def test_an_empty_list_costs_nothing(tmp_path: Path) -> None:
+async def test_empty_list_is_free(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         node.upstream.script = LongList(rows=0)
         answer = await node.get(f"{HN}&limit=250")
@@ -92,7 +90,7 @@ async def test_an_empty_list_costs_nothing(tmp_path: Path) -> None:
         assert await moved(node, answer) == [-RESERVED, RESERVED]
 
 
-async def test_a_head_request_is_billed_alike(tmp_path: Path) -> None:
+async def test_head_request_is_billed_like_get(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         node.upstream.script = LongList()
         answer = await node.get(f"{HN}&limit=250", method="HEAD")
@@ -101,7 +99,7 @@ async def test_a_head_request_is_billed_alike(tmp_path: Path) -> None:
 
 
 @every_walk
-async def test_the_guide_and_the_catalog_tell_what_it_is(target: str, tmp_path: Path) -> None:
+async def test_guide_and_catalog_describe_the_walk(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = target.removeprefix("/v1/").partition("?")[0]
         guide = (await node.get(f"/v1/utility/endpoint?id={id_}")).json["data"]
@@ -119,9 +117,7 @@ async def test_the_guide_and_the_catalog_tell_what_it_is(target: str, tmp_path: 
 
 
 @every_walk
-async def test_with_few_credits_a_walk_leaves_some_to_other_calls_and_says_why_it_is_short(
-    target: str, tmp_path: Path
-) -> None:
+async def test_low_balance_shortens_a_walk_with_a_reason(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=5, **TABLES) as node:
         node.upstream.script = LongList(page_max=40)
         answer = await node.get(f"{target}&limit=250")
@@ -139,7 +135,7 @@ async def test_with_few_credits_a_walk_leaves_some_to_other_calls_and_says_why_i
         await node.assert_sound()
 
 
-async def test_few_credits_that_are_enough_change_nothing(tmp_path: Path) -> None:
+async def test_sufficient_low_balance_changes_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=3, **TABLES) as node:
         node.upstream.script = LongList()
         answer = await node.get(f"{HN}&limit=250")
@@ -149,7 +145,7 @@ async def test_few_credits_that_are_enough_change_nothing(tmp_path: Path) -> Non
 
 
 @every_walk
-async def test_a_balance_below_the_pages_that_are_needed_is_refused(target: str, tmp_path: Path) -> None:
+async def test_balance_below_the_needed_pages_is_refused(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=2, **TABLES) as node:
         answer = await node.get(f"{target}&limit=250")
         details = assert_refused(answer, "INSUFFICIENT_CREDITS", 402)
@@ -158,7 +154,7 @@ async def test_a_balance_below_the_pages_that_are_needed_is_refused(target: str,
         assert (node.upstream.requests, await node.money()) == ([], (2, 0))
 
 
-async def test_a_keys_budget_bounds_a_walk_as_the_balance_does(tmp_path: Path) -> None:
+async def test_key_budget_limits_a_walk_like_the_balance(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **TABLES) as node:
         node.upstream.script = LongList(page_max=40)
         key, key_id = await node.new_key(node.account, credit_limit=9)
@@ -181,7 +177,7 @@ async def test_a_keys_budget_bounds_a_walk_as_the_balance_does(tmp_path: Path) -
         await node.assert_sound()
 
 
-async def test_a_refund_gives_the_keys_budget_back(tmp_path: Path) -> None:
+async def test_refund_restores_key_budget(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **TABLES) as node:
         node.upstream.script = LongList()
         key, key_id = await node.new_key(node.account, credit_limit=7)
@@ -193,7 +189,7 @@ async def test_a_refund_gives_the_keys_budget_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("allowed", "reserved"), [(3, 3), (5, 5), (7, 7), (100, 7)])
-async def test_max_credits_bounds_what_is_reserved(allowed: int, reserved: int, tmp_path: Path) -> None:
+async def test_max_credits_limits_the_reservation(allowed: int, reserved: int, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         node.upstream.script = LongList(page_max=25)
         answer = await node.get(f"{HN}&limit=250&max_credits={allowed}")
@@ -203,7 +199,7 @@ async def test_max_credits_bounds_what_is_reserved(allowed: int, reserved: int, 
         assert again.json["cached"] is (reserved == RESERVED)
 
 
-async def test_max_credits_below_the_pages_that_are_needed_is_refused(tmp_path: Path) -> None:
+async def test_max_credits_below_the_needed_pages_is_refused(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         answer = await node.get(f"{HN}&limit=250&max_credits=2")
         details = assert_refused(answer, "INSUFFICIENT_CREDITS", 402)
@@ -213,7 +209,7 @@ async def test_max_credits_below_the_pages_that_are_needed_is_refused(tmp_path: 
 
 
 @every_walk
-async def test_a_dry_run_tells_what_it_needs_and_what_is_held_meanwhile(target: str, tmp_path: Path) -> None:
+async def test_dry_run_reports_cost_and_held_credits(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         node.upstream.script = LongList()
         priced = await node.get(f"{target}&limit=250&dry_run=1")
@@ -238,7 +234,7 @@ async def test_a_dry_run_tells_what_it_needs_and_what_is_held_meanwhile(target: 
 
 
 @every_walk
-async def test_a_page_that_fails_leaves_what_came_before_it(target: str, tmp_path: Path) -> None:
+async def test_failed_page_keeps_the_earlier_ones(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         node.upstream.script = LongList(fails_at=2)
         answer = await node.get(f"{target}&limit=250")
@@ -257,7 +253,7 @@ async def test_a_page_that_fails_leaves_what_came_before_it(target: str, tmp_pat
 
 @every_walk
 @pytest.mark.parametrize(("status", "code"), [(500, "UPSTREAM_ERROR"), (429, "SERVICE_UNAVAILABLE")])
-async def test_a_first_page_that_fails_is_refunded(target: str, status: int, code: str, tmp_path: Path) -> None:
+async def test_failed_first_page_is_refunded(target: str, status: int, code: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         node.upstream.script = LongList(fails_at=0, failing=told({}, status))
         answer = await node.get(f"{target}&limit=250")
@@ -267,7 +263,7 @@ async def test_a_first_page_that_fails_is_refunded(target: str, status: int, cod
         await node.assert_sound()
 
 
-async def test_a_walk_that_runs_out_of_time_answers_what_it_has(tmp_path: Path) -> None:
+async def test_walk_out_of_time_returns_its_pages(tmp_path: Path) -> None:
     tables = {**TABLES, "server": {"port": 0, "request_timeout_s": 1, "drain_s": 1}}
     async with open_test_node(tmp_path, credits=100, **tables) as node:
         node.upstream.script = LongList(fails_at=2, failing=Told(delay_s=20.0))
@@ -281,7 +277,7 @@ async def test_a_walk_that_runs_out_of_time_answers_what_it_has(tmp_path: Path) 
 
 
 @every_walk
-async def test_a_whole_walk_is_a_cache_hit_afterwards(target: str, tmp_path: Path) -> None:
+async def test_complete_walk_is_a_cache_hit_afterwards(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=3, **TABLES) as node:
         pages = node.upstream.script = LongList()
         first = await node.get(f"{target}&limit=250")
@@ -291,7 +287,7 @@ async def test_a_whole_walk_is_a_cache_hit_afterwards(target: str, tmp_path: Pat
         assert (len(pages.asked), await node.money()) == (3, (0, 0))
 
 
-async def test_identical_walks_at_the_same_time_are_one_walk_and_one_charge(tmp_path: Path) -> None:
+async def test_identical_concurrent_walks_are_one_walk_and_charge(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=3, **TABLES) as node:
         pages = node.upstream.script = LongList(delay_s=0.1)
         answers = await ask_at_once(node, *[f"{HN}&limit=250"] * 10)
@@ -301,7 +297,7 @@ async def test_identical_walks_at_the_same_time_are_one_walk_and_one_charge(tmp_
         assert (len(pages.asked), await node.money()) == (3, (0, 0))
 
 
-async def test_who_waits_does_not_get_the_short_answer_of_a_leader_with_few_credits(tmp_path: Path) -> None:
+async def test_follower_does_not_get_a_leaders_credit_limited_result(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         pages = node.upstream.script = LongList(page_max=50, delay_s=0.05)
         poor = await node.new_account(balance=3)
@@ -338,7 +334,7 @@ async def ask_at_once(node: OpenNode, *targets: str) -> list[Answered]:
 # Idempotency
 
 
-async def test_a_walk_under_an_idempotency_key_is_walked_and_charged_once(tmp_path: Path) -> None:
+async def test_walk_with_idempotency_key_is_charged_once(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         pages = node.upstream.script = LongList(page_max=20)
         target, headers = f"{BSKY}&limit=50", {"idempotency-key": "one", "cache-control": "no-cache"}
@@ -354,7 +350,7 @@ async def test_a_walk_under_an_idempotency_key_is_walked_and_charged_once(tmp_pa
         await node.assert_sound()
 
 
-async def test_a_short_answer_is_replayed_as_it_was(tmp_path: Path) -> None:
+async def test_short_result_is_replayed_unchanged(tmp_path: Path) -> None:
     """It was charged for, so the key stands for it; a new key walks anew."""
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         node.upstream.script = LongList(page_max=20, fails_at=1)
@@ -368,7 +364,7 @@ async def test_a_short_answer_is_replayed_as_it_was(tmp_path: Path) -> None:
         assert await node.money() == (96, 0)
 
 
-async def test_a_walk_that_fails_frees_its_idempotency_key(tmp_path: Path) -> None:
+async def test_failed_walk_frees_its_idempotency_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         node.upstream.script = LongList(fails_at=0)
         headers = {"idempotency-key": "one"}

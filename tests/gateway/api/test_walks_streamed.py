@@ -71,7 +71,7 @@ async def stream(node: OpenNode, target: str, method: str = "GET", **headers: st
 
 @every_walk
 @on_both_engines
-async def test_each_page_is_told_and_then_the_whole_envelope(target: str, engine: str, tmp_path: Path) -> None:
+async def test_stream_sends_each_page_then_the_envelope(target: str, engine: str, tmp_path: Path) -> None:
     async with open_walking_node(tmp_path, engine) as node:
         answer = await stream(node, f"{target}&limit=250")
         assert answer.status == 200
@@ -95,7 +95,7 @@ async def test_each_page_is_told_and_then_the_whole_envelope(target: str, engine
         await node.assert_sound()
 
 
-async def test_a_page_is_told_before_the_next_one_is_there(tmp_path: Path) -> None:
+async def test_page_event_precedes_the_next_page(tmp_path: Path) -> None:
     async with open_walking_node(tmp_path) as node:
         pages = node.upstream.script = LongList(delay_s=0.2)
         own = {"x-api-key": node.key, **STREAM}
@@ -107,13 +107,13 @@ async def test_a_page_is_told_before_the_next_one_is_there(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("accept", ["text/event-stream", "TEXT/Event-Stream;q=0.9", "text/event-stream, */*;q=0.1"])
-async def test_the_form_is_asked_for_by_the_accept_header(accept: str, tmp_path: Path) -> None:
+async def test_accept_header_requests_the_stream(accept: str, tmp_path: Path) -> None:
     async with open_walking_node(tmp_path) as node:
         answer = await node.get(f"{HN}&limit=10", headers={"accept": accept})
         assert [name for name, _ in events_of(answer.body)] == ["page", "result"]
 
 
-async def test_a_failing_page_later_on_is_told_of_in_the_result(tmp_path: Path) -> None:
+async def test_later_page_failure_is_in_the_result(tmp_path: Path) -> None:
     async with open_walking_node(tmp_path) as node:
         node.upstream.script = LongList(fails_at=2)
         *pages, (name, envelope) = events_of((await stream(node, f"{HN}&limit=250")).body)
@@ -124,7 +124,7 @@ async def test_a_failing_page_later_on_is_told_of_in_the_result(tmp_path: Path) 
         assert await node.money() == (98, 0)
 
 
-async def test_a_failure_behind_empty_pages_ends_the_stream_with_the_error(tmp_path: Path) -> None:
+async def test_failure_after_empty_pages_ends_with_the_error(tmp_path: Path) -> None:
     """Its status is told by then, so the envelope says what became of it."""
     async with open_walking_node(tmp_path) as node:
         node.upstream.script = lambda asked: (
@@ -139,7 +139,7 @@ async def test_a_failure_behind_empty_pages_ends_the_stream_with_the_error(tmp_p
         await node.assert_sound()
 
 
-async def test_a_cache_hit_is_a_result_alone(tmp_path: Path) -> None:
+async def test_cache_hit_streams_only_the_result(tmp_path: Path) -> None:
     async with open_walking_node(tmp_path) as node:
         await node.get(f"{HN}&limit=250")
         answer = await stream(node, f"{HN}&limit=250")
@@ -148,7 +148,7 @@ async def test_a_cache_hit_is_a_result_alone(tmp_path: Path) -> None:
         assert len(ids_of(envelope)) == 250
 
 
-async def test_who_follows_another_walk_gets_its_result_alone(tmp_path: Path) -> None:
+async def test_follower_streams_only_the_result(tmp_path: Path) -> None:
     async with open_walking_node(tmp_path) as node:
         pages = node.upstream.script = LongList(delay_s=0.05)
         answers: list[Answered] = []
@@ -169,7 +169,7 @@ async def test_who_follows_another_walk_gets_its_result_alone(tmp_path: Path) ->
 
 
 @on_both_engines
-async def test_what_is_refused_before_the_first_page_is_plain_json(engine: str, tmp_path: Path) -> None:
+async def test_refusal_before_the_first_page_is_json(engine: str, tmp_path: Path) -> None:
     async with open_walking_node(tmp_path, engine, credits=2) as node:
         refusals = [
             assert_refused(await stream(node, f"{HN}&limit=many"), "INVALID_REQUEST", 400),
@@ -187,7 +187,7 @@ async def test_what_is_refused_before_the_first_page_is_plain_json(engine: str, 
         assert await node.money() == (2, 0)
 
 
-async def test_a_stream_cannot_be_combined_with_an_idempotency_key(tmp_path: Path) -> None:
+async def test_stream_with_idempotency_key_is_refused(tmp_path: Path) -> None:
     async with open_walking_node(tmp_path) as node:
         answer = await stream(node, f"{HN}&limit=250", idempotency_key="one")
         assert_refused(answer, "INVALID_REQUEST", 400)
@@ -197,7 +197,7 @@ async def test_a_stream_cannot_be_combined_with_an_idempotency_key(tmp_path: Pat
 
 
 @on_both_engines
-async def test_what_does_not_walk_answers_json(engine: str, tmp_path: Path) -> None:
+async def test_endpoint_without_walk_returns_json(engine: str, tmp_path: Path) -> None:
     async with open_walking_node(tmp_path, engine) as node:
         head = await stream(node, f"{HN}&limit=250", method="HEAD")
         assert (head.status, head.headers["content-type"], head.body) == (200, "application/json", b"")
@@ -221,7 +221,7 @@ async def hang_up_during_page_2(node: OpenNode, pages: LongList, target: str) ->
 
 
 @on_both_engines
-async def test_a_client_that_hangs_up_ends_the_walk_and_pays_for_its_pages(engine: str, tmp_path: Path) -> None:
+async def test_disconnect_ends_the_walk_and_bills_its_pages(engine: str, tmp_path: Path) -> None:
     async with open_walking_node(tmp_path, engine) as node:
         pages = node.upstream.script = LongList(rows=1000, delay_s=0.2)
         await hang_up_during_page_2(node, pages, f"{HN}&limit=500")
@@ -235,7 +235,7 @@ async def test_a_client_that_hangs_up_ends_the_walk_and_pays_for_its_pages(engin
         assert (await node.get(f"{HN}&limit=500")).json["cached"] is False, "a short answer is not kept"
 
 
-async def test_who_waits_for_a_client_that_hangs_up_gets_the_whole_answer(tmp_path: Path) -> None:
+async def test_follower_of_a_disconnected_client_gets_the_whole_result(tmp_path: Path) -> None:
     async with open_walking_node(tmp_path) as node:
         pages = node.upstream.script = LongList(delay_s=0.2)
         answers: list[Answered] = []
@@ -265,7 +265,7 @@ def of_events(answer: Answered) -> Any:
 
 @on_both_engines
 @pytest.mark.parametrize(("headers", "envelope_of"), [({}, of_json), (STREAM, of_events)], ids=["json", "events"])
-async def test_a_node_that_stops_ends_walks_at_their_page(
+async def test_stopping_node_ends_walks_at_their_page(
     engine: str, headers: dict[str, str], envelope_of: Callable[[Answered], Any], tmp_path: Path
 ) -> None:
     async with open_walking_node(tmp_path, engine) as node:
@@ -296,7 +296,7 @@ async def test_a_node_that_stops_ends_walks_at_their_page(
 
 @pytest.mark.parametrize("headers", [(), ((b"accept", b"text/event-stream"),)], ids=["json", "events"])
 @pytest.mark.parametrize("fails_at", [-1, 0, 2])
-async def test_a_walk_cancelled_at_any_wait_is_whole_or_did_not_happen(
+async def test_cancelled_walk_is_complete_or_absent(
     fails_at: int, headers: tuple[tuple[bytes, bytes], ...], tmp_path: Path
 ) -> None:
     """Goal: conservation. Method: cancel the walk at each of its waits, and look at the books each time."""

@@ -238,7 +238,7 @@ async def test_cache_hit_is_stored_without_a_charge(counter: Counter) -> None:
     assert await counter.money() == (100, 0)
 
 
-async def test_two_accounts_may_use_the_same_key(counter: Counter) -> None:
+async def test_accounts_may_use_the_same_key(counter: Counter) -> None:
     mine = counter.begin()
     other = (await counter.desk.accounts.create("Bob", credits=5)).id
     counter.account, account = other, counter.account

@@ -21,7 +21,7 @@ def test_nothing_is_charged_and_node_is_not_ready_without_store(place: Place) ->
             billed = threads.submit(node.get, BILLED, key["key"])
             wait_until(lambda: b"sluice_lease_keys 1.0" in node.admin("/metrics").body)
             unready = node.admin("/readyz")
-            assert (unready.status, unready.body) == (503, b"store down: no write was committed in 2 s\n")
+            assert (unready.status, unready.body) == (503, b"store down: no write was committed within 2 s\n")
             assert node.admin("/healthz").status == 200
             assert node.get(FREE, key["key"]).status == 200
             refused = billed.result()

@@ -20,7 +20,7 @@ async def rules_of(owner: Owner, monitor: str) -> list[dict[str, Any]]:
     return rules
 
 
-async def test_rules_are_added_changed_and_removed_on_the_page_of_a_monitor(tmp_path: Path) -> None:
+async def test_rules_are_added_changed_and_removed_on_a_monitor_page(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         monitor = await new_monitor(owner)
         path = f"/monitors/{monitor}"
@@ -56,7 +56,7 @@ async def test_rules_are_added_changed_and_removed_on_the_page_of_a_monitor(tmp_
             assert await rules_of(owner, monitor) == kept
 
 
-async def test_a_wrong_rule_is_refused_beside_its_row_and_changes_nothing(tmp_path: Path) -> None:
+async def test_invalid_rule_error_is_shown_at_its_row(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         monitor = await new_monitor(owner)
         path = f"/monitors/{monitor}"
@@ -82,7 +82,7 @@ async def test_a_wrong_rule_is_refused_beside_its_row_and_changes_nothing(tmp_pa
         assert await rules_of(owner, monitor) == []
 
 
-async def test_rules_of_another_account_are_out_of_reach_and_as_many_as_there_may_be_are_taken(tmp_path: Path) -> None:
+async def test_rules_are_private_and_up_to_the_limit(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         monitor = await new_monitor(owner)
         path = f"/monitors/{monitor}"
@@ -101,7 +101,7 @@ async def test_rules_of_another_account_are_out_of_reach_and_as_many_as_there_ma
         assert len(owner.page.content) < 150_000
 
 
-async def test_a_new_monitors_refused_rule_stands_beside_its_row_where_rows_before_are_empty(tmp_path: Path) -> None:
+async def test_new_monitors_rule_error_keeps_its_row_after_empty_rows(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         await owner.get("/monitors/new?recipe=github/profile")
         form = {"recipe": "github/profile", "p.handle": "octocat", "cadence": "daily", "metrics": "author.followers"}

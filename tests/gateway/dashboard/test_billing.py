@@ -13,7 +13,7 @@ from tests.gateway.dashboard.owner import open_owner
 from tests.gateway.payments.test_checkout import PACKS, open_shop
 
 
-async def test_an_owner_buys_a_pack_and_sees_what_became_of_it(tmp_path: Path) -> None:
+async def test_owner_buys_a_pack_and_sees_the_outcome(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop, open_owner(shop.node) as owner:
         await owner.get("/billing")
         assert "No purchases yet" in owner.words
@@ -34,7 +34,7 @@ async def test_an_owner_buys_a_pack_and_sees_what_became_of_it(tmp_path: Path) -
         assert "starter paid" in owner.words
 
 
-async def test_what_cannot_be_bought_is_refused_and_begins_nothing(tmp_path: Path) -> None:
+async def test_unavailable_pack_is_refused_and_starts_nothing(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop, open_owner(shop.node) as owner:
         for pack, status in (("welcome", 400), ("nothing", 404), ("", 404)):
             await owner.get("/billing")
@@ -48,7 +48,7 @@ async def test_what_cannot_be_bought_is_refused_and_begins_nothing(tmp_path: Pat
         assert (shop.stripe.sessions, await shop.purchases()) == ([], [])
 
 
-async def test_without_payment_by_card_the_page_says_whom_to_ask(tmp_path: Path) -> None:
+async def test_page_without_card_payment_names_the_contact(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, packs=PACKS) as node, open_owner(node) as owner:
         await owner.get("/billing")
         assert "This service does not take card payments" in owner.words
@@ -58,7 +58,7 @@ async def test_without_payment_by_card_the_page_says_whom_to_ask(tmp_path: Path)
         assert "granted by the operator" in owner.words
 
 
-async def test_purchases_are_told_page_by_page_and_only_to_their_account(tmp_path: Path) -> None:
+async def test_purchases_are_paginated_and_private(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, packs=PACKS) as node, open_owner(node) as owner:
         for _ in range(26):
             await node.operate("pack.grant", account=node.account, pack="welcome")
@@ -76,5 +76,5 @@ async def test_purchases_are_told_page_by_page_and_only_to_their_account(tmp_pat
     ("amount", "currency", "words"),
     [(900, "usd", "9.00 USD"), (123_456, "eur", "1,234.56 EUR"), (900, "jpy", "900 JPY")],
 )
-def test_a_price_is_told_as_its_currency_counts(amount: int, currency: str, words: str) -> None:
+def test_price_follows_the_currency_unit(amount: int, currency: str, words: str) -> None:
     assert price(amount, currency) == words

@@ -31,7 +31,7 @@ async def new_query(node: OpenNode, cohort: str) -> str:
     return str(begun["data"]["query_id"])
 
 
-async def test_a_cohort_tells_its_members_by_number_and_its_queries_with_coverage_and_results(tmp_path: Path) -> None:
+async def test_cohort_page_shows_member_count_and_queries(tmp_path: Path) -> None:
     async with open_panel(tmp_path) as owner:
         node = owner.node
         await owner.get("/cohorts")
@@ -58,7 +58,7 @@ async def test_a_cohort_tells_its_members_by_number_and_its_queries_with_coverag
             assert (await owner.get(f"{path}?from={nonsense}")).status_code == 200
 
 
-async def test_results_are_read_page_by_page(tmp_path: Path) -> None:
+async def test_query_results_are_paginated(tmp_path: Path) -> None:
     async with open_panel(tmp_path) as owner:
         many = [(f"acme {n}", at) for n, (_, at) in enumerate(BOB)]
         owner.node.upstream.script = Panel({f"m{n}.test": many for n in range(3)})
@@ -78,7 +78,7 @@ async def test_results_are_read_page_by_page(tmp_path: Path) -> None:
         assert shown == len(items) == 75
 
 
-async def test_a_query_under_way_comes_again_and_is_cancelled(tmp_path: Path) -> None:
+async def test_running_query_refreshes_and_is_cancelled(tmp_path: Path) -> None:
     async with open_panel(tmp_path, takes_s=20.0) as owner:
         cohort = await make(owner.node, "ada.test")
         path = f"/cohorts/queries/{await new_query(owner.node, cohort)}"
@@ -88,7 +88,7 @@ async def test_a_query_under_way_comes_again_and_is_cancelled(tmp_path: Path) ->
         await owner.send(f"{path}/cancel")
         assert "Cancel this query?" in owner.words
         page = await owner.follow(await owner.send(f"{path}/cancel", sure="yes"))
-        assert "The query is cancelled" in owner.words
+        assert "The query was cancelled" in owner.words
         assert "refresh" not in page.headers
         assert (await owner.get(f"{path}/results.jsonl")).status_code == 404
         await owner.get(f"/cohorts/{cohort}")
@@ -96,7 +96,7 @@ async def test_a_query_under_way_comes_again_and_is_cancelled(tmp_path: Path) ->
         assert "The query is cancelled." in owner.words
 
 
-async def test_deleting_a_cohort_asks_for_the_password_and_leaves_nothing_to_open(tmp_path: Path) -> None:
+async def test_cohort_deletion_requires_the_password_and_leaves_no_data(tmp_path: Path) -> None:
     async with open_panel(tmp_path) as owner:
         cohort = await make(owner.node, "ada.test", name="Panel")
         query = await new_query(owner.node, cohort)
@@ -112,7 +112,7 @@ async def test_deleting_a_cohort_asks_for_the_password_and_leaves_nothing_to_ope
         assert "its key is destroyed immediately" in owner.words
         with trio.fail_after(30):
             await owner.follow(await owner.send(f"{path}/delete", sure="yes"))
-        assert "nobody opens what it sealed" in owner.words
+        assert "can no longer be decrypted" in owner.words
         assert "No cohorts yet" in owner.words
         for gone in (path, f"/cohorts/queries/{query}", f"/cohorts/queries/{query}/results.jsonl"):
             assert (await owner.get(gone)).status_code == 404

@@ -8,9 +8,7 @@ from tests.gateway.dashboard.cost import measure
 from tests.processes.commands import Commands
 
 
-def test_the_pages_add_no_memory_before_the_first_and_little_once_all_were_seen(
-    tmp_path: Path, commands: Commands
-) -> None:
+def test_pages_use_memory_only_once_loaded(tmp_path: Path, commands: Commands) -> None:
     report = measure(tmp_path, commands, rounds=1)
     assert [words for words, is_held in report.memory_marks() if not is_held] == []
     kinds = {"", "/keys", "/usage", "/transactions", "/playground", "/monitors/ID", "/events", "/billing", "/account"}

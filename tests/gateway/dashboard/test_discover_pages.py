@@ -47,7 +47,7 @@ async def new_schedule(node: OpenNode, **more: Any) -> str:
     return str(made["data"]["schedule_id"])
 
 
-async def test_a_run_is_read_with_its_money_and_rows_and_downloaded_whole(tmp_path: Path) -> None:
+async def test_run_page_shows_money_and_rows_and_downloads_all(tmp_path: Path) -> None:
     async with open_search(tmp_path, Algolia({"trio": range(60)}).answer) as owner:
         await owner.get("/discover")
         assert "No runs yet" in owner.words
@@ -76,7 +76,7 @@ async def test_a_run_is_read_with_its_money_and_rows_and_downloaded_whole(tmp_pa
             assert (await owner.get(f"{path}?after={nonsense}")).status_code == 200
 
 
-async def test_a_run_under_way_comes_again_is_held_goes_on_with_another_bound_and_is_cancelled(tmp_path: Path) -> None:
+async def test_running_run_refreshes_pauses_resumes_and_cancels(tmp_path: Path) -> None:
     algolia = Algolia({f"k{n}": range(n * 1000, n * 1000 + 500) for n in range(20)}, takes_s=0.05)
     async with open_search(tmp_path, algolia.answer) as owner:
         run = await new_run(owner.node, keywords=list(algolia.found), background=True, max_credits=100)
@@ -88,18 +88,18 @@ async def test_a_run_under_way_comes_again_is_held_goes_on_with_another_bound_an
             assert f"Maximum credits must be {words}" in owner.words, owner.words
             await owner.get(path)
         await owner.follow(await owner.send(f"{path}/go_on", max_credits="110"))
-        assert "The run may cost as much" in owner.words
+        assert "The maximum cost of the run was raised" in owner.words
         await owner.follow(await owner.send(f"{path}/pause"))
         assert "The run is paused" in owner.words
         assert owner.page is not None
         assert "refresh" not in owner.page.headers
         await owner.follow(await owner.send(f"{path}/go_on", max_credits="120"))
-        assert "The run goes on" in owner.words
+        assert "The run was resumed" in owner.words
         assert "Maximum cost 120" in owner.words
         await owner.send(f"{path}/cancel")
         assert "Cancel this run?" in owner.words
         await owner.follow(await owner.send(f"{path}/cancel", sure="yes"))
-        assert "The run is cancelled" in owner.words
+        assert "The run was cancelled" in owner.words
         _, ended = await ask(owner.node, "GET", f"{RUNS}/{run}")
         money = ended["data"]["credits"]
         assert money["spent"] + money["refunded"] == money["reserved"]
@@ -109,7 +109,7 @@ async def test_a_run_under_way_comes_again_is_held_goes_on_with_another_bound_an
         await owner.node.assert_sound()
 
 
-async def test_a_run_that_goes_on_without_credits_is_refused_and_says_so(tmp_path: Path) -> None:
+async def test_resuming_without_credits_is_refused(tmp_path: Path) -> None:
     algolia = Algolia({f"k{n}": range(500) for n in range(20)}, takes_s=0.05)
     async with open_test_node(tmp_path, credits=1) as node, open_owner(node) as owner:
         node.upstream.script = algolia.answer
@@ -126,7 +126,7 @@ async def test_a_run_that_goes_on_without_credits_is_refused_and_says_so(tmp_pat
         await node.assert_sound()
 
 
-async def test_texts_of_others_are_text_and_no_link_runs_them(tmp_path: Path) -> None:
+async def test_untrusted_text_is_escaped_and_links_are_safe(tmp_path: Path) -> None:
     def answer(_asked: str) -> Told:
         wild = {"title": "<script>alert(1)</script>", "url": "javascript:alert(1)", "author": '"><svg onload=alert(1)>'}
         hits = [{**story(1), **wild}, {**story(2), "title": "=HYPERLINK(1)"}]
@@ -142,7 +142,7 @@ async def test_texts_of_others_are_text_and_no_link_runs_them(tmp_path: Path) ->
         assert "'=HYPERLINK(1)" in (await owner.get(f"{path}/rows.csv")).text
 
 
-async def test_a_schedule_tells_its_next_occurrence_is_paused_changed_and_deleted(tmp_path: Path) -> None:
+async def test_schedule_page_shows_next_occurrence_and_changes(tmp_path: Path) -> None:
     async with open_search(tmp_path, Algolia({"trio": range(5)}).answer) as owner:
         await owner.get("/discover/schedules")
         assert "No schedules yet" in owner.words
@@ -181,7 +181,7 @@ async def test_a_schedule_tells_its_next_occurrence_is_paused_changed_and_delete
         assert (await owner.get(path)).status_code == 404
 
 
-async def test_occurrences_lead_to_their_runs_or_say_why_they_were_skipped(tmp_path: Path) -> None:
+async def test_occurrences_link_to_runs_or_explain_skips(tmp_path: Path) -> None:
     async with open_search(tmp_path, Algolia({"trio": range(5)}).answer) as owner:
         schedule, run = await new_schedule(owner.node), await new_run(owner.node)
         slots = [
@@ -198,7 +198,7 @@ async def test_occurrences_lead_to_their_runs_or_say_why_they_were_skipped(tmp_p
         assert (await owner.get(f"/discover/schedules/{schedule}?before=nonsense")).status_code == 200
 
 
-async def test_the_events_of_runs_lead_to_their_pages(tmp_path: Path) -> None:
+async def test_run_events_link_to_their_pages(tmp_path: Path) -> None:
     async with open_search(tmp_path, Algolia({"trio": range(5)}).answer) as owner:
         run = await new_run(owner.node, background=True)
         await shown_until(owner, "/events", lambda words: "discover.completed" in words)

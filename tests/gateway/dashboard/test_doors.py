@@ -35,11 +35,11 @@ FOREIGN = (
 
 
 @pytest.mark.parametrize("path", ELSEWHERE)
-def test_no_address_leads_away_from_the_dashboard(path: str) -> None:
+def test_redirects_never_leave_the_dashboard(path: str) -> None:
     assert way_on(path) == "/dashboard"
 
 
-def test_a_way_on_within_the_dashboard_is_taken() -> None:
+def test_redirect_within_the_dashboard_is_accepted() -> None:
     for path in ("/dashboard", "/dashboard/keys?new=1", "/dashboard/playground?id=github/profile&p.handle=a%20b"):
         assert way_on(path) == path
 
@@ -62,14 +62,12 @@ def test_a_way_on_within_the_dashboard_is_taken() -> None:
         ("", "https://api.example.com", False, True),
     ],
 )
-def test_a_host_is_known_by_name_and_a_line_is_safe_over_tls_or_within_the_machine(
-    host: str, base_url: str, is_known: bool, is_open: bool
-) -> None:
+def test_known_host_and_secure_connection_are_detected(host: str, base_url: str, is_known: bool, is_open: bool) -> None:
     door = door_of(host, base_url, base_url)
     assert (door.is_known, door.is_open) == (is_known, is_open)
 
 
-def test_a_forms_token_is_of_its_cookie_alone_and_differs_on_every_page() -> None:
+def test_form_token_matches_its_cookie_and_differs_per_page() -> None:
     tokens = {form_token("cookie") for _ in range(100)}
     assert len(tokens) == 100
     assert all(has_token("cookie", one) for one in tokens)
@@ -78,7 +76,7 @@ def test_a_forms_token_is_of_its_cookie_alone_and_differs_on_every_page() -> Non
 
 
 @pytest.mark.parametrize("headers", FOREIGN)
-def test_a_form_of_another_site_is_known_by_what_browsers_say(headers: dict[str, str]) -> None:
+def test_cross_site_form_is_detected_by_browser_headers(headers: dict[str, str]) -> None:
     door = door_of("api.example.com", "https://api.example.com", "https://api.example.com")
     sent = {name.encode(): value.encode() for name, value in headers.items()}
     assert not is_own_form(sent, door, "api.example.com")
@@ -86,7 +84,7 @@ def test_a_form_of_another_site_is_known_by_what_browsers_say(headers: dict[str,
         assert is_own_form(own, door, "api.example.com")
 
 
-async def test_no_form_is_taken_without_its_token_or_from_another_site(tmp_path: Path) -> None:
+async def test_form_without_token_or_from_another_site_is_refused(tmp_path: Path) -> None:
     """Goal: CSRF. Method: every route that takes a form, with no token, another session's, and foreign headers."""
     async with open_house(tmp_path) as owner, open_owner(owner.node, email="bob@example.com") as other:
         await owner.get("/keys")
@@ -110,7 +108,7 @@ def forms_of(owner: Owner) -> list[str]:
     return sorted({rule.rule.replace("<", "").replace(">", "") for rule in rules})
 
 
-async def test_every_answer_refuses_to_be_framed_kept_or_scripted_from_elsewhere(tmp_path: Path) -> None:
+async def test_every_response_forbids_framing_storing_and_foreign_scripts(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         for path in ("", "/keys", "/sign-in", "/nowhere", "/usage.csv", "/style.css"):
             headers = (await owner.get(path)).headers
@@ -124,7 +122,7 @@ async def test_every_answer_refuses_to_be_framed_kept_or_scripted_from_elsewhere
             assert "access-control-allow-credentials" not in headers
 
 
-async def test_a_session_that_was_put_into_a_browser_never_becomes_worth_anything(tmp_path: Path) -> None:
+async def test_planted_session_never_becomes_valid(tmp_path: Path) -> None:
     """Goal: session fixation. Method: the token changes at sign-in, and the one before opens nothing."""
     async with open_house(tmp_path) as owner:
         first = owner.client.cookies["sluice-session"]
@@ -144,7 +142,7 @@ async def test_a_session_that_was_put_into_a_browser_never_becomes_worth_anythin
             assert thief.client.cookies["sluice-session"] not in (first, second)
 
 
-async def test_signing_out_ends_the_session_on_the_node_too(tmp_path: Path) -> None:
+async def test_signing_out_ends_the_session_on_the_node(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         token = owner.client.cookies["sluice-session"]
         await owner.get("")
@@ -154,7 +152,7 @@ async def test_signing_out_ends_the_session_on_the_node_too(tmp_path: Path) -> N
         assert (await owner.get("/keys")).status_code == 303
 
 
-async def test_no_page_but_those_to_sign_in_opens_to_strangers(tmp_path: Path) -> None:
+async def test_only_sign_in_pages_open_without_a_session(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node, open_browser(node) as stranger:
         for path in ("", "/keys", "/usage.csv", "/monitors/mon_1", "/events/new", "/account", "/confirm"):
             answer = await stranger.get(path)
@@ -163,7 +161,7 @@ async def test_no_page_but_those_to_sign_in_opens_to_strangers(tmp_path: Path) -
         assert "evil.example" not in answer.text
 
 
-async def test_host_tricks_are_refused_and_change_no_link(tmp_path: Path) -> None:
+async def test_forged_hosts_are_refused_and_change_no_link(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         for host in ("evil.example", "127.0.0.1@evil.example", "evil.example:80"):
             answer = await owner.get("/keys", host=host)
@@ -189,7 +187,7 @@ async def test_cookies_are_bound_to_their_host_behind_a_proxy_with_tls(tmp_path:
         assert "https" in stranger.words
 
 
-async def test_an_unknown_address_is_told_as_a_wrong_password_and_takes_as_long(tmp_path: Path) -> None:
+async def test_unknown_email_and_wrong_password_are_indistinguishable(tmp_path: Path) -> None:
     """Goal: enumeration. Method: the whole answers are compared, and the CPU of this process by turns."""
     async with open_house(tmp_path) as owner, open_browser(owner.node) as stranger:
         texts, spent = set(), {"ada@example.com": [], "nobody@example.com": []}  # type: ignore[var-annotated]
@@ -206,7 +204,7 @@ async def test_an_unknown_address_is_told_as_a_wrong_password_and_takes_as_long(
         assert 0.4 < known / unknown < 2.5
 
 
-async def test_guessing_ends_after_ten_even_for_the_right_password(tmp_path: Path) -> None:
+async def test_guessing_stops_after_ten_attempts(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner, open_browser(owner.node) as stranger:
         stranger.email = owner.email
         told = [(await stranger.sign_in(f"guess number {number}")).status_code for number in range(11)]
@@ -218,13 +216,13 @@ async def test_guessing_ends_after_ten_even_for_the_right_password(tmp_path: Pat
         assert "ada@example.com" not in owner.node.log.getvalue().decode()
 
 
-async def test_a_form_that_is_too_long_is_refused_unread(tmp_path: Path) -> None:
+async def test_oversized_form_is_refused_unread(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         await owner.get("/keys")
         assert (await owner.send("/keys", name="x" * 300_000)).status_code == 413
 
 
-async def test_there_is_no_dashboard_where_it_is_off(tmp_path: Path) -> None:
+async def test_disabled_dashboard_does_not_exist(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, dashboard={"enabled": False}) as node:
         answer = await node.client.get(f"{node.url}/dashboard/sign-in")
         assert answer.status_code == 404

@@ -24,7 +24,7 @@ async def stale(owner: Owner) -> None:
     await owner.node.node.stores.store.write(lambda tx: tx.run("UPDATE user_sessions SET proved_at = proved_at - 660"))
 
 
-async def test_a_key_is_shown_once_and_opens_the_api(tmp_path: Path) -> None:
+async def test_key_is_shown_once_and_opens_the_api(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         await owner.get("/keys?new=1")
         await owner.send("/keys", name="production", credit_limit="1,000", expires="2999-01-31", nonce="a" * 32)
@@ -37,7 +37,7 @@ async def test_a_key_is_shown_once_and_opens_the_api(tmp_path: Path) -> None:
         assert "of 1,000 credits" in owner.words
 
 
-async def test_a_form_that_is_sent_again_makes_no_second_key(tmp_path: Path) -> None:
+async def test_repeated_form_creates_no_second_key(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         await owner.get("/keys?new=1")
         token = owner.token
@@ -55,13 +55,11 @@ async def test_a_form_that_is_sent_again_makes_no_second_key(tmp_path: Path) -> 
         ({"credit_limit": "-1"}, "Credit limit must be a whole number of credits"),
         ({"credit_limit": "9" * 30}, "Credit limit must be a whole number of credits"),
         ({"expires": "yesterday"}, "Expires must be a date such as 2030-01-31"),
-        ({"expires": "2001-01-01"}, "Expires must lie in the future"),
-        ({"name": "x" * 201}, "Name must be at most 200 characters"),
+        ({"expires": "2001-01-01"}, "Expires must be in the future"),
+        ({"name": "x" * 201}, "Name must be one line of at most 200 characters"),
     ],
 )
-async def test_a_wrong_field_is_told_beside_it_and_what_was_typed_stays(
-    tmp_path: Path, fields: dict[str, str], told: str
-) -> None:
+async def test_field_error_is_shown_and_input_kept(tmp_path: Path, fields: dict[str, str], told: str) -> None:
     async with open_house(tmp_path) as owner:
         await owner.get("/keys?new=1")
         answer = await owner.send_fields("/keys", {"name": "kept", **fields})
@@ -73,7 +71,7 @@ async def test_a_wrong_field_is_told_beside_it_and_what_was_typed_stays(
         assert f'value="{fields[name]}"' in answer.text
 
 
-async def test_a_sixth_active_key_is_refused_with_what_to_do(tmp_path: Path) -> None:
+async def test_sixth_active_key_is_refused_with_advice(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         for _ in range(4):
             await owner.node.new_key(owner.node.account)
@@ -84,7 +82,7 @@ async def test_a_sixth_active_key_is_refused_with_what_to_do(tmp_path: Path) -> 
         assert "5 active keys" in owner.words
 
 
-async def test_revealing_asks_for_the_password_unless_it_was_shown_lately(tmp_path: Path) -> None:
+async def test_revealing_requires_a_recent_password(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         path = f"/keys/{owner.node.key_id}/reveal"
         await owner.get("/keys")
@@ -102,7 +100,7 @@ async def test_revealing_asks_for_the_password_unless_it_was_shown_lately(tmp_pa
         assert key_on(owner) == owner.node.key
 
 
-async def test_a_limit_a_reset_and_a_revocation_count_from_the_next_call(tmp_path: Path) -> None:
+async def test_limit_reset_and_revocation_apply_from_the_next_call(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         key_id = owner.node.key_id
         call = "/v1/github/profile?handle=octocat&dry_run=1"

@@ -25,13 +25,13 @@ LATER = {
 }
 
 
-def test_a_start_loads_nothing_that_only_pages_need() -> None:
+def test_start_loads_no_page_modules() -> None:
     loaded = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout.split()
     assert "gateway.dashboard.site" in loaded
     assert LATER.intersection(loaded) == set()
 
 
-def test_the_pages_load_the_maker_of_qr_codes_with_the_first_code() -> None:
+def test_qr_code_maker_loads_with_the_first_code() -> None:
     program = "import sys, gateway.dashboard.app; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert "gateway.dashboard.pictures" in loaded
@@ -39,9 +39,7 @@ def test_the_pages_load_the_maker_of_qr_codes_with_the_first_code() -> None:
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-async def test_the_landing_page_and_the_docs_lead_to_the_dashboard_where_there_is_one(
-    enabled: bool, tmp_path: Path
-) -> None:
+async def test_landing_page_and_docs_link_to_the_dashboard(enabled: bool, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, dashboard={"enabled": enabled}) as node:
         for path in ("/", "/docs", "/docs/webhooks", "/status"):
             page = (await node.client.get(node.url + path)).text

@@ -37,7 +37,7 @@ async def deed(client: httpx.AsyncClient, operation: str, **fields: Any) -> http
     return await client.post(f"{PAGES}/do", data=sent)
 
 
-async def test_nothing_is_shown_or_done_without_the_token(tmp_path: Path) -> None:
+async def test_operator_pages_require_the_token(tmp_path: Path) -> None:
     async with open_operator(tmp_path) as (node, client):
         (cookie,) = (await client.post("/admin", data={})).request.headers["cookie"].split("; ")
         assert cookie.startswith("sluice-operator=")
@@ -55,7 +55,7 @@ async def test_nothing_is_shown_or_done_without_the_token(tmp_path: Path) -> Non
         assert (await node.money())[0] == 100_000
 
 
-async def test_a_form_needs_its_token_and_no_page_of_another_site_is_answered(tmp_path: Path) -> None:
+async def test_operator_form_requires_its_token_and_site(tmp_path: Path) -> None:
     async with open_operator(tmp_path) as (node, client):
         fields = {"operation": "credits.grant", "account": node.account, "amount": "5"}
         assert (await client.post(f"{PAGES}/do", data=fields)).status_code == 403
@@ -69,7 +69,7 @@ async def test_a_form_needs_its_token_and_no_page_of_another_site_is_answered(tm
         assert (await node.money())[0] == 100_000
 
 
-async def test_an_operator_makes_an_account_grants_invites_and_suspends(tmp_path: Path) -> None:
+async def test_operator_creates_grants_invites_and_suspends(tmp_path: Path) -> None:
     async with open_operator(tmp_path) as (node, client):
         made = await deed(client, "account.create", name="a team", credits="7")
         path = made.headers["location"]
@@ -89,7 +89,7 @@ async def test_an_operator_makes_an_account_grants_invites_and_suspends(tmp_path
         assert (await deed(client, "ledger.export", account=account)).status_code == 400
 
 
-async def test_a_form_that_is_sent_again_grants_once(tmp_path: Path) -> None:
+async def test_repeated_form_grants_once(tmp_path: Path) -> None:
     async with open_operator(tmp_path) as (node, client):
         page = await client.get(f"{PAGES}/account?id={node.account}")
         token, nonce = (re.search(rf'name="{name}" value="(\w+)"', page.text) for name in ("form_token", "nonce"))
@@ -111,7 +111,7 @@ async def test_platforms_are_isolated_and_reset(tmp_path: Path) -> None:
         assert '<span class="dot">closed' in (await client.get(f"{PAGES}/platforms")).text
 
 
-async def test_the_slowest_upstreams_come_first_and_quotas_and_paces_are_told_as_far_as_they_are_known(
+async def test_slowest_upstreams_come_first_with_known_quotas(
     tmp_path: Path,
 ) -> None:
     async with open_operator(tmp_path) as (node, client):

@@ -116,7 +116,7 @@ async def test_batches_and_the_accounts_own_routes_are_called_too(tmp_path: Path
         for id_, method, fields, words in (
             ("credits/balance", "GET", {}, "balance"),
             ("prism/post-stats", "POST", {"b.urls": '["https://github.com/octocat"]', "deed": "price"}, "costs"),
-            ("prism/post-stats", "POST", {"b.urls": "[not json"}, "cannot be read as JSON"),
+            ("prism/post-stats", "POST", {"b.urls": "[not json"}, "is not valid JSON"),
             ("monitors/{monitor_id}", "GET", {}, "is part of the path"),
         ):
             await owner.get(f"/playground?id={id_}&method={method}")
@@ -141,7 +141,7 @@ async def test_a_monitor_is_made_of_any_call_in_two_clicks_and_lives_on_its_page
         for deed, fields_, notice in (
             ("status", {"status": "paused"}, "is paused"),
             ("status", {"status": "active"}, "is active"),
-            ("run", {}, "A run has begun"),
+            ("run", {}, "A run has started"),
         ):
             await owner.get(path)
             await owner.follow(await owner.send_fields(f"{path}/{deed}", fields_))
@@ -159,7 +159,7 @@ async def test_a_monitor_is_made_of_any_call_in_two_clicks_and_lives_on_its_page
         assert (await owner.get(path)).status_code == 404
 
 
-async def test_a_wrong_monitor_is_refused_beside_the_field_that_is_wrong(tmp_path: Path) -> None:
+async def test_invalid_monitor_error_is_shown_at_its_field(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         for wrong, words in (
             ({"metrics": "author.folowers"}, "Metrics to track"),
@@ -178,7 +178,7 @@ async def test_a_wrong_monitor_is_refused_beside_the_field_that_is_wrong(tmp_pat
         assert "Each run costs 2 credits; per month, 60." in owner.words
 
 
-async def test_events_are_all_of_the_account_and_new_ones_come_as_rows(tmp_path: Path) -> None:
+async def test_events_show_the_account_and_update_as_rows(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         _, key_id = await owner.node.new_key(owner.node.account, name="gone <b>")
         await owner.node.operate("key.revoke", key=key_id)
@@ -193,7 +193,7 @@ async def test_events_are_all_of_the_account_and_new_ones_come_as_rows(tmp_path:
         assert int(rows.headers["x-last"]) == int(last) + 1
 
 
-async def test_anothers_objects_are_not_found_by_any_route(tmp_path: Path) -> None:
+async def test_other_accounts_objects_are_unknown_on_every_page(tmp_path: Path) -> None:
     """Goal: isolation. Method: every route with an id, generated from the table, by the owner of another account."""
     async with open_house(tmp_path) as owner:
         monitor, webhook = await new_monitor(owner), await new_webhook(owner, "https://example.com/hook")
@@ -228,7 +228,7 @@ async def users_of(owner: Owner) -> list[str]:
     return [one["id"] for one in await owner.node.operate("user.list", account=owner.node.account)]
 
 
-async def test_no_text_of_others_runs_in_a_page(tmp_path: Path) -> None:
+async def test_untrusted_text_never_runs_in_a_page(tmp_path: Path) -> None:
     """Goal: XSS, stored and reflected. Method: a corpus through every field that is shown, and every query."""
     async with open_test_node(tmp_path) as node:
         for number, text in enumerate(XSS):
@@ -265,7 +265,7 @@ async def test_no_text_of_others_runs_in_a_page(tmp_path: Path) -> None:
                     await owner.get("/playground?id=github/profile")
 
 
-def test_an_answer_of_an_upstream_folds_as_text_and_is_cut_where_it_is_long() -> None:
+def test_upstream_response_folds_and_is_truncated() -> None:
     folded = Folded()
     body = orjson.dumps({text: [text, 1, None, True, {"deep": text}] for text in XSS})
     assert RAW.search(folded.html(body)) is None
@@ -279,7 +279,7 @@ def test_an_answer_of_an_upstream_folds_as_text_and_is_cut_where_it_is_long() ->
     assert Folded().html(nested).count("<details") <= 41
 
 
-def test_a_qr_code_is_one_of_the_text_alone_and_has_a_margin() -> None:
+def test_qr_code_encodes_the_text_with_a_margin() -> None:
     """Method: another text is another picture, and its margin and the finder behind it are as they must be."""
     one, other = qr_svg("a <code>", "otpauth://totp/a"), qr_svg("a <code>", "otpauth://totp/b")
     assert one != other
@@ -290,7 +290,7 @@ def test_a_qr_code_is_one_of_the_text_alone_and_has_a_margin() -> None:
     assert "style=" not in one
 
 
-async def test_the_second_factor_is_turned_on_used_and_turned_off(tmp_path: Path) -> None:
+async def test_second_factor_is_turned_on_used_and_turned_off(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         await owner.get("/account")
         page = await owner.send("/account/factor")
@@ -322,7 +322,7 @@ async def test_the_second_factor_is_turned_on_used_and_turned_off(tmp_path: Path
         assert "The second factor is off." in owner.words
 
 
-async def test_a_new_password_signs_other_browsers_out_and_sessions_end_one_by_one(tmp_path: Path) -> None:
+async def test_new_password_signs_out_other_browsers(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner, open_browser(owner.node) as other:
         other.email = owner.email
         await other.sign_in()
@@ -334,7 +334,7 @@ async def test_a_new_password_signs_other_browsers_out_and_sessions_end_one_by_o
         await owner.get("/account")
         for first, second, words in (
             ("short", "short", "at least 12 characters"),
-            ("another river of stones", "not the same", "is not the same"),
+            ("another river of stones", "not the same", "does not match"),
         ):
             assert (await owner.send("/account/password", password=first, repeated=second)).status_code == 400
             assert words in owner.words
@@ -344,7 +344,7 @@ async def test_a_new_password_signs_other_browsers_out_and_sessions_end_one_by_o
         assert (await owner.get("/keys")).status_code == 200
 
 
-async def test_pages_are_small_and_every_form_has_a_way_without_a_script(tmp_path: Path) -> None:
+async def test_pages_are_small_and_forms_work_without_scripts(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         monitor = await new_monitor(owner)
         for path in ("", "/keys", "/usage", "/playground", "/monitors/new", f"/monitors/{monitor}", "/events"):
@@ -356,7 +356,7 @@ async def test_pages_are_small_and_every_form_has_a_way_without_a_script(tmp_pat
         assert len(forms_of(owner)) > 20
 
 
-async def test_a_deleted_account_signs_its_users_out_and_forgets_them(tmp_path: Path) -> None:
+async def test_deleted_account_signs_out_its_users(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         deleted = await owner.node.operate("account.delete", account=owner.node.account)
         assert deleted["state"] == "deleted"
@@ -367,7 +367,7 @@ async def test_a_deleted_account_signs_its_users_out_and_forgets_them(tmp_path: 
             assert rows == [], table
 
 
-async def test_a_suspended_account_opens_and_says_so(tmp_path: Path) -> None:
+async def test_suspended_account_opens_with_a_notice(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         await owner.node.operate("account.suspend", account=owner.node.account)
         await owner.get("")
@@ -377,7 +377,7 @@ async def test_a_suspended_account_opens_and_says_so(tmp_path: Path) -> None:
         assert "Response: 401" in owner.words
 
 
-async def test_the_other_engine_serves_the_same_pages(tmp_path: Path) -> None:
+async def test_hypercorn_serves_the_same_pages(tmp_path: Path) -> None:
     async with open_house(tmp_path, server={"engine": "hypercorn"}) as owner:
         await owner.get("/keys?new=1")
         answer = await owner.send("/keys", name="by the other engine", nonce="c" * 32)
@@ -386,7 +386,7 @@ async def test_the_other_engine_serves_the_same_pages(tmp_path: Path) -> None:
         assert owner.client.cookies["sluice-session"]
 
 
-async def test_a_head_has_the_head_of_the_page_alone(tmp_path: Path) -> None:
+async def test_head_request_returns_only_the_head(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         answer = await owner.client.head(f"{owner.node.url}/dashboard/keys")
         assert (answer.status_code, answer.content) == (200, b"")
@@ -394,7 +394,7 @@ async def test_a_head_has_the_head_of_the_page_alone(tmp_path: Path) -> None:
             assert (await owner.client.request(method, f"{owner.node.url}/dashboard/keys")).status_code == 405
 
 
-async def test_rotating_a_secret_and_deleting_ask_for_the_password_and_lead_back_to_the_monitor(tmp_path: Path) -> None:
+async def test_secret_rotation_and_deletion_require_the_password(tmp_path: Path) -> None:
     async with open_house(tmp_path, webhooks={"allow_insecure_targets": True}) as owner:
         await owner.get("/monitors/new?recipe=github/profile")
         made = await owner.send_fields(
@@ -415,7 +415,7 @@ async def test_rotating_a_secret_and_deleting_ask_for_the_password_and_lead_back
         assert "whsec_" in rotated.text
 
 
-async def test_a_job_is_seen_paused_and_cancelled_by_its_owner_alone(tmp_path: Path) -> None:
+async def test_job_is_visible_and_controlled_by_its_owner_only(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         await owner.get("/jobs")
         assert "No jobs yet" in owner.words

@@ -74,7 +74,7 @@ async def shown_until(owner: Owner, path: str, is_so: Callable[[str], bool]) -> 
             await trio.sleep(0.05)
 
 
-async def test_a_webhook_is_made_once_shows_its_secret_once_and_is_told_what_it_takes(tmp_path: Path) -> None:
+async def test_webhook_is_created_once_and_shows_its_secret_once(tmp_path: Path) -> None:
     async with open_ear(tmp_path) as ear:
         owner = ear.owner
         await owner.get("/webhooks")
@@ -98,7 +98,7 @@ async def test_a_webhook_is_made_once_shows_its_secret_once_and_is_told_what_it_
         assert ear.heard(b'"type":"key.revoked"') == 1
 
 
-async def test_a_test_is_delivered_logged_with_the_answer_and_sent_again(tmp_path: Path) -> None:
+async def test_test_delivery_is_logged_and_resent(tmp_path: Path) -> None:
     async with open_ear(tmp_path) as ear:
         owner, path = ear.owner, ""
         path = f"/webhooks/{await new_webhook(ear.owner, ear.url)}"
@@ -114,7 +114,7 @@ async def test_a_test_is_delivered_logged_with_the_answer_and_sent_again(tmp_pat
         assert ear.heard(b"webhook.test") == 2
 
 
-async def test_a_paused_webhook_says_so_and_goes_on_once_its_address_is_saved(tmp_path: Path) -> None:
+async def test_paused_webhook_resumes_when_its_address_is_saved(tmp_path: Path) -> None:
     async with open_ear(tmp_path) as ear:
         ear.statuses.append("410 Gone")
         owner = ear.owner
@@ -130,13 +130,13 @@ async def test_a_paused_webhook_says_so_and_goes_on_once_its_address_is_saved(tm
         ear.statuses.append("200 OK")
         await owner.get(path)
         await owner.follow(await owner.send_fields(f"{path}/save", {"url": ear.url, "types": ["*"], "description": ""}))
-        assert "takes events" in owner.words
+        assert "receives events" in owner.words
         assert "Save and resume" not in owner.words
         assert owner.page is not None
         assert 'value="*" checked' in owner.page.text
 
 
-async def test_a_wrong_webhook_is_refused_beside_its_field_and_nothing_is_made(tmp_path: Path) -> None:
+async def test_invalid_webhook_error_is_shown_at_its_field(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         good = {"url": "https://example.com/hook", "types": ["*"], "description": "", "secret": ""}
         for wrong, words in (
@@ -158,7 +158,7 @@ async def test_a_wrong_webhook_is_refused_beside_its_field_and_nothing_is_made(t
         assert "No webhooks yet" in owner.words
 
 
-async def test_the_eleventh_webhook_is_refused_and_a_deleted_one_makes_room(tmp_path: Path) -> None:
+async def test_eleventh_webhook_is_refused_until_one_is_deleted(tmp_path: Path) -> None:
     async with open_house(tmp_path, webhooks=INSECURE) as owner:
         for _ in range(10):
             webhook = await new_webhook(owner, "http://127.0.0.1:9/hook")
@@ -176,7 +176,7 @@ async def test_the_eleventh_webhook_is_refused_and_a_deleted_one_makes_room(tmp_
         assert (await owner.get(f"/webhooks/{webhook}")).status_code == 404
 
 
-async def test_a_new_secret_and_a_deletion_ask_for_the_password_and_lead_back(tmp_path: Path) -> None:
+async def test_secret_rotation_and_deletion_require_the_password(tmp_path: Path) -> None:
     async with open_house(tmp_path, webhooks=INSECURE) as owner:
         webhook = await new_webhook(owner, "http://127.0.0.1:9/hook", secret="a secret of my own")
         assert "a secret of my own" in owner.words
@@ -195,7 +195,7 @@ async def test_a_new_secret_and_a_deletion_ask_for_the_password_and_lead_back(tm
         assert "The previous secret keeps signing for one more day" in owner.words
 
 
-async def test_the_log_of_deliveries_is_read_page_by_page(tmp_path: Path) -> None:
+async def test_delivery_log_is_paginated(tmp_path: Path) -> None:
     async with open_ear(tmp_path) as ear:
         owner = ear.owner
         path = f"/webhooks/{await new_webhook(owner, ear.url)}"
@@ -211,7 +211,7 @@ async def test_the_log_of_deliveries_is_read_page_by_page(tmp_path: Path) -> Non
         assert (await owner.get(f"{path}?before=nonsense")).text.count("/redeliver") == 10
 
 
-async def test_the_page_stays_small_where_receivers_answered_at_length_many_times(tmp_path: Path) -> None:
+async def test_page_stays_small_with_long_receiver_responses(tmp_path: Path) -> None:
     async with open_ear(tmp_path) as ear:
         owner = ear.owner
         path = f"/webhooks/{await new_webhook(owner, ear.url)}"

@@ -31,7 +31,7 @@ async def proxied(folder: Path) -> AsyncIterator[tuple[OpenNode, trio.SocketStre
             yield node, socket
 
 
-async def test_each_event_of_a_stream_passes_as_it_comes(tmp_path: Path) -> None:
+async def test_stream_events_pass_immediately(tmp_path: Path) -> None:
     async with proxied(tmp_path) as (node, socket):
         await append_some(node, 1)
         stream = Stream(socket)
@@ -41,7 +41,7 @@ async def test_each_event_of_a_stream_passes_as_it_comes(tmp_path: Path) -> None
         assert await stream.events(1) == ["key_1"]
 
 
-async def test_a_websocket_passes_both_ways(tmp_path: Path) -> None:
+async def test_websocket_passes_both_ways(tmp_path: Path) -> None:
     async with proxied(tmp_path) as (node, stream), trio.open_nursery() as nursery:
         await append_some(node, 1)
         own = [(b"x-api-key", node.key.encode())]
@@ -56,7 +56,7 @@ async def test_a_websocket_passes_both_ways(tmp_path: Path) -> None:
         await socket.aclose()
 
 
-async def test_a_client_that_leaves_its_poll_frees_its_place_within_a_second(tmp_path: Path) -> None:
+async def test_disconnected_poll_frees_its_place_within_a_second(tmp_path: Path) -> None:
     async with proxied(tmp_path) as (node, socket):
         ask = f"GET {FEED}?cursor=now&wait_s=25 HTTP/1.1\r\nhost: a\r\nx-api-key: {node.key}\r\n\r\n"
         await socket.send_all(ask.encode())

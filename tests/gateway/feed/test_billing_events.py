@@ -75,7 +75,7 @@ async def spend(node_stores: Stores, account_id: str, credits: int) -> None:  # 
     await node_stores.charges.close(charge, used=credits)
 
 
-async def test_another_key_of_the_account_sees_that_a_key_was_revoked_and_no_other_account_does(
+async def test_key_revocation_is_visible_to_the_accounts_other_keys(
     node_stores: Stores,
 ) -> None:
     account, stranger = [(await node_stores.accounts.create(name)).id for name in ("Ada", "Bob")]
@@ -89,7 +89,7 @@ async def test_another_key_of_the_account_sees_that_a_key_was_revoked_and_no_oth
     assert await events(node_stores, stranger) == []
 
 
-async def test_revoking_twice_is_one_event_and_other_changes_of_a_key_are_none(node_stores: Stores) -> None:
+async def test_repeated_revocation_is_one_event_and_other_changes_none(node_stores: Stores) -> None:
     account = (await node_stores.accounts.create("Ada")).id
     key = await node_stores.keys.create(account)
     await node_stores.keys.update(key.id, credit_limit=5, reset_usage=True)
@@ -101,7 +101,7 @@ async def test_revoking_twice_is_one_event_and_other_changes_of_a_key_are_none(n
         await node_stores.keys.revoke("key_none")
 
 
-async def test_credits_are_told_to_be_low_and_exhausted_with_their_numbers_and_links(node_stores: Stores) -> None:
+async def test_low_and_exhausted_credits_are_reported_with_links(node_stores: Stores) -> None:
     account = (await node_stores.accounts.create("Ada")).id
     open_ = await node_stores.charges.take(request(account, 3))
     await spend(node_stores, account, 80)
@@ -123,7 +123,7 @@ async def test_credits_are_told_to_be_low_and_exhausted_with_their_numbers_and_l
         assert event["links"]["balance"] == "https://node.test/v1/credits/balance"
 
 
-async def test_whoever_listens_is_told_once_a_fact_is_committed_and_after_it_can_be_read(store_url: str) -> None:
+async def test_listeners_are_notified_once_after_the_commit(store_url: str) -> None:
     heard: list[Moved] = []
     async with open_node(store_url, heard.extend) as node_stores:
         account = (await node_stores.accounts.create("Ada", credits=4)).id
@@ -136,7 +136,7 @@ async def test_whoever_listens_is_told_once_a_fact_is_committed_and_after_it_can
         assert heard[1:] == [Moved(account, 2, "key.revoked", None, key.id, None)]
 
 
-async def test_a_batch_of_many_accounts_writes_each_its_own_event(node_stores: Stores) -> None:
+async def test_batch_of_many_accounts_writes_one_event_each(node_stores: Stores) -> None:
     ids = [(await node_stores.accounts.create("A", credits=5)).id for _ in range(30)]
     async with trio.open_nursery() as nursery:
         for id_ in reversed(ids):
@@ -144,7 +144,7 @@ async def test_a_batch_of_many_accounts_writes_each_its_own_event(node_stores: S
     assert [await types(node_stores, id_) for id_ in ids] == [["credits.low", "credits.exhausted"]] * 30
 
 
-async def test_what_recovery_gives_back_tells_nothing_and_what_a_settlement_says_later_is_told(
+async def test_recovery_refund_writes_no_event_but_later_settlement_does(
     node_stores: Stores,
 ) -> None:
     account = (await node_stores.accounts.create("Ada", credits=10)).id
@@ -158,7 +158,7 @@ async def test_what_recovery_gives_back_tells_nothing_and_what_a_settlement_says
     assert await types(node_stores, account) == ["credits.low"]
 
 
-async def test_nodes_that_settle_one_accounts_charges_at_once_tell_each_step_once(postgres: PostgresServer) -> None:
+async def test_concurrent_settlements_report_each_step_once(postgres: PostgresServer) -> None:
     """Method: four accounts on two nodes, each taken to 0 and credited again, twice."""
     url = postgres.fresh()
     async with AsyncExitStack() as stack:
@@ -184,7 +184,7 @@ async def test_nodes_that_settle_one_accounts_charges_at_once_tell_each_step_onc
                 await nodes[0].accounts.grant(id_, 30)
 
 
-async def test_nodes_that_revoke_one_key_at_once_tell_it_once(postgres: PostgresServer) -> None:
+async def test_concurrent_revocations_report_once(postgres: PostgresServer) -> None:
     url = postgres.fresh()
     async with open_node(url) as one, open_node(url) as other:
         account = (await one.accounts.create("Ada")).id
@@ -197,7 +197,7 @@ async def test_nodes_that_revoke_one_key_at_once_tell_it_once(postgres: Postgres
         assert sorted(event["subject"]["id"] for event in told) == sorted(key.id for key in keys)
 
 
-async def test_a_command_without_a_node_writes_its_event_too(store_url: str, tmp_path: Path) -> None:
+async def test_command_without_a_node_writes_its_event(store_url: str, tmp_path: Path) -> None:
     with open_commands() as commands:
         place = Place(tmp_path / "desk", commands, {"SLUICE_SECRET": "a secret of tests, long enough"})
         place.folder.mkdir()
@@ -239,7 +239,7 @@ def inline() -> Iterator[Inline]:
     inline.store.close()
 
 
-def test_a_settlement_that_is_not_committed_leaves_no_event_and_one_that_is_leaves_both(inline: Inline) -> None:
+def test_settlement_and_event_commit_together(inline: Inline) -> None:
     account = wait(inline.desk.accounts.create("A", credits=1))
     charge = wait(inline.charges.take(request(account.id)))
     inline.store.failing = RuntimeError("the disk is full")
@@ -250,7 +250,7 @@ def test_a_settlement_that_is_not_committed_leaves_no_event_and_one_that_is_leav
     assert (inline.count("events"), inline.count("charges"), len(inline.told)) == (1, 0, 1)
 
 
-def test_an_event_that_cannot_be_written_leaves_its_charge_open(inline: Inline) -> None:
+def test_failed_event_write_leaves_the_charge_open(inline: Inline) -> None:
     """Goal: fact and event are one. Method: the database refuses the event."""
     account = wait(inline.desk.accounts.create("A", credits=1))
     charge = wait(inline.charges.take(request(account.id)))

@@ -60,9 +60,7 @@ async def ask(
 @BRISKLY
 @pytest.mark.parametrize("tells_hangup", [True, False])
 @pytest.mark.parametrize("place", ["cursor=now", "consumer=one&start=now", "types=key.*&cursor=now"])
-async def test_a_poll_cancelled_at_any_wait_leaves_no_place_and_no_waiter(
-    place: str, tells_hangup: bool, tmp_path: Path
-) -> None:
+async def test_cancelled_poll_leaves_no_place_and_no_waiter(place: str, tells_hangup: bool, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **UNWATCHED) as node:
 
         async def check(_got_through: bool) -> None:
@@ -75,7 +73,7 @@ async def test_a_poll_cancelled_at_any_wait_leaves_no_place_and_no_waiter(
 
 
 @BRISKLY
-async def test_a_poll_cancelled_while_it_is_woken_leaves_nothing(tmp_path: Path) -> None:
+async def test_poll_cancelled_on_wake_leaves_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **UNWATCHED) as node:
 
         async def poll() -> None:
@@ -90,7 +88,7 @@ async def test_a_poll_cancelled_while_it_is_woken_leaves_nothing(tmp_path: Path)
 
 
 @BRISKLY
-async def test_a_stream_cancelled_at_any_wait_leaves_nothing(tmp_path: Path) -> None:
+async def test_cancelled_stream_leaves_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **UNWATCHED) as node:
         await append_some(node, 3)
         node.node.feed.polls.beat_s = 0.05
@@ -105,7 +103,7 @@ async def test_a_stream_cancelled_at_any_wait_leaves_nothing(tmp_path: Path) -> 
         assert await cancel_everywhere(some_of_it, check) >= 5
 
 
-async def test_an_acknowledgement_happens_whole_or_not_at_all(tmp_path: Path) -> None:
+async def test_cancelled_acknowledgement_is_complete_or_absent(tmp_path: Path) -> None:
     """Wherever it was cancelled, the consumer stands before or behind the page, and what is unread fits to where."""
     async with open_test_node(tmp_path, **UNWATCHED) as node:
         await append_some(node, 600)
@@ -127,7 +125,7 @@ async def test_an_acknowledgement_happens_whole_or_not_at_all(tmp_path: Path) ->
         assert await cancel_everywhere(acknowledge, check) >= 3
 
 
-async def test_a_first_read_creates_a_whole_consumer_or_none(tmp_path: Path) -> None:
+async def test_cancelled_first_read_creates_a_complete_consumer_or_none(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **UNWATCHED) as node:
         await append_some(node, 3)
         names = iter([f"c{number}" for number in range(90)])
@@ -148,7 +146,7 @@ async def test_a_first_read_creates_a_whole_consumer_or_none(tmp_path: Path) -> 
         await cancel_everywhere(read, check)
 
 
-async def test_many_polls_that_are_cancelled_at_once_leave_the_reader_and_the_gate_whole(tmp_path: Path) -> None:
+async def test_many_cancelled_polls_leave_reader_and_gate_intact(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **UNWATCHED) as node:
         cursor = await end(node)
         for patience_s in (0, 0.001, 0.003, 0.01):

@@ -95,7 +95,7 @@ def move(polls: Polls, pos: int) -> None:
     polls.hub.publish([Moved("acc_1", pos, "key.revoked", None, "key_2", None)])
 
 
-async def test_a_stream_cancelled_at_any_wait_holds_nothing_any_more():
+async def test_cancelled_stream_holds_nothing():
     polls = polls_of()
 
     async def stream() -> None:
@@ -113,7 +113,7 @@ async def test_a_stream_cancelled_at_any_wait_holds_nothing_any_more():
     assert await cancel_everywhere(stream, nothing_is_held) >= 10
 
 
-async def test_the_client_of_a_feed_that_never_rests_is_heard():
+async def test_client_of_a_busy_feed_is_answered():
     polls, client = polls_of(), Client()
     log = Log(page(1), before=lambda number: move(polls, number + 10))
     with trio.fail_after(5):
@@ -138,7 +138,7 @@ class Slow(Client):
         return await super().answer()
 
 
-async def test_a_client_that_says_much_holds_up_no_page(autojump_clock: trio.testing.MockClock):
+async def test_talkative_client_delays_no_page(autojump_clock: trio.testing.MockClock):
     polls, client = polls_of(), Slow()
     log = Log(*[page(pos, has_more=True) for pos in range(1, 6)], page(6))
     for _ in range(9):
@@ -150,9 +150,7 @@ async def test_a_client_that_says_much_holds_up_no_page(autojump_clock: trio.tes
 
 
 @pytest.mark.parametrize("has_more", [False, True])
-async def test_without_events_it_beats_in_time_though_it_looks_through_more(
-    has_more: bool, autojump_clock: trio.testing.MockClock
-):
+async def test_stream_without_events_sends_keepalives_in_time(has_more: bool, autojump_clock: trio.testing.MockClock):
     polls, client = polls_of(), Client()
     polls.beat_s = 0.5
     log = Log(page(0, items=False), page(7, items=False, has_more=has_more))
@@ -161,7 +159,7 @@ async def test_without_events_it_beats_in_time_though_it_looks_through_more(
     assert client.beats == [7, 7, 7]
 
 
-async def test_an_answer_is_finished_though_news_come(autojump_clock: trio.testing.MockClock):
+async def test_new_events_do_not_interrupt_an_answer(autojump_clock: trio.testing.MockClock):
     polls, client, log = polls_of(), Slow(), Log(page(1), page(2))
     client.say.send_nowait("hello")
     async with trio.open_nursery() as nursery:
@@ -174,14 +172,14 @@ async def test_an_answer_is_finished_though_news_come(autojump_clock: trio.testi
     assert (client.heeded, client.given) == (["hello"], [1, 2])
 
 
-async def test_beyond_the_keys_polls_it_is_given_what_there_is_and_told_so():
+async def test_stream_beyond_the_poll_limit_gets_existing_events():
     polls, client = polls_of(per_key=0), Client()
     log = Log(page(1, has_more=True), page(2))
     assert await follow(polls, KEY, read_on=log.read_on, sink=client, check_key=is_good) is Stopped.FULL
     assert client.given == [1, 2]
 
 
-async def test_when_the_node_stops_not_even_a_page_of_many_is_given_any_more():
+async def test_stopping_node_sends_no_further_page():
     polls, client = polls_of(), Client()
     log = Log(
         *[page(pos, has_more=True) for pos in range(1, 6)], before=lambda number: number == 1 and polls.hub.close()
@@ -191,7 +189,7 @@ async def test_when_the_node_stops_not_even_a_page_of_many_is_given_any_more():
 
 
 @pytest.mark.parametrize("has_more", [False, True])
-async def test_nothing_is_read_with_a_key_that_is_no_longer_good(has_more: bool):
+async def test_invalid_key_reads_nothing(has_more: bool):
     class Revoked(Exception):
         pass
 

@@ -107,7 +107,7 @@ async def test_a_poll_is_not_woken_by(query: str, facts: Facts, as_consumer: boo
         assert cursor_of(body) == await end(node)
 
 
-async def test_a_consumer_that_is_deleted_while_its_poll_is_held_is_not_made_again(tmp_path: Path) -> None:
+async def test_consumer_deleted_during_its_poll_is_not_recreated(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         async with polling(node, "consumer=one&start=now&wait_s=25") as answer:
@@ -120,13 +120,13 @@ async def test_a_consumer_that_is_deleted_while_its_poll_is_held_is_not_made_aga
         assert len(subjects(again.json)) == 4, "a read that begins after it makes another"
 
 
-async def test_all_of_one_transaction_is_on_the_page_of_a_woken_poll(tmp_path: Path) -> None:
+async def test_woken_poll_returns_the_whole_transaction(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node, polling(node, "cursor=now&wait_s=25") as answer:
         await append_some(node, 40)
         assert subjects((await answer()).json) == [f"key_{number}" for number in range(40)]
 
 
-async def test_a_poll_that_retention_overtakes_as_it_is_woken_is_told_so(tmp_path: Path) -> None:
+async def test_poll_overtaken_by_retention_is_refused(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 2)
 
@@ -142,7 +142,7 @@ async def test_a_poll_that_retention_overtakes_as_it_is_woken_is_told_so(tmp_pat
         await assert_nothing_left(node)
 
 
-async def test_one_event_wakes_every_poll_that_waits_for_it(tmp_path: Path) -> None:
+async def test_one_event_wakes_every_waiting_poll(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **ROOMY) as node:
         cursor, answers = await end(node), list[Answered]()
 
@@ -159,7 +159,7 @@ async def test_one_event_wakes_every_poll_that_waits_for_it(tmp_path: Path) -> N
         await assert_nothing_left(node)
 
 
-async def test_polls_of_many_keys_that_wake_together_get_what_each_would_get_alone(tmp_path: Path) -> None:
+async def test_polls_that_wake_together_get_their_own_pages(tmp_path: Path) -> None:
     """Method: each answer, which may have been made for another poll too, is compared with a later read's."""
     async with open_test_node(tmp_path, **ROOMY) as node:
         await append_some(node, 2)
@@ -186,7 +186,7 @@ async def test_polls_of_many_keys_that_wake_together_get_what_each_would_get_alo
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_whenever_events_come_a_reader_that_polls_gets_each_once_and_in_order(seed: int, tmp_path: Path) -> None:
+async def test_polling_reader_gets_each_event_once_in_order(seed: int, tmp_path: Path) -> None:
     """Races of reading and waiting with appending: what comes in between is missed by nobody, nor slept over."""
     rng, count = Random(seed), 60
     async with open_test_node(tmp_path, **ROOMY) as node:
@@ -243,7 +243,7 @@ async def test_polls_that_begin_together_end_apart_and_never_late(tmp_path: Path
         assert max(took) - min(took) > 0.01
 
 
-async def test_the_wait_is_no_overhead_of_the_gateway(tmp_path: Path) -> None:
+async def test_poll_wait_is_not_overhead(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(f"{FEED}?cursor={await end(node)}&wait_s=1")
         assert float(answer.headers["x-sluice-overhead-ms"]) < 500
@@ -251,7 +251,7 @@ async def test_the_wait_is_no_overhead_of_the_gateway(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_node_that_stops_answers_its_polls_with_an_unchanged_cursor(engine: str, tmp_path: Path) -> None:
+async def test_stopping_node_answers_polls_with_an_unchanged_cursor(engine: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"port": 0, "drain_s": 5, "engine": engine}, **ROOMY) as node:
         await append_some(node, 1)
         cursor, answers = await end(node), list[Answered]()
@@ -274,7 +274,7 @@ async def test_a_node_that_stops_answers_its_polls_with_an_unchanged_cursor(engi
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_polls_are_held_and_woken_on_both_engines(engine: str, tmp_path: Path) -> None:
+async def test_polls_work_on_both_engines(engine: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"port": 0, "engine": engine}) as node:
         async with polling(node, f"cursor={await end(node)}&wait_s=25") as answer:
             await append_some(node, 1)
@@ -293,7 +293,7 @@ LEAVES: dict[str, tuple[bytes, bool]] = {
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("behind", "whole"), LEAVES.values(), ids=LEAVES.keys())
-async def test_a_client_that_leaves_frees_its_place_within_a_second(
+async def test_disconnected_client_frees_its_place_within_a_second(
     behind: bytes, whole: bool, engine: str, tmp_path: Path
 ) -> None:
     if engine == "hypercorn" and behind:
@@ -321,7 +321,7 @@ async def test_a_client_that_leaves_frees_its_place_within_a_second(
             pass
 
 
-async def test_metrics_tell_who_waits_and_what_was_written(tmp_path: Path) -> None:
+async def test_metrics_count_waiters_and_events(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append(node, low(node.account), *[revoked(node.account, number) for number in range(3)])
         query = f"cursor={await end(node)}&wait_s=25"

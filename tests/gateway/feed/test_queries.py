@@ -33,7 +33,7 @@ def outcome(ask: Callable[[], T]) -> T | Refused:
 
 
 @given(st.lists(st.tuples(st.one_of(st.sampled_from(NAMES), st.text(max_size=8)), VALUES), max_size=4))
-def test_any_query_is_an_ask_within_its_bounds_or_refused_in_the_feeds_form(query: list[tuple[str, str]]) -> None:
+def test_query_is_valid_or_refused_in_the_feeds_form(query: list[tuple[str, str]]) -> None:
     ask = outcome(partial(read_query, query))
     if isinstance(ask, Refused):
         details = ask.details
@@ -55,7 +55,7 @@ def test_any_query_is_an_ask_within_its_bounds_or_refused_in_the_feeds_form(quer
 
 
 @given(st.text(max_size=70))
-def test_the_name_that_is_proposed_for_a_wrong_one_is_right(name: str) -> None:
+def test_suggested_name_is_valid(name: str) -> None:
     checked = outcome(partial(check_name, name))
     if isinstance(checked, Refused):
         assert checked.details is not None
@@ -76,7 +76,7 @@ def test_the_name_that_is_proposed_for_a_wrong_one_is_right(name: str) -> None:
         ([("types", "*"), ("subject_id", "a")], Filters(subjects=frozenset({"a"})), set()),
     ],
 )
-def test_what_was_sent_is_known_from_what_was_left_out(
+def test_sent_filters_are_distinguished_from_omitted_ones(
     query: list[tuple[str, str]], filters: Filters | None, omitted: set[str]
 ) -> None:
     ask = read_query(query)

@@ -23,7 +23,7 @@ async def reading(node: OpenNode) -> ByCursor | ByConsumer:
     return await reading_of(node.node.feed.readers, read_query([("limit", "1"), ("cursor", "oldest")]), key, tokens)
 
 
-async def test_who_has_been_given_nothing_begins_at_the_oldest_event_that_is_kept(tmp_path: Path):
+async def test_new_consumer_begins_at_the_oldest_stored_event(tmp_path: Path):
     async with open_test_node(tmp_path) as node:
         await append_some(node, 5)
         oldest = await reading(node)
@@ -31,7 +31,7 @@ async def test_who_has_been_given_nothing_begins_at_the_oldest_event_that_is_kep
         assert (await oldest.read_on()).page.end.pos == 3
 
 
-async def test_a_stream_that_retention_has_passed_is_told_of_the_gap(tmp_path: Path):
+async def test_stream_overtaken_by_retention_reports_the_gap(tmp_path: Path):
     async with open_test_node(tmp_path) as node:
         await append_some(node, 5)
         stream = await reading(node)

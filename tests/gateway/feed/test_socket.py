@@ -24,7 +24,7 @@ from tests.gateway.feed.talking import (
 
 
 @BOTH
-async def test_a_refused_handshake_gets_the_answer_that_any_request_would(engine: str, tmp_path: Path):
+async def test_refused_handshake_gets_the_usual_response(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         for query, key, status, code in (
             ("", None, 401, "MISSING_API_KEY"),
@@ -49,7 +49,7 @@ async def test_a_refused_handshake_gets_the_answer_that_any_request_would(engine
 
 
 @BOTH
-async def test_beyond_the_leases_of_a_key_a_handshake_is_told_when_to_come_again(engine: str, tmp_path: Path):
+async def test_handshake_beyond_the_leases_gets_retry_after(engine: str, tmp_path: Path):
     limits = {"concurrent_requests": 3, "long_polls": 5}
     async with open_test_node(tmp_path, server={"engine": engine}, limits=limits) as node, AsyncExitStack() as stack:
         for _ in range(3):
@@ -60,7 +60,7 @@ async def test_beyond_the_leases_of_a_key_a_handshake_is_told_when_to_come_again
         assert answer.headers["retry-after"] == "1"
 
 
-async def test_each_socket_counts_in_the_keys_window_once(tmp_path: Path):
+async def test_socket_counts_once_in_the_keys_window(tmp_path: Path):
     async with open_test_node(tmp_path, limits={"requests_per_minute": 3}) as node:
         for _ in range(3):
             async with talking(node) as talk:
@@ -73,18 +73,18 @@ async def test_each_socket_counts_in_the_keys_window_once(tmp_path: Path):
 
 
 @BOTH
-async def test_a_plain_request_is_told_to_open_a_websocket(engine: str, tmp_path: Path):
+async def test_plain_request_is_asked_to_open_a_websocket(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         answer = await node.get(PATH)
         assert (answer.status, answer.code) == (426, "UPGRADE_REQUIRED")
         assert (answer.headers["upgrade"], answer.headers["connection"]) == ("websocket", "upgrade")
-        assert "served as a WebSocket only" in answer.json["error"]["message"]
+        assert "only available as a WebSocket" in answer.json["error"]["message"]
         assert "/v1/events" in answer.json["error"]["details"]["next_step"]
         assert (await node.get(PATH, method="POST")).status == 405
 
 
 @BOTH
-async def test_pages_come_in_order_and_then_events_as_they_come(engine: str, tmp_path: Path):
+async def test_socket_sends_pages_in_order_then_new_events(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         await append_some(node, 5)
         async with talking(node, "limit=2") as talk:
@@ -102,12 +102,12 @@ async def test_pages_come_in_order_and_then_events_as_they_come(engine: str, tmp
 
 
 @BOTH
-async def test_an_empty_log_opens_the_socket_at_once(engine: str, tmp_path: Path):
+async def test_empty_log_opens_the_socket_at_once(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node, talking(node, "cursor=now") as talk:
         assert (await talk.next())["items"] == []
 
 
-async def test_only_events_that_the_key_may_see_and_the_filters_admit_are_given(tmp_path: Path):
+async def test_socket_sends_only_visible_and_matching_events(tmp_path: Path):
     async with open_test_node(tmp_path) as node:
         own, other, account = node.key_id, (await node.new_key(node.account))[1], node.account
         async with talking(node, "subject_id=run_1,run_2,key_4,key_5&types=key.*,monitor.alert_fired") as talk:
@@ -125,7 +125,7 @@ async def test_only_events_that_the_key_may_see_and_the_filters_admit_are_given(
 
 
 @BOTH
-async def test_silence_is_broken_by_a_sign_of_life_with_the_position_that_has_moved(engine: str, tmp_path: Path):
+async def test_keepalive_reports_the_new_position(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         node.node.feed.polls.beat_s = 0.2
         async with talking(node, "types=credits.low") as talk:
@@ -141,7 +141,7 @@ async def test_silence_is_broken_by_a_sign_of_life_with_the_position_that_has_mo
 
 
 @BOTH
-async def test_a_named_consumer_acknowledges_what_it_was_given_and_never_goes_back(engine: str, tmp_path: Path):
+async def test_consumer_acknowledges_and_never_moves_back(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         await append_some(node, 4)
         async with talking(node, "consumer=one&limit=2") as talk:
@@ -162,7 +162,7 @@ async def test_a_named_consumer_acknowledges_what_it_was_given_and_never_goes_ba
 
 
 @BOTH
-async def test_what_cannot_be_acknowledged_is_an_error_message_and_the_socket_lives_on(engine: str, tmp_path: Path):
+async def test_invalid_acknowledgement_is_an_error_message(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         await append_some(node, 2)
         stranger = (await node.new_key(await node.new_account()))[0]
@@ -181,7 +181,7 @@ async def test_what_cannot_be_acknowledged_is_an_error_message_and_the_socket_li
             assert (gone["type"], gone["error"]["type"]) == ("error", "RESOURCE_NOT_FOUND")
 
 
-async def test_an_acknowledgement_past_what_was_served_is_an_error_message(tmp_path: Path):
+async def test_acknowledgement_past_the_served_page_is_an_error_message(tmp_path: Path):
     async with open_test_node(tmp_path) as node:
         await append_some(node, 1)
         async with talking(node, "consumer=one&subject_id=key_0") as talk:
@@ -194,7 +194,7 @@ async def test_an_acknowledgement_past_what_was_served_is_an_error_message(tmp_p
 
 
 @BOTH
-async def test_a_message_that_is_none_is_an_error_message_and_the_socket_lives_on(engine: str, tmp_path: Path):
+async def test_invalid_message_is_an_error_message(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         await append_some(node, 1)
         async with talking(node, "consumer=one") as talk:
@@ -218,7 +218,7 @@ async def test_a_message_that_is_none_is_an_error_message_and_the_socket_lives_o
             assert (await talk.next())["advanced"] is True, "a binary message is read as text is"
 
 
-async def test_who_reads_by_cursor_has_nothing_to_acknowledge(tmp_path: Path):
+async def test_cursor_reader_cannot_acknowledge(tmp_path: Path):
     async with open_test_node(tmp_path) as node, talking(node) as talk:
         await talk.ack((await talk.next())["next_cursor"])
         assert await _error(talk) == "type"
@@ -234,7 +234,7 @@ async def _error(talk: Talk) -> str:
 
 
 @BOTH
-async def test_acknowledgements_sent_in_a_burst_are_answered_in_order_while_pages_flow(engine: str, tmp_path: Path):
+async def test_burst_of_acknowledgements_is_answered_in_order(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         await append_some(node, 300)
         async with talking(node, "consumer=one&limit=10") as talk, trio.open_nursery() as nursery:
@@ -252,7 +252,7 @@ async def test_acknowledgements_sent_in_a_burst_are_answered_in_order_while_page
             assert acked == [item["cursor"] for item in first]
 
 
-async def test_a_client_whose_connection_is_lost_again_and_again_gets_each_event_once_by_cursor(tmp_path: Path):
+async def test_reconnecting_client_gets_each_event_once_by_cursor(tmp_path: Path):
     async with open_test_node(tmp_path) as node, trio.open_nursery() as nursery:
         nursery.start_soon(_append_now_and_then, node, 200)
         got: list[int] = []
@@ -268,7 +268,7 @@ async def test_a_client_whose_connection_is_lost_again_and_again_gets_each_event
         assert got == list(range(200))
 
 
-async def test_a_consumer_whose_connection_is_lost_gets_again_what_it_has_not_acknowledged(tmp_path: Path):
+async def test_reconnecting_consumer_gets_unacknowledged_events_again(tmp_path: Path):
     async with open_test_node(tmp_path) as node, trio.open_nursery() as nursery:
         nursery.start_soon(_append_now_and_then, node, 100)
         acked = -1
@@ -291,7 +291,7 @@ async def _append_now_and_then(node: OpenNode, count: int) -> None:
         await trio.sleep(0.005)
 
 
-async def test_a_consumer_that_lapsed_is_told_where_it_restarts(tmp_path: Path):
+async def test_lapsed_consumer_is_told_its_restart(tmp_path: Path):
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         async with talking(node, "consumer=one&limit=1") as talk:

@@ -61,7 +61,7 @@ async def raw_talk(node: OpenNode, served: Served, query: str, *, buffer_bytes: 
 
 @BOTH
 @pytest.mark.parametrize("how", ["reset", "fin", "close"])
-async def test_a_client_that_leaves_gives_everything_back_at_once(engine: str, how: str, tmp_path: Path):
+async def test_disconnected_client_frees_everything_at_once(engine: str, how: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node, talking(node) as talk:
         await talk.next()
         assert held(node) == {"waiters": 1, "polls": 1, "leases": 1}
@@ -77,7 +77,7 @@ async def test_a_client_that_leaves_gives_everything_back_at_once(engine: str, h
 
 
 @BOTH
-async def test_a_client_that_falls_silent_is_found_out_by_pings(engine: str, tmp_path: Path):
+async def test_silent_client_is_detected_by_pings(engine: str, tmp_path: Path):
     async with (
         open_test_node(tmp_path) as node,
         served_beside(node, engine, Bounds(ping_s=0.2)) as served,
@@ -90,7 +90,7 @@ async def test_a_client_that_falls_silent_is_found_out_by_pings(engine: str, tmp
 
 
 @BOTH
-async def test_the_stream_beyond_a_keys_long_polls_is_given_what_there_is_and_ends(engine: str, tmp_path: Path):
+async def test_stream_beyond_the_poll_limit_sends_existing_events_and_ends(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node, AsyncExitStack() as stack:
         await append_some(node, 3)
         talks = [await stack.enter_async_context(talking(node)) for _ in range(5)]
@@ -100,7 +100,11 @@ async def test_the_stream_beyond_a_keys_long_polls_is_given_what_there_is_and_en
             said, code = await sixth.end()
         assert [message["type"] for message in said] == ["events", "events", "end"]
         assert numbers([item for page in said[:2] for item in page["items"]]) == [0, 1, 2]
-        assert said[-1] == {"type": "end", "reason": "the key holds all the long-polls that it may", "retry_after_s": 2}
+        assert said[-1] == {
+            "type": "end",
+            "reason": "the key already holds its maximum number of long-polls",
+            "retry_after_s": 2,
+        }
         assert code == 1013
         poll = await node.get(f"/v1/events?cursor={said[1]['next_cursor']}&wait_s=20")
         assert (poll.status, poll.headers["x-poll-interval"]) == (200, "2"), "a stream counts as a long-poll"
@@ -115,7 +119,7 @@ async def test_the_stream_beyond_a_keys_long_polls_is_given_what_there_is_and_en
 
 @BOTH
 @pytest.mark.parametrize("noticed", ["alive", "event", "ack"])
-async def test_a_revoked_key_ends_its_stream_with_the_refusal(engine: str, noticed: str, tmp_path: Path):
+async def test_revoked_key_ends_its_stream_with_the_refusal(engine: str, noticed: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         if noticed == "alive":
             node.node.feed.polls.beat_s = 0.2
@@ -138,7 +142,7 @@ async def test_a_revoked_key_ends_its_stream_with_the_refusal(engine: str, notic
 
 
 @BOTH
-async def test_a_stopping_node_tells_every_stream_to_come_again(engine: str, tmp_path: Path):
+async def test_stopping_node_asks_streams_to_reconnect(engine: str, tmp_path: Path):
     """That all of them hear it means that it took less than `drain_s`, behind which they would be cut."""
     limits = {"long_polls": 250, "concurrent_requests": 250, "requests_per_minute": 1_000}
     ends: list[tuple[list[Any], int]] = []
@@ -156,14 +160,12 @@ async def test_a_stopping_node_tells_every_stream_to_come_again(engine: str, tmp
         node.node.draining.set()
         await until(lambda: len(ends) == 200)
         assert held(node) == NOBODY
-    end = {"type": "end", "reason": "the node stops", "retry_after_s": 2}
+    end = {"type": "end", "reason": "the node is stopping", "retry_after_s": 2}
     assert ends == [([end], 1001)] * 200
 
 
 @BOTH
-async def test_a_stream_whose_store_is_away_says_so_and_another_reads_on(
-    engine: str, tmp_path: Path, postgres: PostgresServer
-):
+async def test_stream_without_store_ends_and_another_continues(engine: str, tmp_path: Path, postgres: PostgresServer):
     postgres.fresh()
     async with open_toxic("127.0.0.1", postgres.port) as toxic:
         store = {"url": postgres.url(toxic.port)}
@@ -195,7 +197,7 @@ async def _store_is_back(node: OpenNode) -> None:
 
 
 @BOTH
-async def test_a_reader_that_does_not_read_costs_little_is_given_up_and_comes_back(engine: str, tmp_path: Path):
+async def test_unread_stream_is_cheap_and_given_up(engine: str, tmp_path: Path):
     """Method: 20,000 events, of which the kernel's buffers take a part, and a bound of time that soon passes."""
     async with open_test_node(tmp_path) as node:
         for first in range(0, 20_000, 5_000):
@@ -214,7 +216,7 @@ async def test_a_reader_that_does_not_read_costs_little_is_given_up_and_comes_ba
 
 
 @BOTH
-async def test_a_stream_is_one_request_of_the_log_and_the_metrics(engine: str, tmp_path: Path):
+async def test_stream_is_one_request_in_log_and_metrics(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         await refused(node, "cursor=zzz")
         async with talking(node, "limit=1") as talk:

@@ -105,7 +105,7 @@ async def streaming(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_stream_gives_what_there_is_and_then_what_comes(engine: str, tmp_path: Path) -> None:
+async def test_stream_sends_existing_then_new_events(engine: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"port": 0, "engine": engine, "drain_s": 1}) as node:
         await append_some(node, 3)
         async with streaming(node, "limit=2") as stream:
@@ -120,7 +120,7 @@ async def test_a_stream_gives_what_there_is_and_then_what_comes(engine: str, tmp
         await assert_nothing_left(node)
 
 
-async def test_the_events_of_a_stream_are_those_of_the_feed(tmp_path: Path) -> None:
+async def test_stream_events_equal_feed_events(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append(node, low(node.account), alert(node.account, node.key_id), alert(node.account, "key_of_another"))
         items = (await page(node))["data"]["items"]
@@ -144,7 +144,7 @@ async def test_last_event_id_resumes_a_stream(tmp_path: Path) -> None:
             assert await stream.events(2) == ["key_2", "key_3"], "what was got last counts more than the address"
 
 
-async def test_a_stream_that_begins_now_can_be_resumed_before_its_first_event(tmp_path: Path) -> None:
+async def test_stream_from_now_resumes_before_its_first_event(tmp_path: Path) -> None:
     """Or what comes while the client connects again would be lost: its address says `now`."""
     async with open_test_node(tmp_path) as node:
         async with streaming(node, "cursor=now") as stream:
@@ -164,7 +164,7 @@ async def test_a_stream_that_begins_now_can_be_resumed_before_its_first_event(tm
         ("cursor=now&consumer=a", {}, "INVALID_REQUEST", 400),
     ],
 )
-async def test_what_is_wrong_is_refused_before_the_stream_begins(
+async def test_errors_are_refused_before_the_stream_begins(
     query: str, headers: Mapping[str, str], code: str, status: int, tmp_path: Path
 ) -> None:
     async with open_test_node(tmp_path) as node:
@@ -175,7 +175,7 @@ async def test_what_is_wrong_is_refused_before_the_stream_begins(
 @pytest.mark.parametrize(
     "last_id", ["x", "evt_unknown", "ahead", "gone"], ids=["none", "no event", "ahead of the log", "removed"]
 )
-async def test_a_refused_last_event_id_is_named_as_the_header_that_it_is(last_id: str, tmp_path: Path) -> None:
+async def test_refused_last_event_id_names_the_header(last_id: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 4)
         if last_id == "gone":
@@ -188,7 +188,7 @@ async def test_a_refused_last_event_id_is_named_as_the_header_that_it_is(last_id
         error = answer.json["error"]
         assert answer.status in (400, 410)
         assert error["details"]["param"] == "Last-Event-ID"
-        assert error["details"]["next_step"].startswith("Open the stream anew, without Last-Event-ID")
+        assert error["details"]["next_step"].startswith("Open a new stream, without Last-Event-ID")
         assert "cursor" not in error["message"].partition("oldest")[0]
         plain = await node.get(f"{FEED}?limit=0", headers={**SSE, "last-event-id": last_id})
         assert plain.json["error"]["details"]["param"] == "limit"
@@ -208,7 +208,7 @@ async def test_a_refused_last_event_id_is_named_as_the_header_that_it_is(last_id
         ("application/json;profile=text/event-stream", False),
     ],
 )
-async def test_who_names_event_streams_and_wants_them_gets_one(accept: str, streams: bool, tmp_path: Path) -> None:
+async def test_accept_header_opens_a_stream(accept: str, streams: bool, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 1)
         if streams:
@@ -219,7 +219,7 @@ async def test_who_names_event_streams_and_wants_them_gets_one(accept: str, stre
             assert answer.headers["content-type"] == "application/json"
 
 
-async def test_an_old_position_is_refused_before_the_stream_begins(tmp_path: Path) -> None:
+async def test_expired_position_is_refused_before_the_stream_begins(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 4)
         cursor = (await page(node, "limit=1"))["pagination"]["next_cursor"]
@@ -227,7 +227,7 @@ async def test_an_old_position_is_refused_before_the_stream_begins(tmp_path: Pat
         assert_refused(await node.get(f"{FEED}?cursor={cursor}", headers=SSE), "CURSOR_EXPIRED", 410)
 
 
-async def test_a_silent_stream_beats_and_tells_how_far_the_log_has_been_looked_through(tmp_path: Path) -> None:
+async def test_silent_stream_sends_keepalives_with_its_position(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.node.feed.polls.beat_s = 0.2
         async with streaming(node, "types=monitor.*") as stream:
@@ -245,7 +245,7 @@ async def test_a_silent_stream_beats_and_tells_how_far_the_log_has_been_looked_t
             assert await stream.events(1) == ["run_1"]
 
 
-async def test_a_revoked_key_ends_its_streams_within_a_beat(tmp_path: Path) -> None:
+async def test_revoked_key_ends_its_streams_within_a_keepalive(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.node.feed.polls.beat_s = 0.2
         key, key_id = await node.new_key(node.account)
@@ -261,7 +261,7 @@ async def test_a_revoked_key_ends_its_streams_within_a_beat(tmp_path: Path) -> N
         await assert_nothing_left(node)
 
 
-async def test_a_stream_counts_as_a_long_poll_and_the_sixth_gets_what_there_is(tmp_path: Path) -> None:
+async def test_stream_counts_as_a_long_poll(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits={"long_polls": 2}) as node:
         await append_some(node, 1)
         async with streaming(node) as first, polling(node, f"cursor={await end(node)}&wait_s=25"):
@@ -274,7 +274,7 @@ async def test_a_stream_counts_as_a_long_poll_and_the_sixth_gets_what_there_is(t
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_node_that_stops_ends_its_streams_with_when_to_come_again(engine: str, tmp_path: Path) -> None:
+async def test_stopping_node_ends_streams_with_a_reconnect_delay(engine: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"port": 0, "engine": engine, "drain_s": 5}) as node:
         await append_some(node, 1)
         async with streaming(node) as stream:
@@ -287,7 +287,7 @@ async def test_a_node_that_stops_ends_its_streams_with_when_to_come_again(engine
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_client_that_leaves_its_stream_frees_its_place(engine: str, tmp_path: Path) -> None:
+async def test_disconnected_stream_frees_its_place(engine: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"port": 0, "engine": engine}, limits={"long_polls": 1}) as node:
         for _ in range(3):
             async with streaming(node, "cursor=now") as stream:
@@ -298,7 +298,7 @@ async def test_a_client_that_leaves_its_stream_frees_its_place(engine: str, tmp_
         await assert_nothing_left(node)
 
 
-async def test_a_client_that_half_closes_gets_what_there_is_and_a_whole_answer(tmp_path: Path) -> None:
+async def test_half_closed_client_gets_a_complete_response(tmp_path: Path) -> None:
     """A reset, as for a client that is gone, could take events along that it has not read."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 200)
@@ -311,7 +311,7 @@ async def test_a_client_that_half_closes_gets_what_there_is_and_a_whole_answer(t
         await assert_nothing_left(node)
 
 
-async def test_a_stream_of_a_consumer_reads_on_and_acknowledges_nothing(tmp_path: Path) -> None:
+async def test_consumer_stream_reads_without_acknowledging(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         async with streaming(node, "consumer=one&limit=2") as stream:
@@ -323,7 +323,7 @@ async def test_a_stream_of_a_consumer_reads_on_and_acknowledges_nothing(tmp_path
         assert subjects(await page(node, "consumer=one")) == ["key_2", "key_3"]
 
 
-async def test_a_stream_of_a_consumer_that_lapsed_begins_with_where_it_stood(tmp_path: Path) -> None:
+async def test_lapsed_consumers_stream_begins_with_its_last_position(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 4)
         stood = (await page(node, "consumer=one&limit=1"))["pagination"]["next_cursor"]
@@ -339,7 +339,7 @@ async def test_a_stream_of_a_consumer_that_lapsed_begins_with_where_it_stood(tmp
             assert await stream.events(1) == ["key_3"], "it is told once"
 
 
-async def test_a_reader_that_is_slow_holds_up_nobody_and_misses_nothing(tmp_path: Path) -> None:
+async def test_slow_reader_delays_no_other_and_misses_nothing(tmp_path: Path) -> None:
     """It gets pages at its own pace, read when it takes them: what waits for it is in the store, not in memory."""
     count = 4000
     async with open_test_node(tmp_path, limits={"requests_per_minute": 100_000}) as node:
@@ -367,7 +367,7 @@ async def test_a_reader_that_is_slow_holds_up_nobody_and_misses_nothing(tmp_path
         await assert_nothing_left(node)
 
 
-async def test_the_time_of_a_stream_is_no_overhead(tmp_path: Path) -> None:
+async def test_stream_time_is_not_overhead(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         async with streaming(node, "cursor=now") as stream:
             await stream.block()

@@ -18,9 +18,7 @@ async def read(node: OpenNode, query: str, known: str = "", key: str = "") -> An
 
 @pytest.mark.parametrize("form", ["{}", "W/{}", '"a", {}', '{}, "a"', 'W/"1.eAAAA" ,W/{}', "*", '"a",*'])
 @pytest.mark.parametrize("query", ["", "limit=2", "cursor=now", "consumer=one"])
-async def test_a_tag_is_found_in_any_form_and_the_304_names_that_one_alone(
-    query: str, form: str, tmp_path: Path
-) -> None:
+async def test_tag_is_matched_in_any_form_and_named_by_the_304(query: str, form: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         tag = (await read(node, query)).headers["etag"]
@@ -33,14 +31,14 @@ async def test_a_tag_is_found_in_any_form_and_the_304_names_that_one_alone(
 @pytest.mark.parametrize(
     "known", ['""', '"x"', "x", '"3.e"', '"3.mAAAA"', '"99999999999999999999.eAAAA"', '"-3.eAAAA"', ",", '"003.eAAAA"']
 )
-async def test_another_tag_is_answered_with_the_page(known: str, tmp_path: Path) -> None:
+async def test_other_tag_gets_the_page(known: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         for query in ("", "limit=2", "consumer=one"):
             assert (await read(node, query, known)).status == 200
 
 
-async def test_a_page_that_was_cut_short_never_changes(tmp_path: Path) -> None:
+async def test_truncated_page_never_changes(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         first = await read(node, "limit=2")
@@ -53,7 +51,7 @@ async def test_a_page_that_was_cut_short_never_changes(tmp_path: Path) -> None:
         assert again.headers["etag"] == first.headers["etag"]
 
 
-async def test_a_page_that_was_cut_short_is_gone_with_its_events(tmp_path: Path) -> None:
+async def test_truncated_page_expires_with_its_events(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 5)
         event = (await page(node))["data"]["items"][0]
@@ -64,7 +62,7 @@ async def test_a_page_that_was_cut_short_is_gone_with_its_events(tmp_path: Path)
         assert (await read(node, query, tag)).status == 410
 
 
-async def test_a_whole_page_changes_when_the_log_grows_also_by_what_is_not_on_it(tmp_path: Path) -> None:
+async def test_whole_page_changes_when_the_log_grows(tmp_path: Path) -> None:
     """Its next_cursor is the log's end, so it must be told."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
@@ -76,7 +74,7 @@ async def test_a_whole_page_changes_when_the_log_grows_also_by_what_is_not_on_it
         assert second.json["pagination"] != first.json["pagination"]
 
 
-async def test_the_tags_of_different_reads_differ(tmp_path: Path) -> None:
+async def test_different_reads_have_different_tags(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         other, _ = await node.new_key(node.account)
@@ -100,7 +98,7 @@ async def test_the_tags_of_different_reads_differ(tmp_path: Path) -> None:
                 assert ((await read(node, query, foreign)).status == 304) == (foreign == tag), query
 
 
-async def test_a_known_page_is_held_until_it_changes(tmp_path: Path) -> None:
+async def test_known_page_is_held_until_it_changes(tmp_path: Path) -> None:
     """A poll that names the page which it has waits for another, although there are items."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 2)
@@ -115,7 +113,7 @@ async def test_a_known_page_is_held_until_it_changes(tmp_path: Path) -> None:
         assert trio.current_time() - began > 0.9
 
 
-async def test_a_known_page_that_has_changed_is_not_held(tmp_path: Path) -> None:
+async def test_changed_page_is_not_held(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 2)
         tag = (await read(node, "")).headers["etag"]
@@ -124,7 +122,7 @@ async def test_a_known_page_that_has_changed_is_not_held(tmp_path: Path) -> None
             assert (await read(node, "wait_s=25", tag)).status == 200
 
 
-async def test_a_consumers_page_changes_with_what_is_unread_and_with_an_acknowledgement(tmp_path: Path) -> None:
+async def test_consumer_page_changes_with_unread_and_acknowledgement(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         first = await read(node, "consumer=one&limit=2")
@@ -137,7 +135,7 @@ async def test_a_consumers_page_changes_with_what_is_unread_and_with_an_acknowle
         assert (third.status, subjects(third.json)) == (200, ["key_2", "key_3"])
 
 
-async def test_a_head_request_has_the_page_s_tag_and_no_body(tmp_path: Path) -> None:
+async def test_head_request_has_the_tag_and_no_body(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 2)
         whole = await node.get(FEED)

@@ -12,7 +12,7 @@ from tests.fakes.node import open_test_node
 PROFILE = "/v1/github/profile?handle=octocat"
 
 
-async def test_an_isolated_platform_is_refused_until_it_is_reset_and_nothing_is_charged(tmp_path: Path) -> None:
+async def test_isolated_platform_is_refused_free_until_reset(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         shown = await node.operate("platform.isolate", platform="github")
         assert shown == {
@@ -34,7 +34,7 @@ async def test_an_isolated_platform_is_refused_until_it_is_reset_and_nothing_is_
         await node.assert_sound()
 
 
-async def test_a_platform_that_is_not_served_is_refused_by_name(tmp_path: Path) -> None:
+async def test_unknown_platform_is_refused_by_name(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        with pytest.raises(OperationRefused, match="serves no platform gitbuh"):
+        with pytest.raises(OperationRefused, match="gitbuh is not served"):
             await node.operate("platform.isolate", platform="gitbuh")

@@ -40,7 +40,7 @@ async def made(node: OpenNode, **body: Any) -> Any:
         (COMMENTS, ["items[].comment.engagement.likes", "scanned"], 3),
     ],
 )
-async def test_numbers_of_a_composite_are_tracked_and_alerted_on(
+async def test_composite_numbers_are_tracked_and_alerted(
     recipe: dict[str, Any], metrics: list[str], cost: int, tmp_path: Path
 ) -> None:
     async with open_test_node(tmp_path) as node:
@@ -53,7 +53,7 @@ async def test_numbers_of_a_composite_are_tracked_and_alerted_on(
         assert answer.json["data"]["monitor"]["estimated_cost_per_run"] == cost
 
 
-async def test_a_path_that_a_composite_has_not_is_refused_with_the_right_one(tmp_path: Path) -> None:
+async def test_unknown_composite_path_is_refused_with_the_nearest(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await made(node, **CARD, track={"metrics": ["followers"]})
         assert answer.status == 400
@@ -124,7 +124,7 @@ FIRED: Mapping[str, tuple[Recipe, str, str, float, tuple[Script, Script], tuple[
 
 @pytest.mark.parametrize("tracks", [False, True], ids=["whole", "numbers"])
 @pytest.mark.parametrize("name", FIRED)
-async def test_a_rule_on_a_composite_fires_and_is_delivered(name: str, tmp_path: Path, *, tracks: bool) -> None:
+async def test_composite_rule_fires_and_is_delivered(name: str, tmp_path: Path, *, tracks: bool) -> None:
     """Goal: from the legs to the receiver. Method: two runs, of which the second passes the limit."""
     recipe, metric, op, value, scripts, expected = FIRED[name]
     async with open_upstream_server(always(reply(b"thanks"))) as receiver:
@@ -148,14 +148,14 @@ async def test_a_rule_on_a_composite_fires_and_is_delivered(name: str, tmp_path:
             await life.assert_paid()
 
 
-async def test_the_word_for_a_pulse_is_no_number(tmp_path: Path) -> None:
+async def test_pulse_word_is_not_a_metric(tmp_path: Path) -> None:
     recipe = FIRED["pulse"][0]
     async with open_test_node(tmp_path) as node:
         answer = await made(node, **recipe, track={"metrics": ["pulse"]})
         assert (answer.status, "text" in answer.body.decode()) == (400, True)
 
 
-async def test_a_second_look_is_paid_for_where_there_is_a_breach(tmp_path: Path) -> None:
+async def test_second_look_is_billed_after_a_breach(tmp_path: Path) -> None:
     """Goal: 15 without and 45 with one, of the 45 that are held; the legs add up to it. Method: two days over HTTP."""
     async with open_test_node(tmp_path) as node:
         for brand, today, cost in (("Acme", 0, 15), ("acme", 6, 45)):

@@ -34,7 +34,7 @@ async def look(node: OpenNode) -> None:
     await node.node.stores.disk.look()
 
 
-async def test_below_the_floor_nothing_is_charged_and_above_it_all_goes_on(tmp_path: Path) -> None:
+async def test_nothing_is_charged_below_the_disk_floor(tmp_path: Path) -> None:
     disk = Disk()
     async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
         assert (await node.get(PROFILE.format("cached"))).status == 200
@@ -62,7 +62,7 @@ async def test_below_the_floor_nothing_is_charged_and_above_it_all_goes_on(tmp_p
         await node.assert_sound()
 
 
-async def test_what_runs_ends_below_the_floor_and_is_settled(tmp_path: Path) -> None:
+async def test_running_calls_are_settled_below_the_floor(tmp_path: Path) -> None:
     disk = Disk()
     async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
         answers: list[Answered] = []
@@ -82,7 +82,7 @@ async def test_what_runs_ends_below_the_floor_and_is_settled(tmp_path: Path) -> 
         await node.assert_sound()
 
 
-async def test_a_monitors_run_is_refused_below_the_floor_and_made_above_it(tmp_path: Path) -> None:
+async def test_monitor_run_is_refused_below_the_floor(tmp_path: Path) -> None:
     disk = Disk()
     async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
         monitor = await made(node)
@@ -99,7 +99,7 @@ async def test_a_monitors_run_is_refused_below_the_floor_and_made_above_it(tmp_p
         await node.assert_sound()
 
 
-async def test_the_node_looks_by_itself_and_logs_it(tmp_path: Path) -> None:
+async def test_node_checks_the_disk_and_logs_it(tmp_path: Path) -> None:
     disk = Disk()
     async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
         for free, event in ((0, "disk_full"), (10 * FLOOR, "disk_has_room")):
@@ -109,7 +109,7 @@ async def test_the_node_looks_by_itself_and_logs_it(tmp_path: Path) -> None:
         assert node.node.stores.disk.refusal is None
 
 
-async def test_the_sizes_of_tables_are_metrics_and_an_operation(tmp_path: Path) -> None:
+async def test_table_sizes_are_metrics_and_an_operation(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         report = await node.operate("store.size")
         assert {"accounts", "keys", "events", "claims", "runs", "deliveries"} <= {t["name"] for t in report["tables"]}
@@ -121,7 +121,7 @@ async def test_the_sizes_of_tables_are_metrics_and_an_operation(tmp_path: Path) 
         assert await node.gauge("sluice_store_bytes") >= max(map(float, samples.values()))
 
 
-async def test_charged_calls_are_counted_for_what_one_takes(tmp_path: Path) -> None:
+async def test_charged_calls_estimate_the_bytes_per_call(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for handle in ("a", "b", "a"):
             await node.get(PROFILE.format(handle))

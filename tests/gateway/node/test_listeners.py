@@ -13,7 +13,7 @@ LOOPBACK = "127.0.0.1"
 Take = Callable[..., Awaitable[object]]
 
 
-async def test_a_reserved_port_is_kept_and_takes_no_connection() -> None:
+async def test_reserved_port_accepts_no_connection() -> None:
     (place,) = await reserve(LOOPBACK, 0, change="server.port")
     with closing(place):
         port = place.getsockname()[1]
@@ -23,7 +23,7 @@ async def test_a_reserved_port_is_kept_and_takes_no_connection() -> None:
             other.bind((LOOPBACK, port))
 
 
-async def test_those_who_share_a_port_each_get_connections() -> None:
+async def test_sharers_of_a_port_each_get_connections() -> None:
     with trio.fail_after(10), ExitStack() as held:
         places = await reserve(LOOPBACK, 0, change="server.port")
         port = places[0].getsockname()[1]
@@ -51,7 +51,7 @@ async def test_those_who_share_a_port_each_get_connections() -> None:
     assert all(taken)
 
 
-async def test_every_address_of_a_host_is_taken_on_one_port() -> None:
+async def test_every_address_of_a_host_is_bound_on_one_port() -> None:
     places = await reserve("localhost", 0, change="server.port")
     ports = {place.getsockname()[1] for place in places}
     for place in places:
@@ -60,7 +60,7 @@ async def test_every_address_of_a_host_is_taken_on_one_port() -> None:
 
 
 @pytest.mark.parametrize("take", [bind, reserve, share])
-async def test_a_port_that_somebody_has_for_himself_is_refused_with_the_key_to_change(take: Take) -> None:
+async def test_port_in_use_is_refused_with_the_setting_to_change(take: Take) -> None:
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(AddressUnusable) as refused:
@@ -70,11 +70,11 @@ async def test_a_port_that_somebody_has_for_himself_is_refused_with_the_key_to_c
     )
 
 
-async def test_a_port_that_is_shared_is_not_to_be_had_alone() -> None:
+async def test_shared_port_cannot_be_bound_alone() -> None:
     listeners = await share(LOOPBACK, 0, change="server.port")
     with closing(listeners[0].socket), pytest.raises(AddressUnusable, match="in use"):
         await bind(LOOPBACK, port_of(listeners), change="server.port")
 
 
-def test_a_host_stands_in_a_url_as_it_must() -> None:
+def test_host_is_formatted_for_a_url() -> None:
     assert (in_url("::1"), in_url("a.example")) == ("[::1]", "a.example")

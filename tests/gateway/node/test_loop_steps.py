@@ -79,7 +79,7 @@ NOISY = orjson.dumps([{"id": at, "name": f"{at * 7919 % 1_000_003:x}" * 3} for a
 """As many values as may be, which compress badly."""
 
 
-async def test_no_body_of_an_upstream_takes_the_loop(tmp_path: Path) -> None:
+async def test_upstream_bodies_do_not_block_the_loop(tmp_path: Path) -> None:
     """Method: every shape at the bound of what is read, coded and not; what is kept of the largest, and its readers."""
     answer = Answer()
     upstreams, breaker = {"defaults": {"retries": 0}}, {"failures": 1_000, "window_s": 60}
@@ -129,7 +129,7 @@ PAGES_AND_FEEDS = {
 }
 
 
-async def test_no_page_and_no_feed_of_an_upstream_takes_the_loop(tmp_path: Path) -> None:
+async def test_upstream_pages_and_feeds_do_not_block_the_loop(tmp_path: Path) -> None:
     """Method: each of them whole, and as much of its beginning as is read on the loop."""
     answer = Answer()
     async with open_upstream_server(answer.script) as upstream:
@@ -151,7 +151,7 @@ OF_THE_WEB = {
 }
 
 
-async def test_no_page_of_the_web_takes_the_loop(tmp_path: Path) -> None:
+async def test_web_pages_do_not_block_the_loop(tmp_path: Path) -> None:
     """Method: pages of nearly the largest size, in every format, four at once; robots files and sitemaps as long."""
     answer = Answer()
     async with open_upstream_server(answer.script) as upstream:
@@ -206,7 +206,7 @@ HEADERS = {
 PAGES = ("/docs/errors", "/docs/errors.md", "/docs/events", "/docs/events.md", "/llms.txt", "/v1/utility/endpoints")
 
 
-async def test_no_request_takes_the_loop(tmp_path: Path) -> None:
+async def test_requests_do_not_block_the_loop(tmp_path: Path) -> None:
     """Method: bodies of the largest size, the longest queries and headers; pages and guides; metrics; a reload."""
     async with open_timed_node(tmp_path, limits=ROOMY) as node, open_client(node) as client:
         for name, body in BODIES.items():
@@ -271,7 +271,7 @@ def fill_the_past(tx: Tx, monitor: str, account: str) -> None:
         tx.run(COPY_MONITOR.replace("{{", "{").replace("}}", "}"), (f"mon_{at:03}", account, rules, 2e9 + at))
 
 
-async def test_no_description_of_440_endpoints_takes_the_loop(tmp_path: Path) -> None:
+async def test_description_of_440_endpoints_does_not_block_the_loop(tmp_path: Path) -> None:
     """Method: the first reads, which make what is kept, many at once; then later reads of every kind."""
     reads = [*FREE_READS.values(), *SEARCHES.values()]
     async with open_timed_node(tmp_path, only=many_platforms(), limits=ROOMY) as node, open_client(node) as client:
@@ -284,7 +284,7 @@ async def test_no_description_of_440_endpoints_takes_the_loop(tmp_path: Path) ->
                 nursery.start_soon(client.get, target)
 
 
-async def test_no_list_takes_the_loop(tmp_path: Path) -> None:
+async def test_lists_do_not_block_the_loop(tmp_path: Path) -> None:
     """Method: the largest pages of everything that an account has a list of."""
     async with open_timed_node(tmp_path, limits=ROOMY) as node, open_client(node) as client:
         track = {"metrics": METRICS, "row_key": "repository.id", "max_rows": 200}
@@ -316,7 +316,7 @@ async def append(node: TimedNode, count: int) -> None:
 POLLS = 10_000
 
 
-async def test_no_number_of_keys_polls_or_charges_takes_the_loop(tmp_path: Path) -> None:
+async def test_many_keys_polls_and_charges_do_not_block_the_loop(tmp_path: Path) -> None:
     """Method: windows, remembered keys and cached answers by the ten thousand; polls parked, woken and sent away."""
     async with open_timed_node(tmp_path, limits=ROOMY, server={"port": 0, "drain_s": 1, "shed": False}) as node:
         for case in (fill_windows, fill_memories, shrink_the_cache, charge_many):
@@ -437,7 +437,7 @@ async def sweep_all(node: TimedNode) -> None:
 
 
 @pytest.mark.parametrize("size", [200_000, 250_000])
-async def test_no_shared_answer_takes_the_loop(size: int, empty_redis: RedisServer, tmp_path: Path) -> None:
+async def test_shared_responses_do_not_block_the_loop(size: int, empty_redis: RedisServer, tmp_path: Path) -> None:
     answer = Answer()
     async with open_upstream_server(answer.script) as upstream:
         opening = open_timed_node(tmp_path, egress=upstream.url, state={"url": empty_redis.url}, limits=ROOMY)

@@ -116,7 +116,7 @@ ALL_OF_IT = Left(events=2, runs=3, claims=1, replies=1, operations=1)
 NOTHING = Left(0, 0, 0, 0, 0)
 
 
-async def test_nothing_is_swept_by_a_clock_that_jumped_forty_days_and_was_put_right_within_the_hour(
+async def test_clock_jump_of_forty_days_sweeps_nothing(
     autojump_clock: MockClock,
 ) -> None:
     machine = Machine()
@@ -133,7 +133,7 @@ async def test_nothing_is_swept_by_a_clock_that_jumped_forty_days_and_was_put_ri
     machine.desk.store.close()
 
 
-async def test_restarts_under_a_wrong_clock_sweep_nothing(autojump_clock: MockClock) -> None:
+async def test_restarts_with_a_wrong_clock_sweep_nothing(autojump_clock: MockClock) -> None:
     machine = Machine()
     await machine.fill()
     async with machine.process():
@@ -146,7 +146,7 @@ async def test_restarts_under_a_wrong_clock_sweep_nothing(autojump_clock: MockCl
     machine.desk.store.close()
 
 
-async def test_a_store_of_an_earlier_version_is_not_swept_by_a_wrong_clock_at_its_first_start(
+async def test_upgraded_store_is_not_swept_by_a_wrong_clock(
     autojump_clock: MockClock,
 ) -> None:
     machine = Machine()
@@ -158,7 +158,7 @@ async def test_a_store_of_an_earlier_version_is_not_swept_by_a_wrong_clock_at_it
     machine.desk.store.close()
 
 
-async def test_a_node_that_was_off_for_weeks_sweeps_once_it_has_looked_twice(autojump_clock: MockClock) -> None:
+async def test_node_off_for_weeks_sweeps_after_two_checks(autojump_clock: MockClock) -> None:
     machine = Machine()
     await machine.fill()
     async with machine.process():
@@ -170,7 +170,7 @@ async def test_a_node_that_was_off_for_weeks_sweeps_once_it_has_looked_twice(aut
     machine.desk.store.close()
 
 
-async def test_a_clock_that_was_set_back_sweeps_nothing_that_is_young(autojump_clock: MockClock) -> None:
+async def test_clock_set_back_sweeps_no_young_rows(autojump_clock: MockClock) -> None:
     machine = Machine()
     await machine.fill()
     async with machine.process():
@@ -185,7 +185,7 @@ async def test_a_clock_that_was_set_back_sweeps_nothing_that_is_young(autojump_c
     machine.desk.store.close()
 
 
-async def test_sweeps_go_on_after_times_without_a_store(autojump_clock: MockClock) -> None:
+async def test_sweeps_resume_after_store_outages(autojump_clock: MockClock) -> None:
     machine = Machine()
     await machine.fill()
     async with machine.process():
@@ -201,7 +201,7 @@ async def test_sweeps_go_on_after_times_without_a_store(autojump_clock: MockCloc
     machine.desk.store.close()
 
 
-async def test_runs_go_by_whole_days_and_none_in_a_nodes_first_minutes(autojump_clock: MockClock) -> None:
+async def test_runs_are_swept_by_whole_days_after_the_first_minutes(autojump_clock: MockClock) -> None:
     machine = Machine()
     await machine.fill()
     swept_at: list[float] = []
@@ -224,7 +224,7 @@ async def test_runs_go_by_whole_days_and_none_in_a_nodes_first_minutes(autojump_
     machine.desk.store.close()
 
 
-async def test_consumers_go_with_their_key_and_not_before(autojump_clock: MockClock) -> None:
+async def test_consumers_are_deleted_with_their_key(autojump_clock: MockClock) -> None:
     machine = Machine()
     desk = machine.desk
     account = await desk.account()
@@ -251,7 +251,7 @@ async def test_consumers_go_with_their_key_and_not_before(autojump_clock: MockCl
     desk.store.close()
 
 
-async def test_what_is_old_goes_in_steps_that_others_need_not_wait_for(autojump_clock: MockClock) -> None:
+async def test_old_rows_are_deleted_in_small_steps(autojump_clock: MockClock) -> None:
     """Method: more of everything than one step removes; between steps the store is free, so others' writes fit in."""
     machine = Machine()
     store, count = machine.desk.store, 2 * FORGET_AT_ONCE + 1
@@ -271,7 +271,7 @@ async def test_what_is_old_goes_in_steps_that_others_need_not_wait_for(autojump_
     store.close()
 
 
-async def test_days_that_are_old_enough_are_archived_by_the_hour(autojump_clock: MockClock, tmp_path: Path) -> None:
+async def test_old_days_are_archived_hourly(autojump_clock: MockClock, tmp_path: Path) -> None:
     """One that another process archives just now waits; what is wrong with the folder is an error in the log."""
     log, store = ClockLog([]), InlineStore([billing.migrations.MIGRATIONS])
     desk = PastDesk(store)

@@ -110,7 +110,7 @@ def url(postgres: PostgresServer) -> str:
     return postgres.fresh()
 
 
-async def test_nodes_live_while_they_run_and_leave_when_they_stop(url: str) -> None:
+async def test_nodes_are_alive_while_running_and_leave_on_stop(url: str) -> None:
     async with open_living(url) as one:
         async with open_living(url) as other:
             await trio.sleep(2 * QUICK.dead_after_s)
@@ -121,7 +121,7 @@ async def test_nodes_live_while_they_run_and_leave_when_they_stop(url: str) -> N
         assert one.events("recovered") == one.events("declared_dead") == []
 
 
-async def test_a_clean_stop_closes_what_is_open_before_it_leaves(url: str) -> None:
+async def test_clean_stop_closes_open_charges_first(url: str) -> None:
     async with open_living(url) as stays:
         account = (await stays.stores.accounts.create("Ada", credits=100)).id
         async with open_living(url) as goes:
@@ -130,7 +130,7 @@ async def test_a_clean_stop_closes_what_is_open_before_it_leaves(url: str) -> No
         assert goes.membership.recovered_charges == 1
 
 
-async def test_a_dead_nodes_charges_and_claims_are_anothers_to_close(url: str) -> None:
+async def test_dead_nodes_charges_and_claims_are_closed_by_another(url: str) -> None:
     async with open_living(url) as lives, open_living(url, NEVER) as dies:
         account = (await lives.stores.accounts.create("Ada", credits=100)).id
         await dies.stores.charges.take(dies.request(account))
@@ -149,7 +149,7 @@ async def test_a_dead_nodes_charges_and_claims_are_anothers_to_close(url: str) -
         assert lives.membership.living == 1
 
 
-async def test_of_two_that_race_for_a_dead_node_only_one_recovers_it(url: str) -> None:
+async def test_only_one_node_recovers_a_dead_one(url: str) -> None:
     async with open_living(url) as one, open_living(url) as other, open_living(url, NEVER) as dies:
         account = (await one.stores.accounts.create("Ada", credits=1000)).id
         for _ in range(30):
@@ -161,7 +161,7 @@ async def test_of_two_that_race_for_a_dead_node_only_one_recovers_it(url: str) -
         assert sorted([one.membership.recovered_charges, other.membership.recovered_charges]) == [0, 30]
 
 
-async def test_who_was_declared_dead_gets_recoverys_outcome_and_goes_on_under_a_new_name(url: str) -> None:
+async def test_node_declared_dead_gets_the_recovery_outcome_and_a_new_name(url: str) -> None:
     """Method: a node that does not beat stands for one that is paused; then one late beat is let through."""
     late = MembershipPace(beat_s=4.0)
     async with open_living(url) as lives, open_living(url, late) as paused:
@@ -185,7 +185,7 @@ async def test_who_was_declared_dead_gets_recoverys_outcome_and_goes_on_under_a_
         assert await paused.stores.charges.close(charge, used=2) == Closed(2, 98)
 
 
-async def test_what_a_paused_node_charged_before_it_noticed_is_refunded_too(url: str) -> None:
+async def test_charges_of_a_paused_node_are_refunded(url: str) -> None:
     async with open_living(url) as lives, open_living(url, NEVER) as paused:
         account = (await lives.stores.accounts.create("Ada", credits=100)).id
         is_recovered = "SELECT 1 FROM nodes WHERE recovered_at IS NOT NULL"
@@ -195,7 +195,7 @@ async def test_what_a_paused_node_charged_before_it_noticed_is_refunded_too(url:
         await lives.until(100, 0, account)
 
 
-async def test_a_charge_of_a_node_that_nobody_remembers_is_refunded(url: str) -> None:
+async def test_charge_of_an_unknown_node_is_refunded(url: str) -> None:
     async with open_living(url) as lives, open_living(url, NEVER) as forgotten:
         account = (await lives.stores.accounts.create("Ada", credits=100)).id
         await forgotten.stores.charges.take(forgotten.request(account))
@@ -203,7 +203,7 @@ async def test_a_charge_of_a_node_that_nobody_remembers_is_refunded(url: str) ->
         await lives.until(100, 0, account)
 
 
-async def test_nobody_is_dead_because_the_store_was_away(postgres: PostgresServer) -> None:
+async def test_store_outage_makes_no_node_dead(postgres: PostgresServer) -> None:
     """Goal: after the server was gone for longer than a silence that means death, all go on as who they were."""
     url = postgres.fresh()
     async with open_living(url, PATIENT) as one, open_living(url, PATIENT) as other:
@@ -223,7 +223,7 @@ async def test_nobody_is_dead_because_the_store_was_away(postgres: PostgresServe
         assert await one.money(account) == (96, 0)
 
 
-async def test_a_claim_whose_commit_nobody_knows_of_is_freed_with_its_charge(postgres: PostgresServer) -> None:
+async def test_claim_with_unknown_commit_is_freed_with_its_charge(postgres: PostgresServer) -> None:
     """Method: the server's answer to the commit is lost, and the server is away for longer than the caller waits."""
     url = postgres.fresh()
     with open_cutter(postgres.port) as cutter:
@@ -257,9 +257,7 @@ async def test_a_claim_whose_commit_nobody_knows_of_is_freed_with_its_charge(pos
 
 
 @pytest.mark.parametrize(("one", "other"), [(False, False), (True, False), (False, True)])
-async def test_a_node_is_refused_beside_one_that_beats_when_either_keeps_its_state_to_itself(
-    url: str, one: bool, other: bool
-) -> None:
+async def test_node_with_private_state_is_refused_beside_another(url: str, one: bool, other: bool) -> None:
     async with open_living(url, shares_state=one) as lives:
         with pytest.raises(StateNotShared, match=f"another node .{lives.id}. .* give all nodes the same Redis"):
             async with open_living(url, shares_state=other):
@@ -269,14 +267,14 @@ async def test_a_node_is_refused_beside_one_that_beats_when_either_keeps_its_sta
         assert lives.events("declared_dead") == []
 
 
-async def test_a_node_alone_is_not_kept_waiting_by_one_that_has_left(url: str) -> None:
+async def test_single_node_does_not_wait_for_one_that_left(url: str) -> None:
     for _ in range(2):
         async with open_living(url, shares_state=False) as alone:
             assert await alone.living() == [alone.id]
             assert alone.events("waits_for_death") == []
 
 
-async def test_a_node_that_is_alone_starts_again_once_its_killed_self_is_dead(url: str) -> None:
+async def test_single_node_restarts_once_its_killed_self_is_dead(url: str) -> None:
     """Goal: kill -9 and a start at once. Method: a node that never beats stands for the killed one."""
     async with open_living(url, NEVER, shares_state=False) as killed:
         account = (await killed.stores.accounts.create("Ada", credits=100)).id
@@ -289,7 +287,7 @@ async def test_a_node_that_is_alone_starts_again_once_its_killed_self_is_dead(ur
             assert await again.living() == [again.id]
 
 
-async def test_of_two_that_start_at_once_the_later_one_ends(url: str) -> None:
+async def test_later_of_two_simultaneous_starts_ends(url: str) -> None:
     """Method: a row that nobody saw in time, of a node that goes on to live, as if it had joined in the same moment."""
 
     async def live_too(node: Living, started: str) -> None:
@@ -313,7 +311,7 @@ async def test_of_two_that_start_at_once_the_later_one_ends(url: str) -> None:
         await live_with_an_earlier_one()
 
 
-async def test_a_paused_node_that_another_has_replaced_ends(url: str) -> None:
+async def test_replaced_paused_node_ends(url: str) -> None:
     """Method: a node that does not beat stands for one that is paused; then one late beat is let through."""
     late = MembershipPace(beat_s=4.0)
 
@@ -326,7 +324,7 @@ async def test_a_paused_node_that_another_has_replaced_ends(url: str) -> None:
 
 
 @pytest.mark.sqlite
-async def test_the_owner_of_a_file_closes_all_that_was_left_before_it_serves(tmp_path: Path) -> None:
+async def test_file_owner_closes_leftovers_before_serving(tmp_path: Path) -> None:
     """Goal: a file has one owner at a time, so whoever left something in it is dead."""
     url = f"sqlite:///{tmp_path / 'sluice.db'}"
     async with open_living(url, shared=False) as dies:

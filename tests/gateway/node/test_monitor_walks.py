@@ -86,7 +86,7 @@ WALKS = {
 
 
 @pytest.mark.parametrize("row", WALKS.values(), ids=WALKS.keys())
-async def test_a_list_is_walked_until_the_rows_are_there(row: tuple[Any, ...], tmp_path: Path) -> None:
+async def test_list_is_walked_until_the_rows_are_complete(row: tuple[Any, ...], tmp_path: Path) -> None:
     """Each page costs the recipe's price; what was reserved beyond that comes back with the run's end."""
     questions, pages, rows, billed, status = row
     async with open_test_node(tmp_path, **ONE_TRY) as node:
@@ -119,7 +119,7 @@ ONE_READ = {
 
 
 @pytest.mark.parametrize(("body", "size"), ONE_READ.values(), ids=ONE_READ.keys())
-async def test_else_a_run_stays_one_read_of_its_recipe(body: dict[str, Any], size: int, tmp_path: Path) -> None:
+async def test_other_runs_read_their_recipe_once(body: dict[str, Any], size: int, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **ONE_TRY) as node:
         node.upstream.script = questions = Questions()
         monitor = (await make(node, body))["monitor"]
@@ -135,7 +135,7 @@ async def test_else_a_run_stays_one_read_of_its_recipe(body: dict[str, Any], siz
 
 
 @pytest.mark.parametrize(("max_rows", "pages", "most"), [(200, [(0, 100), (1, 100)], -7), (7, [(0, 7)], -6)])
-async def test_an_endpoint_that_collects_is_asked_for_the_rows(
+async def test_collecting_endpoint_gets_the_rows_parameter(
     max_rows: int, pages: list[tuple[int, int]], most: int, tmp_path: Path
 ) -> None:
     async with open_test_node(tmp_path, **ONE_TRY) as node:
@@ -152,7 +152,7 @@ async def test_an_endpoint_that_collects_is_asked_for_the_rows(
         await node.assert_sound()
 
 
-async def test_every_list_of_the_catalog_is_walked_over(tmp_path: Path) -> None:
+async def test_every_catalog_list_can_be_walked(tmp_path: Path) -> None:
     """On the sandbox: no row comes twice, and what is used are the pages."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         recipes, walked = node.node.monitors.recipes, 0
@@ -171,7 +171,7 @@ async def test_every_list_of_the_catalog_is_walked_over(tmp_path: Path) -> None:
         assert walked, "some have more than a page"
 
 
-async def test_a_list_without_a_limit_is_walked_as_its_pages_come(tmp_path: Path) -> None:
+async def test_list_without_limit_is_walked_by_its_pages(tmp_path: Path) -> None:
     """The reservation is the cost of its most pages; a list of one page costs one."""
     comments = {"metrics": ["items[].comment.engagement.likes"], "max_rows": 50}
     async with open_test_node(tmp_path) as node:
@@ -189,7 +189,7 @@ async def test_a_list_without_a_limit_is_walked_as_its_pages_come(tmp_path: Path
     ("credits_left", "status", "rows", "cost"),
     [(2, "skipped", None, 0), (3, "partial", 160, 3), (4, "partial", 160, 3), (5, "ok", 200, 4), (100, "ok", 200, 4)],
 )
-async def test_a_walk_goes_as_far_as_there_are_credits_for(
+async def test_walk_stops_when_credits_run_out(
     credits_left: int, status: str, rows: int | None, cost: int, tmp_path: Path
 ) -> None:
     """A further page is optional, so it never takes the last credit."""
@@ -204,7 +204,7 @@ async def test_a_walk_goes_as_far_as_there_are_credits_for(
         await node.assert_sound()
 
 
-async def test_a_walk_ends_with_its_runs_deadline(tmp_path: Path) -> None:
+async def test_walk_stops_at_the_runs_deadline(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **ONE_TRY) as node:
         node.upstream.script = Questions(page_max=80, delays_s={3: 10.0})
         recipes = node.node.monitors.recipes

@@ -48,7 +48,7 @@ async def made(
     return monitor
 
 
-async def test_an_operator_runs_a_slot_and_is_told_how_it_ended(tmp_path: Path) -> None:
+async def test_operator_run_reports_its_outcome(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as opened:
         await made(opened, due_in_s=36_000)
         record = await opened.operate("monitor.run", monitor="mon_1", slot="2026-01-31T12:00:00Z")
@@ -73,13 +73,13 @@ async def test_an_operator_runs_a_slot_and_is_told_how_it_ended(tmp_path: Path) 
         ({"monitor": "mon_1", "slot": "soon"}, "soon is not an ISO 8601 instant such as 2030-01-31T12:00:00Z"),
     ],
 )
-async def test_what_cannot_be_run_is_refused(tmp_path: Path, arguments: dict[str, str], why: str) -> None:
+async def test_invalid_operator_runs_are_refused(tmp_path: Path, arguments: dict[str, str], why: str) -> None:
     async with open_test_node(tmp_path) as opened:
         with pytest.raises(OperationRefused, match=why):
             await opened.operate("monitor.run", **arguments)
 
 
-async def test_what_is_due_runs_by_itself_and_never_from_the_cache(tmp_path: Path) -> None:
+async def test_scheduled_runs_start_automatically_without_the_cache(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as opened:
         await opened.get("/v1/github/profile?handle=octocat")
         monitor = await made(opened, due_in_s=0)
@@ -94,7 +94,7 @@ async def test_what_is_due_runs_by_itself_and_never_from_the_cache(tmp_path: Pat
         await opened.assert_sound()
 
 
-async def test_a_walk_is_billed_by_its_pages_and_one_credit(tmp_path: Path) -> None:
+async def test_walk_costs_its_pages_and_one_credit(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as opened:
         await made(opened, recipe="hackernews/search", params={"query": "trio", "limit": 5}, due_in_s=36_000)
         record = await opened.operate("monitor.run", monitor="mon_1")
@@ -105,7 +105,7 @@ async def test_a_walk_is_billed_by_its_pages_and_one_credit(tmp_path: Path) -> N
         await opened.assert_sound()
 
 
-async def test_an_upstream_that_fails_costs_nothing(tmp_path: Path) -> None:
+async def test_failed_upstream_is_free(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as opened:
         opened.upstream.always(told({}, status=500))
         await made(opened, due_in_s=36_000)
@@ -122,7 +122,7 @@ async def test_an_upstream_that_fails_costs_nothing(tmp_path: Path) -> None:
         ("github/profile", {"handel": "octocat"}, "params.handel", "handle"),
     ],
 )
-async def test_a_recipe_that_cannot_be_used_is_refused_with_its_parameter(
+async def test_invalid_recipe_is_refused_with_its_parameter(
     tmp_path: Path, recipe: str, params: object, param: str, meant: str | None
 ) -> None:
     async with open_test_node(tmp_path) as opened:

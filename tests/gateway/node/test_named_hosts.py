@@ -61,7 +61,7 @@ BODIES: dict[str, tuple[str, Told, int]] = {
 }  # fmt: skip
 
 
-async def test_no_body_takes_the_loop_or_costs_anything_where_it_cannot_be_read(tmp_path: Path) -> None:
+async def test_unreadable_body_is_free_and_does_not_block_the_loop(tmp_path: Path) -> None:
     upstream = Upstream()
     async with (
         open_upstream(upstream) as egress,
@@ -84,7 +84,7 @@ async def test_no_body_takes_the_loop_or_costs_anything_where_it_cannot_be_read(
 NO_HOSTS = ("localhost", "127.0.0.1", "0x7f.1", "db.internal", "u%40a.social", "a.social:23", "%5B::1%5D", "a..social")
 
 
-async def test_a_host_that_is_not_plainly_public_is_a_free_400(tmp_path: Path) -> None:
+async def test_nonpublic_host_is_a_free_400(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(HOSTED,), **QUIET) as node:
         before = await node.money()
         for host in NO_HOSTS:
@@ -95,7 +95,7 @@ async def test_a_host_that_is_not_plainly_public_is_a_free_400(tmp_path: Path) -
         assert await node.money() == before
 
 
-async def test_status_and_metrics_tell_of_the_hosts_in_sum(tmp_path: Path) -> None:
+async def test_status_and_metrics_sum_up_named_hosts(tmp_path: Path) -> None:
     trips = {**QUIET, "breaker": {"failures": 1, "open_s": 60}}
     async with open_test_node(tmp_path, platforms=(HOSTED,), environ={"HOSTED_TOKEN": SECRET}, **trips) as node:
         node.upstream.script = lambda asked: told({"id": "1"}) if asked.startswith("up") else told({}, 500)
@@ -118,7 +118,7 @@ async def test_status_and_metrics_tell_of_the_hosts_in_sum(tmp_path: Path) -> No
 
 
 @pytest.mark.critical
-async def test_one_account_closes_no_named_host_to_another(tmp_path: Path) -> None:
+async def test_account_cannot_close_a_named_host_for_others(tmp_path: Path) -> None:
     """Before, two requests of a page that answers 500, and one that answers 429 with a long wait, closed its host."""
     bad = {"down.example.com": told({}, 500), "slow.example.com": told({}, 429, **{"retry-after": "86400"})}
     tables = {**QUIET, "breaker": {"failures": 5}, "upstreams": {"hosted": {"retries": 2}}}
@@ -136,7 +136,7 @@ async def test_one_account_closes_no_named_host_to_another(tmp_path: Path) -> No
 
 
 @pytest.mark.critical
-async def test_requests_that_a_platform_fails_on_hold_back_only_their_account(tmp_path: Path) -> None:
+async def test_failing_requests_slow_only_their_account(tmp_path: Path) -> None:
     """Before, any five failing requests closed a platform to every account, for up to five minutes."""
     tables = {"upstreams": {"defaults": {"retries": 0}}}
     async with open_test_node(tmp_path, **tables) as node:
@@ -151,7 +151,7 @@ async def test_requests_that_a_platform_fails_on_hold_back_only_their_account(tm
         await node.assert_sound()
 
 
-async def test_a_host_that_runs_something_else_is_a_free_400_and_no_call_the_second_time(tmp_path: Path) -> None:
+async def test_host_with_other_software_is_a_free_400_without_a_second_call(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(HOSTED,), environ={"HOSTED_TOKEN": SECRET}, **QUIET) as node:
         node.upstream.always(Told(200, b"<html>A blog", {"content-type": "text/html"}))
         before = await node.money()

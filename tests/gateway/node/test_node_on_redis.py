@@ -49,9 +49,7 @@ def assert_away(answer: Answered) -> None:
     assert not {"x-credits-remaining", "x-ratelimit-limit"} & answer.headers.keys()
 
 
-async def test_a_request_is_counted_in_redis_and_its_lease_is_given_back(
-    node: OpenNode, empty_redis: RedisServer
-) -> None:
+async def test_request_is_counted_in_redis_and_its_lease_released(node: OpenNode, empty_redis: RedisServer) -> None:
     answer = await node.get(PROFILE)
     assert (answer.status, answer.json["credits_used"]) == (200, 1)
     assert answer.headers["x-ratelimit-limit"] == "100000"
@@ -65,9 +63,7 @@ async def test_a_request_is_counted_in_redis_and_its_lease_is_given_back(
     await node.assert_sound()
 
 
-async def test_refusals_of_window_and_leases_are_as_those_of_a_node_alone(
-    empty_redis: RedisServer, tmp_path: Path
-) -> None:
+async def test_window_and_lease_refusals_equal_a_single_nodes(empty_redis: RedisServer, tmp_path: Path) -> None:
     limits = {"requests_per_minute": 2, "concurrent_requests": 1}
     async with open_test_node(tmp_path, state={"url": empty_redis.url}, limits=limits) as node:
         await up(node)
@@ -85,9 +81,7 @@ async def test_refusals_of_window_and_leases_are_as_those_of_a_node_alone(
         assert (full.headers["x-ratelimit-limit"], full.headers["x-ratelimit-remaining"]) == ("2", "0")
 
 
-async def test_while_redis_is_away_all_are_refused_before_billing_and_served_again_at_its_return(
-    node: OpenNode, empty_redis: RedisServer
-) -> None:
+async def test_redis_outage_refuses_before_billing_until_its_return(node: OpenNode, empty_redis: RedisServer) -> None:
     assert (await node.get(PROFILE)).status == 200
     before, asked = await node.money(), len(node.upstream.requests)
     empty_redis.kill()
@@ -108,7 +102,7 @@ async def test_while_redis_is_away_all_are_refused_before_billing_and_served_aga
     await node.assert_sound()
 
 
-async def test_a_frozen_redis_costs_nobody_anything(node: OpenNode, empty_redis: RedisServer) -> None:
+async def test_frozen_redis_charges_nothing(node: OpenNode, empty_redis: RedisServer) -> None:
     assert (await node.get(PROFILE)).status == 200
     empty_redis.freeze()
     try:
@@ -124,7 +118,7 @@ async def test_a_frozen_redis_costs_nobody_anything(node: OpenNode, empty_redis:
     await node.assert_sound()
 
 
-async def test_a_key_revoked_by_the_operator_is_refused_by_the_next_request(node: OpenNode) -> None:
+async def test_key_revoked_by_the_operator_is_refused_next(node: OpenNode) -> None:
     key, key_id = await node.new_key(node.account)
     assert (await node.get(FREE, key=key)).status == 200
     await node.operate("key.revoke", key=key_id)
@@ -134,7 +128,7 @@ async def test_a_key_revoked_by_the_operator_is_refused_by_the_next_request(node
     assert "x-credits-used" not in refused.headers
 
 
-async def test_other_limits_hold_after_a_reload(node: OpenNode, tmp_path: Path) -> None:
+async def test_reloaded_limits_apply(node: OpenNode, tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(re.sub("100000", "3", file.read_text()))
     done = await node.operate("reload")
@@ -142,7 +136,7 @@ async def test_other_limits_hold_after_a_reload(node: OpenNode, tmp_path: Path) 
     assert [(await node.get(FREE)).status for _ in range(4)] == [200, 200, 200, 429]
 
 
-async def test_metrics_tell_of_the_state_and_of_what_the_gate_holds(node: OpenNode) -> None:
+async def test_metrics_report_state_and_gate(node: OpenNode) -> None:
     for _ in range(5):
         await node.get(FREE)
     assert await node.gauge("sluice_state_up") == 1
@@ -155,9 +149,7 @@ async def test_metrics_tell_of_the_state_and_of_what_the_gate_holds(node: OpenNo
 
 
 @pytest.mark.parametrize("target", [PROFILE, FREE])
-async def test_a_request_cancelled_at_any_wait_is_whole_and_holds_nothing(
-    node: OpenNode, empty_redis: RedisServer, target: str
-) -> None:
+async def test_cancelled_request_is_complete_or_absent(node: OpenNode, empty_redis: RedisServer, target: str) -> None:
     leases = f"sluice:{{{node.account}}}:leases:{node.key_id}"
 
     async def check(_got_through: bool) -> None:
@@ -169,9 +161,7 @@ async def test_a_request_cancelled_at_any_wait_is_whole_and_holds_nothing(
         assert await cancel_everywhere(lambda: ask_in_this_task(node, target), check) >= 1
 
 
-async def test_a_node_starts_without_redis_and_serves_once_it_is_there(
-    empty_redis: RedisServer, tmp_path: Path
-) -> None:
+async def test_node_starts_without_redis_and_serves_later(empty_redis: RedisServer, tmp_path: Path) -> None:
     empty_redis.kill()
     async with open_test_node(tmp_path, state={"url": empty_redis.url}) as node:
         assert_away(await node.get(FREE))

@@ -31,7 +31,7 @@ def reload_of(new: Config, *parts: Reloadable) -> Reload:
     return Reload(Config(), lambda: new, parts)
 
 
-def test_a_part_is_given_the_new_config_once_for_all_its_settings_and_others_are_left_alone() -> None:
+def test_part_gets_the_new_config_once_for_its_settings() -> None:
     new = msgspec.structs.replace(Config(), limits=LimitSettings(requests_per_minute=7, concurrent_requests=3))
     limits, cache = Part("limits."), Part("cache.")
     told = reload_of(new, limits, cache).run()
@@ -39,7 +39,7 @@ def test_a_part_is_given_the_new_config_once_for_all_its_settings_and_others_are
     assert (limits.applied, cache.applied) == ([new], [])
 
 
-def test_an_applied_setting_is_named_once_and_one_that_needs_a_restart_each_time() -> None:
+def test_applied_setting_is_listed_once_and_restart_setting_always() -> None:
     new = msgspec.structs.replace(
         Config(), limits=LimitSettings(requests_per_minute=7), cache=CacheSettings(max_bytes=5)
     )
@@ -48,7 +48,7 @@ def test_an_applied_setting_is_named_once_and_one_that_needs_a_restart_each_time
     assert reload.run() == {"applied": [], "needs_restart": ["cache.max_bytes"]}
 
 
-async def test_an_invalid_file_changes_nothing_and_refuses_the_operation() -> None:
+async def test_invalid_file_changes_nothing_and_fails_the_operation() -> None:
     def read() -> Config:
         raise ConfigError("config.toml", (Problem("limits.requests_per_minute", "not a number"),))
 

@@ -14,7 +14,7 @@ TAGGED = {"content-type": "application/json", "etag": 'W/"1"'}
 FRESH = {"cache-control": "no-cache"}
 
 
-async def test_with_a_token_an_unchanged_answer_comes_from_what_was_kept(tmp_path: Path) -> None:
+async def test_token_revalidates_a_stored_response(tmp_path: Path) -> None:
     """Method: the upstream answers 304 the second time, and without a token has nothing that it could refer to."""
     for environ, status in (({"GITHUB_TOKEN": "t"}, 200), ({}, 502)):
         folder = tmp_path / str(status)

@@ -25,7 +25,7 @@ async def searched_s(node: OpenNode) -> float:
     return trio.current_time() - began
 
 
-async def test_the_sandbox_is_asked_without_the_pace_that_platforms_need(tmp_path: Path) -> None:
+async def test_sandbox_is_called_without_platform_pace(tmp_path: Path) -> None:
     async with open_sandbox(Behaviour()) as address, open_test_node(tmp_path, sandbox=address) as node:
         assert await searched_s(node) < 10
         for target in ("mentions?phrase=trio", "leads?competitor=trio", "audience-questions?topic=trio"):
@@ -36,7 +36,7 @@ async def test_the_sandbox_is_asked_without_the_pace_that_platforms_need(tmp_pat
 
 
 @BRISKLY
-async def test_any_other_upstream_is_asked_at_its_platforms_pace(tmp_path: Path) -> None:
+async def test_other_upstream_is_called_at_platform_pace(tmp_path: Path) -> None:
     """Goal: the sandbox alone is spared. Method: the same searches through some other egress."""
     async with open_test_node(tmp_path) as node:
         assert await searched_s(node) >= 9
@@ -55,7 +55,7 @@ async def test_any_other_upstream_is_asked_at_its_platforms_pace(tmp_path: Path)
         ("leads?competitor=trio", ("leads",)),
     ],
 )
-async def test_composites_of_words_have_something_to_tell_in_the_sandbox(
+async def test_word_composites_have_results_in_the_sandbox(
     target: str, numbers: tuple[str, ...], tmp_path: Path
 ) -> None:
     """Goal: who tries them sees what they give. Method: what is found has the words, within the days that are asked."""
@@ -84,7 +84,7 @@ def addresses(count: int) -> list[str]:
     return [forms[place % len(forms)].format(1_000 + place, place) for place in range(count)]
 
 
-async def test_a_hundred_mixed_addresses_come_from_the_sandbox_at_once(tmp_path: Path) -> None:
+async def test_hundred_mixed_addresses_come_from_the_sandbox(tmp_path: Path) -> None:
     """Goal: all rows, with the upstreams' own calls for many. Method: twelve kinds of addresses, by turns."""
     keys = {"upstreams": {"youtube": {"key_env": "TEST_KEY"}, "github": {"token_env": "TEST_KEY"}}}
     async with (

@@ -76,7 +76,7 @@ async def refusal(node: Entrance, key: str) -> str:
     return caught.value.reason
 
 
-async def test_a_key_revoked_on_one_node_is_refused_by_the_very_next_request_on_another(two: Two) -> None:
+async def test_key_revoked_on_one_node_is_refused_on_another(two: Two) -> None:
     for number in range(20):
         key = await two.new_key()
         here, there = (two.one, two.other) if number % 2 else (two.other, two.one)
@@ -86,7 +86,7 @@ async def test_a_key_revoked_on_one_node_is_refused_by_the_very_next_request_on_
         assert there.gate.statistics().leases == 0
 
 
-async def test_an_account_suspended_on_one_node_is_refused_and_resumed_by_the_very_next_request_on_another(
+async def test_account_suspension_and_resumption_apply_on_another_node(
     two: Two,
 ) -> None:
     for number in range(10):
@@ -105,7 +105,7 @@ async def test_an_account_suspended_on_one_node_is_refused_and_resumed_by_the_ve
         await here.desk.keys.revoke(made.id)
 
 
-async def test_an_account_deleted_on_one_node_is_unknown_to_the_very_next_request_on_another(two: Two) -> None:
+async def test_account_deleted_on_one_node_is_unknown_on_another(two: Two) -> None:
     for node in (two.one, two.other):
         await node.pass_through(two.key.key)
     await two.one.desk.lifecycle.delete(two.account)
@@ -113,7 +113,7 @@ async def test_an_account_deleted_on_one_node_is_unknown_to_the_very_next_reques
     assert await refusal(two.one, two.key.key) == "unknown"
 
 
-async def test_who_comes_with_a_key_that_was_just_revoked_is_nobody(two: Two) -> None:
+async def test_just_revoked_key_is_unauthenticated(two: Two) -> None:
     """Else the answer would tell its balance."""
     await two.other.pass_through(two.key.key)
     await two.one.desk.keys.revoke(two.key.id)
@@ -123,7 +123,7 @@ async def test_who_comes_with_a_key_that_was_just_revoked_is_nobody(two: Two) ->
     assert request.caller is None
 
 
-async def test_a_key_that_was_changed_is_looked_up_again_once(two: Two) -> None:
+async def test_changed_key_is_looked_up_again_once(two: Two) -> None:
     before = (await two.other.pass_through(two.key.key)).key
     await two.one.desk.keys.update(two.key.id, credit_limit=5)
     after = (await two.other.pass_through(two.key.key)).key
@@ -132,7 +132,7 @@ async def test_a_key_that_was_changed_is_looked_up_again_once(two: Two) -> None:
     assert two.other.admission.counts["admitted"] == 3
 
 
-async def test_a_look_that_overtakes_a_revocation_elsewhere_lets_nobody_in(two: Two) -> None:
+async def test_lookup_that_races_a_revocation_admits_nothing(two: Two) -> None:
     """Goal: no key comes in by a row that was read before its change. Method: it is changed after each read."""
     read, changes = two.other.desk.store.read, 0
 
@@ -156,7 +156,7 @@ class Reading:
     read: Callable[..., object]
 
 
-async def test_a_key_that_changes_at_each_look_is_given_up_on(two: Two) -> None:
+async def test_key_that_changes_at_each_lookup_is_refused(two: Two) -> None:
     read, looks = two.other.desk.store.read, 0
 
     async def read_and_change(fn: Callable[..., object]) -> object:
@@ -173,7 +173,7 @@ async def test_a_key_that_changes_at_each_look_is_given_up_on(two: Two) -> None:
     assert len(two.one.gate) == len(two.other.gate) == 0
 
 
-async def test_while_redis_is_away_keys_are_revoked_all_the_same(empty_redis: RedisServer, two: Two) -> None:
+async def test_keys_can_be_revoked_without_redis(empty_redis: RedisServer, two: Two) -> None:
     await two.other.pass_through(two.key.key)
     empty_redis.kill()
     await until(lambda: two.one.state.fault and two.other.state.fault)
@@ -186,9 +186,7 @@ async def test_while_redis_is_away_keys_are_revoked_all_the_same(empty_redis: Re
     assert two.other.admission.counts["state_away"] == 1
 
 
-async def test_a_node_that_has_lost_redis_tells_of_its_changes_when_it_is_back(
-    empty_redis: RedisServer, tmp_path: Path
-) -> None:
+async def test_node_publishes_changes_after_redis_returns(empty_redis: RedisServer, tmp_path: Path) -> None:
     """Until then another node lets the key in by what it knows, but no charge is taken for it."""
     async with open_toxic("127.0.0.1", empty_redis.port) as toxic:
         own_way = f"redis://{toxic.host}:{toxic.port}"
@@ -213,7 +211,7 @@ async def test_a_node_that_has_lost_redis_tells_of_its_changes_when_it_is_back(
             assert other.desk.balances.nowait(two.account) == 1007
 
 
-async def test_a_revocation_cancelled_at_any_step_is_known_to_both_or_to_none(two: Two) -> None:
+async def test_cancelled_revocation_is_known_to_both_or_none(two: Two) -> None:
     key = await two.new_key()
 
     async def check(_got_through: bool) -> None:
@@ -228,7 +226,7 @@ async def test_a_revocation_cancelled_at_any_step_is_known_to_both_or_to_none(tw
     assert await cancel_everywhere(lambda: two.one.desk.keys.revoke(key.id), check) >= 4
 
 
-async def test_a_request_cancelled_at_any_step_of_the_way_in_holds_nothing(two: Two, empty_redis: RedisServer) -> None:
+async def test_request_cancelled_during_admission_holds_nothing(two: Two, empty_redis: RedisServer) -> None:
     """The longest way: the key is known, was changed elsewhere, and has to be looked up again."""
     generations = iter(range(1000))
 
@@ -250,7 +248,7 @@ async def test_a_request_cancelled_at_any_step_of_the_way_in_holds_nothing(two: 
     assert await cancel_everywhere(come, check) >= 4
 
 
-async def test_both_nodes_fill_one_window_and_tell_it_alike(empty_redis: RedisServer, tmp_path: Path) -> None:
+async def test_nodes_share_one_window(empty_redis: RedisServer, tmp_path: Path) -> None:
     async with open_two(tmp_path, empty_redis.url, requests=5) as two:
         seen = [(await node.pass_through(two.key.key)).window for node in (two.one, two.other, two.one, two.other)]
         assert [state and state.remaining for state in seen] == [4, 3, 2, 1]
@@ -266,7 +264,7 @@ async def test_both_nodes_fill_one_window_and_tell_it_alike(empty_redis: RedisSe
         assert two.one.admission.counts["rate_limited"] == two.other.admission.counts["rate_limited"] == 1
 
 
-async def test_leases_of_both_nodes_count_together(empty_redis: RedisServer, tmp_path: Path) -> None:
+async def test_nodes_share_leases(empty_redis: RedisServer, tmp_path: Path) -> None:
     async with open_two(tmp_path, empty_redis.url, concurrent=2) as two:
         running = [await node.come(two.key.key) for node in (two.one, two.other)]
         request = Request("req_1", "GET", "/", b"", {b"x-api-key": two.key.key.encode()}, 0.0)
@@ -278,7 +276,7 @@ async def test_leases_of_both_nodes_count_together(empty_redis: RedisServer, tmp
         await two.other.pass_through(two.key.key)  # on one link, behind the release
 
 
-async def test_a_balance_changed_on_one_node_is_told_by_the_next_request_on_another(two: Two) -> None:
+async def test_balance_changed_on_one_node_is_reported_by_another(two: Two) -> None:
     one, other = two.one.desk, two.other.desk
     assert await other.balances.read(two.account) == 1000
     for taken in range(1, 6):
@@ -294,7 +292,7 @@ async def test_a_balance_changed_on_one_node_is_told_by_the_next_request_on_anot
     assert one.balances.nowait(two.account) == other.balances.nowait(two.account) == 950
 
 
-async def test_many_nodes_changes_of_one_balance_end_with_the_same_number_everywhere(two: Two) -> None:
+async def test_concurrent_balance_changes_converge(two: Two) -> None:
     async def spend(node: Entrance) -> None:
         for _ in range(20):
             charge = await node.desk.charges.take(node.desk.request(two.account, two.key.id))
@@ -310,7 +308,7 @@ async def test_many_nodes_changes_of_one_balance_end_with_the_same_number_everyw
         assert node.desk.balances.nowait(two.account) == 1000 - 80
 
 
-async def test_a_key_that_other_nodes_may_change_is_believed_for_half_a_minute(autojump_clock: object) -> None:
+async def test_shared_key_is_cached_for_half_a_minute(autojump_clock: object) -> None:
     """Method: virtual time, and a store without threads; the gate beside it tells nothing."""
     store = open_inline([billing.migrations.MIGRATIONS])
     mute = MemoryGate.__new__(MemoryGate)

@@ -96,9 +96,7 @@ async def open_running(folder: Path, url: str, exchange: ScriptedExchange) -> As
         yield Running(node, key["key"])
 
 
-async def test_two_nodes_of_one_state_answer_from_each_others_cache_and_tell_so(
-    tmp_path: Path, empty_redis: RedisServer
-) -> None:
+async def test_nodes_with_shared_state_use_each_others_cache(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(after(0.3), thing("new"))
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -133,7 +131,7 @@ async def test_two_nodes_of_one_state_answer_from_each_others_cache_and_tell_so(
             assert len(upstream.calls) == 2
 
 
-async def test_a_node_of_its_own_shares_nothing_and_counts_nothing(tmp_path: Path) -> None:
+async def test_single_node_shares_and_counts_nothing(tmp_path: Path) -> None:
     async with open_running(tmp_path, "memory:", ScriptedExchange(thing())) as alone:
         assert alone.node.calls.shared is None
         assert (await alone.get(THING))[0]["x-cache"] == "MISS"

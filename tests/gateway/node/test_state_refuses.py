@@ -46,7 +46,7 @@ async def until_served(node: OpenNode) -> None:
 
 
 @pytest.mark.parametrize("spell", SPELLS)
-async def test_a_redis_that_takes_nothing_makes_the_node_unready_and_its_log_short(
+async def test_readonly_redis_makes_the_node_unready_with_a_short_log(
     spell: str, tmp_path: Path, empty_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Method: requests and grants in turn, so that it refuses commands of several kinds."""

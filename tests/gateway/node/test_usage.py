@@ -20,7 +20,7 @@ async def usage(node: OpenNode) -> list[tuple[str, int, int, int]]:
     return [row[1:] for row in rows]
 
 
-async def test_hits_and_refusals_of_endpoints_stand_in_usage_beside_charged_calls(tmp_path: Path) -> None:
+async def test_usage_counts_hits_and_refusals(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits={"requests_per_minute": 6}) as node:
         for _ in range(3):
             await node.get(f"{PROFILE}?handle=octocat")
@@ -33,7 +33,7 @@ async def test_hits_and_refusals_of_endpoints_stand_in_usage_beside_charged_call
         assert await usage(node) == [(PROFILE, 1, 2, 1)]
 
 
-async def test_what_credits_or_a_budget_refuse_is_counted(tmp_path: Path) -> None:
+async def test_credit_and_budget_refusals_are_counted(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         poor = await node.new_account(0)
         key, _id = await node.new_key(poor)

@@ -13,7 +13,7 @@ REFUSED = {name: case for name, case in CASES.items() if case.statuses[-1] not i
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-async def test_a_case_is_answered_as_the_table_says_and_nothing_is_smuggled(case: Case):
+async def test_request_case_has_its_expected_response(case: Case):
     app = PathApp()
     async with open_served(app) as served, await served.connect() as client:
         await client.send(case.sent + PROBE)
@@ -23,7 +23,7 @@ async def test_a_case_is_answered_as_the_table_says_and_nothing_is_smuggled(case
 
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
-async def test_a_refusal_says_why_and_closes(case: Case):
+async def test_refusal_gives_a_reason_and_closes(case: Case):
     async with open_served(PathApp()) as served:
         answer = (await served.ask(case.sent + PROBE))[-1]
         assert answer.header(b"connection") == b"close"
@@ -35,7 +35,7 @@ def told(answers: tuple[int, ...]) -> list[int]:
     return [400 if status == 501 else status for status in answers if status != 100]
 
 
-async def test_each_case_is_answered_alike_when_it_comes_byte_by_byte():
+async def test_request_case_has_the_same_response_byte_by_byte():
     """Goal: no answer depends on how bytes arrive. Method: the short cases, a byte a packet, all at once.
 
     Left out is what does depend on it: behind a body that the app leaves, the connection ends unless it is there.
@@ -63,26 +63,26 @@ async def test_each_case_is_answered_alike_when_it_comes_byte_by_byte():
                 nursery.start_soon(drip, case)
 
 
-async def test_an_upgrade_request_with_a_body_is_a_plain_request():
+async def test_upgrade_request_with_a_body_is_a_plain_request():
     async with open_served(PathApp()) as served, await served.connect() as client:
         upgrade = HOST + b"Connection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 3\r\n\r\nabc"
         assert (await client.ask(b"POST /echo HTTP/1.1\r\n" + upgrade)).body == b"abc"
         assert (await client.ask(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")).status == 200
 
 
-async def test_options_may_ask_about_the_whole_server():
+async def test_options_accepts_the_asterisk_target():
     async with open_served(app := PathApp()) as served, await served.connect() as client:
         await client.ask(b"OPTIONS * HTTP/1.1\r\n" + HOST + b"\r\n")
         assert app.asked == ["OPTIONS *"]
 
 
-async def test_a_first_trailer_may_be_as_long_as_a_later_one():
+async def test_first_trailer_may_be_as_long_as_later_ones():
     head = b"POST /echo HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX: "
     async with open_served(PathApp()) as served, await served.connect() as client:
         assert (await client.ask(head + b"a" * 4_000 + b"\r\n\r\n")).status == 200
 
 
-async def test_a_client_that_leaves_at_any_byte_of_its_request_harms_nobody():
+async def test_disconnect_at_any_byte_of_a_request_is_harmless():
     request = b"POST /echo HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nA: b\r\n\r\n"
     async with open_served(PathApp()) as served:
         for end in range(len(request)):
@@ -96,7 +96,7 @@ async def test_a_client_that_leaves_at_any_byte_of_its_request_harms_nobody():
             assert (await client.ask(request)).body == b"abc"
 
 
-async def test_a_half_closed_client_gets_the_answers_to_all_it_asked():
+async def test_half_closed_client_gets_all_its_responses():
     async with open_served(app := PathApp()) as served, await served.connect() as client:
         await client.send((b"GET / HTTP/1.1\r\n" + HOST + b"\r\n") * 3)
         await client.stream.send_eof()

@@ -49,7 +49,7 @@ def comparable(answer: Answer) -> tuple[int, set[tuple[bytes, bytes]], bytes]:
 
 
 @pytest.mark.parametrize(("request_bytes", "body"), SAME.values(), ids=SAME.keys())
-async def test_both_engines_answer_alike(request_bytes: bytes, body: bytes | None):
+async def test_both_engines_respond_alike(request_bytes: bytes, body: bytes | None):
     answers = []
     for engine in ("native", "hypercorn"):
         async with open_served(PathApp(), engine=engine) as served, await served.connect() as client:
@@ -59,7 +59,7 @@ async def test_both_engines_answer_alike(request_bytes: bytes, body: bytes | Non
 
 
 @pytest.mark.parametrize("engine", ["native", "hypercorn"])
-async def test_receive_tells_a_parked_app_that_its_client_left(engine: str):
+async def test_receive_reports_disconnect_to_a_parked_app(engine: str):
     app = PathApp()
     async with open_served(app, engine=engine) as served:
         async with await served.connect() as client:
@@ -95,7 +95,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("engine", ["native", "hypercorn"])
-async def test_no_malformed_upgrade_ends_the_server(engine: str, caplog: pytest.LogCaptureFixture):
+async def test_malformed_upgrade_does_not_end_the_server(engine: str, caplog: pytest.LogCaptureFixture):
     """Goal: pgjones/hypercorn#225 stays closed. Method: each form whole, and cut off right behind its head."""
     async with open_served(PathApp(), engine=engine) as served, await served.connect() as bystander:
         for data in MALFORMED.values():

@@ -57,7 +57,7 @@ async def park(app: Parking, served: Served, path: str) -> trio.SocketStream:
     return stream
 
 
-async def test_a_close_and_a_half_close_are_told_once() -> None:
+async def test_close_and_half_close_are_reported_once() -> None:
     app = Parking()
     async with open_served(app) as served:
         one, other = await park(app, served, "one"), await park(app, served, "other")
@@ -69,7 +69,7 @@ async def test_a_close_and_a_half_close_are_told_once() -> None:
         await other.aclose()
 
 
-async def test_a_client_that_left_before_the_app_asks_is_told_at_once() -> None:
+async def test_earlier_disconnect_is_reported_at_once() -> None:
     told = trio.Event()
     gone = trio.Event()
 
@@ -89,7 +89,7 @@ async def test_a_client_that_left_before_the_app_asks_is_told_at_once() -> None:
         await told.wait()
 
 
-async def test_what_is_sent_meanwhile_is_answered_behind_it() -> None:
+async def test_data_sent_meanwhile_is_answered_afterwards() -> None:
     app = Parking()
     async with open_served(app) as served, await served.connect() as client:
         await client.send(GET % b"held" + GET % b"at-once-1")
@@ -102,7 +102,7 @@ async def test_what_is_sent_meanwhile_is_answered_behind_it() -> None:
         assert app.left == []
 
 
-async def test_a_hang_up_is_told_though_bytes_before_it_are_unread() -> None:
+async def test_hangup_is_reported_despite_unread_bytes() -> None:
     app = Parking()
     async with open_served(app) as served:
         stream = await park(app, served, "held")
@@ -112,7 +112,7 @@ async def test_a_hang_up_is_told_though_bytes_before_it_are_unread() -> None:
         assert app.left == ["held"]
 
 
-async def test_behind_the_answer_nothing_is_told() -> None:
+async def test_hangup_after_the_response_is_not_reported() -> None:
     app = Parking()
     async with open_served(app) as served:
         stream = await park(app, served, "held")
@@ -126,7 +126,7 @@ async def test_behind_the_answer_nothing_is_told() -> None:
         assert app.left == ["next"]
 
 
-async def test_a_connection_that_is_held_again_and_again_is_told_of_when_it_is_held_and_its_client_leaves() -> None:
+async def test_repeatedly_held_connection_reports_hangups_while_held() -> None:
     app = Parking()
     async with open_served(app) as served:
         async with await served.connect() as client:
@@ -142,7 +142,7 @@ async def test_a_connection_that_is_held_again_and_again_is_told_of_when_it_is_h
         assert app.left == ["last"]
 
 
-async def test_who_has_left_is_told_of_by_each_request_that_it_has_sent_before() -> None:
+async def test_hangup_is_reported_by_each_earlier_request() -> None:
     app = Parking()
     async with open_served(app) as served:
         stream = await park(app, served, "one")
@@ -154,7 +154,7 @@ async def test_who_has_left_is_told_of_by_each_request_that_it_has_sent_before()
         await stream.aclose()
 
 
-async def test_who_is_held_makes_no_room_for_others_and_the_idle_do() -> None:
+async def test_held_connections_stay_and_idle_ones_make_room() -> None:
     app = Parking()
     async with open_served(app, bounds=Bounds(connections=4)) as served:
         held = [await park(app, served, path) for path in ("one", "other", "third")]
@@ -170,7 +170,7 @@ async def test_who_is_held_makes_no_room_for_others_and_the_idle_do() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_of_many_each_is_told_of_its_own_client(seed: int) -> None:
+async def test_each_watcher_sees_its_own_client(seed: int) -> None:
     rng, app, expected = random.Random(seed), Parking(), []
     async with open_served(app) as served:
         streams = {str(nth): await park(app, served, str(nth)) for nth in range(40)}
@@ -193,7 +193,7 @@ async def test_of_many_each_is_told_of_its_own_client(seed: int) -> None:
             await stream.aclose()
 
 
-async def test_an_app_that_is_cancelled_while_it_is_watched_leaves_nothing() -> None:
+async def test_cancelled_watched_app_leaves_nothing() -> None:
     app = Parking()
     async with open_served(app, drain_s=0.05) as served:
         stream = await park(app, served, "held")
@@ -203,7 +203,7 @@ async def test_an_app_that_is_cancelled_while_it_is_watched_leaves_nothing() -> 
         await stream.aclose()
 
 
-async def test_a_server_that_is_cancelled_as_a_whole_ends_without_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+async def test_cancelled_server_ends_without_an_error(caplog: pytest.LogCaptureFixture) -> None:
     app, [listener] = Parking(), await trio.open_tcp_listeners(0, host="127.0.0.1")
     served = Served(listener.socket.getsockname()[1], trio.Event())
     with trio.fail_after(5):
@@ -219,7 +219,7 @@ async def test_a_server_that_is_cancelled_as_a_whole_ends_without_a_failure(capl
         await stream.aclose()
 
 
-async def test_to_ask_twice_is_a_failure_of_the_app() -> None:
+async def test_watching_twice_is_an_app_error() -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
         await send({"type": "sluice.hangup", "left": lambda: None})

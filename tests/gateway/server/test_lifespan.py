@@ -31,7 +31,7 @@ class StatefulApp:
 
 
 @BOTH
-async def test_an_app_starts_before_its_first_request_and_stops_after_its_last(engine: str):
+async def test_app_starts_before_its_first_request_and_stops_after_its_last(engine: str):
     app = StatefulApp()
     async with open_served(app, engine=engine) as served, await served.connect() as client:
         assert app.steps in ([], ["startup"])
@@ -40,7 +40,7 @@ async def test_an_app_starts_before_its_first_request_and_stops_after_its_last(e
     assert app.steps == ["startup", "shutdown"]
 
 
-async def test_an_app_that_says_it_cannot_start_is_not_served():
+async def test_app_with_failed_startup_is_not_served():
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         await send({"type": "lifespan.startup.failed", "message": "no database"})
@@ -50,7 +50,7 @@ async def test_an_app_that_says_it_cannot_start_is_not_served():
             pytest.fail("it was served")
 
 
-async def test_an_app_that_says_it_could_not_stop_is_believed():
+async def test_failed_shutdown_is_reported():
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         await send({"type": "lifespan.startup.complete"})
@@ -62,7 +62,7 @@ async def test_an_app_that_says_it_could_not_stop_is_believed():
             assert state == {}
 
 
-async def test_an_app_that_knows_no_lifespan_is_served_without():
+async def test_app_without_lifespan_is_served():
     async def app(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ASYNC124 - it fails before it waits
         raise KeyError(scope["type"])
 
@@ -75,7 +75,7 @@ async def test_an_app_that_knows_no_lifespan_is_served_without():
                 assert state is None
 
 
-async def test_a_lifespan_that_breaks_after_its_start_does_not_end_the_server():
+async def test_lifespan_failure_after_startup_does_not_end_the_server():
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "lifespan.startup.complete"})
         raise KeyError("later")

@@ -29,7 +29,7 @@ async def park(served: Served, app: PathApp) -> Client:
     return client
 
 
-async def test_while_all_connections_are_busy_new_ones_wait_and_are_served_in_their_turn():
+async def test_new_connections_wait_their_turn_while_all_are_busy():
     app = PathApp()
     async with (
         open_served(app, bounds=Bounds(connections=2)) as served,
@@ -44,7 +44,7 @@ async def test_while_all_connections_are_busy_new_ones_wait_and_are_served_in_th
         assert (await third.answer()).status == 200
 
 
-async def test_the_longest_idle_connection_makes_room_and_the_others_stay():
+async def test_longest_idle_connection_makes_room():
     async with open_served(PathApp(), bounds=Bounds(connections=3)) as served:
         clients = [await served.connect() for _ in range(3)]
         for client in (clients[1], clients[0], clients[2]):
@@ -57,14 +57,14 @@ async def test_the_longest_idle_connection_makes_room_and_the_others_stay():
             await client.stream.aclose()
 
 
-async def test_at_the_limit_nobody_is_closed_as_long_as_nobody_waits():
+async def test_connections_at_the_limit_stay_while_none_wait():
     async with open_served(PathApp(), bounds=Bounds(connections=1)) as served, await served.connect() as client:
         for _ in range(3):
             assert (await client.ask(GET % b"")).header(b"connection") is None
             await trio.sleep(0.02)
 
 
-async def test_while_others_wait_an_answer_closes_its_connection():
+async def test_response_closes_its_connection_while_others_wait():
     app = PathApp()
     async with (
         open_served(app, bounds=Bounds(connections=1)) as served,
@@ -78,7 +78,7 @@ async def test_while_others_wait_an_answer_closes_its_connection():
         assert (await second.answer()).header(b"connection") is None
 
 
-async def test_a_herd_is_served_through_a_few_places():
+async def test_many_clients_are_served_through_few_places():
     """Goal: nobody is left outside by those that stay. Method: 100 clients that keep their connections, 4 places."""
 
     async def ask(served: Served) -> None:
@@ -109,7 +109,7 @@ class ExhaustedListener:
         return await self._listener.accept()
 
 
-async def test_accepting_outlives_a_want_of_file_descriptors_and_tells_of_it_once(caplog: pytest.LogCaptureFixture):
+async def test_accepting_survives_a_lack_of_descriptors_and_logs_once(caplog: pytest.LogCaptureFixture):
     [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
     exhausted = ExhaustedListener(listener, 3)
     with trio.fail_after(2), socket.create_connection(listener.socket.getsockname()):
@@ -136,9 +136,7 @@ print(connections_possible(int(sys.argv[3])), *resource.getrlimit(resource.RLIMI
         (1_000, 10_000, 20_000, 10_000 - KEPT),
     ],
 )
-def test_clients_get_the_descriptors_that_the_node_itself_does_not_need(
-    soft: int, hard: int, wanted: int, possible: int
-):
+def test_clients_get_the_descriptors_that_the_node_does_not_need(soft: int, hard: int, wanted: int, possible: int):
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < hard:
         pytest.skip(f"this process may not have {hard} descriptors")
     command = [sys.executable, "-c", COUNT, str(soft), str(hard), str(wanted)]
@@ -147,9 +145,7 @@ def test_clients_get_the_descriptors_that_the_node_itself_does_not_need(
 
 
 @pytest.mark.parametrize(("given", "possible"), [(256, 128), (10_240, 10_240 - KEPT)])
-def test_a_system_that_gives_less_than_it_says_is_believed_for_what_it_gives(
-    given: int, possible: int, monkeypatch: pytest.MonkeyPatch
-):
+def test_actual_descriptor_limit_is_used(given: int, possible: int, monkeypatch: pytest.MonkeyPatch):
     """Goal: none is taken for there because no hard limit is told. Method: a system that raises less, or nothing."""
     soft = 256
 
@@ -164,7 +160,7 @@ def test_a_system_that_gives_less_than_it_says_is_believed_for_what_it_gives(
     assert connections_possible(20_000) == possible
 
 
-async def test_clients_that_connect_together_do_not_wait_for_one_turn_of_a_busy_loop_each():
+async def test_simultaneous_connections_are_accepted_in_one_turn():
     """Method: 100 connect and ask at once; how often the late loop turns until all are answered is counted."""
     turns = 0
 

@@ -36,7 +36,7 @@ def expected(differences: Mapping[str, Mapping[str, Statuses]]) -> dict[str, Sta
     return answers
 
 
-async def test_nginx_answers_alike_but_for_the_listed_differences_and_we_read_as_many_requests(tmp_path: Path):
+async def test_nginx_responds_alike_except_for_listed_differences(tmp_path: Path):
     """Goal: the differences are all known, and behind nginx nobody smuggles. Method: nginx as our proxy."""
     app = PathApp()
     answers = {}
@@ -48,7 +48,7 @@ async def test_nginx_answers_alike_but_for_the_listed_differences_and_we_read_as
     assert answers == expected(NGINX)
 
 
-async def test_hypercorn_answers_alike_but_for_the_listed_differences(caplog: pytest.LogCaptureFixture):
+async def test_hypercorn_responds_alike_except_for_listed_differences(caplog: pytest.LogCaptureFixture):
     """Nothing is sent behind a request that closes, and a last answer may be lost: it resets on unread bytes."""
     answers = {}
     async with open_served(PathApp(), engine="hypercorn", bounds=BOUNDS, patience_s=30) as served:
@@ -59,7 +59,7 @@ async def test_hypercorn_answers_alike_but_for_the_listed_differences(caplog: py
     assert {name: got for name, got in answers.items() if got not in (wanted[name], wanted[name][:-1])} == {}
 
 
-async def test_on_hypercorn_two_ways_to_end_a_body_are_refused():
+async def test_hypercorn_refuses_two_body_lengths():
     for name in ("length and chunks", "chunks and length", "a length of everything, and chunks", "chunks on HTTP/1.0"):
         app = PathApp()
         async with open_served(app, engine="hypercorn") as served, await served.connect() as client:

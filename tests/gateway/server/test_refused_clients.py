@@ -44,14 +44,14 @@ async def refused(client: Client, times: int = 3) -> None:
         assert (await client.ask(GET % b"no")).status == 503
 
 
-async def test_who_is_refused_again_and_again_is_judged_once_for_each_request():
+async def test_repeated_refusals_are_judged_once_per_request():
     shedding = ScriptedShedding()
     async with open_served(PathApp(), shedding=shedding) as served, await served.connect() as client:
         await refused(client, 10)
         assert shedding.asked == ["/no"] * 10
 
 
-async def test_an_admitted_request_is_judged_once_and_served_and_the_next_may_be_refused_again():
+async def test_admitted_request_is_judged_once_and_the_next_may_be_refused():
     shedding = ScriptedShedding("/fixed")
     async with open_served(PathApp(), shedding=shedding) as served, await served.connect() as client:
         for _ in range(3):
@@ -60,7 +60,7 @@ async def test_an_admitted_request_is_judged_once_and_served_and_the_next_may_be
         assert shedding.asked == ["/no", "/no", "/fixed"] * 3
 
 
-async def test_once_shedding_has_ended_those_who_were_refused_are_served():
+async def test_refused_clients_are_served_after_the_overload():
     shedding = ScriptedShedding()
     async with open_served(PathApp(), shedding=shedding) as served, await served.connect() as client:
         await refused(client)
@@ -79,14 +79,14 @@ async def test_once_shedding_has_ended_those_who_were_refused_are_served():
         (b"GET /no HTTP/1.1\r\n\r\n", 400),
     ],
 )
-async def test_what_is_no_plain_repetition_is_judged_by_its_connection(request_bytes: bytes, status: int):
+async def test_new_request_is_judged_by_its_connection(request_bytes: bytes, status: int):
     shedding = ScriptedShedding("/fixed")
     async with open_served(PathApp(), shedding=shedding) as served, await served.connect() as client:
         await refused(client)
         assert (await client.ask(request_bytes, head=request_bytes.startswith(b"HEAD"))).status == status
 
 
-async def test_a_request_in_pieces_and_one_behind_another_are_both_answered():
+async def test_split_and_pipelined_requests_are_answered():
     shedding = ScriptedShedding("/fixed")
     async with open_served(PathApp(), shedding=shedding) as served, await served.connect() as client:
         await refused(client)
@@ -99,7 +99,7 @@ async def test_a_request_in_pieces_and_one_behind_another_are_both_answered():
         assert [(await client.answer()).status for _ in range(3)] == [503, 200, 503]
 
 
-async def test_who_hangs_up_while_refused_is_let_go():
+async def test_refused_client_that_disconnects_is_released():
     shedding = ScriptedShedding()
     async with open_served(PathApp(), bounds=Bounds(connections=1), shedding=shedding) as served:
         for _ in range(3):  # each needs the place of the one before
@@ -107,7 +107,7 @@ async def test_who_hangs_up_while_refused_is_let_go():
                 await refused(client)
 
 
-async def test_who_was_refused_and_sends_nothing_is_idle_and_makes_room_for_others():
+async def test_silent_refused_client_is_idle_and_makes_room():
     shedding = ScriptedShedding()
     async with open_served(PathApp(), bounds=Bounds(connections=1), shedding=shedding) as served:
         first = await served.connect()
@@ -118,7 +118,7 @@ async def test_who_was_refused_and_sends_nothing_is_idle_and_makes_room_for_othe
         await first.stream.aclose()
 
 
-async def test_who_was_refused_is_closed_after_the_idle_time():
+async def test_refused_client_is_closed_after_the_idle_time():
     shedding = ScriptedShedding()
     async with (
         open_served(PathApp(), bounds=Bounds(idle_s=0.2), shedding=shedding) as served,
@@ -128,7 +128,7 @@ async def test_who_was_refused_is_closed_after_the_idle_time():
         assert await client.closed()
 
 
-async def test_a_stop_closes_those_who_were_refused_at_once():
+async def test_stop_closes_refused_clients_at_once():
     shedding = ScriptedShedding()
     async with open_served(PathApp(), shedding=shedding) as served, await served.connect() as client:
         await refused(client)
@@ -137,7 +137,7 @@ async def test_a_stop_closes_those_who_were_refused_at_once():
             assert await client.closed()
 
 
-async def test_a_client_that_does_not_read_its_refusals_gets_them_whole_once_it_does():
+async def test_slow_client_gets_complete_refusals():
     shedding = ScriptedShedding(refusal=LONG)
     async with (
         open_served(PathApp(), shedding=shedding) as served,
@@ -149,7 +149,7 @@ async def test_a_client_that_does_not_read_its_refusals_gets_them_whole_once_it_
         assert [len((await client.answer()).body) for _ in range(100)] == [100_000] * 100
 
 
-async def test_a_server_that_is_cancelled_forgets_who_was_refused():
+async def test_cancelled_server_drops_refused_clients():
     shedding = ScriptedShedding()
     with trio.CancelScope() as scope:
         async with open_served(PathApp(), shedding=shedding) as served, await served.connect() as client:

@@ -36,14 +36,14 @@ async def test_pipelined_requests_are_answered_in_order():
         assert bodies == [b"ok", b"one", b"missing", b"not read", BIG, b"two", b"ok"]
 
 
-async def test_a_thousand_pipelined_requests_are_answered():
+async def test_thousand_pipelined_requests_are_answered():
     async with open_served(PathApp()) as served, await served.connect() as client, trio.open_nursery() as nursery:
         nursery.start_soon(client.send, GET % b"" * 1_000)
         for _ in range(1_000):
             assert (await client.answer()).status == 200
 
 
-async def test_an_answer_carries_date_server_and_length():
+async def test_response_has_date_server_and_length():
     async with open_served(PathApp()) as served, await served.connect() as client:
         answer = await client.ask(GET % b"")
         assert answer.header(b"server") == b"sluice"
@@ -53,7 +53,7 @@ async def test_an_answer_carries_date_server_and_length():
         assert (await client.ask(GET % b"stream")).header(b"transfer-encoding") == b"chunked"
 
 
-async def test_the_apps_own_date_and_server_stand():
+async def test_apps_own_date_and_server_are_kept():
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await answer(send, headers=[(b"Date", b"then"), (b"Server", b"mine"), (b"Content-Length", b"2")])
 
@@ -63,7 +63,7 @@ async def test_the_apps_own_date_and_server_stand():
         assert told.header(b"content-length") == b"2"
 
 
-async def test_head_is_answered_without_a_body_and_with_its_length():
+async def test_head_response_has_a_length_and_no_body():
     head = b"HEAD /%b HTTP/1.1\r\nHost: a\r\n\r\n"
     async with open_served(PathApp()) as served, await served.connect() as client:
         for path, length in [(b"", b"2"), (b"big", b"%d" % len(BIG)), (b"stream", None), (b"nowhere", b"7")]:
@@ -73,7 +73,7 @@ async def test_head_is_answered_without_a_body_and_with_its_length():
         assert (await client.ask(GET % b"")).body == b"ok"
 
 
-async def test_answers_that_have_no_body_send_none():
+async def test_bodyless_responses_send_no_body():
     async with open_served(PathApp()) as served, await served.connect() as client:
         empty = await client.ask(GET % b"empty")
         assert (empty.status, empty.header(b"content-length")) == (204, None)
@@ -82,7 +82,7 @@ async def test_answers_that_have_no_body_send_none():
         assert (await client.ask(GET % b"")).body == b"ok"
 
 
-async def test_http_1_0_closes_unless_asked_to_stay():
+async def test_http_1_0_closes_without_keep_alive():
     async with open_served(PathApp()) as served:
         answers = await served.ask(b"GET / HTTP/1.0\r\n\r\n")
         assert [(answer.body, answer.header(b"connection")) for answer in answers] == [(b"ok", b"close")]
@@ -102,13 +102,13 @@ async def test_connection_close_is_honoured_from_either_side():
             assert [answer.header(b"connection") for answer in answers] == [b"close"]
 
 
-async def test_a_large_body_goes_both_ways_without_being_held_in_the_server():
+async def test_large_body_streams_both_ways_without_buffering():
     async with open_served(PathApp()) as served, await served.connect() as client, trio.open_nursery() as nursery:
         nursery.start_soon(client.send, post(b"echo", BIG))
         assert (await client.answer()).body == BIG
 
 
-async def test_100_continue_is_sent_when_the_app_wants_the_body_and_only_then():
+async def test_100_continue_is_sent_only_when_the_app_reads_the_body():
     head = b"POST /%b HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 3\r\n\r\n"
     async with open_served(PathApp()) as served:
         async with await served.connect() as client:
@@ -119,20 +119,20 @@ async def test_100_continue_is_sent_when_the_app_wants_the_body_and_only_then():
         assert [(answer.status, answer.header(b"connection")) for answer in answers] == [(200, b"close")]
 
 
-async def test_a_short_body_that_the_app_leaves_unread_does_not_cost_the_connection():
+async def test_short_unread_body_keeps_the_connection():
     async with open_served(PathApp()) as served, await served.connect() as client:
         for _ in range(2):
             assert (await client.ask(post(b"unread", b"a" * 10_000))).header(b"connection") is None
 
 
-async def test_a_long_body_that_the_app_leaves_unread_is_cut_after_the_answer():
+async def test_long_unread_body_is_cut_after_the_response():
     async with open_served(PathApp()) as served, await served.connect() as client:
         await client.send(POST % (b"unread", 10_000_000, b"a" * 1_000))
         answers = await client.answers_until_close()
         assert [(answer.body, answer.header(b"connection")) for answer in answers] == [(b"not read", b"close")]
 
 
-async def test_receive_tells_a_parked_app_that_its_client_left():
+async def test_receive_reports_disconnect_to_a_parked_app():
     app = PathApp()
     async with open_served(app) as served:
         async with await served.connect() as client:
@@ -143,7 +143,7 @@ async def test_receive_tells_a_parked_app_that_its_client_left():
 
 
 @pytest.mark.parametrize("size", [30, 20_000])
-async def test_a_client_that_leaves_behind_pipelined_bytes_is_missed_by_nobody(size: int):
+async def test_disconnect_behind_pipelined_bytes_is_harmless(size: int):
     app = PathApp()
     async with open_served(app, bounds=Bounds(pipelined_bytes=1_000)) as served:
         async with await served.connect() as client:
@@ -155,7 +155,7 @@ async def test_a_client_that_leaves_behind_pipelined_bytes_is_missed_by_nobody(s
             await app.left.wait()
 
 
-async def test_what_is_pipelined_behind_a_parked_request_is_answered_after_it():
+async def test_request_pipelined_behind_a_parked_one_is_answered_after_it():
     app = PathApp()
     async with open_served(app) as served, await served.connect() as client:
         await client.send(GET % b"park" + (GET % b"")[:10])
@@ -166,7 +166,7 @@ async def test_what_is_pipelined_behind_a_parked_request_is_answered_after_it():
         assert [(await client.answer()).body for _ in range(2)] == [b"released", b"ok"]
 
 
-async def test_a_body_cut_short_is_a_disconnect_to_the_app():
+async def test_truncated_body_is_a_disconnect_to_the_app():
     app = PathApp()
     async with open_served(app) as served, await served.connect() as client:
         await client.send(POST % (b"echo", 10, b"abc"))
@@ -174,7 +174,7 @@ async def test_a_body_cut_short_is_a_disconnect_to_the_app():
         assert [answer.status for answer in await client.answers_until_close()] == [400]
 
 
-async def test_receive_says_disconnect_once_the_answer_is_complete():
+async def test_receive_returns_disconnect_after_the_response():
     seen: list[str] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -188,9 +188,7 @@ async def test_receive_says_disconnect_once_the_answer_is_complete():
 
 
 @pytest.mark.parametrize("path", [b"boom", b"silent", b"split", b"too-long"])
-async def test_an_app_that_fails_before_its_answer_is_a_500_and_the_server_goes_on(
-    path: bytes, caplog: pytest.LogCaptureFixture
-):
+async def test_app_failure_before_its_response_is_a_500(path: bytes, caplog: pytest.LogCaptureFixture):
     async with open_served(PathApp()) as served:
         answers = await served.ask(GET % path + GET % b"")
         assert [(answer.status, answer.header(b"connection")) for answer in answers] == [(500, b"close")]
@@ -198,7 +196,7 @@ async def test_an_app_that_fails_before_its_answer_is_a_500_and_the_server_goes_
         assert (await served.ask(GET % b"closing"))[0].status == 200
 
 
-async def test_a_failure_outside_the_app_ends_its_connection_and_not_the_server(caplog: pytest.LogCaptureFixture):
+async def test_failure_outside_the_app_ends_only_its_connection(caplog: pytest.LogCaptureFixture):
     def fail(status: int, sentence: str) -> tuple[Headers, bytes]:
         raise ZeroDivisionError
 
@@ -210,14 +208,14 @@ async def test_a_failure_outside_the_app_ends_its_connection_and_not_the_server(
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == ["A connection failed"]
 
 
-async def test_an_app_that_fails_within_its_answer_has_it_aborted_not_ended():
+async def test_app_failure_within_its_response_aborts_the_connection():
     async with open_served(PathApp()) as served, await served.connect() as client:
         await client.send(GET % b"boom-late")
         with pytest.raises((trio.BrokenResourceError, EOFError)):
             await client.answer()
 
 
-async def test_a_send_to_a_client_that_left_raises_an_oserror(caplog: pytest.LogCaptureFixture):
+async def test_send_to_a_disconnected_client_raises_oserror(caplog: pytest.LogCaptureFixture):
     app = PathApp()
     async with open_served(app) as served:
         async with await served.connect() as client:
@@ -228,7 +226,7 @@ async def test_a_send_to_a_client_that_left_raises_an_oserror(caplog: pytest.Log
     assert not caplog.records
 
 
-async def test_the_path_and_headers_reach_the_app():
+async def test_path_and_headers_reach_the_app():
     async with open_served(PathApp()) as served, await served.connect() as client:
         told = (await client.ask(b"GET http://h/scope?a=%20b HTTP/1.1\r\nHost: h\r\nX-Y: \xe9\r\n\r\n")).body
         assert b'"path": "/scope"' in told

@@ -101,7 +101,7 @@ async def is_cut(client: Client) -> bool:
 
 
 @pytest.mark.parametrize(("path", "engine"), [("/shared", "native"), ("/cut", "native"), ("/cut", "hypercorn")])
-async def test_an_answer_that_many_read_is_held_once(path: str, engine: str) -> None:
+async def test_shared_response_is_counted_once(path: str, engine: str) -> None:
     async with opened(engine=engine) as (served, unsent, clients):
         readers = [await ask_and_wait(served, unsent, clients, path, f"k{number % 3}") for number in range(9)]
         assert len(SHARED) < unsent.held_bytes < len(SHARED) + 9 * 20_000
@@ -112,7 +112,7 @@ async def test_an_answer_that_many_read_is_held_once(path: str, engine: str) -> 
 
 
 @BOTH
-async def test_a_key_that_holds_too_much_loses_the_reader_that_has_taken_nothing_for_longest(engine: str) -> None:
+async def test_key_over_its_limit_loses_the_most_stalled_reader(engine: str) -> None:
     bounds = Bounds(unsent_key_bytes=int(2.5 * OWN_BYTES))
     async with opened(bounds, engine) as (served, unsent, clients):
         other = await ask_and_wait(served, unsent, clients, "/own", "other")
@@ -129,7 +129,7 @@ async def test_a_key_that_holds_too_much_loses_the_reader_that_has_taken_nothing
 
 
 @BOTH
-async def test_a_full_node_ends_readers_of_the_key_that_holds_most(engine: str) -> None:
+async def test_full_node_ends_readers_of_the_largest_key(engine: str) -> None:
     bounds = Bounds(unsent_bytes=int(3.5 * OWN_BYTES))
     async with opened(bounds, engine) as (served, unsent, clients):
         modest = await ask_and_wait(served, unsent, clients, "/own", "modest")
@@ -141,14 +141,14 @@ async def test_a_full_node_ends_readers_of_the_key_that_holds_most(engine: str) 
 
 
 @BOTH
-async def test_one_answer_may_be_longer_than_a_key_may_hold(engine: str) -> None:
+async def test_single_response_may_exceed_the_keys_limit(engine: str) -> None:
     async with opened(Bounds(unsent_key_bytes=1_000), engine) as (served, unsent, clients):
         reader = await ask_and_wait(served, unsent, clients, "/own")
         assert len((await reader.answer()).body) == OWN_BYTES + 2
 
 
 @BOTH
-async def test_an_answer_that_alone_exceeds_the_node_s_bound_is_ended_at_once(engine: str) -> None:
+async def test_response_over_the_nodes_limit_is_ended_at_once(engine: str) -> None:
     async with opened(Bounds(unsent_bytes=1_000), engine) as (served, unsent, clients):
         assert await is_cut(await ask(served, clients, "/own"))
         assert unsent.ended == {"too_slow": 0, "key_full": 0, "node_full": 1}
@@ -157,7 +157,7 @@ async def test_an_answer_that_alone_exceeds_the_node_s_bound_is_ended_at_once(en
 
 @BOTH
 @pytest.mark.parametrize("path", ["/cut", "/pieces"])
-async def test_who_reads_below_the_floor_is_ended_however_small_the_pieces(path: str, engine: str) -> None:
+async def test_reader_below_the_minimum_rate_is_ended(path: str, engine: str) -> None:
     bounds = Bounds(write_s=0.3, answer_bytes_per_s=1_000_000, unsent_kernel_bytes=8_192)
     async with opened(bounds, engine) as (served, unsent, clients):
         reader = await ask(served, clients, path)
@@ -170,7 +170,7 @@ async def test_who_reads_below_the_floor_is_ended_however_small_the_pieces(path:
 
 
 @BOTH
-async def test_who_reads_above_the_floor_gets_all_of_many_small_pieces(engine: str) -> None:
+async def test_reader_above_the_minimum_rate_gets_all_pieces(engine: str) -> None:
     """Goal: bytes that did not wait count too. Method: 400 KB in two seconds, in bursts, where 100 KB/s are asked."""
     bounds = Bounds(write_s=0.5, answer_bytes_per_s=100_000, unsent_kernel_bytes=8_192)
     async with opened(bounds, engine) as (served, unsent, clients):
@@ -183,7 +183,7 @@ async def test_who_reads_above_the_floor_gets_all_of_many_small_pieces(engine: s
 
 
 @BOTH
-async def test_a_stream_that_is_silent_now_and_then_is_not_slow(engine: str) -> None:
+async def test_intermittent_stream_is_not_slow(engine: str) -> None:
     bounds = Bounds(write_s=0.25, answer_bytes_per_s=1_000_000, unsent_kernel_bytes=8_192)
     async with opened(bounds, engine) as (served, unsent, clients):
         reader = await ask(served, clients, "/bursts")
@@ -192,7 +192,7 @@ async def test_a_stream_that_is_silent_now_and_then_is_not_slow(engine: str) -> 
 
 
 @BOTH
-async def test_a_client_that_asks_and_asks_and_never_reads_is_ended(engine: str) -> None:
+async def test_client_that_requests_without_reading_is_ended(engine: str) -> None:
     """Pipelined requests wait their turn: one answer is held, and no more."""
     async with opened(Bounds(write_s=0.3), engine) as (served, unsent, clients):
         client = await ask(served, clients, "/small")
@@ -207,7 +207,7 @@ async def test_a_client_that_asks_and_asks_and_never_reads_is_ended(engine: str)
 
 
 @BOTH
-async def test_the_kernel_keeps_little_for_a_client_that_does_not_read(engine: str) -> None:
+async def test_kernel_buffers_little_for_an_unread_response(engine: str) -> None:
     """Method: an answer of 400 KB, which the kernel would take whole, waits for its client."""
     async with opened(engine=engine) as (served, unsent, clients):
         reader = await ask_and_wait(served, unsent, clients, "/pieces")

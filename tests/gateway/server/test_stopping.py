@@ -16,7 +16,7 @@ BOTH = pytest.mark.parametrize("engine", ["native", "hypercorn"])
 
 
 @BOTH
-async def test_requests_under_way_are_answered_and_their_connections_closed(engine: str):
+async def test_open_requests_are_answered_and_connections_closed(engine: str):
     app = PathApp()
     async with open_served(app, engine=engine, drain_s=5) as served, await served.connect() as client:
         await client.send(GET % b"park")
@@ -47,7 +47,7 @@ async def test_listeners_and_idle_connections_close_at_once(engine: str):
 
 
 @BOTH
-async def test_what_is_not_done_in_time_is_cancelled(engine: str):
+async def test_requests_beyond_the_drain_are_cancelled(engine: str):
     app = PathApp()
     async with open_served(app, engine=engine, drain_s=0.2) as served, await served.connect() as client:
         await client.send(GET % b"park")
@@ -57,7 +57,7 @@ async def test_what_is_not_done_in_time_is_cancelled(engine: str):
             await served.ended.wait()
 
 
-async def test_a_request_that_has_just_arrived_is_still_answered():
+async def test_just_arrived_request_is_answered():
     """Goal: no request is lost that the server could have read. Method: send and stop without a step between."""
     async with open_served(PathApp()) as served, await served.connect() as client:
         assert (await client.ask(GET % b"")).status == 200
@@ -67,7 +67,7 @@ async def test_a_request_that_has_just_arrived_is_still_answered():
         assert [answer.body for answer in answers] == [b"ok"]
 
 
-async def test_what_waits_in_the_backlog_is_still_answered():
+async def test_backlog_is_answered_at_a_stop():
     """Goal: a request that reached this machine is not reset. Method: connect, send and stop without a step between."""
     async with open_served(PathApp(), bounds=Bounds(connections=1_000)) as served:
         socks = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(100)]
@@ -80,7 +80,7 @@ async def test_what_waits_in_the_backlog_is_still_answered():
                 assert [answer.body for answer in await client.answers_until_close()] == [b"ok"]
 
 
-async def test_a_half_sent_request_may_be_finished():
+async def test_partial_request_may_be_completed_at_a_stop():
     async with open_served(PathApp()) as served, await served.connect() as client:
         await client.send((GET % b"")[:10])
         await trio.sleep(0.05)
@@ -91,7 +91,7 @@ async def test_a_half_sent_request_may_be_finished():
 
 
 @BOTH
-async def test_a_stop_does_not_wait_for_a_client_that_does_not_read(engine: str):
+async def test_stop_does_not_wait_for_an_unread_response(engine: str):
     app = PathApp()
     async with open_served(app, engine=engine, drain_s=0.2) as served, await served.connect() as client:
         await client.send(GET % b"flood")
@@ -101,7 +101,7 @@ async def test_a_stop_does_not_wait_for_a_client_that_does_not_read(engine: str)
             await served.ended.wait()
 
 
-async def test_an_app_that_fails_when_it_is_cancelled_does_not_spoil_the_stop(caplog: pytest.LogCaptureFixture):
+async def test_failure_of_a_cancelled_app_does_not_break_the_stop(caplog: pytest.LogCaptureFixture):
     app = PathApp()
     async with open_served(app, drain_s=0.1) as served, await served.connect() as client:
         await client.send(GET % b"fall-down")
@@ -122,7 +122,7 @@ UNFINISHED = {
 }
 
 
-async def test_clients_that_say_no_more_do_not_hold_up_a_stop():
+async def test_silent_clients_do_not_delay_a_stop():
     """Goal: it is over soon whatever a connection waits for. Method: clients that stay, and neither send nor close."""
     async with open_served(PathApp(), drain_s=8) as served:
         clients = {sent: await served.connect() for sent in UNFINISHED}
@@ -139,7 +139,7 @@ async def test_clients_that_say_no_more_do_not_hold_up_a_stop():
             await client.stream.aclose()
 
 
-async def test_bytes_that_drip_do_not_extend_the_time_at_a_stop():
+async def test_dripping_bytes_do_not_extend_a_stop():
     head = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n"
     async with open_served(PathApp(), drain_s=8) as served, await served.connect() as client:
         with trio.fail_after(4):
@@ -157,7 +157,7 @@ async def drip(client: Client) -> None:
         await trio.sleep(0.2)
 
 
-async def test_a_body_that_keeps_coming_is_read_to_its_end_at_a_stop():
+async def test_steady_body_is_read_to_its_end_at_a_stop():
     async with open_served(PathApp(), drain_s=8) as served, await served.connect() as client:
         await client.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1600\r\n\r\n")
         served.shutdown.set()
@@ -168,7 +168,7 @@ async def test_a_body_that_keeps_coming_is_read_to_its_end_at_a_stop():
 
 
 @BRISKLY
-async def test_an_answer_that_nobody_reads_is_given_up_long_before_the_drain_ends():
+async def test_unread_response_is_given_up_before_the_drain_ends():
     app = PathApp()
     async with (
         open_served(app, drain_s=8, bounds=Bounds(write_s=60)) as served,
@@ -199,7 +199,7 @@ class AnswersAtTheStop:
 
 @BOTH
 @pytest.mark.parametrize("backlog", [False, True])
-async def test_who_hears_of_the_stop_first_says_so_in_the_answer(engine: str, backlog: bool):
+async def test_response_after_the_stop_closes_its_connection(engine: str, backlog: bool):
     """Goal: no client is told to keep a connection that ends. Method: many are answered as the stop begins."""
     app = AnswersAtTheStop()
     async with open_served(app, engine=engine) as served:

@@ -13,14 +13,14 @@ GET = b"GET /%b HTTP/1.1\r\nHost: a\r\n\r\n"
 LONG_S = 60.0
 
 
-async def test_slow_headers_are_answered_with_408():
+async def test_slow_headers_get_408():
     async with open_served(PathApp(), bounds=Bounds(header_s=0.2)) as served:
         for start in (b"G", b"GET / HTTP/1.1\r\nHost", b"\r\n\r\nGET /"):
             answers = await served.ask(start)
             assert [(answer.status, answer.header(b"connection")) for answer in answers] == [(408, b"close")]
 
 
-async def test_a_drop_now_and_then_does_not_extend_the_time_for_headers():
+async def test_dripping_headers_do_not_extend_the_time():
     async with open_served(PathApp(), bounds=Bounds(header_s=0.3)) as served, await served.connect() as client:
         with trio.move_on_after(2) as patience:
             async with trio.open_nursery() as nursery:
@@ -36,7 +36,7 @@ async def drip(client: Client) -> None:
         await trio.sleep(0.05)
 
 
-async def test_an_idle_connection_closes_without_a_word():
+async def test_idle_connection_closes_silently():
     async with open_served(PathApp(), bounds=Bounds(idle_s=0.2)) as served, await served.connect() as client:
         assert (await client.ask(GET % b"")).status == 200
         assert await client.closed()
@@ -52,13 +52,13 @@ async def test_an_idle_connection_closes_without_a_word():
         b"Expect: 100-continue\r\nContent-Length: 5\r\n\r\n",
     ],
 )
-async def test_a_body_that_stops_arriving_is_answered_with_408(sent: bytes):
+async def test_stalled_body_gets_408(sent: bytes):
     async with open_served(PathApp(), bounds=Bounds(body_s=0.2)) as served:
         answers = await served.ask(b"POST /echo HTTP/1.1\r\nHost: a\r\n" + sent)
         assert answers[-1].status == 408
 
 
-async def test_a_body_that_drips_does_not_extend_its_time():
+async def test_dripping_body_does_not_extend_its_time():
     head = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n"
     async with open_served(PathApp(), bounds=Bounds(body_s=0.2)) as served, await served.connect() as client:
         await client.send(head)
@@ -69,7 +69,7 @@ async def test_a_body_that_drips_does_not_extend_its_time():
                 nursery.cancel_scope.cancel()
 
 
-async def test_a_body_that_keeps_its_rate_may_take_longer_than_the_bound():
+async def test_body_at_full_rate_may_exceed_the_bound():
     async with open_served(PathApp(), bounds=Bounds(body_s=0.3)) as served, await served.connect() as client:
         await client.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 800\r\n\r\n")
         for _ in range(8):
@@ -78,7 +78,7 @@ async def test_a_body_that_keeps_its_rate_may_take_longer_than_the_bound():
         assert (await client.answer()).body == b"a" * 800
 
 
-async def test_a_client_that_reads_its_answer_in_drops_is_aborted():
+async def test_client_that_reads_in_drips_is_aborted():
     """Goal: a slow reader cannot hold a connection. Method: small buffers, and now and then a read of 1 KB."""
     app = PathApp()
     bounds = Bounds(write_s=0.3, answer_bytes_per_s=1_000_000)
@@ -92,7 +92,7 @@ async def test_a_client_that_reads_its_answer_in_drops_is_aborted():
         assert app.seen == ["ClientGone"]
 
 
-async def test_a_client_that_does_not_read_is_aborted():
+async def test_client_that_does_not_read_is_aborted():
     app = PathApp()
     async with open_served(app, bounds=Bounds(write_s=0.2)) as served, await served.connect() as client:
         await client.send(GET % b"flood")
@@ -100,7 +100,7 @@ async def test_a_client_that_does_not_read_is_aborted():
         assert app.seen == ["ClientGone"]
 
 
-async def test_requests_pipelined_behind_a_busy_one_are_left_in_the_kernel():
+async def test_requests_pipelined_behind_a_busy_one_stay_in_the_kernel():
     """Goal: a client cannot fill our memory. Method: behind a parked request, send until nothing more is taken."""
     app = PathApp()
     async with open_served(app) as served, await served.connect() as client:
@@ -112,7 +112,7 @@ async def test_requests_pipelined_behind_a_busy_one_are_left_in_the_kernel():
         assert app.asked == ["GET /park"]
 
 
-async def test_a_parked_request_outlives_every_bound():
+async def test_parked_request_outlives_every_bound():
     app = PathApp()
     bounds = Bounds(header_s=0.1, idle_s=0.1, body_s=0.1, write_s=0.1)
     async with open_served(app, bounds=bounds) as served, await served.connect() as client:
@@ -124,7 +124,7 @@ async def test_a_parked_request_outlives_every_bound():
         assert (await client.answer()).body == b"released"
 
 
-async def test_a_connection_in_use_is_not_idle():
+async def test_connection_in_use_is_not_idle():
     async with open_served(PathApp(), bounds=Bounds(idle_s=0.4)) as served, await served.connect() as client:
         for _ in range(6):
             assert (await client.ask(GET % b"")).status == 200

@@ -51,7 +51,7 @@ def undated(answer: Answer) -> list[tuple[bytes, bytes]]:
 
 @pytest.mark.parametrize("status", [200, 204, 304])
 @pytest.mark.parametrize("request_bytes", REQUESTS, ids=range(len(REQUESTS)))
-async def test_it_is_the_same_answer(status: int, request_bytes: bytes) -> None:
+async def test_whole_answer_equals_the_usual_messages(status: int, request_bytes: bytes) -> None:
     whole, parts = [await answers(status, request_bytes, whole=whole) for whole in (True, False)]
     assert len(whole) == len(parts)
     for one, other in zip(whole, parts, strict=True):
@@ -60,7 +60,7 @@ async def test_it_is_the_same_answer(status: int, request_bytes: bytes) -> None:
 
 
 @pytest.mark.parametrize("headers", [[(b"x", b"a\r\nb: c")], [(b"x\nb", b"c")], [(b"content-length", b"x")]])
-async def test_a_header_that_breaks_out_of_its_line_ends_in_the_servers_own_answer(
+async def test_invalid_header_becomes_the_servers_own_response(
     headers: list[tuple[bytes, bytes]],
 ) -> None:
     app = app_of(200, whole=True, headers=headers)
@@ -70,7 +70,7 @@ async def test_a_header_that_breaks_out_of_its_line_ends_in_the_servers_own_answ
 
 
 @pytest.mark.parametrize("first", ["http.response.start", "sluice.answer"])
-async def test_it_stands_alone(first: str) -> None:
+async def test_whole_answer_excludes_other_messages(first: str) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
         whole = {"type": "sluice.answer", "status": 200, "fields": ((), ()), "body": b"ok"}

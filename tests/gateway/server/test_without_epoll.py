@@ -15,12 +15,12 @@ sys.exit(pytest.main(["-n", "0", "-p", "no:cacheprovider", *sys.argv[1:]]))
 """
 TESTS = (
     "tests/gateway/server/test_refused_clients.py",
-    "tests/gateway/feed/test_polling.py::test_a_client_that_leaves_frees_its_place_within_a_second",
-    "tests/gateway/feed/test_polling.py::test_polls_are_held_and_woken_on_both_engines",
+    "tests/gateway/feed/test_polling.py::test_disconnected_client_frees_its_place_within_a_second",
+    "tests/gateway/feed/test_polling.py::test_polls_work_on_both_engines",
 )
 
 
-def test_without_epoll_polls_are_freed_and_refusals_arrive_all_the_same() -> None:
+def test_polls_and_refusals_work_without_epoll() -> None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     command = [sys.executable, "-c", PROGRAM, *TESTS]
     root = Path(__file__).parents[3]

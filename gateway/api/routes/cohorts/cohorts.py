@@ -1,4 +1,4 @@
-"""Cohorts over HTTP: made, filled, read and deleted (spec 4.6, decisions 14 and 20)."""
+"""Cohorts over HTTP: create, fill, read and delete (spec 4.6, decisions 14 and 20)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_STORE: Final = b"private, no-store"
 
 
 def unstored(reply: Reply) -> Reply:
-    """An answer that nobody keeps (decisions 20)."""
+    """Return a response that must not be stored (decisions 20)."""
     kept = [(name, value) for name, value in zip(*reply.headers, strict=True) if name != _CACHING]
     names, values = zip(*kept, (_CACHING, _NO_STORE), strict=True)
     reply.headers = tuple(names), tuple(values)
@@ -33,7 +33,7 @@ def unstored(reply: Reply) -> Reply:
 
 
 class CohortRoutes:
-    """Answers about the cohorts of the caller's account."""
+    """Serves the cohorts of the caller's account."""
 
     def __init__(self, cohorts: CohortService, *, replies: Replies, changes: Changes) -> None:
         self._cohorts = cohorts
@@ -42,7 +42,7 @@ class CohortRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the routing table."""
+        """Return their routing table entries."""
         return (
             Route(COHORTS, self.create, ("POST",), doc=docs.CREATE, body=CohortBody),
             Route(COHORT, self.show, doc=docs.SHOW),
@@ -51,7 +51,7 @@ class CohortRoutes:
         )
 
     async def create(self, request: Request, caller: Caller) -> Reply:
-        """201 with the cohort."""
+        """Create a cohort; return 201 with it."""
         read_free(request.query, ())
         sent = await read_json(request, CohortBody)
         account_id = caller.key.account_id
@@ -63,19 +63,19 @@ class CohortRoutes:
         return unstored(await self._changes.answer(request, caller, fragment, made, status=201))
 
     async def show(self, request: Request, caller: Caller) -> Reply:
-        """One of them, never its members."""
+        """Return one cohort, without its members."""
         read_free(request.query, ())
         cohort = await self._cohorts.get(caller.key.account_id, cohort_id_of(request))
         return unstored(await self._replies.free(request, caller, account_fragment(request.path, _shown(cohort))))
 
     async def delete(self, request: Request, caller: Caller) -> Reply:
-        """Destroy it with all that it sealed."""
+        """Delete the cohort and destroy everything encrypted with its key."""
         read_free(request.query, ())
         await self._cohorts.delete(caller.key.account_id, cohort_id_of(request))
         return unstored(await self._replies.bare(caller, Reply(204, b"")))
 
     async def put_members(self, request: Request, caller: Caller) -> Reply:
-        """How many members were added, changed and as they were."""
+        """Add members; return how many were added, changed and unchanged."""
         read_free(request.query, ())
         sent = await read_json(request, MembersBody)
         account_id, cohort_id = caller.key.account_id, cohort_id_of(request)
@@ -92,8 +92,8 @@ class CohortRoutes:
 
 
 def cohort_id_of(request: Request) -> str:
-    """The cohort that the path names."""
-    assert request.named is not None, "its route has the name"
+    """Return the cohort in the path."""
+    assert request.named is not None, "the route declares this path parameter"
     return request.named["cohort_id"]
 
 

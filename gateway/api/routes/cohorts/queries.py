@@ -1,4 +1,4 @@
-"""Queries over cohorts over HTTP: begun, followed, cancelled, and their results (spec 4.6, decisions 14 and 20)."""
+"""Cohort queries over HTTP: start, follow, cancel, and read results (spec 4.6, decisions 14 and 20)."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ QUERY: Final = "/v1/cohort-queries/{query_id}"
 _BEGIN: Final = (DRY_RUN,)
 _RESULTS: Final = (limit(500, default=100), CURSOR)
 LOOK_S: Final = 0.5
-"""The time between two looks at a query that a stream follows."""
+"""Seconds between two checks of a query that a stream follows."""
 FOLLOWED_S: Final = 900.0
-"""A stream ends after this time, with the query as it is then."""
+"""Seconds until a stream ends, with the query's current state."""
 
 
 class CohortQueryRoutes:
-    """Answers about the queries of the caller's account."""
+    """Serves the cohort queries of the caller's account."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class CohortQueryRoutes:
         stopping: Callable[[], bool],
         reads: LongReads,
     ) -> None:
-        """Streams end while the node is `stopping`."""
+        """End all streams when `stopping` is set."""
         self._reads = reads
         self._queries = queries
         self._replies = replies
@@ -65,7 +65,7 @@ class CohortQueryRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the routing table."""
+        """Return their routing table entries."""
         begin = f"{COHORT}/queries"
         return (
             Route(begin, self.begin, ("POST",), doc=docs.BEGIN_QUERY, params=_BEGIN, body=QueryBody),
@@ -75,7 +75,7 @@ class CohortQueryRoutes:
         )
 
     async def begin(self, request: Request, caller: Caller) -> Reply:
-        """202 with the query, whose ceiling is reserved."""
+        """Start a query and reserve its maximum cost; return 202 with it."""
         values = read_free(request.query, _BEGIN)
         sent = await read_json(request, QueryBody)
         claim, dry_run = claim_of_change(request, caller, sent), bool(values.get("dry_run"))
@@ -107,7 +107,7 @@ class CohortQueryRoutes:
         return unstored(await self._changes.answer(request, caller, fragment, made, status=202))
 
     async def show(self, request: Request, caller: Caller) -> Reply:
-        """The query as it stands; as a stream, its progress until it has ended."""
+        """Return the query's current state, or stream its progress until it has ended."""
         read_free(request.query, ())
         read = partial(self._queries.get, caller.key.account_id, _query_id(request))
         query, is_streamed = await read(), False
@@ -117,7 +117,7 @@ class CohortQueryRoutes:
         return replace(unstored(reply), streamed=is_streamed)
 
     async def _follow(self, request: Request, stream: EventStream, query: Query, read: Any) -> Query:
-        """Tell the query's progress whenever it has moved; the query at its end, or when nobody listens any more."""
+        """Send the query's progress at each change. Return the query when it ends or the client disconnects."""
         began, told = trio.current_time(), None
         while not query.is_over and not self._stopping() and trio.current_time() < began + FOLLOWED_S:
             now = orjson.dumps(self._shown(request, query))
@@ -130,13 +130,13 @@ class CohortQueryRoutes:
         return query
 
     async def cancel(self, request: Request, caller: Caller) -> Reply:
-        """End it."""
+        """Cancel the query."""
         read_free(request.query, ())
         await self._queries.cancel(caller.key.account_id, _query_id(request))
         return unstored(await self._replies.bare(caller, Reply(204, b"")))
 
     async def results(self, request: Request, caller: Caller) -> Reply:
-        """A page of what it has found, and of how far it came."""
+        """Return a page of its results and its coverage."""
         values = read_free(request.query, _RESULTS)
         place = self._lists.place(request, caller, values)
         begin = BEGIN if place.state is None else ResultPosition(int(place.state["shard"]), int(place.state["row"]))
@@ -161,7 +161,7 @@ class CohortQueryRoutes:
 
     def _too_large(self, exc: CohortResultTooLarge, place: ListPosition) -> Refused:
         behind = self._lists.cursor(place, _state(ResultPosition(*exc.behind)))
-        how = "Go on behind it with next_cursor."
+        how = "Continue with next_cursor."
         details = {"reason": "result_too_large", "param": "cursor", "next_step": how, "next_cursor": behind}
         return Refused("COHORT_RESULT_TOO_LARGE", sentence(exc), details=details)
 
@@ -209,6 +209,6 @@ def _state(position: ResultPosition | None) -> dict[str, str | int] | None:
 
 
 def _query_id(request: Request) -> str:
-    """The query that the path names."""
-    assert request.named is not None, "its route has the name"
+    """Return the query in the path."""
+    assert request.named is not None, "the route declares this path parameter"
     return request.named["query_id"]

@@ -1,4 +1,4 @@
-"""Discover runs over HTTP: begun and waited for, read, changed, cancelled, and their rows (decisions 19)."""
+"""Discover runs over HTTP: start, wait, read, change, cancel, and their rows (decisions 19)."""
 
 from __future__ import annotations
 
@@ -41,19 +41,21 @@ from upstreams.model.params import Param, limit
 
 RUN: Final = f"{RUNS_PATH}/{{run_id}}"
 CHANGES_MAX: Final = 200
-"""Rows of one answer about changes."""
+"""Rows in one response about changes."""
 LINES_AT_ONCE: Final = 50
 STREAM_S: Final = 900.0
-"""For how long a stream of events follows a run."""
+"""Seconds until an event stream stops following a run."""
 _LOOK_S: Final = 0.25
 _SILENT_S: Final = 15.0
 _BEGIN: Final = (DRY_RUN,)
 _LIST: Final = (limit(100, default=20), CURSOR)
 _SHOW: Final = (
-    Param("changes_since", "A version: adds the rows that changed since.", "0", "integer", minimum=0, maximum=2**53),
+    Param(
+        "changes_since", "A version. Adds the rows that changed since then.", "0", "integer", minimum=0, maximum=2**53
+    ),
 )
 _LINES: Final = (
-    Param("after", "The row_id behind which to go on.", "row_5b1f8a3e0c7d4f6a9b2e1d0c8a7f6e5d", length_max=100),
+    Param("after", "Continue after the row with this row_id.", "row_5b1f8a3e0c7d4f6a9b2e1d0c8a7f6e5d", length_max=100),
     Param("new", "Only rows that no earlier occurrence of the schedule found.", "true", "boolean"),
 )
 
@@ -63,12 +65,12 @@ class RunPatchBody(msgspec.Struct, frozen=True):
 
     status: Annotated[str | None, Meta(description="`paused` or `running`.", examples=["paused"])] = None
     max_credits: Annotated[
-        int | None, Meta(description="The most that it may cost, 1 to 10,000 credits.", examples=[200])
+        int | None, Meta(description="The maximum cost of the run, 1 to 10,000 credits.", examples=[200])
     ] = None
 
 
 class DiscoverRunRoutes:
-    """Answers about the discover runs of the caller's account."""
+    """Serves the discover runs of the caller's account."""
 
     def __init__(
         self,
@@ -89,7 +91,7 @@ class DiscoverRunRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the routing table."""
+        """Return their routing table entries."""
         return (
             Route(RUNS_PATH, self.page, doc=docs.LIST, params=_LIST),
             Route(RUNS_PATH, self.begin, ("POST",), doc=docs.BEGIN, params=_BEGIN, body=RunBody),
@@ -100,7 +102,7 @@ class DiscoverRunRoutes:
         )
 
     async def begin(self, request: Request, caller: Caller) -> Reply:
-        """The run that has settled, or 202 with it as it stands."""
+        """Start a run; return it settled, or 202 with its current state."""
         is_dry = read_free(request.query, _BEGIN).get("dry_run")
         sent = await read_json(request, RunBody)
         spec = read_body(sent, self._runs.searches())
@@ -137,7 +139,7 @@ class DiscoverRunRoutes:
         return replace(reply, streamed=is_streamed)
 
     async def page(self, request: Request, caller: Caller) -> Reply:
-        """A page of them, newest first."""
+        """Return a page of runs, newest first."""
         values = read_free(request.query, _LIST)
         size, place = int(values["limit"]), self._lists.place(request, caller, values)
         found = await self._runs.page(caller.key.account_id, before=place.before, limit=size + 1)
@@ -148,7 +150,7 @@ class DiscoverRunRoutes:
         return await self._lists.page(request, caller, items, place=place, more=more)
 
     async def show(self, request: Request, caller: Caller) -> Reply:
-        """One of them, and the rows that changed since a version of it."""
+        """Return one run, and the rows that changed since a version."""
         values, run_id, account_id = read_free(request.query, _SHOW), _run_id(request), caller.key.account_id
         await self._runs.get(account_id, run_id)
         is_streamed = await self._wait(request, caller, run_id, STREAM_S) if request.stream is not None else False
@@ -165,7 +167,7 @@ class DiscoverRunRoutes:
         return replace(await self._replies.free(request, caller, stored), streamed=is_streamed)
 
     async def change(self, request: Request, caller: Caller) -> Reply:
-        """The run as it is now."""
+        """Change a run and return it."""
         read_free(request.query, ())
         sent = await read_json(request, RunPatchBody)
         status = _status_of(sent.status)
@@ -175,13 +177,13 @@ class DiscoverRunRoutes:
         return await self._replies.free(request, caller, await self._fragment(request, view))
 
     async def cancel(self, request: Request, caller: Caller) -> Reply:
-        """The run as it ended."""
+        """Cancel a run and return its final state."""
         read_free(request.query, ())
         view = await self._runs.cancel(caller.key.account_id, _run_id(request))
         return await self._replies.free(request, caller, await self._fragment(request, view))
 
     async def lines(self, request: Request, caller: Caller) -> Reply:
-        """All its rows so far, sent while they are read."""
+        """Return all rows found so far, sent while they are read."""
         values, run_id = read_free(request.query, _LINES), _run_id(request)
         after = str(values["after"]) if "after" in values else None
         place = await self._runs.place(caller.key.account_id, run_id, after)
@@ -197,7 +199,7 @@ class DiscoverRunRoutes:
             yield text
 
     async def _wait(self, request: Request, caller: Caller, run_id: str, within_s: float) -> bool:
-        """Wait for a run to settle; True: who waits was sent the pages that came meanwhile."""
+        """Wait for a run to settle. Return True if the client was sent the pages that completed meanwhile."""
         began, account_id = trio.current_time(), caller.key.account_id
         try:
             if request.stream is None:
@@ -210,7 +212,7 @@ class DiscoverRunRoutes:
             request.held_s += trio.current_time() - began
 
     async def _follow(self, stream: EventStream, account_id: str, run_id: str) -> None:
-        """Send each page as an event until the run settles, the client leaves or the node stops."""
+        """Send each page as an event until the run settles, the client disconnects or the node stops."""
         follower, told_at = self._runs.follow(account_id, run_id), trio.current_time()
         while not self._stopping():
             view, steps = await follower.look()
@@ -241,8 +243,8 @@ def _owner(request: Request, caller: Caller) -> JobOwner:
 
 
 def _run_id(request: Request) -> str:
-    """The run that the path names."""
-    assert request.named is not None, "its route has the name"
+    """Return the run in the path."""
+    assert request.named is not None, "the route declares this path parameter"
     return request.named["run_id"]
 
 

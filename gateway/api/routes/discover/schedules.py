@@ -1,4 +1,4 @@
-"""Discover schedules over HTTP: made, listed, read, changed, forgotten, and their occurrences (decisions 19)."""
+"""Discover schedules over HTTP: create, list, read, change, delete, and their occurrences (decisions 19)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LIST: Final = (limit(100, default=20), CURSOR)
 
 
 class ScheduleRoutes:
-    """Answers about the discover schedules of the caller's account."""
+    """Serves the discover schedules of the caller's account."""
 
     def __init__(self, schedules: ScheduleService, *, signer: CursorSigner, replies: Replies, changes: Changes) -> None:
         self._schedules = schedules
@@ -44,7 +44,7 @@ class ScheduleRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the routing table."""
+        """Return their routing table entries."""
         return (
             Route(SCHEDULES_PATH, self.page, doc=docs.LIST, params=_LIST),
             Route(SCHEDULES_PATH, self.create, ("POST",), doc=docs.CREATE, body=ScheduleBody),
@@ -55,7 +55,7 @@ class ScheduleRoutes:
         )
 
     async def create(self, request: Request, caller: Caller) -> Reply:
-        """201 with the schedule."""
+        """Create a schedule; return 201 with it."""
         read_free(request.query, ())
         sent = await read_json(request, ScheduleBody)
         account_id = caller.key.account_id
@@ -67,7 +67,7 @@ class ScheduleRoutes:
         return await self._changes.answer(request, caller, self._fragment(request, schedule), made, status=201)
 
     async def page(self, request: Request, caller: Caller) -> Reply:
-        """A page of them, newest first."""
+        """Return a page of schedules, newest first."""
         values = read_free(request.query, _LIST)
         size, place = int(values["limit"]), self._lists.place(request, caller, values)
         found = await self._schedules.page(caller.key.account_id, before=place.before, limit=size + 1)
@@ -76,26 +76,26 @@ class ScheduleRoutes:
         return await self._lists.page(request, caller, items, place=place, more=more)
 
     async def show(self, request: Request, caller: Caller) -> Reply:
-        """One of them."""
+        """Return one schedule."""
         read_free(request.query, ())
         schedule = await self._schedules.get(caller.key.account_id, _schedule_id(request))
         return await self._replies.free(request, caller, self._fragment(request, schedule))
 
     async def change(self, request: Request, caller: Caller) -> Reply:
-        """The schedule as it is now."""
+        """Change a schedule and return it."""
         read_free(request.query, ())
         sent = await read_json(request, SchedulePatchBody)
         schedule = await self._schedules.change(caller.key.account_id, _schedule_id(request), sent)
         return await self._replies.free(request, caller, self._fragment(request, schedule))
 
     async def delete(self, request: Request, caller: Caller) -> Reply:
-        """Forget it: nothing of it is run any more."""
+        """Delete a schedule: it starts no more runs."""
         read_free(request.query, ())
         await self._schedules.delete(caller.key.account_id, _schedule_id(request))
         return await self._replies.bare(caller, Reply(204, b""))
 
     async def occurrences(self, request: Request, caller: Caller) -> Reply:
-        """A page of its slots, newest first."""
+        """Return a page of its slots, newest first."""
         values = read_free(request.query, _LIST)
         size, place = int(values["limit"]), self._lists.place(request, caller, values)
         before = None if place.state is None else float(place.state["at"])
@@ -128,8 +128,8 @@ class ScheduleRoutes:
 
 
 def _schedule_id(request: Request) -> str:
-    """The schedule that the path names."""
-    assert request.named is not None, "its route has the name"
+    """Return the schedule in the path."""
+    assert request.named is not None, "the route declares this path parameter"
     return request.named["schedule_id"]
 
 

@@ -1,4 +1,4 @@
-"""Discover runs and their rows as answers tell them."""
+"""The form of discover runs and their rows in responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scheduler.packing import PIECE_BYTES, Unpacker
 
 
 def run_data(view: DiscoverView, failed: list[FailedLeg], base_url: str) -> dict[str, Any]:
-    """A run; its links begin with an address."""
+    """Return a run; its links begin with the given address."""
     (job, run), spec, own = view, spec_of(view.job.spec), f"{base_url}{RUNS_PATH}/{view.run.run_id}"
     return {
         "run_id": run.run_id,
@@ -61,7 +61,7 @@ def _failed(leg: FailedLeg, view: DiscoverView) -> dict[str, str]:
 
 
 def lines_of(rows: Sequence[DiscoverRow]) -> tuple[bytes, int]:
-    """The first rows as lines of JSON, as many as one piece has room for, and the number of the last of them."""
+    """Return the first rows as JSON lines, as many as fit in one piece, and the number of the last one."""
     unpacker, lines, last = Unpacker(PIECE_BYTES), list[bytes](), 0
     for row in rows:
         if (data := shown_row(row, unpacker)) is None:
@@ -72,7 +72,7 @@ def lines_of(rows: Sequence[DiscoverRow]) -> tuple[bytes, int]:
 
 
 def changes_data(changes: RunChanges, since: int) -> dict[str, Any]:
-    """The rows that changed since a version, as many as a page has room for; `version` is how far that is."""
+    """Return the rows that changed since a version, as many as fit in a page; `version` is the last one included."""
     unpacker, run = Unpacker(), changes.view.run
     added, changed, gone = list[dict[str, Any]](), list[dict[str, Any]](), list[str]()
     version, has_more = since, changes.has_more
@@ -96,13 +96,13 @@ def changes_data(changes: RunChanges, since: int) -> dict[str, Any]:
 
 
 def shown_row(row: DiscoverRow, unpacker: Unpacker) -> dict[str, Any] | None:
-    """A row that is not gone, with its record as it is stored; None if the unpacker has no room for it."""
+    """Return a row that is still present, with its stored record, or None if the unpacker has no room for it."""
     bodies = unpacker.take(row.record)
     return None if bodies is None else row_data(row, orjson.Fragment(bodies[0] or b"null"))
 
 
 def row_data(row: DiscoverRow, record: Any) -> dict[str, Any]:
-    """A row that is not gone, with its record."""
+    """Return a row that is still present, with its record."""
     found = sightings_of(row)
     told = {
         "row_id": row.row_id,

@@ -1,4 +1,4 @@
-"""Sessions of the web over HTTP: pages held open, worked in, and closed (decisions 17 and 21)."""
+"""Web sessions over HTTP: open pages, act in them, and close them (decisions 17 and 21)."""
 
 from __future__ import annotations
 
@@ -33,43 +33,45 @@ SESSIONS: Final = "/v1/web/sessions"
 SESSION: Final = f"{SESSIONS}/{{session_id}}"
 _OPEN: Final = (DRY_RUN, MAX_CREDITS)
 _LIST: Final = (limit(100, default=20), CURSOR)
-_URL: Final = PageParam("url", "The page to begin with.", "https://example.com/")
+_URL: Final = PageParam("url", "The first page to open.", "https://example.com/")
 Seconds = Annotated[int, Meta(ge=10, le=TTL_S_MAX)]
 
 
 class SessionBody(msgspec.Struct, frozen=True):
-    """A session that is to be opened."""
+    """The body that opens a session."""
 
     url: Annotated[
-        str, Meta(description="The page to begin with.", examples=["https://example.com/"], max_length=2_048)
+        str, Meta(description="The first page to open.", examples=["https://example.com/"], max_length=2_048)
     ]
-    ttl_seconds: Annotated[Seconds, Meta(description="The most that it may be open, 10 to 3600 seconds.")] = 60
+    ttl_seconds: Annotated[Seconds, Meta(description="Seconds until the session closes, 10 to 3600.")] = 60
     activity_ttl_seconds: Annotated[
-        Seconds | None, Meta(description="The most that may pass without an action, 10 to 3600 seconds.")
+        Seconds | None, Meta(description="Seconds without an action until the session closes, 10 to 3600.")
     ] = None
     mobile: Annotated[bool, Meta(description="Whether to be a telephone.")] = False
-    stream_web_view: Annotated[bool, Meta(description="Whether to stream its view; no node does.")] = False
+    stream_web_view: Annotated[bool, Meta(description="Whether to stream the view. Not supported by any node.")] = False
 
 
 class SessionTimeBody(msgspec.Struct, frozen=True):
-    """The time of a session."""
+    """The lifetime of a session."""
 
-    ttl_seconds: Annotated[Seconds, Meta(description="The seconds from its beginning to its end.", examples=[600])]
+    ttl_seconds: Annotated[
+        Seconds, Meta(description="Seconds from the start of the session to its end.", examples=[600])
+    ]
 
 
 class ExecuteBody(msgspec.Struct, frozen=True):
-    """Actions that are to be done."""
+    """The actions to run."""
 
     actions: Annotated[
         list[Action],
         Meta(
-            description=f"1 to {ACTIONS_MAX}, in their order.", examples=[[{"type": "scrape", "formats": "markdown"}]]
+            description=f"1 to {ACTIONS_MAX} actions, in order.", examples=[[{"type": "scrape", "formats": "markdown"}]]
         ),
     ]
 
 
 class SessionRoutes:
-    """Answers about the sessions of the caller's account."""
+    """Serves the sessions of the caller's account."""
 
     def __init__(self, sessions: SessionService, *, signer: CursorSigner, replies: Replies, changes: Changes) -> None:
         self._sessions = sessions
@@ -79,7 +81,7 @@ class SessionRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the routing table."""
+        """Return their routing table entries."""
         return (
             Route(SESSIONS, self.page, doc=docs.LIST, params=_LIST),
             Route(SESSIONS, self.open, ("POST",), doc=docs.OPEN, params=_OPEN, body=SessionBody),
@@ -90,12 +92,12 @@ class SessionRoutes:
         )
 
     async def open(self, request: Request, caller: Caller) -> Reply:
-        """201 with the session, whose page is open."""
+        """Open a session; return 201 with it and its page loaded."""
         values = read_free(request.query, _OPEN)
         sent = await read_json(request, SessionBody)
         draft = _draft_of(sent)
         self._sessions.check_means("url")
-        claim_of_change(request, caller, sent)  # a malformed key is refused here as where something is opened
+        claim_of_change(request, caller, sent)  # rejects a malformed key like the requests that open something
         price = price_of(draft.ttl_s)
         check_max_credits(values, price)
         if values.get("dry_run"):
@@ -116,7 +118,7 @@ class SessionRoutes:
         return await self._changes.answer(request, caller, _fragment(request, session), made, status=201)
 
     async def page(self, request: Request, caller: Caller) -> Reply:
-        """A page of them, newest first."""
+        """Return a page of sessions, newest first."""
         values = read_free(request.query, _LIST)
         size, place = int(values["limit"]), self._lists.place(request, caller, values)
         found = await self._sessions.page(caller.key.account_id, before=place.before, limit=size + 1)
@@ -125,13 +127,13 @@ class SessionRoutes:
         return await self._lists.page(request, caller, [_shown(one) for one in found[:size]], place=place, more=more)
 
     async def show(self, request: Request, caller: Caller) -> Reply:
-        """One of them."""
+        """Return one session."""
         read_free(request.query, ())
         session = await self._sessions.get(caller.key.account_id, _session_id(request))
         return await self._replies.free(request, caller, _fragment(request, session))
 
     async def change(self, request: Request, caller: Caller) -> Reply:
-        """The session as it is now."""
+        """Change a session and return it."""
         read_free(request.query, ())
         sent = await read_json(request, SessionTimeBody)
         owner = _owner(request, caller)
@@ -139,13 +141,13 @@ class SessionRoutes:
         return await self._replies.free(request, caller, _fragment(request, session))
 
     async def close(self, request: Request, caller: Caller) -> Reply:
-        """The session as it ended."""
+        """Close a session and return its final state."""
         read_free(request.query, ())
         session = await self._sessions.close(caller.key.account_id, _session_id(request))
         return await self._replies.free(request, caller, _fragment(request, session))
 
     async def execute(self, request: Request, caller: Caller) -> Reply:
-        """The results of actions."""
+        """Run actions and return their results."""
         read_free(request.query, ())
         sent = await read_json(request, ExecuteBody)
         check_actions(sent.actions)
@@ -162,7 +164,9 @@ class SessionRoutes:
 
 def _draft_of(sent: SessionBody) -> SessionDraft:
     if sent.stream_web_view:
-        raise InvalidArgument("stream_web_view", "must be false: no node streams a view", reason="capability_missing")
+        raise InvalidArgument(
+            "stream_web_view", "must be false: streaming a view is not supported", reason="capability_missing"
+        )
     idle_s = sent.activity_ttl_seconds
     if idle_s is not None and idle_s > sent.ttl_seconds:
         raise InvalidParam("activity_ttl_seconds", "must not be longer than ttl_seconds")
@@ -174,8 +178,8 @@ def _owner(request: Request, caller: Caller) -> SessionOwner:
 
 
 def _session_id(request: Request) -> str:
-    """The session that the path names."""
-    assert request.named is not None, "its route has the name"
+    """Return the session in the path."""
+    assert request.named is not None, "the route declares this path parameter"
     return request.named["session_id"]
 
 

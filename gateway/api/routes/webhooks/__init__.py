@@ -1,1 +1,1 @@
-"""Webhooks over HTTP: those of the account, and the deliveries of all."""
+"""Webhooks over HTTP: the account's webhooks, and the deliveries of all kinds."""

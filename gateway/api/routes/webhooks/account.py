@@ -30,13 +30,13 @@ _LIST: Final = (limit(100), CURSOR)
 
 
 class RotateSecretBody(msgspec.Struct, frozen=True):
-    """The body of a rotation; without a secret of one's own one is made."""
+    """The body of a rotation. Without a secret, one is generated."""
 
     secret: Annotated[Any, SECRET] = None
 
 
 class WebhookRoutes:
-    """Answers for the webhooks of the caller's account."""
+    """Serves the webhooks of the caller's account."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class WebhookRoutes:
         replies: Replies,
         changes: Changes,
     ) -> None:
-        """`webhooks` has the deliveries and secrets of webhooks whose owner is the account."""
+        """Take `webhooks`, which has the deliveries and secrets of the webhooks that the account owns."""
         self._service = service
         self._webhooks = webhooks
         self._replies = replies
@@ -58,7 +58,7 @@ class WebhookRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the routing table."""
+        """Return their routing table entries."""
         return (
             Route(WEBHOOKS, self.page, doc=docs.LIST, params=_LIST),
             Route(WEBHOOKS, self.create, ("POST",), doc=docs.CREATE, body=WebhookBody),
@@ -71,7 +71,7 @@ class WebhookRoutes:
         )
 
     async def create(self, request: Request, caller: Caller) -> Reply:
-        """201 with the webhook and its secret, told this once."""
+        """Create a webhook; return 201 with it and its secret, which is shown only this once."""
         read_free(request.query, ())
         sent = await read_json(request, WebhookBody)
         draft, account_id = self._service.draft(sent), caller.key.account_id
@@ -82,7 +82,7 @@ class WebhookRoutes:
             lambda write: self._service.create(draft, account_id, write=write),
             keep=lambda saved: saved.view.webhook.id,
         )
-        if isinstance(made, StoredReply):  # the webhook as it is now
+        if isinstance(made, StoredReply):  # the webhook's current state
             view, secret = await self._service.get(account_id, text_of(made)), None
         else:
             view, secret = made
@@ -92,7 +92,7 @@ class WebhookRoutes:
         return reply
 
     async def page(self, request: Request, caller: Caller) -> Reply:
-        """A page of them, newest first."""
+        """Return a page of webhooks, newest first."""
         values = read_free(request.query, _LIST)
         size, place = int(values["limit"]), self._lists.place(request, caller, values)
         found = await self._service.list(caller.key.account_id, before=place.before, limit=size + 1)
@@ -102,26 +102,26 @@ class WebhookRoutes:
         return await self._lists.page(request, caller, items, place=place, more=more)
 
     async def show(self, request: Request, caller: Caller) -> Reply:
-        """One of them."""
+        """Return one webhook."""
         read_free(request.query, ())
         view = await self._service.get(caller.key.account_id, _webhook_id(request))
         return await self._free(request, caller, {"webhook": self._service.to_json(view)})
 
     async def change(self, request: Request, caller: Caller) -> Reply:
-        """The webhook as it is now."""
+        """Change a webhook and return it."""
         read_free(request.query, ())
         sent = await read_json(request, WebhookPatch)
         view = await self._service.change(caller.key.account_id, _webhook_id(request), sent)
         return await self._free(request, caller, {"webhook": self._service.to_json(view)})
 
     async def delete(self, request: Request, caller: Caller) -> Reply:
-        """Forget it: nothing is delivered to it any more."""
+        """Delete a webhook: it receives no more deliveries."""
         read_free(request.query, ())
         await self._service.delete(caller.key.account_id, _webhook_id(request))
         return await self._replies.bare(caller, Reply(204, b""))
 
     async def test(self, request: Request, caller: Caller) -> Reply:
-        """202 with the delivery of one event that is in no feed."""
+        """Send a test; return 202 with the delivery of an event that is not in the feed."""
         read_free(request.query, ())
         account_id, webhook_id = caller.key.account_id, _webhook_id(request)
         made = await self._changes.make(
@@ -137,7 +137,7 @@ class WebhookRoutes:
         return await self._changes.answer(request, caller, fragment, made, status=202)
 
     async def rotate(self, request: Request, caller: Caller) -> Reply:
-        """The new secret, as its log's `rotated` tells it."""
+        """Return the new secret, in the form of its log's `rotated`."""
         read_free(request.query, ())
         sent = await read_json(request, RotateSecretBody, may_be_empty=True)
         return await self._log.rotated(request, caller, sent, read_secret(sent.secret), field="secret")
@@ -147,7 +147,7 @@ class WebhookRoutes:
 
 
 def _webhook_id(request: Request) -> str:
-    assert request.named is not None, "its route has the name"
+    assert request.named is not None, "the route declares this path parameter"
     return request.named["webhook_id"]
 
 

@@ -1,4 +1,4 @@
-"""Deliveries over HTTP: the log, sending again; of a monitor's webhook the secret and resuming too (decisions 12)."""
+"""Deliveries over HTTP: log and redelivery; for a monitor's webhook also secret and resuming (decisions 12)."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import limit
 
 WEBHOOK: Final = f"{MONITOR}/webhook"
-# Each may have dozens of attempts with 20,000 characters of an answer; a page of them ends early.
+# A delivery may have dozens of attempts with 20,000 characters of response each, so a page of deliveries may end early.
 _PAGE: Final = (limit(25, default=10), CURSOR)
 
 
 class RotateBody(msgspec.Struct, frozen=True):
-    """The body of a rotation; without a secret of one's own one is made."""
+    """The body of a rotation. Without a secret, one is generated."""
 
     webhook_secret: Annotated[Any, SECRET] = None
 
 
 class DeliveryLog(NamedTuple):
-    """The place of a log: the path of the webhooks' owner, the name that it has there, and what is told of the log."""
+    """The address of a log: the path of the webhooks' owner, its path parameter, and the description of the log."""
 
     owner: str
     named: str
@@ -50,7 +50,7 @@ class DeliveryLog(NamedTuple):
 
 
 class DeliveryLogRoutes:
-    """Answers for the deliveries of the webhooks of one kind of owner."""
+    """Serves the deliveries of the webhooks of one kind of owner."""
 
     def __init__(
         self, webhooks: Webhooks, log: DeliveryLog, *, signer: CursorSigner, replies: Replies, changes: Changes
@@ -63,7 +63,7 @@ class DeliveryLogRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the routing table."""
+        """Return their routing table entries."""
         path, docs_ = f"{self._log.owner}/deliveries", self._log.docs
         one = f"{path}/{{delivery_id}}"
         return (
@@ -73,7 +73,7 @@ class DeliveryLogRoutes:
         )
 
     async def page(self, request: Request, caller: Caller) -> Reply:
-        """A page of deliveries with their attempts, newest first."""
+        """Return a page of deliveries with their attempts, newest first."""
         values = read_free(request.query, _PAGE)
         size, account_id = int(values["limit"]), caller.key.account_id
         place = self._lists.place(request, caller, values)
@@ -85,7 +85,7 @@ class DeliveryLogRoutes:
         )
 
     async def redeliver(self, request: Request, caller: Caller) -> Reply:
-        """202 with the delivery, which is queued again."""
+        """Queue a delivery again; return 202 with it."""
         read_free(request.query, ())
         place = self._place(request, caller)
         made = await self._changes.make(
@@ -99,7 +99,7 @@ class DeliveryLogRoutes:
         return await self._changes.answer(request, caller, self._fragment(request, found), made, status=202)
 
     async def show(self, request: Request, caller: Caller) -> Reply:
-        """One delivery with its attempts."""
+        """Return one delivery with its attempts."""
         read_free(request.query, ())
         found = await self._webhooks.delivery(*self._place(request, caller))
         return await self._replies.free(request, caller, self._fragment(request, found))
@@ -110,7 +110,10 @@ class DeliveryLogRoutes:
     async def rotated(
         self, request: Request, caller: Caller, sent: msgspec.Struct, secret: str | None, *, field: str
     ) -> Reply:
-        """The new secret under `field`, told this once: a repetition tells until when the one before signs too."""
+        """Return the new secret under `field`, only this once, and until when the previous secret also signs.
+
+        A repeated request gets only that time.
+        """
         account_id, owner_id = caller.key.account_id, self._owner(request)
         made = await self._changes.make(
             request,
@@ -126,17 +129,17 @@ class DeliveryLogRoutes:
         return await self._changes.answer(request, caller, account_fragment(request.path, data), made)
 
     def _owner(self, request: Request) -> str:
-        assert request.named is not None, "its route has the name"
+        assert request.named is not None, "the route declares this path parameter"
         return request.named[self._log.named]
 
     def _place(self, request: Request, caller: Caller) -> tuple[str, str, str]:
-        """The account, the owner and the delivery that the path names."""
-        assert request.named is not None, "its route has the name"
+        """Return the account, the owner and the delivery in the path."""
+        assert request.named is not None, "the route declares this path parameter"
         return caller.key.account_id, self._owner(request), request.named["delivery_id"]
 
 
 class DeliveryRoutes(DeliveryLogRoutes):
-    """Answers for the webhooks of the caller's monitors."""
+    """Serves the webhooks of the caller's monitors."""
 
     def __init__(self, webhooks: Webhooks, *, signer: CursorSigner, replies: Replies, changes: Changes) -> None:
         log = DeliveryLog(MONITOR, "monitor_id", docs.LOG, _shown)
@@ -144,7 +147,7 @@ class DeliveryRoutes(DeliveryLogRoutes):
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Their places in the routing table."""
+        """Return their routing table entries."""
         return (
             *super().routes,
             Route(f"{WEBHOOK}/rotate-secret", self.rotate, ("POST",), doc=docs.ROTATE, body=RotateBody),
@@ -152,13 +155,13 @@ class DeliveryRoutes(DeliveryLogRoutes):
         )
 
     async def rotate(self, request: Request, caller: Caller) -> Reply:
-        """The new secret, as `rotated` tells it."""
+        """Return the new secret, in the form of `rotated`."""
         read_free(request.query, ())
         sent = await read_json(request, RotateBody, may_be_empty=True)
         return await self.rotated(request, caller, sent, read_secret(sent.webhook_secret, ""), field="webhook_secret")
 
     async def resume(self, request: Request, caller: Caller) -> Reply:
-        """The webhook, which takes deliveries again."""
+        """Resume a webhook's deliveries and return the webhook."""
         read_free(request.query, ())
         account_id, monitor_id = caller.key.account_id, monitor_id_of(request)
         made = await self._changes.make(
@@ -188,7 +191,7 @@ def _shown(logged: Logged) -> dict[str, Any]:
 
 
 def delivery_view(logged: Logged, cause: dict[str, Any]) -> dict[str, Any]:
-    """A delivery as its owner sees it, with what it tells of behind its id."""
+    """Return a delivery as its owner sees it, with its subject after its id."""
     delivery, attempts = logged
     return {
         "id": delivery.id,

@@ -1,1 +1,1 @@
-"""The pages of discover: its runs and its schedules."""
+"""The pages of Discover: runs and schedules."""

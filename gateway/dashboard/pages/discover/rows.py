@@ -1,4 +1,4 @@
-"""Rows of a discover run as a page and a table have them: what most readers look for in a record. Pure."""
+"""Rows of a discover run for a page and a table: the fields of a record that most readers need. Pure functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TEXT_MAX: Final = 300
 
 
 def row_view(row: DiscoverRow) -> dict[str, Any]:
-    """A row, with its record decompressed, for its page. Its address may be a link; empty if it has none such."""
+    """Return a row with its record decompressed, for its page. The address is empty unless it can be a link."""
     told = row_data(row, orjson.loads(row.record or b"{}"))
     core = _core(told["record"])
     url, text = _first(core, ("url",)), _first(core, _TEXTS)
@@ -36,7 +36,7 @@ def row_view(row: DiscoverRow) -> dict[str, Any]:
 
 
 def cells_of(row: DiscoverRow) -> list[Any]:
-    """The cells of a row with its record decompressed, in the order of `COLUMNS`."""
+    """Return the cells of a row with its record decompressed, in the order of `COLUMNS`."""
     told = row_data(row, orjson.loads(row.record or b"{}"))
     core, match = _core(told["record"]), told.get("match") or {}
     found = {
@@ -54,7 +54,7 @@ def cells_of(row: DiscoverRow) -> list[Any]:
 
 
 def _core(record: dict[str, Any]) -> dict[str, Any]:
-    """The object that a record is of, its content among its own fields, beside what was computed of it."""
+    """Return the object inside a record, with its content merged into its own fields, without the computed values."""
     core: dict[str, Any] = next(
         (one for name, one in record.items() if name != "computed" and isinstance(one, dict)), {}
     )

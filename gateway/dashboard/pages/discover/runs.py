@@ -1,4 +1,4 @@
-"""Discover runs: how far they came, what they cost, their rows, and how they are held and ended (decisions 19)."""
+"""Discover runs: progress, cost, rows, pausing and cancelling (decisions 19)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DISCOVER: Final = f"{PREFIX}/discover"
 PAGE: Final = 20
 ROWS: Final = 25
 ROWS_AT_ONCE: Final = 50
-"""Rows of a download that are read from the store at a time."""
+"""Rows that a download reads from the store at once."""
 _REFRESH_S: Final = 5
 
 
@@ -42,7 +42,7 @@ class RunPages:
         self._frame = frame
 
     def add_to(self, app: QuartTrio) -> None:
-        """Offer them."""
+        """Register the routes."""
         one = f"{DISCOVER}/runs/<run_id>"
         app.add_url_rule(DISCOVER, "discover", self.page)
         app.add_url_rule(one, "run", self.show)
@@ -52,7 +52,7 @@ class RunPages:
             app.add_url_rule(f"{one}/{deed.__name__}", f"run_{deed.__name__}", deed, methods=["POST"])
 
     async def page(self) -> Response:
-        """The runs, newest first; while one is under way the page comes again by itself."""
+        """List the runs, newest first. The page refreshes automatically while a run is in progress."""
         before = place_of(request.args.get("before", ""))
         found = await self._runs.page(account_id(), before=before, limit=PAGE + 1)
         last = found[PAGE - 1].job if len(found) > PAGE else None
@@ -68,27 +68,27 @@ class RunPages:
         return response
 
     async def show(self, run_id: str) -> Response:
-        """One of them with its first rows, or those behind one of them."""
+        """Show one run with its first rows, or the rows after a given one."""
         return await self._shown(run_id)
 
     async def lines(self, run_id: str) -> Response:
-        """All its rows so far as the API tells them, one a line."""
+        """Download all rows found so far, one JSON line each, in the format of the API."""
         await self._found(run_id)
         pieces = self._pieces(account_id(), run_id, lines_of)
         return long_download(f"{run_id}.jsonl", pieces, content_type="application/x-ndjson")
 
     async def table(self, run_id: str) -> Response:
-        """All its rows so far, with what most readers look for in columns."""
+        """Download all rows found so far as a table with the most useful fields as columns."""
         await self._found(run_id)
         pieces = self._pieces(account_id(), run_id, _table_of, head=csv_of([COLUMNS]))
         return long_download(f"{run_id}.csv", pieces, content_type=CSV)
 
     async def pause(self, run_id: str) -> Response:
-        """Hold it, which gives back what it holds."""
+        """Pause a run, which returns its held credits."""
         return await self._change(run_id, RunPatch("paused"), done="run_paused")
 
     async def go_on(self, run_id: str) -> Response:
-        """Let a paused run go on, or one that is under way cost more."""
+        """Resume a paused run, or raise the maximum cost of a run in progress."""
         sent = (await fields()).get("max_credits", "")
         is_paused = (await self._found(run_id)).job.status == "paused"
         try:
@@ -98,7 +98,7 @@ class RunPages:
         return await self._change(run_id, patch, done="run_running" if is_paused else "run_changed", sent=sent)
 
     async def cancel(self, run_id: str) -> Response:
-        """Ask whether to, and then end it."""
+        """Ask for confirmation, then cancel the run."""
         view = await self._found(run_id)
         if (await fields()).get("sure") != "yes":
             return await self._frame.shown("cancel_run.html", "Cancel this run?", run=_view(view))
@@ -127,7 +127,7 @@ class RunPages:
         return self._frame.to_page(f"{DISCOVER}/runs/{run_id}", done=done)
 
     async def _found(self, run_id: str) -> DiscoverView:
-        """The account's run. Raises ObjectMissing."""
+        """Return the account's run. Raises ObjectMissing."""
         try:
             return await self._runs.get(account_id(), run_id)
         except JobUnknown as exc:
@@ -136,7 +136,10 @@ class RunPages:
     async def _pieces(
         self, owner: str, run_id: str, write: Callable[[list[DiscoverRow]], tuple[bytes, int]], head: str = ""
     ) -> AsyncIterator[bytes]:
-        """The rows of a run of the account `owner`: the request's context is gone when they are read."""
+        """Yield the rows of a run.
+
+        Takes the account `owner`, because the request's context is gone when the rows are read.
+        """
         yield head.encode()
         after = 0
         read = partial(self._runs.rows, run_id, limit=ROWS_AT_ONCE, only_new=False, bytes_max=PIECE_BYTES)
@@ -172,7 +175,7 @@ class RunPages:
         return response
 
     async def _after(self, run_id: str) -> int:
-        """The number of the row that the page begins behind; one that cannot be is the beginning."""
+        """Parse the number of the row after which the page begins. An invalid value means the beginning."""
         row_id = request.args.get("after", "")
         try:
             return await self._runs.place(account_id(), run_id, row_id) if row_id.isidentifier() else 0
@@ -185,7 +188,7 @@ def _views_of(rows: list[DiscoverRow]) -> list[dict[str, Any]]:
 
 
 def _table_of(rows: list[DiscoverRow]) -> tuple[bytes, int]:
-    """The first rows as lines of CSV, as many as one piece has room for, and the number of the last of them."""
+    """Return the first rows as CSV lines, as many as fit in one piece, and the number of the last one."""
     some = list(rows_with_records(rows, Unpacker(PIECE_BYTES)))
     return csv_of(map(cells_of, some)).encode(), some[-1].number
 
@@ -199,7 +202,7 @@ def _is_moving(view: DiscoverView) -> bool:
 
 
 def _bound(text: str) -> int | None:
-    """The most that a run may cost; None leaves it as it is. Raises FieldRefused."""
+    """Parse the maximum cost of a run; None leaves it unchanged. Raises FieldRefused."""
     plain = text.replace(",", "")
     if not plain:
         return None

@@ -1,4 +1,4 @@
-"""Discover schedules: their next occurrence, what became of those before, and how they are changed (decisions 19)."""
+"""Discover schedules: next occurrence, past occurrences, and changes (decisions 19)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMES: Final = {
     "cadence.cron": "cron",
     "cadence.timezone": "cron",
 }
-"""The fields that a refusal may be of, by its place in the body."""
+"""Form fields by the place in the body that an error names."""
 
 
 class SchedulePages:
@@ -36,7 +36,7 @@ class SchedulePages:
         self._frame = frame
 
     def add_to(self, app: QuartTrio) -> None:
-        """Offer them."""
+        """Register the routes."""
         one = f"{SCHEDULES}/<schedule_id>"
         app.add_url_rule(SCHEDULES, "schedules", self.page)
         app.add_url_rule(one, "schedule", self.show)
@@ -44,21 +44,21 @@ class SchedulePages:
             app.add_url_rule(f"{one}/{deed.__name__}", f"schedule_{deed.__name__}", deed, methods=["POST"])
 
     async def page(self) -> Response:
-        """All of them, newest first."""
+        """List all schedules, newest first."""
         found = await self._schedules.page(account_id(), before=None, limit=ALL_MAX)
         return await self._frame.shown("schedules.html", "Schedules", schedules=[_view(one) for one in found])
 
     async def show(self, schedule_id: str) -> Response:
-        """One of them."""
+        """Show one schedule."""
         return await self._shown(schedule_id)
 
     async def status(self, schedule_id: str) -> Response:
-        """Pause it, or let it go on, which forgets what was skipped before."""
+        """Pause a schedule, or resume it, which clears the slots skipped before."""
         status = "active" if (await fields()).get("status") == "active" else "paused"
         return await self._change(schedule_id, SchedulePatchBody(status=status), {}, done=f"schedule_{status}")
 
     async def save(self, schedule_id: str) -> Response:
-        """Change its name, its cadence, and what an occurrence may cost."""
+        """Change its name, cadence and maximum cost per occurrence."""
         sent = await fields()
         cadence = {"cron": sent.get("cron", "")} if sent.get("cadence") == "cron" else sent.get("cadence") or None
         if sent.get("cadence") == "cron" and sent.get("timezone"):
@@ -69,7 +69,7 @@ class SchedulePages:
         return await self._change(schedule_id, patch, sent, done="schedule_saved")
 
     async def delete(self, schedule_id: str) -> Response:
-        """Ask whether to, and then forget it."""
+        """Ask for confirmation, then delete the schedule."""
         schedule = await self._found(schedule_id)
         if (ask := self._frame.fresh()) is not None:
             return ask
@@ -92,7 +92,7 @@ class SchedulePages:
         return self._frame.to_page(f"{SCHEDULES}/{schedule_id}", done=done)
 
     async def _found(self, schedule_id: str) -> DiscoverSchedule:
-        """The account's schedule. Raises ObjectMissing."""
+        """Return the account's schedule. Raises ObjectMissing."""
         try:
             return await self._schedules.get(account_id(), schedule_id)
         except ScheduleUnknown as exc:
@@ -141,7 +141,7 @@ def _view(schedule: DiscoverSchedule) -> dict[str, Any]:
 
 
 def _instant(text: str) -> float | None:
-    """The slot that a page begins behind; one that cannot be is the first page."""
+    """Parse the slot after which a page begins. An invalid value means the first page."""
     try:
         return msgspec.convert(text, float, strict=False) if text else None
     except msgspec.ValidationError:

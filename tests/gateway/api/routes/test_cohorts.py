@@ -101,7 +101,7 @@ async def results_of(node: OpenNode, query: str, limit: int = 100) -> tuple[list
         cursor = f"&cursor={page['pagination']['next_cursor']}"
 
 
-async def test_a_cohort_from_its_making_to_its_results(node: OpenNode) -> None:
+async def test_cohort_lifecycle_from_creation_to_results(node: OpenNode) -> None:
     cohort = await make(node, "ada.test", "bob.test", "eve.test", "gone.test", "down.test", name="Panel")
     status, shown = await ask(node, "GET", f"/v1/cohorts/{cohort}")
     data = shown["data"]
@@ -155,7 +155,7 @@ async def ask_plain(node: OpenNode, target: str) -> tuple[int, Any]:
     return answer.status, answer.json
 
 
-async def test_the_caps_of_a_query_bound_what_is_read_and_kept_of_each_member(node: OpenNode) -> None:
+async def test_query_caps_limit_reads_and_results_per_member(node: OpenNode) -> None:
     cohort = await make(node, "bob.test")
     few = {**QUERY, "max_items_per_identity": 4}
     _, begun = await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", few)
@@ -207,7 +207,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("platform", SPELLINGS)
-async def test_an_account_is_one_member_however_its_handle_is_written(platform: str, node: OpenNode) -> None:
+async def test_equivalent_handles_are_one_member(platform: str, node: OpenNode) -> None:
     place = f"/v1/cohorts/{await make(node)}/members"
     members = [{"platform": platform, "handle": one} for one in SPELLINGS[platform]]
     _, put = await ask(node, "PUT", place, {"members": members})
@@ -227,15 +227,13 @@ async def test_an_account_is_one_member_however_its_handle_is_written(platform: 
         ("lemmy", "ada", "ada@lemmy.ml"),
     ],
 )
-async def test_accounts_of_one_name_at_two_places_are_two_members(
-    platform: str, here: str, there: str, node: OpenNode
-) -> None:
+async def test_same_handle_on_two_hosts_is_two_members(platform: str, here: str, there: str, node: OpenNode) -> None:
     place = f"/v1/cohorts/{await make(node)}/members"
     members = [{"platform": platform, "handle": one} for one in (here, there)]
     assert (await ask(node, "PUT", place, {"members": members}))[1]["data"]["inserted"] == 2
 
 
-async def test_every_code_of_cohorts_arises_as_the_table_says(node: OpenNode, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cohort_errors_match_the_error_table(node: OpenNode, monkeypatch: pytest.MonkeyPatch) -> None:
     cohort = await make(node, "ada.test", "bob.test")
     queries, members = f"/v1/cohorts/{cohort}/queries", f"/v1/cohorts/{cohort}/members"
 
@@ -296,9 +294,7 @@ BAD_QUERIES = [
 @pytest.mark.parametrize(
     ("fields", "param"), BAD_QUERIES, ids=[f"{param} {nth}" for nth, (_, param) in enumerate(BAD_QUERIES)]
 )
-async def test_a_query_that_cannot_be_is_refused_with_its_field_and_costs_nothing(
-    node: OpenNode, fields: dict[str, Any], param: str
-) -> None:
+async def test_invalid_query_names_its_field_and_is_free(node: OpenNode, fields: dict[str, Any], param: str) -> None:
     cohort = await make(node, "ada.test")
     answer = await sent(node, "POST", f"/v1/cohorts/{cohort}/queries", {**QUERY, **fields})
     assert assert_refused(answer, "INVALID_REQUEST", 400)["param"] == param
@@ -317,7 +313,7 @@ async def test_a_query_that_cannot_be_is_refused_with_its_field_and_costs_nothin
     ],
     ids=str,
 )
-async def test_a_member_that_cannot_be_read_is_refused_without_repeating_its_handle(
+async def test_unreadable_member_is_refused_without_repeating_its_handle(
     node: OpenNode, member: dict[str, Any], param: str
 ) -> None:
     cohort = await make(node)
@@ -326,7 +322,7 @@ async def test_a_member_that_cannot_be_read_is_refused_without_repeating_its_han
     assert not member["handle"] or len(member["handle"]) < 3 or member["handle"] not in answer.body.decode()
 
 
-async def test_a_member_is_named_as_its_platform_names_accounts(node: OpenNode) -> None:
+async def test_member_handles_follow_their_platform(node: OpenNode) -> None:
     cohort = await make(node)
     names = [
         ("youtube", "UC_x5XG1OV2P6uZZ5FSM9Ttw"),
@@ -346,7 +342,7 @@ async def test_a_member_is_named_as_its_platform_names_accounts(node: OpenNode) 
         assert assert_refused(answer, "INVALID_REQUEST", 400)["param"] == "members[0].handle"
 
 
-async def test_a_key_of_its_own_makes_each_change_once(node: OpenNode) -> None:
+async def test_idempotency_key_makes_each_change_once(node: OpenNode) -> None:
     first = await ask(node, "POST", "/v1/cohorts", {}, idempotency_key="c-1")
     again = await ask(node, "POST", "/v1/cohorts", {}, idempotency_key="c-1")
     cohort = first[1]["data"]["id"]
@@ -364,7 +360,7 @@ async def test_a_key_of_its_own_makes_each_change_once(node: OpenNode) -> None:
     assert await node.money() == (5_000 - done["actual_credits"], 0)
 
 
-async def test_what_belongs_to_another_account_is_unknown(node: OpenNode) -> None:
+async def test_other_accounts_cohorts_are_unknown(node: OpenNode) -> None:
     cohort = await make(node, "ada.test")
     _, begun = await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", QUERY)
     query = begun["data"]["query_id"]
@@ -386,7 +382,7 @@ async def test_what_belongs_to_another_account_is_unknown(node: OpenNode) -> Non
     assert (await node.get("/v1/web/jobs")).json["data"]["items"] == []
 
 
-async def test_whoever_waits_follows_a_query_as_a_stream(node: OpenNode) -> None:
+async def test_query_stream_reports_progress(node: OpenNode) -> None:
     cohort = await make(node, "ada.test", "bob.test")
     with node.upstream.holding():
         _, begun = await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", QUERY)
@@ -411,7 +407,7 @@ async def test_whoever_waits_follows_a_query_as_a_stream(node: OpenNode) -> None
     )
 
 
-async def test_a_deleted_cohort_is_gone_at_once_and_its_running_query_is_paid_so_far(node: OpenNode) -> None:
+async def test_deleted_cohort_is_gone_and_its_running_query_billed_so_far(node: OpenNode) -> None:
     cohort = await make(node, "ada.test", "bob.test")
     with node.upstream.holding():
         _, begun = await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", QUERY)
@@ -424,7 +420,7 @@ async def test_a_deleted_cohort_is_gone_at_once_and_its_running_query_is_paid_so
     await nothing_is_left(node)
 
 
-async def test_nothing_of_the_cohorts_of_a_deleted_account_is_left(node: OpenNode) -> None:
+async def test_deleted_account_leaves_no_cohort_data(node: OpenNode) -> None:
     cohort = await make(node, "ada.test", "bob.test")
     with node.upstream.holding():
         await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", QUERY)
@@ -441,7 +437,7 @@ async def nothing_is_left(node: OpenNode) -> None:
                 await trio.sleep(0.1)
 
 
-def test_the_bounds_are_those_of_the_specification() -> None:
+def test_bounds_match_the_specification() -> None:
     assert (spec.COHORTS_MAX, spec.MEMBERS_MAX, spec.MEMBERS_AT_ONCE, results.PAGE_BYTES) == (
         100, 10_000, 1_000, 1_000_000,
     )  # fmt: skip

@@ -40,7 +40,7 @@ async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
         await node.assert_sound()
 
 
-async def test_a_forbidden_page_is_refused_for_free_and_nothing_is_reserved_for_it(owner: Owner) -> None:
+async def test_forbidden_page_is_refused_free_without_reservation(owner: Owner) -> None:
     money = await owner.node.money()
     for query in ("", "&dry_run=1"):
         status, refused = await ask(owner.node, "GET", f"/v1/web/scrape?url={FORBIDDEN}{query}")
@@ -50,7 +50,7 @@ async def test_a_forbidden_page_is_refused_for_free_and_nothing_is_reserved_for_
     assert await owner.node.money() == money
 
 
-async def test_a_forbidden_page_is_a_batchs_or_a_crawls_one_row_that_is_missing(owner: Owner) -> None:
+async def test_forbidden_page_is_one_missing_row_of_a_batch_or_crawl(owner: Owner) -> None:
     urls = [f"{HOME}a", FORBIDDEN, f"{HOME}b"]
     for path, body in (("batch-scrape", {"urls": urls}), ("crawl", {"url": HOME, "limit": 4})):
         status, begun = await ask(owner.node, "POST", f"/v1/web/{path}", body)
@@ -62,7 +62,7 @@ async def test_a_forbidden_page_is_a_batchs_or_a_crawls_one_row_that_is_missing(
         assert (error["url"], error["status"], error["error"]) == (FORBIDDEN, "empty", "robots_disallowed")
 
 
-async def test_a_monitor_of_a_forbidden_page_is_shown_and_its_runs_say_why_they_fail(owner: Owner) -> None:
+async def test_monitor_of_a_forbidden_page_shows_why_runs_fail(owner: Owner) -> None:
     recipe: dict[str, object] = {"recipe": "web/scrape", "params": {"url": FORBIDDEN}, "cadence": "daily"}
     recipe["track"] = {"metrics": ["page.status_code"]}
     status, made = await ask(owner.node, "POST", "/v1/monitors", recipe)
@@ -84,7 +84,7 @@ async def test_a_monitor_of_a_forbidden_page_is_shown_and_its_runs_say_why_they_
     assert "Other" in owner.words
 
 
-async def test_a_watch_of_a_forbidden_page_is_shown_and_its_checks_say_why_they_fail(owner: Owner) -> None:
+async def test_watch_of_a_forbidden_page_shows_why_checks_fail(owner: Owner) -> None:
     status, made = await ask(owner.node, "POST", "/v1/web/monitors", {"url": FORBIDDEN, "cadence_minutes": 60})
     assert status == 201
     watch = made["data"]["monitor"]["monitor_id"]

@@ -51,9 +51,7 @@ def received(request: bytes, secret: str) -> Any:
     return orjson.loads(body)
 
 
-async def test_the_end_of_a_crawl_is_delivered_once_signed_with_the_secret_that_was_shown_once(
-    node: OpenNode, receiver: UpstreamServer
-) -> None:
+async def test_crawl_end_is_delivered_once_signed_with_its_secret(node: OpenNode, receiver: UpstreamServer) -> None:
     body = {"url": HOME, "limit": 20, "webhook_url": f"{receiver.url}/hook/a-token-of-the-receivers-own"}
     status, begun = await ask(node, "POST", "/v1/web/crawl", body, idempotency_key="crawl-1")
     job_id, secret = begun["data"]["job_id"], begun["data"]["webhook_secret"]
@@ -74,7 +72,7 @@ async def test_the_end_of_a_crawl_is_delivered_once_signed_with_the_secret_that_
     assert "webhook_secret" not in done
 
 
-async def test_a_batch_with_a_secret_of_ones_own_and_a_job_that_is_cancelled_are_told_too(
+async def test_webhooks_report_batches_with_own_secret_and_cancelled_jobs(
     node: OpenNode, receiver: UpstreamServer
 ) -> None:
     hook = {"webhook_url": receiver.url, "webhook_secret": SECRET}
@@ -92,7 +90,7 @@ async def test_a_batch_with_a_secret_of_ones_own_and_a_job_that_is_cancelled_are
     assert [received(one, SECRET)["status"] for one in receiver.requests] == ["completed", "cancelled"]
 
 
-async def test_a_receiver_that_is_gone_can_be_told_again_by_hand_and_others_see_nothing(tmp_path: Path) -> None:
+async def test_failed_delivery_can_be_resent_and_is_private(tmp_path: Path) -> None:
     answers = [reply(b"no", status="410 Gone")]
 
     async def serve(peer: Any) -> None:
@@ -141,7 +139,7 @@ UNUSABLE: tuple[tuple[dict[str, Any], str], ...] = (
 )
 
 
-async def test_a_webhook_that_cannot_be_used_is_refused_by_name_and_nothing_is_begun(private: OpenNode) -> None:
+async def test_invalid_webhook_is_refused_by_name_before_the_job_starts(private: OpenNode) -> None:
     for fields, param in UNUSABLE:
         for path, body in (("crawl", {"url": HOME}), ("batch-scrape", {"urls": [HOME]})):
             for query in ("", "?dry_run=1"):

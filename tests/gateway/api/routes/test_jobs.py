@@ -47,7 +47,7 @@ async def ended(node: OpenNode, job_id: str) -> Any:
         await trio.sleep(0.05)
 
 
-async def test_a_crawl_from_its_begin_to_its_last_page(node: OpenNode) -> None:
+async def test_crawl_lifecycle(node: OpenNode) -> None:
     status, priced = await ask(node, "POST", "/v1/web/crawl?dry_run=1", {"url": HOME, "limit": 20})
     assert (status, priced["data"]["estimated_credits"], priced["credits_used"]) == (200, 20, 0)
     status, refused = await ask(node, "POST", "/v1/web/crawl?max_credits=19", {"url": HOME, "limit": 20})
@@ -86,7 +86,7 @@ async def test_a_crawl_from_its_begin_to_its_last_page(node: OpenNode) -> None:
     ]
 
 
-async def test_a_batch_reads_each_page_once_and_a_key_begins_it_once(node: OpenNode) -> None:
+async def test_batch_reads_each_page_once_per_key(node: OpenNode) -> None:
     body = {"urls": [HOME, f"{HOME}a#top", f"{HOME}a", f"{HOME}gone", "no address"], "ignore_invalid_urls": True}
     first = await ask(node, "POST", "/v1/web/batch-scrape", body, idempotency_key="batch-1")
     again = await ask(node, "POST", "/v1/web/batch-scrape", body, idempotency_key="batch-1")
@@ -98,7 +98,7 @@ async def test_a_batch_reads_each_page_once_and_a_key_begins_it_once(node: OpenN
     assert (other[0], other[1]["error"]["type"]) == (422, "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH")
 
 
-async def test_a_job_is_paused_resumed_cancelled_and_unknown_to_other_accounts(node: OpenNode) -> None:
+async def test_job_is_paused_resumed_cancelled_and_private(node: OpenNode) -> None:
     with node.upstream.holding():
         _, begun = await ask(node, "POST", "/v1/web/crawl", {"url": HOME, "limit": 20})
         place = f"/v1/web/jobs/{begun['data']['job_id']}"
@@ -142,13 +142,13 @@ async def test_a_job_is_paused_resumed_cancelled_and_unknown_to_other_accounts(n
         ("jobs/job_1", {"status": "stopped"}, "status"),
     ],
 )
-async def test_what_is_wrong_is_named_and_free(node: OpenNode, path: str, body: object, param: str) -> None:
+async def test_errors_are_named_and_free(node: OpenNode, path: str, body: object, param: str) -> None:
     method = "PATCH" if path.startswith("jobs") else "POST"
     status, answer = await ask(node, method, f"/v1/web/{path}", body)
     assert (status, answer["error"]["details"]["param"], answer["credits_used"]) == (400, param, 0)
 
 
-async def test_a_job_that_nobody_can_pay_is_refused_whole(node: OpenNode) -> None:
+async def test_unaffordable_job_is_refused_whole(node: OpenNode) -> None:
     status, answer = await ask(node, "POST", "/v1/web/crawl", {"url": HOME, "limit": 501})
     assert (status, answer["error"]["type"], answer["credits_remaining"]) == (402, "INSUFFICIENT_CREDITS", 500)
     assert (await ask(node, "GET", "/v1/web/jobs"))[1]["data"]["items"] == []

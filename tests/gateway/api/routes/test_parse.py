@@ -59,7 +59,7 @@ async def send(
     return answer.status_code, answer.json()
 
 
-async def test_html_a_pdf_a_feed_and_text_are_read_as_pages_for_one_credit_each(node: OpenNode) -> None:
+async def test_html_pdf_feed_and_text_parse_for_one_credit_each(node: OpenNode) -> None:
     status, read = await send(node, ARTICLE, url="https://bread.example.com/of/bread", formats="markdown,links,text")
     assert status == 200, read
     page = read["data"]["page"]
@@ -88,7 +88,7 @@ async def test_html_a_pdf_a_feed_and_text_are_read_as_pages_for_one_credit_each(
     assert "Größe" in read["data"]["page"]["content"]["markdown"]
 
 
-async def test_a_file_is_no_wall_whatever_it_says(node: OpenNode) -> None:
+async def test_file_is_never_treated_as_a_wall(node: OpenNode) -> None:
     wall = b"<title>Log in</title><body><form action=/login><input type=password></form><p>Sign in.</p></body>"
     status, read = await send(node, wall, only_main_content="false")
     assert (status, "Sign in." in read["data"]["page"]["content"]["markdown"]) == (200, True)
@@ -120,7 +120,7 @@ async def test_a_file_is_no_wall_whatever_it_says(node: OpenNode) -> None:
         (ARTICLE, "a.html", {"filename": "x" * 5_000}, "filename", "invalid_param"),
     ],
 )
-async def test_what_cannot_be_read_is_told_by_the_name_of_its_part_and_costs_nothing(
+async def test_unreadable_file_names_its_part_and_is_free(
     node: OpenNode, content: bytes, name: str, fields: dict[str, str], param: str, reason: str | None
 ) -> None:
     status, refused = await send(node, content, name, **fields)
@@ -172,7 +172,7 @@ async def test_what_cannot_be_read_is_told_by_the_name_of_its_part_and_costs_not
         ),
     ],
 )
-async def test_a_body_that_is_no_form_is_refused_by_name(
+async def test_invalid_form_is_refused_by_name(
     node: OpenNode, content_type: str, body: bytes, status: int, param: str
 ) -> None:
     headers = {"x-api-key": node.key, "content-type": content_type}
@@ -204,7 +204,7 @@ async def refused_after(node: OpenNode, framing: str, pieces: int) -> tuple[byte
     return answer[:12], sent
 
 
-async def test_a_body_beyond_the_bound_is_refused_before_it_is_read_and_while_it_comes(node: OpenNode) -> None:
+async def test_oversized_body_is_refused_before_and_during_upload(node: OpenNode) -> None:
     declared = f"content-length: {FILE_BYTES_MAX + ENVELOPE_BYTES + 1}"
     assert await refused_after(node, declared, 0) == (b"HTTP/1.1 413", 0)
     status, sent = await refused_after(node, "transfer-encoding: chunked", 1_000)
@@ -213,13 +213,13 @@ async def test_a_body_beyond_the_bound_is_refused_before_it_is_read_and_while_it
     assert await node.money() == (50, 0)
 
 
-async def test_a_file_of_the_largest_size_is_read(node: OpenNode) -> None:
+async def test_largest_file_is_read(node: OpenNode) -> None:
     line = b"A line of text that is long enough to be one, and that comes again and again.\n"
     status, read = await send(node, (line * (FILE_BYTES_MAX // len(line) + 1))[:FILE_BYTES_MAX], "long.txt")
     assert (status, len(read["data"]["page"]["content"]["markdown"]) >= FILE_BYTES_MAX - 100) == (200, True)
 
 
-async def test_a_key_reads_a_file_once_and_another_file_under_it_is_refused(node: OpenNode) -> None:
+async def test_key_parses_one_file_and_refuses_another(node: OpenNode) -> None:
     first = await send(node, ARTICLE, h_idempotency_key="parse-1")
     again = await send(node, ARTICLE, h_idempotency_key="parse-1")
     other = await send(node, FEED, h_idempotency_key="parse-1")
@@ -231,14 +231,14 @@ async def test_a_key_reads_a_file_once_and_another_file_under_it_is_refused(node
     assert await node.money() == (49, 0)
 
 
-async def test_a_dry_run_and_a_price_above_the_callers_read_nothing(node: OpenNode) -> None:
+async def test_dry_run_and_price_above_max_credits_read_nothing(node: OpenNode) -> None:
     assert (await send(node, ARTICLE, query="?dry_run=1"))[1]["data"]["estimated_credits"] == 1
     status, refused = await send(node, ARTICLE, query="?max_credits=0")
     assert (status, refused["error"]["details"]["reason"]) == (402, "above_max_credits")
     assert await node.money() == (50, 0)
 
 
-async def test_clients_that_hang_up_at_any_moment_leave_nothing_charged_that_they_did_not_have(node: OpenNode) -> None:
+async def test_disconnects_never_charge_for_undelivered_pages(node: OpenNode) -> None:
     """Method: the bytes go over a socket of the test's own, since httpx leaves the form that it is cut short at to
     the garbage collector, which Trio warns of."""
     form = httpx.Request("POST", node.url + PARSE, headers={"x-api-key": node.key}, files={"file": ("p.html", ARTICLE)})

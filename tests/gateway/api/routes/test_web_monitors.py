@@ -50,7 +50,7 @@ async def check(node: OpenNode, watch: str, hour: int) -> None:
     await node.operate("monitor.run", monitor=watch, slot=f"2026-01-31T{hour:02d}:00:00Z")
 
 
-async def test_a_page_that_changes_value_by_value_is_told_each_change_and_no_noise(node: OpenNode) -> None:
+async def test_watch_reports_each_value_change_without_noise(node: OpenNode) -> None:
     shop = Shop()
     node.upstream.script = shop
     status, made = await ask(node, "POST", WATCHES, WATCH)
@@ -85,7 +85,7 @@ async def test_a_page_that_changes_value_by_value_is_told_each_change_and_no_noi
     assert await node.money() == (500 - 14, 0)
 
 
-async def test_a_watch_is_made_once_listed_changed_checked_now_and_forgotten(node: OpenNode) -> None:
+async def test_watch_create_list_change_check_delete(node: OpenNode) -> None:
     node.upstream.script = Shop()
     assert (await ask(node, "POST", f"{WATCHES}?dry_run=1", WATCH))[1]["data"]["valid"] is True
     first = await ask(node, "POST", WATCHES, WATCH, idempotency_key="watch-1")
@@ -133,9 +133,7 @@ async def test_a_watch_is_made_once_listed_changed_checked_now_and_forgotten(nod
         ({**WATCH, "cadence": "daily"}, "cadence", None),
     ],
 )
-async def test_what_cannot_be_watched_is_refused_for_nothing(
-    node: OpenNode, body: object, param: str, reason: str | None
-) -> None:
+async def test_unwatchable_page_is_refused_free(node: OpenNode, body: object, param: str, reason: str | None) -> None:
     status, refused = await ask(node, "POST", WATCHES, body)
     details = refused["error"]["details"]
     assert (status, details["param"], details.get("reason")) == (400, param, reason)

@@ -140,7 +140,7 @@ def test_node_error_is_printed_with_next_step(place: Place) -> None:
     with a_node(place) as (node, _, key):
         said = place.run("events", "tail", "--url", node.url, "--types", "key.revokd", SLUICE_API_KEY=key).refused(1)
     assert said == (
-        "400 INVALID_REQUEST: types cannot be read: unknown event type 'key.revokd'; did you mean 'key.revoked'? "
+        "400 INVALID_REQUEST: types has an unknown event type 'key.revokd'; did you mean 'key.revoked'? "
         "Send types=key.revoked."
     )
 

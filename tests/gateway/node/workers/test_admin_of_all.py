@@ -110,7 +110,7 @@ class Workers:
         return status, orjson.loads(body)["error"]
 
 
-async def test_readiness_names_every_worker_that_is_not_ready_and_why() -> None:
+async def test_readiness_lists_unready_workers_with_reasons() -> None:
     broken = answer(503, b"store down: gone\n")
     async with Workers(READY, broken, ABSENT, b"nonsense", SILENT, READY).running() as workers:
         workers.slots.slots[5].admin_url, workers.slots.slots[5].state = "", "is starting"
@@ -118,9 +118,9 @@ async def test_readiness_names_every_worker_that_is_not_ready_and_why() -> None:
     assert status == 503
     assert body.decode().splitlines() == [
         "worker 1: store down: gone",
-        "worker 2: does not answer",
-        "worker 3: does not answer",
-        "worker 4: does not answer",
+        "worker 2: does not respond",
+        "worker 3: does not respond",
+        "worker 4: does not respond",
         "worker 5: is starting",
     ]
 
@@ -135,17 +135,17 @@ NONSENSE = [
 ]
 
 
-async def test_nonsense_is_no_answer_and_ends_nothing() -> None:
+async def test_malformed_worker_response_is_ignored() -> None:
     async with Workers(*NONSENSE, answer(503, b"\xff")).running() as workers:
         status, body = await workers.ask("/readyz")
         scraped, metrics = await workers.ask("/metrics")
     assert status == 503
-    assert body.decode().count("does not answer") == len(NONSENSE)
+    assert body.decode().count("does not respond") == len(NONSENSE)
     assert scraped == 200
     assert metrics.count(b"} 0.0\n") >= len(NONSENSE)
 
 
-async def test_what_is_no_metric_is_left_out() -> None:
+async def test_lines_that_are_not_metrics_are_dropped() -> None:
     text = b"# HELP depth How deep.\n# TYPE depth gauge\ndepth 3.0\nno sample\xff{\n"
     async with Workers(answer(200, text)).running() as workers:
         status, body = await workers.ask("/metrics")
@@ -154,7 +154,7 @@ async def test_what_is_no_metric_is_left_out() -> None:
     assert b"no sample" not in body
 
 
-async def test_metrics_leave_out_who_does_not_answer_and_say_so() -> None:
+async def test_metrics_report_silent_workers() -> None:
     depth = answer(200, b"# HELP depth How deep.\n# TYPE depth gauge\ndepth 3.0\n")
     async with Workers(depth, ABSENT, answer(500, b"")).running() as workers:
         status, body = await workers.ask("/metrics")
@@ -164,7 +164,7 @@ async def test_metrics_leave_out_who_does_not_answer_and_say_so() -> None:
     assert [line[-3:] for line in up] == ["1.0", "0.0", "0.0"]
 
 
-async def test_an_operation_goes_to_the_first_that_can_be_reached_as_it_was_sent() -> None:
+async def test_operation_goes_unchanged_to_the_first_reachable_worker() -> None:
     async with Workers(ABSENT, answer(200, b"{}"), answer(200, b"{}")).running() as workers:
         assert await workers.ask("/admin/credits.grant", method="POST", body=b'{"a":1}') == (200, b"{}")
         ((sent,), untold) = workers.sent[1:]
@@ -175,28 +175,28 @@ async def test_an_operation_goes_to_the_first_that_can_be_reached_as_it_was_sent
     assert not untold
 
 
-async def test_who_took_a_workers_port_is_told_no_operation() -> None:
+async def test_impostor_on_a_workers_port_gets_no_operation() -> None:
     async with Workers(answer(200, b"{}"), token="guessed").running() as workers:
         assert await workers.error_of("credits.grant") == (503, "no worker is ready")
         assert (await workers.error_of("reload"))[0] == 503
         assert workers.sent == [[]]
 
 
-async def test_an_operation_that_may_have_been_done_is_not_done_by_another_too() -> None:
+async def test_operation_with_unknown_outcome_is_not_repeated() -> None:
     async with Workers(b"HTTP/1.1 200 X\r\ncontent-length: 9\r\n\r\nhalf", answer(200, b"{}")).running() as workers:
         status, text = await workers.error_of("credits.grant")
         assert not workers.sent[1]
-    assert (status, text) == (503, "worker 0 does not answer; it may have happened")
+    assert (status, text) == (503, "worker 0 does not respond; the operation may have run")
 
 
 @pytest.mark.parametrize("operation", ["reload", "account.list"])
-async def test_without_a_ready_worker_nothing_can_be_done(operation: str) -> None:
+async def test_operations_fail_without_a_ready_worker(operation: str) -> None:
     async with Workers(ABSENT).running() as workers:
         workers.slots.slots[0].admin_url = ""
         assert await workers.error_of(operation) == (503, "no worker is ready")
 
 
-async def test_a_reload_tells_what_all_did_together() -> None:
+async def test_reload_merges_all_results() -> None:
     one = answer(200, b'{"applied":["b"],"needs_restart":[]}')
     two = answer(200, b'{"applied":["a","b"],"needs_restart":["c"]}')
     async with Workers(one, two).running() as workers:
@@ -207,24 +207,24 @@ async def test_a_reload_tells_what_all_did_together() -> None:
 @pytest.mark.parametrize(
     "answers", [(READY, answer(400, b'{"error":"no TOML"}')), (answer(400, b'{"error":"no TOML"}'),)]
 )
-async def test_a_reload_that_one_refuses_is_refused(answers: tuple[bytes, ...]) -> None:
+async def test_reload_refused_by_one_worker_is_refused(answers: tuple[bytes, ...]) -> None:
     async with Workers(*answers).running() as workers:
         assert await workers.error_of("reload") == (400, "no TOML")
 
 
-async def test_a_reload_that_one_does_not_answer_is_no_success() -> None:
+async def test_reload_without_a_response_is_a_failure() -> None:
     async with Workers(answer(200, b'{"applied":[]}'), ABSENT).running() as workers:
         status, text = await workers.error_of("reload")
-    assert (status, text) == (503, "worker 1 does not answer; it may have happened")
+    assert (status, text) == (503, "worker 1 does not respond; the operation may have run")
 
 
-async def test_arguments_beyond_the_bound_reach_no_worker() -> None:
+async def test_oversized_arguments_reach_no_worker() -> None:
     async with Workers(READY).running() as workers:
         status, _ = await workers.ask("/admin/account.create", method="POST", body=b"x" * 65_537)
         assert (status, workers.sent) == (400, [[]])
 
 
-async def test_only_get_reads_and_a_stop_is_told() -> None:
+async def test_only_get_reads_and_stops_are_reported() -> None:
     async with Workers(READY).running() as workers:
         assert (await workers.ask("/readyz", method="POST"))[0] == 405
         assert await workers.ask("/readyz", method="HEAD") == (200, b"")

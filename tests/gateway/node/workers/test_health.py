@@ -29,7 +29,7 @@ sys.stdin.read()
 """Answers, but with nothing good."""
 
 
-async def test_one_that_hangs_is_killed_and_replaced_while_one_that_answers_anything_is_left_alone() -> None:
+async def test_hung_worker_is_replaced_and_responsive_one_kept() -> None:
     supervised = Supervised(UNWELL)
     async with running(supervised) as slots, trio.open_nursery() as nursery:
         nursery.start_soon(partial(kill_hung, slots, supervised.log, silent_s=SILENT_S))
@@ -49,7 +49,7 @@ async def test_one_that_hangs_is_killed_and_replaced_while_one_that_answers_anyt
         nursery.cancel_scope.cancel()
 
 
-async def test_one_that_pauses_for_less_than_all_the_asks_lives() -> None:
+async def test_worker_with_a_short_pause_survives() -> None:
     supervised = Supervised(UNWELL, count=1)
     async with running(supervised) as slots, trio.open_nursery() as nursery:
         nursery.start_soon(partial(kill_hung, slots, supervised.log, silent_s=SILENT_S))
@@ -66,7 +66,7 @@ async def test_one_that_pauses_for_less_than_all_the_asks_lives() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_one_that_only_starts_may_take_its_time_and_the_watch_ends_with_the_stop() -> None:
+async def test_starting_worker_is_not_killed_and_watch_ends_with_stop() -> None:
     supervised = Supervised(NEVER_READY)
     async with running(supervised) as slots:
         async with trio.open_nursery() as nursery:

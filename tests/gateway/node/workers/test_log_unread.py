@@ -16,7 +16,7 @@ from tests.processes.place import Place
 from tests.processes.process import READY_S, STOP_S
 
 
-def test_workers_and_their_supervisor_serve_and_stop_though_their_log_is_stalled(place: Place) -> None:
+def test_workers_and_supervisor_survive_a_stalled_log(place: Place) -> None:
     own = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), "TMPDIR": str(place.folder)}
     command = [*place.program, "serve", "--config", str(place.config)]
     with ExitStack() as ending:

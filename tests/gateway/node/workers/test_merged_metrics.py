@@ -33,7 +33,7 @@ counted = st.dictionaries(st.text(alphabet='ab{}",= \\\n#', max_size=6), st.inte
 
 
 @given(st.dictionaries(st.integers(0, 255), st.tuples(counted, st.floats(0, 9)), min_size=1, max_size=4))
-def test_the_whole_is_every_sample_with_its_workers_number(workers: dict[int, tuple[dict[str, int], float]]) -> None:
+def test_merged_metrics_label_every_sample(workers: dict[int, tuple[dict[str, int], float]]) -> None:
     texts = {number: text_of(*told) for number, told in workers.items()}
     whole = merge(texts)
     expected = {}
@@ -45,5 +45,5 @@ def test_the_whole_is_every_sample_with_its_workers_number(workers: dict[int, tu
     assert len(headings) == len(set(headings))
 
 
-def test_of_no_worker_there_is_nothing() -> None:
+def test_merged_metrics_without_workers_are_empty() -> None:
     assert merge({}) == ""

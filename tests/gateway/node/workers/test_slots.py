@@ -59,7 +59,7 @@ async def running(supervised: Supervised) -> AsyncIterator[WorkerSlots]:
 
 
 @pytest.mark.parametrize("code", [OBEDIENT, TALKATIVE], ids=["obedient", "talkative"])
-async def test_all_are_ready_once_each_has_said_so_and_all_end_with_their_input(code: str) -> None:
+async def test_all_ready_after_every_worker_and_all_end_with_input(code: str) -> None:
     supervised = Supervised(code)
     async with running(supervised) as slots:
         await slots.all_ready.wait()
@@ -69,7 +69,7 @@ async def test_all_are_ready_once_each_has_said_so_and_all_end_with_their_input(
     assert not any(exists(pid) for pid in pids)
 
 
-async def test_one_that_prints_more_than_anybody_asked_for_is_not_stopped_by_it(tmp_path: Path) -> None:
+async def test_verbose_worker_is_not_blocked(tmp_path: Path) -> None:
     told = tmp_path / "told"
     code = f"{READY}print('x' * 1_000_000, flush=True); open({str(told)!r}, 'w'); sys.stdin.read()"
     async with running(Supervised(code, count=1)):
@@ -77,7 +77,7 @@ async def test_one_that_prints_more_than_anybody_asked_for_is_not_stopped_by_it(
             await trio.sleep(0.01)
 
 
-async def test_one_that_is_killed_is_replaced_and_counted_while_the_other_goes_on() -> None:
+async def test_killed_worker_is_replaced_and_counted() -> None:
     supervised = Supervised(OBEDIENT)
     async with running(supervised) as slots:
         await slots.all_ready.wait()
@@ -92,7 +92,7 @@ async def test_one_that_is_killed_is_replaced_and_counted_while_the_other_goes_o
         assert (died["worker"], died["ended"]) == (0, "was ended by SIGKILL")
 
 
-async def test_one_that_dies_again_and_again_is_started_ever_more_slowly() -> None:
+async def test_crashing_worker_restarts_with_growing_pauses() -> None:
     supervised = Supervised(SHORT_LIVED, count=1)
     async with running(supervised):
         died = await supervised.wait_events("worker_died", 4)
@@ -100,7 +100,7 @@ async def test_one_that_dies_again_and_again_is_started_ever_more_slowly() -> No
     assert {event["ended"] for event in died} == {"ended with exit code 3"}
 
 
-async def test_a_stop_does_not_wait_for_a_pause() -> None:
+async def test_stop_does_not_wait_for_a_restart_pause() -> None:
     supervised = Supervised(SHORT_LIVED, count=1)
     async with running(supervised):
         await supervised.wait_events("worker_died", 5)
@@ -108,15 +108,15 @@ async def test_a_stop_does_not_wait_for_a_pause() -> None:
     assert trio.current_time() - began_at < 1
 
 
-async def test_one_that_refuses_before_all_were_ready_ends_the_start() -> None:
+async def test_worker_refusal_before_ready_fails_the_start() -> None:
     supervised = Supervised("import os, sys\nif os.environ['NUMBER'] == '1': sys.exit(2)\n" + OBEDIENT)
     with trio.fail_after(90):
         await supervised.slots.run()
-    assert supervised.slots.refused == "worker 1 ended with exit code 2 before it was ready; why stands above"
+    assert supervised.slots.refused == "worker 1 ended with exit code 2 before it was ready; see its messages above"
     assert not supervised.slots.all_ready.is_set()
 
 
-async def test_a_program_that_is_not_there_ends_the_start() -> None:
+async def test_missing_program_fails_the_start() -> None:
     slots = WorkerSlots(
         1, Command(("/nowhere/python",), lambda _number: {}), drain_s=1, log=Log("error", stream=BytesIO())
     )
@@ -125,7 +125,7 @@ async def test_a_program_that_is_not_there_ends_the_start() -> None:
     assert slots.refused
 
 
-async def test_one_that_only_starts_is_ended_at_once() -> None:
+async def test_starting_worker_is_ended_at_once() -> None:
     supervised = Supervised(NEVER_READY)
     async with running(supervised) as slots:
         with trio.fail_after(90):
@@ -136,7 +136,7 @@ async def test_one_that_only_starts_is_ended_at_once() -> None:
     assert not supervised.events("worker_killed")
 
 
-async def test_one_that_does_not_stop_is_killed_after_the_drain() -> None:
+async def test_worker_that_ignores_the_stop_is_killed_after_the_drain() -> None:
     supervised = Supervised(STUBBORN, drain_s=0.1, kill_after_s=0.2)
     async with running(supervised) as slots:
         await slots.all_ready.wait()
@@ -145,7 +145,7 @@ async def test_one_that_does_not_stop_is_killed_after_the_drain() -> None:
     assert len(supervised.events("worker_killed")) == 2
 
 
-async def test_when_the_supervisor_is_cancelled_no_worker_is_left() -> None:
+async def test_cancelled_supervisor_leaves_no_worker() -> None:
     supervised = Supervised(STUBBORN)
     with trio.fail_after(90):
         async with trio.open_nursery() as nursery:
@@ -156,7 +156,7 @@ async def test_when_the_supervisor_is_cancelled_no_worker_is_left() -> None:
     assert not any(exists(pid) for pid in pids)
 
 
-async def test_a_reload_reaches_one_that_was_only_starting_as_soon_as_it_is_ready() -> None:
+async def test_reload_reaches_a_starting_worker_when_ready() -> None:
     code = (
         "import signal, sys, time\n"
         "signal.signal(signal.SIGHUP, lambda *_: sys.stderr.write('') or sys.exit(0))\n"

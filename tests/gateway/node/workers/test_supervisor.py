@@ -88,7 +88,7 @@ def exists(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-def test_two_workers_share_the_address_and_one_admin_address_answers_for_both(running: Served) -> None:
+def test_two_workers_share_both_addresses(running: Served) -> None:
     assert len(pids(running)) == WORKERS
     before = sum(answered_by(running).values())
     for _ in range(40):
@@ -102,7 +102,7 @@ def test_two_workers_share_the_address_and_one_admin_address_answers_for_both(ru
     assert running.admin("/elsewhere").status == 404
 
 
-def test_what_is_shared_is_done_by_one_worker(running: Served) -> None:
+def test_shared_operation_runs_in_one_worker(running: Served) -> None:
     made = operate(running, "account.create", name="of all")
     assert isinstance(made, dict)
     assert made["balance"] == 100
@@ -110,7 +110,7 @@ def test_what_is_shared_is_done_by_one_worker(running: Served) -> None:
     assert len([each for each in running.events("operation") if each["operation"] == "account.create"]) == 1
 
 
-def test_a_change_that_is_proved_and_repeated_goes_through_the_supervisor_once(running: Served) -> None:
+def test_signed_repeated_change_passes_the_supervisor_once(running: Served) -> None:
     token = load_secret({"SLUICE_SECRET": SECRET}, running.log.parent).admin_token
     account = operate(running, "account.create", name="once")
     assert isinstance(account, dict)
@@ -121,7 +121,7 @@ def test_a_change_that_is_proved_and_repeated_goes_through_the_supervisor_once(r
         assert (answer.status, orjson.loads(answer.body)) == (200, {"account": account["id"], "balance": 105})
 
 
-def test_the_supervisor_and_each_worker_answer_to_known_names_only(running: Served) -> None:
+def test_supervisor_and_workers_accept_known_hosts_only(running: Served) -> None:
     urls = [
         running.admin_url,
         *(f"http://127.0.0.1:{port}" for pid in pids(running).values() for port in ports_of(pid)),
@@ -143,7 +143,7 @@ def ports_of(pid: int) -> set[int]:
     return {int(row[1].partition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in inodes}
 
 
-def test_a_circuit_is_isolated_in_every_worker(running: Served) -> None:
+def test_circuit_is_isolated_in_every_worker(running: Served) -> None:
     told = operate(running, "platform.isolate", platform="github")
     assert isinstance(told, dict)
     assert told["platform"] == "github"
@@ -152,18 +152,18 @@ def test_a_circuit_is_isolated_in_every_worker(running: Served) -> None:
 
 
 @pytest.mark.parametrize("operation", ["reload", "account.list"])
-def test_an_operators_token_is_checked_by_the_workers(running: Served, operation: str) -> None:
+def test_workers_check_the_operators_token(running: Served, operation: str) -> None:
     with pytest.raises(OSError, match="401"):
         operate(running, operation, token="guessed")
 
 
 @pytest.mark.parametrize("operation", ["no.such", "a%0d%0ab", "../readyz"])
-def test_an_operation_that_is_none_is_refused(running: Served, operation: str) -> None:
+def test_unknown_operation_is_refused(running: Served, operation: str) -> None:
     with pytest.raises(OSError, match="400"):
         operate(running, operation)
 
 
-def test_the_metrics_of_all_are_one_valid_text(running: Served) -> None:
+def test_merged_metrics_are_valid(running: Served) -> None:
     text = running.admin("/metrics").body.decode()
     families = list(text_string_to_metric_families(text))
     assert len({family.name for family in families}) == len(families)
@@ -173,7 +173,7 @@ def test_the_metrics_of_all_are_one_valid_text(running: Served) -> None:
     assert [sample.value for sample in up.samples] == [1.0] * WORKERS
 
 
-def test_a_worker_that_is_killed_is_replaced_and_the_address_goes_on_answering(place: Place) -> None:
+def test_killed_worker_is_replaced_while_the_address_answers(place: Place) -> None:
     with place.serve() as node:
         before = pids(node)
         os.kill(before[1], signal.SIGKILL)
@@ -191,7 +191,7 @@ def test_a_worker_that_is_killed_is_replaced_and_the_address_goes_on_answering(p
         assert answered_by(node).keys() == NUMBERS
 
 
-def test_a_worker_that_hangs_is_killed_and_replaced(place: Place) -> None:
+def test_hung_worker_is_killed_and_replaced(place: Place) -> None:
     with place.serve() as node:
         before = pids(node)
         os.kill(before[1], signal.SIGSTOP)
@@ -202,7 +202,7 @@ def test_a_worker_that_hangs_is_killed_and_replaced(place: Place) -> None:
         assert pids(node)[0] == before[0]
 
 
-def test_one_that_dies_is_replaced_while_another_drains_and_that_one_is_when_it_has_drained(place: Place) -> None:
+def test_dead_worker_is_replaced_while_another_drains(place: Place) -> None:
     with place.serve() as node, half_a_request_at_each(node) as held:
         first = pids(node)
         os.kill(first[0], signal.SIGTERM)
@@ -221,7 +221,7 @@ def test_one_that_dies_is_replaced_while_another_drains_and_that_one_is_when_it_
         ]
 
 
-def test_a_stop_answers_what_is_under_way_at_every_worker(place: Place) -> None:
+def test_stop_finishes_requests_of_every_worker(place: Place) -> None:
     with place.serve() as node, half_a_request_at_each(node) as held:
         node.signal(signal.SIGTERM)
         wait_until(lambda: node.admin("/readyz").body == b"draining\n")
@@ -237,14 +237,14 @@ def test_a_stop_answers_what_is_under_way_at_every_worker(place: Place) -> None:
         assert node.popen.stdout.read() == b""  # its first line is the only one
 
 
-def test_a_worker_that_outlasts_the_drain_cuts_what_is_left(place: Place) -> None:
+def test_worker_drain_timeout_aborts_open_requests(place: Place) -> None:
     place.configure(server={"drain_s": 0.3})
     with place.serve() as node, half_a_request_at_each(node):
         assert node.stop() == 0
         assert not node.events("worker_killed")
 
 
-def test_a_second_signal_ends_all_at_once(place: Place) -> None:
+def test_second_signal_ends_all_workers(place: Place) -> None:
     with place.serve() as node, half_a_request_at_each(node):
         node.signal(signal.SIGTERM)
         node.logged("draining")
@@ -253,7 +253,7 @@ def test_a_second_signal_ends_all_at_once(place: Place) -> None:
         wait_until(lambda: not any(exists(pid) for pid in pids(node).values()))
 
 
-def test_a_signal_to_the_whole_group_is_one_stop_and_not_two(place: Place) -> None:
+def test_signal_to_the_whole_group_is_one_stop(place: Place) -> None:
     """Goal: service managers and terminals signal supervisor and workers alike; all the same, all are drained."""
     with place.serve() as node, half_a_request_at_each(node) as held:
         os.killpg(node.popen.pid, signal.SIGTERM)
@@ -265,7 +265,7 @@ def test_a_signal_to_the_whole_group_is_one_stop_and_not_two(place: Place) -> No
         assert not node.events("worker_killed")
 
 
-def test_workers_end_in_good_order_when_their_supervisor_is_gone(place: Place) -> None:
+def test_workers_stop_cleanly_without_their_supervisor(place: Place) -> None:
     with place.serve() as node:
         node.signal(signal.SIGKILL)
         node.wait()
@@ -273,7 +273,7 @@ def test_workers_end_in_good_order_when_their_supervisor_is_gone(place: Place) -
         wait_until(lambda: is_refused(node))
 
 
-def test_workers_serve_tls_and_a_reload_reaches_each_by_signal_and_by_operation(place: Place) -> None:
+def test_workers_serve_tls_and_reload_by_signal_and_operation(place: Place) -> None:
     """Method: HTTP/2 clients, each on a connection of its own, so that the kernel gives some to each worker."""
     files = certified(place.folder / "tls")
     place.configure(server=files.settings)
@@ -310,7 +310,7 @@ def assert_served(node: Served, files: Certified, *, logged: int) -> set[int]:
 
 
 @pytest.mark.parametrize("table", ["server", "admin"])
-def test_a_port_that_somebody_else_has_is_refused_before_any_worker_starts(place: Place, table: str) -> None:
+def test_port_in_use_is_refused_before_workers_start(place: Place, table: str) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         place.configure(**{table: {"port": taken.getsockname()[1]}})
         done = subprocess.run(
@@ -325,7 +325,7 @@ def test_a_port_that_somebody_else_has_is_refused_before_any_worker_starts(place
     assert not list(place.folder.glob("worker*"))
 
 
-def test_serve_refuses_workers_that_share_nothing_and_says_what_to_set(place: Place) -> None:
+def test_serve_refuses_workers_without_shared_state(place: Place) -> None:
     place.configure(server={"workers": 4})
     for command in ("check", "serve"):
         ended = place.operate(command)
@@ -337,7 +337,7 @@ def test_serve_refuses_workers_that_share_nothing_and_says_what_to_set(place: Pl
         ]
 
 
-def test_serve_starts_itself_as_its_workers_and_ends_when_they_refuse(place: Place) -> None:
+def test_serve_starts_workers_and_ends_when_they_refuse(place: Place) -> None:
     """Method: a database that is not there, which every worker says itself."""
     place.configure(
         server={"workers": 2}, store={"url": "postgresql://127.0.0.1:1/none"}, state={"url": "redis://127.0.0.1:1"}
@@ -352,4 +352,4 @@ def test_serve_starts_itself_as_its_workers_and_ends_when_they_refuse(place: Pla
     )
     assert (done.returncode, done.stdout) == (1, b"")
     *_, last = done.stderr.decode().splitlines()
-    assert re.fullmatch(r"sluice: worker [01] ended with exit code 1 before it was ready; why stands above", last)
+    assert re.fullmatch(r"sluice: worker [01] ended with exit code 1 before it was ready; see its messages above", last)

@@ -65,9 +65,7 @@ def outcome(data: bytes, known: KnownHeaders) -> object:
 
 @settings(deadline=None, max_examples=300)
 @given(BLOCKS_OF_ALL_KINDS, LINES, MUTATIONS, BEHIND)
-def test_no_head_is_judged_otherwise_because_its_block_came_before(
-    headers: bytes, line: bytes, mutations: list[Mutation], behind: bytes
-):
+def test_known_block_changes_no_verdict(headers: bytes, line: bytes, mutations: list[Mutation], behind: bytes):
     """Goal: the memory is never seen. Method: let it learn from a plain line, then compare it with none at all."""
     known = KnownHeaders()
     changed = mutated(headers, mutations)
@@ -79,9 +77,7 @@ def test_no_head_is_judged_otherwise_because_its_block_came_before(
 
 @settings(deadline=None)
 @given(BLOCKS_OF_ALL_KINDS, MUTATIONS)
-def test_what_is_kept_says_nothing_of_a_body_an_expectation_another_protocol_or_the_end(
-    headers: bytes, mutations: list[Mutation]
-):
+def test_stored_block_has_no_body_expectation_upgrade_or_close(headers: bytes, mutations: list[Mutation]):
     known = KnownHeaders()
     headers = mutated(headers, mutations)
     outcome(LINE + headers, known)
@@ -93,7 +89,7 @@ def test_what_is_kept_says_nothing_of_a_body_an_expectation_another_protocol_or_
         assert (b"connection", b"close") not in kept
 
 
-def test_a_plain_request_is_read_once():
+def test_plain_request_is_parsed_once():
     """Goal: the memory is used. Method: put something else into it."""
     known = KnownHeaders()
     outcome(LINE + b"Host: a\r\n\r\n", known)
@@ -106,7 +102,7 @@ def test_a_plain_request_is_read_once():
 
 
 @pytest.mark.parametrize("rest", [b"", b"Connection: x,close\r\n", b"Expect: 100-continue\r\n", b"Upgrade: h2c\r\n"])
-def test_only_one_whole_and_plain_block_is_kept(rest: bytes):
+def test_only_a_complete_plain_block_is_stored(rest: bytes):
     known = KnownHeaders()
     headers = b"Host: a\r\n" + rest + b"\r\n"
     for data in (b"HEAD / HTTP/1.1\r\n" + headers, LINE + headers + b"GET", b"\r\n" + LINE + headers):
@@ -116,7 +112,7 @@ def test_only_one_whole_and_plain_block_is_kept(rest: bytes):
     assert (known.find(headers) is None) == bool(rest)
 
 
-def test_an_app_that_changes_its_headers_changes_nobody_elses():
+def test_app_that_changes_its_headers_affects_no_other():
     reader = RequestHeadReader(PEER, BOUNDS, KnownHeaders())
     for _ in range(3):
         head = reader.take(LINE + b"Host: a\r\n\r\n")
@@ -125,7 +121,7 @@ def test_an_app_that_changes_its_headers_changes_nobody_elses():
         head.scope["headers"].append((b"x", b"y"))
 
 
-def test_blocks_in_use_stay_and_no_more_than_two_generations_are_kept():
+def test_blocks_in_use_stay_within_two_generations():
     known = KnownHeaders()
     for number in range(5 * BLOCKS):
         known.keep(b"%d" % number, ())
@@ -135,7 +131,7 @@ def test_blocks_in_use_stay_and_no_more_than_two_generations_are_kept():
     assert kept[-1] == 5 * BLOCKS - 1
 
 
-def test_a_long_block_is_not_kept():
+def test_long_block_is_not_stored():
     known = KnownHeaders()
     for size in (BLOCK_BYTES, BLOCK_BYTES + 1):
         known.keep(b"a" * size, ())

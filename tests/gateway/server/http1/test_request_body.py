@@ -31,7 +31,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 
 @settings(deadline=None)
 @given(st.lists(st.integers(min_value=0), max_size=12))
-def test_a_chunked_body_reads_the_same_however_it_arrives(places: list[int]):
+def test_chunked_body_parses_the_same_in_any_pieces(places: list[int]):
     body = ChunkedBody()
     assert take_all(body, cut(CHUNKED + BEHIND, places)) == (b"Wikipedia in\r\n\r\nchunks.", BEHIND)
     assert body.done
@@ -39,7 +39,7 @@ def test_a_chunked_body_reads_the_same_however_it_arrives(places: list[int]):
 
 @settings(deadline=None)
 @given(st.lists(st.integers(min_value=0), max_size=12), st.binary(max_size=50))
-def test_a_counted_body_reads_the_same_however_it_arrives(places: list[int], content: bytes):
+def test_counted_body_parses_the_same_in_any_pieces(places: list[int], content: bytes):
     body = CountedBody(len(content))
     assert take_all(body, cut(content + BEHIND, places)) == (content, BEHIND)
     assert body.done
@@ -47,7 +47,7 @@ def test_a_counted_body_reads_the_same_however_it_arrives(places: list[int], con
 
 @settings(deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=30)))
-def test_what_is_written_in_chunks_is_read_back(chunks: list[bytes]):
+def test_chunks_round_trip(chunks: list[bytes]):
     written = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
     assert take_all(ChunkedBody(), [written]) == (b"".join(chunks), b"")
 
@@ -87,6 +87,6 @@ def test_malformed_chunks_are_refused(data: bytes):
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
-def test_no_bytes_break_the_reading_of_chunks(data: bytes):
+def test_arbitrary_bytes_never_crash_the_chunk_reader(data: bytes):
     with suppress(RequestRefused):
         ChunkedBody().take(data)

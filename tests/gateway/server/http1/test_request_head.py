@@ -24,7 +24,7 @@ def read(data: bytes) -> RequestHead:
 
 @settings(deadline=None)
 @given(st.lists(st.integers(min_value=1, max_value=len(REQUEST) - 1), max_size=10, unique=True))
-def test_a_head_reads_the_same_however_it_arrives(places: list[int]):
+def test_head_parses_the_same_in_any_pieces(places: list[int]):
     reader = RequestHeadReader(PEER, Bounds(), KnownHeaders())
     ends = [*sorted(places), len(REQUEST)]
     starts = [0, *ends]
@@ -41,7 +41,7 @@ def test_a_head_reads_the_same_however_it_arrives(places: list[int]):
     assert not reader.begun
 
 
-def test_the_scope_tells_path_query_and_headers_as_asgi_wants_them():
+def test_scope_has_path_query_and_headers_as_asgi_requires():
     scope = read(REQUEST).scope
     assert scope["path"] == "/café�"
     assert scope["raw_path"] == b"/caf%C3%A9%ff"
@@ -61,13 +61,13 @@ def test_the_scope_tells_path_query_and_headers_as_asgi_wants_them():
         (b"/?", b"/", b""),
     ],
 )
-def test_the_path_is_taken_from_every_form_of_a_target(target: bytes, path: bytes, query: bytes):
+def test_path_is_read_from_every_target_form(target: bytes, path: bytes, query: bytes):
     host = b"h:1" if b":1" in target else b"h"
     scope = read(b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\n\r\n").scope
     assert (scope["raw_path"], scope["query_string"]) == (path, query)
 
 
-def test_every_scope_has_its_own_copy_of_the_apps_state():
+def test_each_scope_has_its_own_copy_of_the_apps_state():
     state: dict[str, object] = {"db": 1}
     reader = RequestHeadReader(Peer(None, None, state), Bounds(), KnownHeaders())
     for _ in range(2):
@@ -79,7 +79,7 @@ def test_every_scope_has_its_own_copy_of_the_apps_state():
 
 @settings(deadline=None)
 @given(st.binary(max_size=120), st.integers(min_value=0, max_value=len(REQUEST)))
-def test_no_bytes_break_the_reading_of_heads(noise: bytes, at: int):
+def test_arbitrary_bytes_never_crash_the_head_reader(noise: bytes, at: int):
     reader = RequestHeadReader(PEER, Bounds(), KnownHeaders())
     data = REQUEST[:at] + noise + REQUEST[at:]
     with suppress(RequestRefused):
@@ -96,7 +96,7 @@ def test_no_bytes_break_the_reading_of_heads(noise: bytes, at: int):
         (b"GET / HTTP/1.1\r\n" + b"X: a\r\n" * 6 + b"\r\n", 431),
     ],
 )
-def test_sizes_are_held_before_the_head_is_complete(data: bytes, status: int):
+def test_size_limits_apply_before_the_head_is_complete(data: bytes, status: int):
     bounds = Bounds(request_line_bytes=50, header_bytes=150, header_count=5)
     for pieces in ([data], [data[at : at + 1] for at in range(len(data))]):
         with pytest.raises(RequestRefused) as caught:

@@ -11,7 +11,7 @@ def lines(headers: list[tuple[bytes, bytes]], shapes: Shapes, status: int = 200)
     return set(b"\r\n".join(head_lines(status, fields_of(headers), shapes, date=DATE)[0]).split(b"\r\n"))
 
 
-def test_a_head_is_the_same_whether_its_names_are_new_or_known():
+def test_head_is_the_same_for_new_and_known_names():
     shapes: Shapes = {}
     headers = [(b"X-A", b"1"), (b"set-cookie", b"a"), (b"Content-Length", b"3"), (b"set-cookie", b"b"), (b"x-a", b"2")]
     first, *_ = head_lines(200, fields_of(headers), shapes, date=DATE)
@@ -22,7 +22,7 @@ def test_a_head_is_the_same_whether_its_names_are_new_or_known():
         assert head_lines(200, fields_of(headers), shapes, date=DATE) == (first, 3, False)
 
 
-def test_what_the_server_writes_itself_is_judged_each_time():
+def test_server_headers_are_checked_each_time():
     shapes: Shapes = {}
     headers = [(b"Connection", b"x, Close"), (b"transfer-encoding", b"x"), (b"Date", b"then"), (b"SERVER", b"me")]
     for _ in range(2):
@@ -43,7 +43,7 @@ def test_what_the_server_writes_itself_is_judged_each_time():
         (b"content-length", b""),
     ],
 )
-def test_a_header_that_breaks_out_of_its_line_or_a_length_that_is_none_is_refused_each_time(
+def test_invalid_header_or_length_is_refused_each_time(
     header: tuple[bytes, bytes],
 ):
     shapes: Shapes = {}
@@ -53,16 +53,16 @@ def test_a_header_that_breaks_out_of_its_line_or_a_length_that_is_none_is_refuse
 
 
 @pytest.mark.parametrize("status", [100, 199, 1000, 0, -1])
-def test_a_status_that_is_no_final_one_is_refused(status: int):
+def test_nonfinal_status_is_refused(status: int):
     with pytest.raises(AppMisbehaved):
         lines([], {}, status)
 
 
-def test_a_status_without_a_phrase_is_written():
+def test_status_without_a_phrase_is_written():
     assert b"HTTP/1.1 299 " in lines([], {}, 299)
 
 
-def test_no_more_names_are_remembered_than_fit():
+def test_stored_shapes_are_bounded():
     shapes: Shapes = {}
     for number in range(2 * SHAPES_KEPT):
         assert b"x-%d: y" % number in lines([(b"X-%d" % number, b"y")], shapes)

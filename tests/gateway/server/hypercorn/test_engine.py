@@ -16,7 +16,7 @@ HEAD = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
 @pytest.mark.parametrize("protocol", ["http/1.1", "http/1.0"])
-async def test_http_1_1_is_spoken_over_tls_with_who_wants_no_other(protocol: str) -> None:
+async def test_http_1_1_works_over_tls(protocol: str) -> None:
     async with open_tls_served(PathApp()) as served:
         client = Client(await secured(served, protocol))
         async with client:
@@ -25,7 +25,7 @@ async def test_http_1_1_is_spoken_over_tls_with_who_wants_no_other(protocol: str
 
 
 @pytest.mark.parametrize("said", [b"", b"\x16\x03\x01"])
-async def test_an_unanswered_handshake_ends_in_time(said: bytes) -> None:
+async def test_unanswered_handshake_times_out(said: bytes) -> None:
     async with open_tls_served(PathApp(), bounds=Bounds(header_s=0.3)) as served, await served.connect() as silent:
         await silent.send(said)
         async with h2_client(served) as client:
@@ -34,7 +34,7 @@ async def test_an_unanswered_handshake_ends_in_time(said: bytes) -> None:
             assert await silent.closed()
 
 
-async def test_handshakes_that_are_not_answered_leave_the_places_that_they_had() -> None:
+async def test_failed_handshakes_free_their_places() -> None:
     bounds = Bounds(header_s=0.3, connections=2)
     async with (
         open_tls_served(PathApp(), bounds=bounds) as served,
@@ -45,7 +45,7 @@ async def test_handshakes_that_are_not_answered_leave_the_places_that_they_had()
         assert (await client.answer("/")).body == b"ok"
 
 
-async def test_a_request_in_the_clear_is_closed_and_hurts_nobody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_cleartext_request_on_tls_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     async with open_tls_served(PathApp()) as served, h2_client(served) as bystander:
         for said in (HEAD, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", bytes(range(256)) * 100):
             async with await served.connect() as client:
@@ -56,7 +56,7 @@ async def test_a_request_in_the_clear_is_closed_and_hurts_nobody(caplog: pytest.
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-async def test_a_stop_says_goodbye_to_who_waits_between_two_requests() -> None:
+async def test_stop_says_goodbye_to_idle_connections() -> None:
     async with open_tls_served(PathApp(), drain_s=6) as served, h2_client(served) as idle:
         assert (await idle.answer("/")).body == b"ok"
         served.shutdown.set()
@@ -65,7 +65,7 @@ async def test_a_stop_says_goodbye_to_who_waits_between_two_requests() -> None:
         assert idle.goodbye == 0
 
 
-async def test_an_answer_under_way_is_whole_before_the_goodbye() -> None:
+async def test_response_completes_before_the_goodbye() -> None:
     app = PathApp()
     async with open_tls_served(app, drain_s=30) as served, h2_client(served) as client:
         parked = await client.ask("/park")
@@ -81,7 +81,7 @@ async def test_an_answer_under_way_is_whole_before_the_goodbye() -> None:
         assert client.goodbye == 0
 
 
-async def test_a_drain_that_is_over_cuts_what_is_left() -> None:
+async def test_drain_timeout_aborts_open_requests() -> None:
     async with open_tls_served(PathApp(), drain_s=0.2) as served, h2_client(served) as client:
         parked = await client.ask("/park")
         served.shutdown.set()

@@ -13,7 +13,7 @@ from tests.gateway.server.hypercorn.h2_client import h2_client, open_tls_served
 from tests.gateway.server.raw_client import edge_answer
 
 
-async def test_a_body_that_its_answer_did_not_wait_for_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_body_after_its_response_ends_no_connection(caplog: pytest.LogCaptureFixture) -> None:
     """Goal: pgjones/hypercorn#329 stays closed. Method: a body in pieces goes on behind its answer."""
     async with open_tls_served(PathApp()) as served, h2_client(served) as client:
         parked = await client.ask("/park")
@@ -44,7 +44,7 @@ class DeafApp(PathApp):
         await trio.sleep_forever()
 
 
-async def test_an_app_that_does_not_read_its_body_holds_up_no_other_stream() -> None:
+async def test_app_that_does_not_read_delays_no_other_stream() -> None:
     app = DeafApp()
     async with open_tls_served(app, drain_s=0.1) as served, h2_client(served) as client:
         deaf = await client.ask("/deaf", method="POST", body=None)
@@ -58,7 +58,7 @@ async def test_an_app_that_does_not_read_its_body_holds_up_no_other_stream() -> 
         assert (await client.answer("/echo", method="POST", body=b"y" * 40_000)).body == b"y" * 40_000
 
 
-async def test_a_body_beyond_the_window_is_taken_as_the_app_reads() -> None:
+async def test_body_beyond_the_window_follows_the_apps_reads() -> None:
     async with open_tls_served(PathApp()) as served, h2_client(served) as client:
         stream = await client.ask("/echo", method="POST", body=None)
         number = client.number_of(stream)
@@ -72,7 +72,7 @@ async def test_a_body_beyond_the_window_is_taken_as_the_app_reads() -> None:
         assert stream.body == b"z" * 30 * 16_000
 
 
-async def test_a_client_that_opens_streams_and_resets_them_is_sent_away() -> None:
+async def test_client_that_resets_streams_is_disconnected() -> None:
     """Goal: CVE-2023-44487. Method: apps that notice nothing, so that each reset leaves one running."""
     app = DeafApp()
     async with open_tls_served(app, drain_s=0.1) as served, h2_client(served) as client:
@@ -86,7 +86,7 @@ async def test_a_client_that_opens_streams_and_resets_them_is_sent_away() -> Non
         assert app.running == APPS_MAX
 
 
-async def test_an_app_in_its_send_is_let_go_when_the_client_is_gone() -> None:
+async def test_pending_send_ends_when_the_client_disconnects() -> None:
     """Method: a client that takes no more than a window of an endless answer, and leaves."""
     app = PathApp()
     async with open_tls_served(app) as served:
@@ -97,7 +97,7 @@ async def test_an_app_in_its_send_is_let_go_when_the_client_is_gone() -> None:
     assert app.seen == ["ClientGone"]
 
 
-async def test_what_is_no_request_is_refused_and_its_connection_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+async def test_malformed_request_is_refused_and_connection_stays(caplog: pytest.LogCaptureFixture) -> None:
     async with open_tls_served(PathApp()) as served, h2_client(served) as client:
         odd = await client.ask("/caf\u00e9")
         await client.until(lambda: odd.reset is not None)
@@ -112,7 +112,7 @@ async def test_what_is_no_request_is_refused_and_its_connection_goes_on(caplog: 
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-async def test_a_failing_app_answers_500_and_its_connection_goes_on() -> None:
+async def test_failing_app_returns_500_and_connection_stays() -> None:
     async with open_tls_served(PathApp()) as served, h2_client(served) as client:
         failed = await client.answer("/boom")
         assert (failed.status, failed.body) == (500, edge_answer(500, "The server failed on this request.")[1])

@@ -35,7 +35,7 @@ async def happen(node: OpenNode) -> None:
     await node.operate("key.revoke", key=key_id)
 
 
-async def test_calls_at_once_on_one_connection_are_each_billed_once(tmp_path: Path) -> None:
+async def test_concurrent_calls_on_one_connection_are_each_billed_once(tmp_path: Path) -> None:
     answers: list[httpx.Response] = []
 
     async with open_tls_node(tmp_path) as (node, client, _):
@@ -53,7 +53,7 @@ async def test_calls_at_once_on_one_connection_are_each_billed_once(tmp_path: Pa
         await node.assert_sound()
 
 
-async def test_a_long_poll_waits_beside_other_calls_and_is_woken_by_what_happens(tmp_path: Path) -> None:
+async def test_long_poll_waits_beside_other_calls_until_an_event(tmp_path: Path) -> None:
     polled: list[httpx.Response] = []
 
     async with open_tls_node(tmp_path) as (node, client, _):
@@ -80,7 +80,7 @@ async def secured(node: OpenNode, files: Certified, protocol: str) -> trio.SSLSt
     return trio.SSLStream(plain, files.trusting(protocol), server_hostname="127.0.0.1", https_compatible=True)
 
 
-async def test_a_client_that_leaves_a_long_poll_frees_its_place(tmp_path: Path) -> None:
+async def test_disconnected_long_poll_frees_its_place(tmp_path: Path) -> None:
     """Method: the stream is reset, and its connection stays."""
     async with open_tls_node(tmp_path) as (node, _, files), await secured(node, files, "h2") as stream:
         client = H2Client(stream)
@@ -97,7 +97,7 @@ async def test_a_client_that_leaves_a_long_poll_frees_its_place(tmp_path: Path) 
         await node.assert_sound()
 
 
-async def test_a_websocket_is_spoken_over_tls(tmp_path: Path) -> None:
+async def test_websocket_works_over_tls(tmp_path: Path) -> None:
     async with open_tls_node(tmp_path) as (node, _, files):
         await happen(node)
         async with await secured(node, files, "http/1.1") as stream, trio.open_nursery() as nursery:

@@ -28,7 +28,7 @@ async def end_of(client: H2Client) -> None:
             pass
 
 
-async def test_who_reads_nothing_is_ended_with_all_of_its_streams() -> None:
+async def test_client_that_reads_nothing_loses_all_its_streams() -> None:
     async with opened(Bounds(write_s=0.3)) as (served, unsent), h2_client(served, reads=False) as client:
         streams = [await client.ask("/own") for _ in range(3)]
         await end_of(client)
@@ -37,7 +37,7 @@ async def test_who_reads_nothing_is_ended_with_all_of_its_streams() -> None:
         await until(lambda: (unsent.held_bytes, unsent.readers) == (0, 0))
 
 
-async def test_what_waits_for_a_window_counts_for_its_key() -> None:
+async def test_data_waiting_for_a_window_counts_for_its_key() -> None:
     """Goal: a key cannot hold more by HTTP/2. Method: two readers of a megabyte, where a key may hold less than two."""
     bounds = Bounds(unsent_key_bytes=int(1.5 * OWN_BYTES))
     async with opened(bounds) as (served, unsent), h2_client(served, reads=False) as first:
@@ -51,7 +51,7 @@ async def test_what_waits_for_a_window_counts_for_its_key() -> None:
 
 
 @pytest.mark.parametrize("path", ["/cut", "/pieces"])
-async def test_who_reads_below_the_floor_is_ended_however_small_the_pieces(path: str) -> None:
+async def test_reader_below_the_minimum_rate_is_ended(path: str) -> None:
     """Method: the client asks for a little more now and then, each time well within the pause that it may make."""
     bounds = Bounds(write_s=0.4, answer_bytes_per_s=1_000_000, unsent_kernel_bytes=8_192)
     async with opened(bounds) as (served, unsent), h2_client(served, reads=False) as client:
@@ -69,7 +69,7 @@ async def test_who_reads_below_the_floor_is_ended_however_small_the_pieces(path:
         await until(lambda: not unsent.held_bytes)
 
 
-async def test_who_reads_gets_all_of_many_answers_at_once() -> None:
+async def test_fast_reader_gets_many_concurrent_responses() -> None:
     async with opened(Bounds(write_s=10)) as (served, unsent), h2_client(served) as client:
         streams = [await client.ask("/pieces") for _ in range(20)]
         await client.until(lambda: all(stream.ended for stream in streams))

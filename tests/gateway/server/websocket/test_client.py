@@ -46,7 +46,7 @@ async def test_messages_go_both_ways(engine: str):
 
 
 @BOTH
-async def test_a_client_is_closed_in_good_order_by_either_side(engine: str):
+async def test_either_side_closes_cleanly(engine: str):
     app = SocketApp()
     async with open_served(app, engine=engine, websocket_paths=PATHS) as served:
         async with talking(served.port, "/greet") as socket:
@@ -61,7 +61,7 @@ async def test_a_client_is_closed_in_good_order_by_either_side(engine: str):
 
 
 @BOTH
-async def test_a_refused_client_sees_the_apps_answer(engine: str):
+async def test_refused_client_sees_the_apps_response(engine: str):
     async with open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served:
         with pytest.RaisesGroup(ConnectionRejected) as refused:
             async with talking(served.port, "/refuse"):
@@ -104,7 +104,7 @@ async def tls_served(protocol: str) -> AsyncIterator[tuple[int, ssl.SSLContext]]
             shutdown.set()
 
 
-async def test_a_client_talks_over_tls_and_hears_of_the_stop():
+async def test_client_talks_over_tls_and_sees_the_stop():
     async with tls_served("http/1.1") as (port, tls), talking(port, "/talk", tls=tls) as socket:
         await socket.send_message("secret")
         assert await socket.get_message() == "secret"
@@ -115,7 +115,7 @@ async def test_a_client_talks_over_tls_and_hears_of_the_stop():
         assert closed.value.reason.code == 1009
 
 
-async def test_http_2_does_not_offer_websockets_and_refuses_them():
+async def test_http_2_refuses_websockets():
     """RFC 8441, 3: whoever is not offered a WebSocket over HTTP/2 must not ask for one."""
     async with tls_served("h2") as (port, tls):
         plain = await trio.open_tcp_stream("127.0.0.1", port)

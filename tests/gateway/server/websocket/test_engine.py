@@ -89,7 +89,7 @@ async def opened(served: Served, path: bytes = b"/talk", behind: bytes = b"") ->
 @BOTH
 @pytest.mark.parametrize("early", [False, True], ids=["", "with the handshake"])
 @pytest.mark.parametrize("name", SOUND)
-async def test_sound_frames_are_heard_and_answered(name: str, early: bool, engine: str):
+async def test_valid_frames_are_answered(name: str, early: bool, engine: str):
     sent, wanted = SOUND[name]
     app = SocketApp()
     async with (
@@ -113,7 +113,7 @@ async def test_sound_frames_are_heard_and_answered(name: str, early: bool, engin
 @BOTH
 @pytest.mark.parametrize("early", [False, True], ids=["", "with the handshake"])
 @pytest.mark.parametrize("name", WRONG)
-async def test_a_websocket_ends_with_the_code_that_the_table_says(
+async def test_websocket_ends_with_the_expected_code(
     name: str, early: bool, engine: str, caplog: pytest.LogCaptureFixture
 ):
     sent, code = WRONG[name]
@@ -131,7 +131,7 @@ async def test_a_websocket_ends_with_the_code_that_the_table_says(
 
 
 @BOTH
-async def test_frames_may_come_byte_by_byte(engine: str):
+async def test_frames_may_arrive_byte_by_byte(engine: str):
     app = SocketApp()
     async with open_served(app, engine=engine, websocket_paths=PATHS) as served, await opened(served) as client:
         for byte in frame(PING, b"?") + frame(TEXT, "é".encode(), last=False) + frame(CONTINUATION, b"x" * 200):
@@ -142,7 +142,7 @@ async def test_frames_may_come_byte_by_byte(engine: str):
 
 
 @BOTH
-async def test_the_scope_says_what_was_asked_for(engine: str):
+async def test_scope_describes_the_request(engine: str):
     sent = handshake(b"/%73cope?a=%20b", b"X: y", b"Sec-WebSocket-Protocol: one")
     async with (
         open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
@@ -177,7 +177,7 @@ async def test_messages_of_every_size_reach_the_client(engine: str):
 
 
 @BOTH
-async def test_the_app_may_refuse_with_an_answer_of_its_own(engine: str):
+async def test_app_may_refuse_with_its_own_response(engine: str):
     app = SocketApp()
     async with open_served(app, engine=engine, websocket_paths=PATHS) as served, await served.connect() as client:
         answer = await client.ask(handshake(b"/refuse"))
@@ -192,14 +192,14 @@ async def test_the_app_may_refuse_with_an_answer_of_its_own(engine: str):
                 assert answer.body.startswith(body)
 
 
-async def test_a_refused_connection_carries_the_next_request():
+async def test_refused_connection_carries_the_next_request():
     async with open_served(SocketApp(), websocket_paths=PATHS) as served, await served.connect() as client:
         for path, status in ((b"/refuse", 429), (b"/refuse-in-pieces", 401), (b"/shut", 403), (b"/talk", 101)):
             assert (await client.ask(handshake(path))).status == status
 
 
 @BOTH
-async def test_the_apps_close_reaches_the_client_and_the_app_that_listens(engine: str):
+async def test_apps_close_reaches_client_and_app(engine: str):
     app = SocketApp()
     async with (
         open_served(app, engine=engine, websocket_paths=PATHS) as served,
@@ -215,7 +215,7 @@ async def test_the_apps_close_reaches_the_client_and_the_app_that_listens(engine
 
 @BOTH
 @pytest.mark.parametrize(("path", "code"), [(b"/boom", 1011), (b"/leave", 1000), (b"/again", 4_000)])
-async def test_an_app_that_ends_ends_the_websocket(
+async def test_app_that_returns_ends_the_websocket(
     path: bytes, code: int, engine: str, caplog: pytest.LogCaptureFixture
 ):
     async with (
@@ -227,7 +227,7 @@ async def test_an_app_that_ends_ends_the_websocket(
 
 
 @BOTH
-async def test_a_client_that_vanishes_is_a_1006_to_the_app(engine: str, caplog: pytest.LogCaptureFixture):
+async def test_vanished_client_is_a_1006_to_the_app(engine: str, caplog: pytest.LogCaptureFixture):
     app = SocketApp()
     async with open_served(app, engine=engine, websocket_paths=PATHS) as served:
         async with await opened(served) as client:
@@ -239,7 +239,7 @@ async def test_a_client_that_vanishes_is_a_1006_to_the_app(engine: str, caplog: 
 
 
 @BOTH
-async def test_what_comes_before_the_accept_is_kept(engine: str):
+async def test_data_before_the_accept_is_kept(engine: str):
     app = SocketApp()
     async with open_served(app, engine=engine, websocket_paths=PATHS) as served, await served.connect() as client:
         await client.send(handshake(b"/late") + frame(TEXT, b"one") + frame(TEXT, b"two")[:3])
@@ -250,7 +250,7 @@ async def test_what_comes_before_the_accept_is_kept(engine: str):
         assert [(await next_frame(client)).payload for _ in range(2)] == [b"one", b"two"]
 
 
-async def test_a_flood_of_pings_is_answered_and_no_more_than_that():
+async def test_ping_flood_gets_bounded_pongs():
     async with open_served(SocketApp(), websocket_paths=PATHS) as served, await opened(served) as client:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.send, frame(PING, b"x" * 100) * 2_000)
@@ -261,7 +261,7 @@ async def test_a_flood_of_pings_is_answered_and_no_more_than_that():
 
 
 @BOTH
-async def test_nothing_is_lost_by_an_app_that_stops_listening_at_any_moment(engine: str):
+async def test_app_that_stops_receiving_loses_no_message(engine: str):
     app = SocketApp()
     async with (
         open_served(app, engine=engine, websocket_paths=PATHS) as served,
@@ -275,7 +275,7 @@ async def test_nothing_is_lost_by_an_app_that_stops_listening_at_any_moment(engi
 
 
 @BOTH
-async def test_messages_of_several_tasks_and_pongs_never_mix(engine: str):
+async def test_concurrent_messages_and_pongs_never_mix(engine: str):
     app = SocketApp()
     async with (
         open_served(app, engine=engine, websocket_paths=PATHS) as served,

@@ -54,7 +54,7 @@ def differs(name: str, engine: str) -> bool:
 
 @BOTH
 @pytest.mark.parametrize("name", CASES)
-async def test_a_handshake_is_answered_as_the_table_says(name: str, engine: str):
+async def test_handshake_has_its_expected_response(name: str, engine: str):
     sent, status = CASES[name]
     app = SocketApp()
     async with (
@@ -77,7 +77,7 @@ async def test_a_handshake_is_answered_as_the_table_says(name: str, engine: str)
 
 
 @BOTH
-async def test_a_server_that_takes_no_websockets_answers_as_ever(engine: str):
+async def test_server_without_websockets_ignores_the_upgrade(engine: str):
     async with open_served(app := SocketApp(), engine=engine) as served, await served.connect() as client:
         for sent, _ in (CASES["sound"], CASES["no key"], CASES["an old version"]):
             assert (await client.ask(sent)).body == b"plain"
@@ -85,7 +85,7 @@ async def test_a_server_that_takes_no_websockets_answers_as_ever(engine: str):
 
 
 @BOTH
-async def test_a_served_path_still_answers_plain_requests(engine: str):
+async def test_websocket_path_still_answers_plain_requests(engine: str):
     plain = b"GET /talk HTTP/1.1\r\nHost: a\r\n\r\n"
     async with (
         open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
@@ -95,7 +95,7 @@ async def test_a_served_path_still_answers_plain_requests(engine: str):
         assert (await client.ask(handshake())).status == 101
 
 
-async def test_each_handshake_is_answered_alike_when_it_comes_in_two_pieces():
+async def test_handshake_in_two_pieces_has_the_same_response():
     async with open_served(SocketApp(), websocket_paths=PATHS) as served:
         for sent, status in CASES.values():
             for cut in (1, 20, len(sent) // 2):
@@ -105,7 +105,7 @@ async def test_each_handshake_is_answered_alike_when_it_comes_in_two_pieces():
 
 
 @BOTH
-async def test_the_app_chooses_one_of_the_clients_subprotocols(engine: str):
+async def test_app_chooses_a_subprotocol_of_the_client(engine: str):
     offer = handshake(b"/choose", b"Sec-WebSocket-Protocol: one, two", b"sec-websocket-protocol: three")
     async with (
         open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
@@ -118,7 +118,7 @@ async def test_the_app_chooses_one_of_the_clients_subprotocols(engine: str):
 
 
 @pytest.mark.parametrize("path", [b"/chosen-badly", b"/split", b"/own", b"/boom-early", b"/silent"])
-async def test_an_app_that_fails_before_it_accepts_is_a_500(path: bytes, caplog: pytest.LogCaptureFixture):
+async def test_app_failure_before_the_accept_is_a_500(path: bytes, caplog: pytest.LogCaptureFixture):
     async with open_served(SocketApp(), websocket_paths=PATHS) as served, await served.connect() as client:
         answer = await client.ask(handshake(path))
         assert (answer.status, answer.header(b"connection")) == (500, b"close")
@@ -126,7 +126,7 @@ async def test_an_app_that_fails_before_it_accepts_is_a_500(path: bytes, caplog:
 
 
 @BOTH
-async def test_no_malformed_upgrade_ends_the_server_or_another_websocket(engine: str, caplog: pytest.LogCaptureFixture):
+async def test_malformed_upgrade_ends_no_other_websocket(engine: str, caplog: pytest.LogCaptureFixture):
     """Goal: pgjones/hypercorn#225 stays closed where upgrades are taken. Method: each form whole, cut, and followed."""
     async with (
         open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,

@@ -16,7 +16,7 @@ QUICK = Bounds(ping_s=0.2)
 
 
 @BOTH
-async def test_an_idle_client_is_pinged_and_stays_while_it_answers(engine: str):
+async def test_idle_client_is_pinged_and_stays_while_it_answers(engine: str):
     app = SocketApp()
     async with (
         open_served(app, engine=engine, websocket_paths=PATHS, bounds=QUICK) as served,
@@ -34,7 +34,7 @@ async def test_an_idle_client_is_pinged_and_stays_while_it_answers(engine: str):
 
 
 @BOTH
-async def test_a_client_that_does_not_answer_a_ping_is_gone_though_it_talks(engine: str):
+async def test_client_without_pongs_is_gone_despite_messages(engine: str):
     """Method: an app that only listens; one in the middle of an answer is told by what it sends instead."""
     app = SocketApp()
     app.release.set()
@@ -52,7 +52,7 @@ async def test_a_client_that_does_not_answer_a_ping_is_gone_though_it_talks(engi
 
 
 @BOTH
-async def test_a_busy_client_is_pinged_too(engine: str):
+async def test_busy_client_is_pinged_too(engine: str):
     async with (
         open_served(SocketApp(), engine=engine, websocket_paths=PATHS, bounds=QUICK) as served,
         await opened(served) as client,
@@ -67,7 +67,7 @@ async def test_a_busy_client_is_pinged_too(engine: str):
         assert pings == 3
 
 
-async def test_an_answer_that_waits_for_an_app_that_does_not_listen_is_an_answer():
+async def test_unread_pong_counts_as_an_answer():
     app = SocketApp()
     async with (
         open_served(app, websocket_paths=PATHS, bounds=QUICK) as served,
@@ -83,7 +83,7 @@ async def test_an_answer_that_waits_for_an_app_that_does_not_listen_is_an_answer
 
 
 @BOTH
-async def test_a_client_that_does_not_read_is_given_up(engine: str, caplog: pytest.LogCaptureFixture):
+async def test_client_that_does_not_read_is_given_up(engine: str, caplog: pytest.LogCaptureFixture):
     """Goal: a send takes `write_s` at most. Method: small buffers, an app that sends without end, no reads."""
     app = SocketApp()
     async with (
@@ -98,7 +98,7 @@ async def test_a_client_that_does_not_read_is_given_up(engine: str, caplog: pyte
     assert caplog.records == []
 
 
-async def test_a_client_that_reads_slowly_gets_everything_and_its_pings_are_answered():
+async def test_slow_reader_gets_everything_and_its_pongs():
     app = SocketApp()
     bounds = Bounds(write_s=0.5, answer_bytes_per_s=1_000, ping_s=3)
     async with (
@@ -118,7 +118,7 @@ async def test_a_client_that_reads_slowly_gets_everything_and_its_pings_are_answ
         assert {message.payload for message in got[:-1]} == {b"x" * 60_000}
 
 
-async def test_a_client_that_only_pings_and_never_reads_fills_nothing():
+async def test_client_that_only_pings_uses_bounded_memory():
     """Goal: what a client is owed is bounded. Method: pings until the socket is full, both ways."""
     app = SocketApp()
     async with (
@@ -134,7 +134,7 @@ async def test_a_client_that_only_pings_and_never_reads_fills_nothing():
 
 
 @BOTH
-async def test_a_message_outlives_every_bound_of_plain_requests(engine: str):
+async def test_message_outlives_every_bound_of_plain_requests(engine: str):
     bounds = Bounds(header_s=0.25, idle_s=0.25, body_s=0.25, write_s=0.25)
     async with (
         open_served(SocketApp(), engine=engine, websocket_paths=PATHS, bounds=bounds) as served,
@@ -147,7 +147,7 @@ async def test_a_message_outlives_every_bound_of_plain_requests(engine: str):
 
 
 @BOTH
-async def test_an_app_that_sees_the_stop_closes_as_it_likes(engine: str):
+async def test_app_that_sees_the_stop_chooses_its_close(engine: str):
     app = SocketApp()
     async with (
         open_served(app, engine=engine, websocket_paths=PATHS, drain_s=5) as served,
@@ -167,7 +167,7 @@ async def test_an_app_that_sees_the_stop_closes_as_it_likes(engine: str):
 
 
 @BOTH
-async def test_what_is_open_at_the_end_of_a_stop_is_told_to_go(engine: str, caplog: pytest.LogCaptureFixture):
+async def test_open_websockets_get_a_close_at_the_stop(engine: str, caplog: pytest.LogCaptureFixture):
     async with (
         open_served(SocketApp(), engine=engine, websocket_paths=PATHS, drain_s=0.2) as served,
         await opened(served, b"/wait") as client,
@@ -181,7 +181,7 @@ async def test_what_is_open_at_the_end_of_a_stop_is_told_to_go(engine: str, capl
     assert caplog.records == []
 
 
-async def test_a_stop_does_not_wait_for_a_websocket_that_does_not_read():
+async def test_stop_does_not_wait_for_an_unread_websocket():
     app = SocketApp()
     async with open_served(app, websocket_paths=PATHS, drain_s=0.2) as served, await served.connect() as client:
         await client.send(handshake(b"/flood"))
@@ -191,7 +191,7 @@ async def test_a_stop_does_not_wait_for_a_websocket_that_does_not_read():
             await served.ended.wait()
 
 
-async def test_an_open_websocket_is_not_closed_to_make_room_for_others():
+async def test_open_websocket_is_not_closed_to_make_room():
     bounds = Bounds(connections=2)
     async with (
         open_served(SocketApp(), websocket_paths=PATHS, bounds=bounds) as served,

@@ -37,7 +37,7 @@ async def lines(node: OpenNode, run_id: str, query: str = "") -> list[dict[str, 
     return [orjson.loads(one) for one in found]
 
 
-async def test_a_run_that_is_waited_for_answers_as_it_settled(node: OpenNode) -> None:
+async def test_waited_run_returns_its_settled_state(node: OpenNode) -> None:
     status, priced = await ask(node, "POST", f"{RUNS}?dry_run=1", BODY)
     assert (status, priced["data"]) == (
         200,
@@ -73,7 +73,7 @@ async def test_a_run_that_is_waited_for_answers_as_it_settled(node: OpenNode) ->
     assert jobs["data"]["items"] == []
 
 
-async def test_a_run_in_the_background_is_paused_goes_on_and_is_cancelled(node: OpenNode, algolia: Algolia) -> None:
+async def test_background_run_can_be_paused_resumed_and_cancelled(node: OpenNode, algolia: Algolia) -> None:
     algolia.takes_s = 0.05
     algolia.found = {f"k{n}": range(n * 1000, n * 1000 + 500) for n in range(20)}
     sent = {**BODY, "keywords": list(algolia.found), "background": True, "max_credits": 100}
@@ -97,7 +97,7 @@ async def test_a_run_in_the_background_is_paused_goes_on_and_is_cancelled(node: 
     assert (await ask(node, "DELETE", place))[0] == 200
 
 
-async def test_a_stream_tells_each_page_and_then_the_result(node: OpenNode) -> None:
+async def test_run_stream_sends_each_page_then_the_result(node: OpenNode) -> None:
     async with node.client.stream(
         "POST",
         node.url + RUNS,
@@ -115,7 +115,7 @@ async def test_a_stream_tells_each_page_and_then_the_result(node: OpenNode) -> N
     assert (result["success"], result["data"]["status"]) == (True, "completed")
 
 
-async def test_a_key_begins_a_run_once(node: OpenNode) -> None:
+async def test_idempotency_key_starts_a_run_once(node: OpenNode) -> None:
     sent = {**BODY, "background": True}
     first = await ask(node, "POST", RUNS, sent, idempotency_key="run-1")
     again = await ask(node, "POST", RUNS, sent, idempotency_key="run-1")
@@ -143,7 +143,7 @@ async def test_a_key_begins_a_run_once(node: OpenNode) -> None:
         ("POST", SCHEDULES, {"run": {**BODY, "background": True}, "cadence": "daily"}, "run.background"),
     ],
 )
-async def test_a_wrong_field_is_named_and_costs_nothing(
+async def test_invalid_field_is_named_and_free(
     node: OpenNode, method: str, target: str, body: object, param: str
 ) -> None:
     status, refused = await ask(node, method, target, body)
@@ -152,7 +152,7 @@ async def test_a_wrong_field_is_named_and_costs_nothing(
     assert details.get("param", details.get("remove_params", [""])[0]) == param
 
 
-async def test_changes_and_places_that_are_not_there_are_refused(node: OpenNode) -> None:
+async def test_unknown_runs_and_invalid_changes_are_refused(node: OpenNode) -> None:
     _, answer = await ask(node, "POST", RUNS, BODY)
     run = answer["data"]
     place = f"{RUNS}/{run['run_id']}"
@@ -171,7 +171,7 @@ async def test_changes_and_places_that_are_not_there_are_refused(node: OpenNode)
     assert (changes["data"]["has_more"], changes["data"]["version"]) == (False, run["version"])
 
 
-async def test_what_is_broken_fails_and_what_cannot_be_paid_is_refused(node: OpenNode, algolia: Algolia) -> None:
+async def test_failed_searches_and_unaffordable_runs_report_errors(node: OpenNode, algolia: Algolia) -> None:
     algolia.fails = True
     status, answer = await ask(node, "POST", RUNS, BODY)
     run = answer["data"]
@@ -186,7 +186,7 @@ async def test_what_is_broken_fails_and_what_cannot_be_paid_is_refused(node: Ope
     assert (refused.status_code, refused.json()["error"]["type"]) == (402, "INSUFFICIENT_CREDITS")
 
 
-async def test_a_schedule_is_made_read_changed_and_forgotten(node: OpenNode) -> None:
+async def test_schedule_create_read_change_delete(node: OpenNode) -> None:
     sent = {"run": BODY, "cadence": {"cron": "0 6 * * 1", "timezone": "Europe/Berlin"}, "name": "Our topic"}
     status, made = await ask(node, "POST", SCHEDULES, sent, idempotency_key="s-1")
     schedule = made["data"]
@@ -207,7 +207,7 @@ async def test_a_schedule_is_made_read_changed_and_forgotten(node: OpenNode) -> 
     assert (status, gone["error"]["details"]["reason"]) == (404, "unknown_schedule")
 
 
-async def test_a_clock_that_is_there_opens_the_slots_of_schedules(node: OpenNode) -> None:
+async def test_clock_opens_schedule_slots(node: OpenNode) -> None:
     """Goal: the node's own clock, store and workers run a schedule. Method: its next slot is set to now."""
     _, made = await ask(node, "POST", SCHEDULES, {"run": BODY, "cadence": "hourly"})
     id_ = made["data"]["schedule_id"]

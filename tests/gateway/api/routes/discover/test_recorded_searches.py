@@ -89,7 +89,7 @@ def expected(hits: Sequence[dict[str, Any]], seen: set[str]) -> list[tuple[Any, 
     ]
 
 
-async def test_a_schedule_tells_what_recorded_searches_have_new_changed_and_no_more(tmp_path: Path) -> None:
+async def test_schedule_reports_new_and_changed_rows_of_recorded_searches(tmp_path: Path) -> None:
     first, fresh = recorded(*FIRST), recorded(*LATER)
     kept = [{**hit, "points": hit["points"] + 5} for hit in first[3:]]  # three are gone, the others have risen
     assert (len(first), len(fresh), len(kept)) == (5, 4, 2)

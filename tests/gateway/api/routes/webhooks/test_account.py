@@ -69,7 +69,7 @@ async def _refused(hooked: Hooked, account: str, method: str, path: str, sent: A
     return reply.status, orjson.loads(reply.body)["error"]
 
 
-async def test_a_webhook_is_made_read_changed_and_forgotten(hooked: Hooked) -> None:
+async def test_webhook_create_read_change_delete(hooked: Hooked) -> None:
     account = await hooked.office.desk.account()
     reply = await _ask(hooked, account, "POST", WEBHOOKS, {**BODY, "description": "on call"})
     made = orjson.loads(reply.body)["data"]
@@ -120,7 +120,7 @@ async def test_a_webhook_is_made_read_changed_and_forgotten(hooked: Hooked) -> N
         ({"urll": "x"}, "urll", "url"),
     ],
 )
-async def test_a_field_that_is_wrong_is_named_with_the_nearest_right_thing(
+async def test_invalid_field_is_named_with_the_nearest_valid_value(
     hooked: Hooked, change: dict[str, Any], param: str, told: str
 ) -> None:
     account = await hooked.office.desk.account()
@@ -130,14 +130,14 @@ async def test_a_field_that_is_wrong_is_named_with_the_nearest_right_thing(
     assert (await _data(hooked, account, "GET", WEBHOOKS))["items"] == []
 
 
-async def test_a_patch_that_changes_nothing_is_refused(hooked: Hooked) -> None:
+async def test_empty_patch_is_refused(hooked: Hooked) -> None:
     account = await hooked.office.desk.account()
     id_ = await hooked.make(account)
     assert (await _refused(hooked, account, "PATCH", f"{WEBHOOKS}/{id_}", {}))[0] == 400
     assert (await _refused(hooked, account, "PATCH", f"{WEBHOOKS}/{id_}", {"types": ["x"]}))[0] == 400
 
 
-async def test_an_account_has_so_many_and_pages_of_them_newest_first(hooked: Hooked) -> None:
+async def test_webhooks_are_limited_and_listed_newest_first(hooked: Hooked) -> None:
     account = await hooked.office.desk.account()
     made = [await hooked.make(account) for _ in range(WEBHOOKS_MAX)]
     status, error = await _refused(hooked, account, "POST", WEBHOOKS, BODY)
@@ -154,7 +154,7 @@ async def test_an_account_has_so_many_and_pages_of_them_newest_first(hooked: Hoo
     assert seen == made[::-1]
 
 
-async def test_a_key_lets_each_change_happen_once_and_tells_no_secret_again(
+async def test_idempotency_key_makes_each_change_once_and_hides_secrets(
     hooked: Hooked, autojump_clock: MockClock
 ) -> None:
     account = await hooked.office.desk.account()
@@ -171,9 +171,7 @@ async def test_a_key_lets_each_change_happen_once_and_tells_no_secret_again(
     assert len({orjson.loads(reply.body)["data"]["delivery"]["id"] for reply in tests}) == 1
 
 
-async def test_its_log_has_each_batch_with_its_attempts_and_sends_it_again(
-    hooked: Hooked, autojump_clock: MockClock
-) -> None:
+async def test_log_has_each_batch_with_attempts_and_redelivers(hooked: Hooked, autojump_clock: MockClock) -> None:
     account, receivers = await hooked.office.desk.account(), Receivers(BROKEN)
     id_ = await hooked.make(account)
     path = f"{WEBHOOKS}/{id_}/deliveries"
@@ -191,7 +189,7 @@ async def test_its_log_has_each_batch_with_its_attempts_and_sends_it_again(
     assert len(receivers.sent) == 2
 
 
-async def test_what_is_another_accounts_is_unknown_everywhere(hooked: Hooked, autojump_clock: MockClock) -> None:
+async def test_other_accounts_webhooks_are_unknown(hooked: Hooked, autojump_clock: MockClock) -> None:
     """Goal: 404 for every route of a webhook, and for a delivery of another webhook; nothing changes."""
     account, stranger = await hooked.office.desk.account(), await hooked.office.desk.account()
     id_ = await hooked.make(account)
@@ -236,6 +234,6 @@ async def test_a_deleted_account_leaves_no_webhook(hooked: Hooked) -> None:
         assert await hooked.store.read(lambda tx, table=table: tx.one(f"SELECT COUNT(*) FROM {table}")) == (0,), table
 
 
-def test_what_is_unknown_is_told_with_the_list_that_has_all() -> None:
+def test_unknown_webhook_error_names_the_list() -> None:
     refused = refusal_of(AccountWebhookUnknown("wh_1"))
     assert "GET /v1/webhooks lists all" in refused.message

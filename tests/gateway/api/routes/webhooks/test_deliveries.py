@@ -59,7 +59,7 @@ async def _data(office: Office, account: str, method: str, path: str, query: str
     return orjson.loads(reply.body)["data"]
 
 
-async def test_the_log_tells_of_deliveries_and_attempts_in_pages(office: Office, autojump_clock: MockClock) -> None:
+async def test_log_returns_deliveries_and_attempts_in_pages(office: Office, autojump_clock: MockClock) -> None:
     account = await office.desk.account()
     monitor = await office.monitor(account)
     path = f"/v1/monitors/{monitor.id}/deliveries"
@@ -92,7 +92,7 @@ async def test_the_log_tells_of_deliveries_and_attempts_in_pages(office: Office,
     assert rest["items"][0]["attempts"][0]["answer"] == "no"
 
 
-async def test_a_page_ends_early_where_receivers_have_answered_much(office: Office) -> None:
+async def test_page_ends_early_after_long_receiver_responses(office: Office) -> None:
     """Method: 25 deliveries, each with twelve attempts whose answers are as long as is kept, in four bytes a character.
 
     All that in one page were 24 MB, and five times as much where each was sent again for as often as it may be.
@@ -119,7 +119,7 @@ async def test_a_page_ends_early_where_receivers_have_answered_much(office: Offi
     assert (len(seen), set(seen)) == (25, set(ids))
 
 
-async def test_a_webhook_is_resumed_and_a_delivery_sent_again(office: Office, autojump_clock: MockClock) -> None:
+async def test_webhook_is_resumed_and_delivery_resent(office: Office, autojump_clock: MockClock) -> None:
     account = await office.desk.account()
     monitor = await office.monitor(account)
     path = f"/v1/monitors/{monitor.id}"
@@ -150,9 +150,7 @@ async def test_a_webhook_is_resumed_and_a_delivery_sent_again(office: Office, au
         assert (await _data(office, account, "GET", f"{path}/deliveries/{id_}"))["delivery"] == tried, "sent once"
 
 
-async def test_a_rotation_tells_the_new_secret_and_how_long_the_old_one_lasts(
-    office: Office, autojump_clock: MockClock
-) -> None:
+async def test_rotation_returns_new_secret_and_expiry_of_the_old(office: Office, autojump_clock: MockClock) -> None:
     account = await office.desk.account()
     monitor = await office.monitor(account)
     told = await _data(office, account, "POST", f"/v1/monitors/{monitor.id}/webhook/rotate-secret")
@@ -160,9 +158,7 @@ async def test_a_rotation_tells_the_new_secret_and_how_long_the_old_one_lasts(
     assert told["previous_secret_valid_until"] == "2027-01-16T08:00:00.000Z"
 
 
-async def test_a_rotation_takes_a_secret_of_ones_own_and_is_made_once_under_its_key(
-    office: Office, autojump_clock: MockClock
-) -> None:
+async def test_rotation_accepts_own_secret_once_per_key(office: Office, autojump_clock: MockClock) -> None:
     account = await office.desk.account()
     monitor = await office.monitor(account)
     path = f"/v1/monitors/{monitor.id}/webhook/rotate-secret"
@@ -180,7 +176,7 @@ async def test_a_rotation_takes_a_secret_of_ones_own_and_is_made_once_under_its_
 
 
 @pytest.mark.parametrize("rest", ["deliveries/whd_1/redeliver", "webhook/rotate-secret", "webhook/resume"])
-async def test_an_undeclared_field_of_a_body_is_refused(office: Office, autojump_clock: MockClock, rest: str) -> None:
+async def test_undeclared_body_field_is_refused(office: Office, autojump_clock: MockClock, rest: str) -> None:
     with pytest.raises(Refused) as refused:
         await _ask(office, "acc_1", "POST", f"/v1/monitors/mon_1/{rest}", body=b'{"zzz":1}')
     assert (refused.value.details or {})["param"] == "zzz"
@@ -196,7 +192,7 @@ async def test_an_undeclared_field_of_a_body_is_refused(office: Office, autojump
         ("POST", "webhook/resume"),
     ],
 )
-async def test_another_accounts_monitor_is_not_found(
+async def test_other_accounts_monitor_is_unknown(
     office: Office, autojump_clock: MockClock, method: str, rest: str
 ) -> None:
     monitor = await office.monitor(await office.desk.account())
@@ -206,7 +202,7 @@ async def test_another_accounts_monitor_is_not_found(
     assert orjson.loads(reply.body)["error"]["details"]["reason"] == "unknown_monitor"
 
 
-async def test_what_is_not_there_says_what_is(office: Office, autojump_clock: MockClock) -> None:
+async def test_unknown_delivery_error_names_the_list(office: Office, autojump_clock: MockClock) -> None:
     account = await office.desk.account()
     monitor, bare = await office.monitor(account), await office.desk.monitor(account, status="paused")
     for path, reason in (
