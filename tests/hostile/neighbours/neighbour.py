@@ -43,7 +43,7 @@ def scrape(page: str, number: str, **params: str) -> str:
 
 _CALM = "https%3A%2F%2Fcalm.example.com%2Fsmall%2F"
 WEB = Kind("web read", f"web/scrape?url={_CALM}{{n}}", 0.5, 0.1, 2.0, 3.0)
-RENDERING = Kind("rendering", f"web/scrape?url={_CALM}{{n}}&wait_for=50", 2.0, 0.5, 8.0, 5.0)
+RENDERING = Kind("rendering", f"web/scrape?url={_CALM}{{n}}&wait_for=50", 2.0, 0.5, 8.0, 18.0)
 DATA = Kind("data read", "github/profile/repos?handle=calm{n}", 0.5, 0.1, 2.0, 3.0)
 CACHE_HIT = Kind("cache hit", f"web/scrape?url={_CALM}same", 0.5, 0.015, 0.05, 1.0)
 BALANCE = Kind("balance", "credits/balance", 0.5, 0.015, 0.05, 1.0)
