@@ -1,8 +1,8 @@
-"""Bounds on long free reads: the number of multi-megabyte answers per account, and the thread that builds them.
+"""Limits on long free reads: the number of multi-megabyte answers per account, and the thread that builds them.
 
 Decompressing and encoding megabytes would block the event loop, or a store reader if done in a transaction. It is
-therefore done in one thread, in which accounts take turns. An account has at most `EACH_MAX` long answers at once. Each
-counts until it was sent, because it stays in memory until then; further ones wait for a while.
+therefore done in one thread, in which accounts take turns. An account can have `EACH_MAX` long answers in progress.
+Each counts until it is sent, because it stays in memory until then; further answers wait for up to `WAIT_S`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from limits.fair_thread import FairThread
 EACH_MAX: Final = 4
 """The maximum of long answers that one account has in progress."""
 WAIT_S: Final = 10.0
-"""How long a further answer waits for its turn."""
+"""How many seconds a further answer waits for its turn."""
 T = TypeVar("T")
 
 
 class ReadTurn:
-    """One account's turn. Releasing it twice has no further effect."""
+    """One account's turn. A second release has no effect."""
 
     def __init__(self, turns: trio.Semaphore, left: Callable[[], None]) -> None:
         self._turns: trio.Semaphore | None = turns
@@ -49,7 +49,7 @@ class LongReads:
         """Wait for one of the account's turns.
 
         Raises:
-            LongReadsReached: none became free in time.
+            LongReadsReached: no turn became free in time.
         """
         turns = self._turns.setdefault(account_id, trio.Semaphore(EACH_MAX, max_value=EACH_MAX))
 
@@ -64,7 +64,7 @@ class LongReads:
 
     @asynccontextmanager
     async def turn(self, account_id: str) -> AsyncIterator[None]:
-        """Hold one of the account's turns while the block runs. Raises like `take`."""
+        """Hold one of the account's turns while the block runs. Raises the same errors as `take`."""
         turn = await self.take(account_id)
         try:
             yield

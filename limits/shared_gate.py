@@ -1,7 +1,7 @@
 """The gate of many nodes: one script checks window, leases and the key's generation on the server's clock.
 
 Nodes' clocks do not matter. A node's heartbeat renews its leases, and the leases of a dead node expire. If the server
-loses its data, windows start empty, and leases are restored by the next heartbeat.
+loses its data, windows start empty, and the next heartbeat restores the leases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from storage.errors import StateUnavailable
 from storage.state import Reply, Script, State, read_script
 from storage.supervision import Keep, unsupervised
 
-# Kept for longer than any node trusts what it read earlier. Without a generation, nothing has changed since.
+# Kept for longer than any node uses what it read earlier. A key without a generation has not changed since then.
 GENERATION_S = 20 * KNOWN_S
 BALANCE_S = 3600.0
 UNSENT_MAX = 10_000
@@ -33,7 +33,7 @@ _Place: TypeAlias = tuple[bytes, bytes]  # the keys of a window and of its lease
 
 @dataclass(frozen=True, slots=True)
 class GateSpans:
-    """The seconds of a window, of a lease, and between two renewals of a node's leases."""
+    """The seconds that a window and a lease last, and the seconds between two renewals of a node's leases."""
 
     window_s: float = 60.0
     lease_s: float = 30.0
@@ -100,7 +100,7 @@ class SharedGate:
         return sum(len(ids) for ids in self._held.values())
 
     def admit_nowait(self, account_id: str, key_id: str) -> None:  # noqa: ARG002 - neither is needed
-        """Like `Gate.admit_nowait`: returns None, because the server is needed."""
+        """Like `Gate.admit_nowait`. Always returns None, because admitting needs the server."""
         return
 
     async def admit(self, account_id: str, key_id: str, generation: bytes = NO_GENERATION) -> Admitted:
@@ -227,20 +227,20 @@ class SharedGate:
         """Renew all leases of this node for their full length, and restore those that the server has lost."""
         held = [(leases, tuple(ids)) for leases, ids in self._held.items()]
         await self._state.run_all(self._scripts.renew, [((leases,), (self._lease_us, *ids)) for leases, ids in held])
-        for leases, ids in held:  # leases released while the script was being resent are released again
+        for leases, ids in held:  # release again what was released while the script was sent again
             for lease_id in set(ids) - self._held.get(leases, set()):
                 self._send_release(leases, lease_id)
 
 
 def _remember(unsent: dict[bytes, _T], of: bytes, what: _T) -> None:
-    """Keep a message to send again. Beyond the maximum the oldest is dropped, because its effect expires anyway."""
+    """Keep a message to send again. Beyond the maximum, drop the oldest, because what it would undo expires anyway."""
     unsent[of] = what
     if len(unsent) > UNSENT_MAX:
         del unsent[next(iter(unsent))]
 
 
 def _emptied(unsent: dict[bytes, _T]) -> list[tuple[bytes, _T]]:
-    """Clear `unsent` and return its entries. An entry that is lost again is put back by `_remember`."""
+    """Clear `unsent` and return its entries. `_remember` puts an entry back if it is lost again."""
     taken = list(unsent.items())
     unsent.clear()
     return taken
@@ -251,12 +251,12 @@ def _generation_key(account: bytes, key: bytes) -> bytes:
 
 
 def _new_generation() -> tuple[bytes, bytes, bytes]:
-    """Return a new token, and how long to keep it."""
+    """Return the arguments that set a new token and its expiry."""
     return token_hex(8).encode(), b"PX", b"%d" % (GENERATION_S * 1000)
 
 
 def _balance_of(text: bytes) -> BalanceUpdate | None:
-    """Return a balance from the text that the script `publish_balance` keeps."""
+    """Parse a balance from the text that the script `publish_balance` keeps."""
     if not text:
         return None
     version, _, balance = text.partition(b" ")
@@ -273,7 +273,7 @@ async def open_shared_gate(
     spans: GateSpans = DEFAULT_SPANS,
     keep: Keep = unsupervised,
 ) -> AsyncIterator[SharedGate]:
-    """Open the gate of this node among many. Its leases are renewed while the block runs."""
+    """Open the gate of this node, which shares its keys with other nodes. Renew its leases while the block runs."""
     gate = SharedGate(state, scripts or read_gate_scripts(), requests=requests, concurrent=concurrent, spans=spans)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keep, "gate_beat", gate.beat)
