@@ -74,7 +74,7 @@ class _Account:
 
 
 class FairTurns:
-    """Gives accounts turns at a resource with `capacity` places, plus `spare` places for accounts that run nothing."""
+    """Shares a resource with `capacity` slots, plus `spare` slots for accounts with no running turn."""
 
     def __init__(self, capacity: int, *, spare: int = 0, now: Callable[[], float] = trio.current_time) -> None:
         self._capacity = capacity
@@ -214,7 +214,10 @@ class FairTurns:
         self._level_s += used_s / sum(bool(one.running or one.waiting) for one in self._accounts.values())
 
     def _forget(self) -> None:
-        """Keep the level within the use of active accounts, and drop the inactive accounts that it has reached."""
+        """Keep the level within the range of what active accounts have used.
+
+        Drop inactive accounts that it has reached.
+        """
         active = [one.used_s for one in self._accounts.values() if one.running or one.waiting]
         if not active:
             self._accounts.clear()

@@ -75,7 +75,9 @@ class Gate(Protocol):
         ...
 
     async def hold(self, account_id: str, key_id: str, *, name: str, limit: int) -> LeaseHandle | None:
-        """Take one of `limit` leases of the key under another name, such as for long-polls. None if all are in use.
+        """Take one of `limit` leases of the key under another name, such as for long-polls.
+
+        Return None if all are in use.
 
         Raises:
             StateUnavailable: like `admit`.

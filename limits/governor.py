@@ -20,7 +20,7 @@ from limits.timers import whole_seconds
 
 @dataclass(frozen=True, slots=True)
 class GovernorStatistics:
-    """A snapshot of one governor. `waiting` counts the calls in its queue now, `*_total` since the start."""
+    """A snapshot of one governor. `waiting` is the number of calls in its queue; `*_total` count since the start."""
 
     held_total: int
     queued_total: int
@@ -92,7 +92,7 @@ class Governor:
         self._waiters_max = waiters_max
         self._hold_s_max = hold_s_max
         self.held: dict[Hashable, _Hold] = {}
-        """The names that are not free. Changed only here. While it is empty, calls need not wait for a turn."""
+        """The names that are not free. Only the governor changes it. While it is empty, no call needs to wait."""
         self._waiting: dict[_Waiter, None] = {}  # the longest waiting first
         self._held_total = self._queued_total = self._refused_total = 0
 

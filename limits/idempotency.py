@@ -214,7 +214,7 @@ SELECT id, '', LENGTH(body) + 512, at, body FROM old_claims WHERE body IS NOT NU
 
 
 def m0004_replies(schema: Schema) -> None:
-    """Move texts to a table of their own. A claim gets its account, its text, and whether it was free."""
+    """Move the texts to a table of their own. Add to claims the account, the id of the text, and `free`."""
     add_replies(schema)
     schema.execute("DROP INDEX claims_by_age")
     schema.execute("DROP INDEX claims_running")

@@ -72,7 +72,7 @@ class LongReads:
             turn.release()
 
     async def run(self, account_id: str, work: Callable[[], T]) -> T:
-        """Run `work`, which decompresses or encodes the result of a read, in the thread and return its result."""
+        """Run `work`, which decompresses or encodes the result of a read, in the thread, and return its result."""
         return await self._thread.run(account_id, work)
 
     def __len__(self) -> int:

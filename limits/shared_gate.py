@@ -193,7 +193,10 @@ class SharedGate:
         self._send_release(leases, lease_id)
 
     def _send_release(self, leases: bytes, lease_id: bytes) -> None:
-        """Send a release to the server, and repeat it after a lost connection, or the lease would stay in use."""
+        """Send a release to the server, and send it again after a lost connection.
+
+        Otherwise the lease would stay in use.
+        """
         on_loss = partial(_remember, self._unreleased, lease_id, leases)
         self._state.call_nowait(b"ZREM", leases, lease_id, on_loss=on_loss)
 

@@ -101,7 +101,7 @@ class Shares:
 
     @property
     def _key_bytes(self) -> int:
-        """The bytes to count for a key, so that keys alone trigger a check in time for their own limit."""
+        """The bytes to count for a key, so that many keys with short replies also trigger a check in time."""
         return self._share.bytes // self._share.free_keys
 
 

@@ -1,7 +1,7 @@
 """Balances in memory, for responses that only report them: the last committed balance of each account in use.
 
 A changed balance is published after its commit. Other nodes, if there are any, receive it with their next request for
-the account. Of two values, the one with the higher account version is newer.
+the account. Of two balances, the one with the higher account version is newer.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class Balances:
         self._latest: dict[str, BalanceUpdate] = {}
 
     def nowait(self, account_id: str) -> int | None:
-        """Return the balance if it is in memory."""
+        """Return the balance if it is in memory, otherwise None."""
         latest = self._latest.get(account_id)
         return None if latest is None else latest.balance
 
@@ -36,7 +36,7 @@ class Balances:
         Raises:
             AccountUnknown: the account does not exist.
         """
-        # A commit during this read is newer than the value read, and may have been observed already.
+        # A commit during this read is newer than the value read, and may already have been observed.
         self.observe(account_id, await self._store.read(partial(read_balance, account_id=account_id)))
         return self._latest[account_id].balance
 
@@ -46,7 +46,10 @@ class Balances:
             tx.on_commit(partial(self._note, balances))
 
     def observe(self, account_id: str, update: BalanceUpdate) -> bool:
-        """Keep a balance that was read or published, unless a newer one is known. Return whether it differs."""
+        """Keep a balance that was read or published, unless a newer one is known.
+
+        Return whether the balance changed.
+        """
         latest = self._latest.get(account_id)
         if latest is not None and latest.version >= update.version:
             return False

@@ -1,6 +1,6 @@
 """The second factor: codes of an authenticator (RFC 6238), and recovery codes in case it is lost.
 
-A code works once: its clock step is stored, and codes of that or earlier steps are refused.
+A code works once: its clock step is stored, and codes of that step or earlier ones are refused.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ class SecondFactor:
         self._now = now
 
     def begin(self, user: User) -> str:
-        """Return a new secret, sealed for this user. It is stored only once the user returns it with the first code."""
+        """Return a new secret, sealed for this user.
+
+        The secret is stored only when the user returns it together with its first code.
+        """
         return self._cipher.seal(base64.b32encode(secrets.token_bytes(SECRET_BYTES)).decode(), bound_to=_begun(user))
 
     def secret(self, user: User, sealed: str) -> str:
@@ -97,7 +100,7 @@ class SecondFactor:
 
         Raises:
             CodeRefused: the code is wrong, or was used before.
-            TooManyAttempts: for this user.
+            TooManyAttempts: too many codes were tried for this user.
         """
         await self._store.write(partial(attempts.enter, subjects=(attempts.of_user(user.id),), now=self._now()))
         await self._store.write(partial(self._use, user, code.replace(" ", "")))
@@ -126,7 +129,7 @@ def _authenticator(secret: str) -> TOTP:
 
 
 def _step_of(secret: str, code: str, now: float) -> int | None:
-    """Return the clock step of a code, or None if it matches no step nearby."""
+    """Return the clock step of a code, or None if it does not belong to a step near the current time."""
     if len(code) != 6 or not code.isascii() or not code.isdigit():
         return None
     made, current = _authenticator(secret), int(now) // STEP_S

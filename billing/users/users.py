@@ -1,4 +1,4 @@
-"""Users as created by the operator, and their passwords, set through a one-time link that also replaces a lost one."""
+"""Users as created by the operator, and the one-time links that set their first password or replace a lost one."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Users:
         return await self._store.read(partial(read_user, user_id=user_id))
 
     async def delete(self, user_id: str) -> User:
-        """Sign the user out everywhere, delete it permanently and return its last state. Raises UserUnknown."""
+        """Sign the user out everywhere and delete the user permanently. Return the last state. Raises UserUnknown."""
 
         def delete(tx: Tx) -> User:
             user = read_user(tx, user_id)
@@ -122,11 +122,11 @@ class Users:
         return await self._store.read(partial(_read_invite, token, self._now()))
 
     async def accept(self, token: str, password: str) -> User:
-        """Set the password of a one-time link's user and return the user. The link is used up.
+        """Set the password of a one-time link's user and return the user. The link stops working.
 
         Raises:
             InviteUnusable: nothing was changed.
-            PasswordRefused, TooManyAttempts: likewise, and the link can be used again.
+            PasswordRefused, TooManyAttempts: nothing was changed, and the link can be used again.
         """
         user = await self.invited(token)
         check_password(password, user.email)
