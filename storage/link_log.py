@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Final
 
 DOWN_AGAIN_S: Final = 30.0
-"""A link that goes up and down repeatedly is logged this often."""
+"""A link that goes up and down repeatedly is logged at most once in this time."""
 
 _log = logging.getLogger(__name__)
 
 
 class LinkLog:
-    """Logs one link under its `name`. Every failed attempt is reported to it. Not thread-safe: a link has one owner."""
+    """Logs one link under its `name`. The link reports every failed attempt. Not thread-safe: a link has one owner."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name

@@ -104,9 +104,7 @@ class Ledger:
         for _ in range(READS_MAX):
             settling = self._settling(account_id)
             report = await self._store.read(partial(_report, account_id, self._now()))
-            if (
-                self._settling(account_id) == settling
-            ):  # if it changed, some settlements were committed, maybe before the read
+            if self._settling(account_id) == settling:  # else some were committed, maybe before the read
                 break
         return replace(report, held=max(0, report.held - sum(settling.values())))
 

@@ -1,7 +1,8 @@
 """Transactions on PostgreSQL, and the translation of its errors.
 
-Statements whose result is not needed are sent together with the next one whose result is, the last ones with the
-commit. Each batch of calls locks its rows in a fixed order, so that nodes take turns.
+Statements whose result is not needed are sent together with the next statement whose result is needed, and the last
+ones with the commit. Each batch of calls locks its rows in a fixed order, so that nodes wait for each other without
+deadlocks.
 """
 
 import time
@@ -18,13 +19,13 @@ from storage.postgres.text import rows_of
 from storage.store import Row, T, Value
 from storage.transactions import Callback, Job, groups_of, run_batch
 
-# A group of calls that hit another node's locks is retried in a transaction of its own. As it holds no locks then, it
-# can wait for longer without blocking others.
+# A group of calls that is blocked by another node's locks is retried in its own transaction, which holds no locks at
+# first. It can therefore wait longer without blocking others.
 TRIES = 4
 AGAIN_S = 3.0
-# A transaction that holds the locks of one group of calls hardly waits for the locks of the next, because two nodes
-# could wait for each other. Three nodes that append to eight feeds write two to five times as much with 10 ms as with
-# 100.
+# A transaction that already holds the locks of one group of calls waits only briefly for the locks of the next group,
+# because two nodes could wait for each other. Three nodes that append to eight feeds write two to five times as much
+# with 10 ms as with 100 ms.
 LOCK_MS_IN_PASSING = 10
 
 LOCK_NAMES = "SELECT pg_advisory_xact_lock(hashtextextended(asked.value, 0)) FROM {in} AS asked"
@@ -66,7 +67,7 @@ class PostgresTx:
     def __init__(
         self, link: PostgresLink, callbacks: list[Callback] | None = None, doubts: list[Callback] | None = None
     ) -> None:
-        """The lists receive the callbacks of `on_commit` and `on_doubt`; None on a query-only connection."""
+        """The lists receive the callbacks of `on_commit` and `on_doubt`. They are None on a query-only connection."""
         self._link = link
         self._callbacks = callbacks
         self._doubts = doubts
@@ -87,12 +88,12 @@ class PostgresTx:
         return self._link.fetch().command_tuples or 0
 
     def run_many(self, sql: str, rows: Sequence[Sequence[Value]], *, one: str | None = None) -> None:  # noqa: ARG002
-        """Run one statement for all rows, with the commit at the latest."""
+        """Run one statement for all rows, at the latest with the commit."""
         if rows:
             self._link.queue_rows(sql, rows)
 
     def count_many(self, sql: str, rows: Sequence[Sequence[Value]], params: Sequence[Value] = ()) -> int:
-        """Like `run_many`, but at once. Return how many rows it changed."""
+        """Like `run_many`, but run immediately. Return how many rows it changed."""
         if not rows:
             return 0
         self._link.queue_rows(sql, rows, params)
@@ -118,7 +119,7 @@ class PostgresTx:
             self._link.queue_list(LOCK_NAMES, sorted(names))
 
     def pin(self, table: str) -> None:
-        """Lock the table before the snapshot, which this statement does not take.
+        """Lock the table before the transaction's snapshot is taken; locking itself does not take the snapshot.
 
         Planning over many partitions takes longer than running, so plans are kept regardless of the parameters.
         """
@@ -157,17 +158,18 @@ class PostgresEngine:
 
     def begin(self) -> None:
         """Open a transaction. Raises StoreUnavailable while the server is unavailable."""
-        self.rollback()  # in case an earlier error left one open
+        self.rollback()  # in case an earlier error left a transaction open
         link = self._membership.link()
         self._doubts = []
         self._groups = 0
-        if self._batch & (self._batch - 1) == 0:  # plans are kept, so renew them whenever the number of batches doubles
+        # The server keeps plans, so renew them whenever the number of batches doubles.
+        if self._batch & (self._batch - 1) == 0:
             link.queue("DISCARD PLANS")
         link.queue("BEGIN")
         self._link = link
 
     def commit(self) -> None:
-        """Make the transaction durable. If the connection is lost meanwhile, find out whether it is."""
+        """Make the transaction durable. If the connection is lost meanwhile, find out whether it took effect."""
         link = self._opened()
         self._batch += 1
         try:
@@ -184,7 +186,7 @@ class PostgresEngine:
         self._link = None
 
     def rollback(self) -> None:
-        """Undo the transaction. A lost connection is replaced."""
+        """Undo the transaction. Replace the connection if it was lost."""
         link, self._link = self._link, None
         if link is None:
             return
@@ -250,7 +252,7 @@ def _drain(link: PostgresLink) -> None:
 
 
 def run_patiently(engine: PostgresEngine, jobs: Sequence[Job]) -> list[Callback] | None:
-    """Like `run_batch`. Groups of calls that hit other nodes' locks are run again, each alone.
+    """Like `run_batch`, but groups of calls that hit other nodes' locks are run again, each in its own transaction.
 
     A group is run at most `TRIES` times, and not again after `AGAIN_S`, because all later calls wait for it.
     """

@@ -1,11 +1,11 @@
 """A link to one server: calls made during a round trip are sent in the next one, as one pipeline.
 
-away --(greeted)--> up --(connection lost)--> away --(retries)--> ...
-                    up --(a round trip exceeds its deadline)--> stalled --(late answers arrive)--> up
-                                                                stalled --(no answers arrive)--> away
+away --(greeted)--> up --(connection lost)--> away --(retries)--> ... up --(a round trip exceeds its deadline)-->
+stalled --(late answers arrive)--> up stalled --(no answers arrive)--> away
 
-While the link is away or stalled, every call is refused at once; a stalled link keeps its connection. Two tasks do the
-work: one sends queued calls once nothing is in flight, one receives and delivers the replies in the order of the calls.
+While the link is away or stalled, every call is refused immediately; a stalled link keeps its connection. Two tasks do
+the work: one sends queued calls once nothing is in flight, one receives and delivers the replies in the order of the
+calls.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from storage.redis.wire import FAULTS, Answer, RedisConnection, end_remains, pac
 QUEUE_MAX = 10_000
 BATCH_MAX = 512
 ROUND_TRIP_S = 0.1
-STALL_S = 0.15  # together with one round trip, enough for TCP to resend a lost packet after 0.2 s
+STALL_S = 0.15  # together with one round trip, long enough for TCP to resend a lost packet after 0.2 s
 CONNECT_S = 0.5
 PAUSE_S, PAUSE_S_MAX = 0.05, 0.5
-STEADY_S = 1.0  # a connection that lasted less than this is not retried at once
+STEADY_S = 1.0  # a connection that lasted less than this is not retried immediately
 GRACE_S = 0.02
 SAID_MAX = 100
-SAY_AGAIN_S = 30.0  # a repeated message is logged this often
-QUIET_S = 1.0  # a server that froze without calls is detected after this time
+SAY_AGAIN_S = 30.0  # a repeated message is logged at most once in this time
+QUIET_S = 1.0  # a server that froze while no calls were made is detected after this time
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class RedisLink:
         """Queue a call.
 
         Raises:
-            StateUnavailable: at once, if the link is down or too many calls wait.
+            StateUnavailable: immediately, if the link is down or too many calls wait.
         """
         if self.fault is not None:
             raise StateUnavailable(self.fault)
@@ -96,7 +96,7 @@ class RedisLink:
             await trio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
 
     async def _live(self) -> None:
-        """Use one connection from the attempt to its end. The reason for the end is in `fault`."""
+        """Use one connection, from connecting until it is lost. The reason for the loss is in `fault`."""
         why = ""
         try:
             with trio.move_on_after(CONNECT_S) as greeting:
@@ -118,7 +118,7 @@ class RedisLink:
             self._owner.lost(self)
 
     async def _end_last(self, connection: RedisConnection) -> None:
-        """End the previous connection on the server, so that none of its calls takes effect after it failed."""
+        """End the previous connection on the server, so that none of its failed calls can take effect any more."""
         if self._last is not None:
             await end_remains(connection, self._last)
         self._last = connection.identity
@@ -178,13 +178,13 @@ class RedisLink:
             call.with_text()
 
     async def _receive(self, connection: RedisConnection) -> None:
-        """Deliver arriving replies, each round trip within its deadline."""
+        """Deliver arriving replies. Each round trip has a deadline."""
         while True:
             patience_s = self._round_trip_s if self._flying else math.inf
             with trio.move_on_after(patience_s) as self._patience:
                 while True:
                     self._take(await connection.receive())
-            # This process may have been slow while the answer was already here.
+            # The reply may already have arrived while this process was slow, so look once more.
             with trio.move_on_after(GRACE_S) as grace:
                 while self._flying:
                     self._take(await connection.receive())
@@ -230,7 +230,7 @@ class RedisLink:
             self._refuse(call, answer)
 
     def _send_text(self, call: RedisCall) -> None:
-        """Resend a script that the server has lost, before all queued calls. Nothing has happened yet."""
+        """Resend a call whose script the server has lost, before all queued calls. The call has had no effect yet."""
         if not call.is_left:
             call.with_text()
             self._again.append(call)
@@ -240,7 +240,7 @@ class RedisLink:
         call.fail(words)
         self._say(logging.ERROR, f"Redis refused {call.parts[0]!r}: {words}")
         if isinstance(error, ReadOnlyError):
-            raise error  # no longer a primary: another connection may find the new one
+            raise error  # the server is no longer a primary; another connection may find the new one
 
     def _say(self, level: int, what: str) -> None:
         """Log a message, unless it was logged recently. Messages that differ only in the script count as the same."""

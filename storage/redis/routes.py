@@ -1,4 +1,4 @@
-"""Chooses the link for a key's calls: the only one, or in a cluster the one to the server of the key's slot."""
+"""Chooses the link for a key's calls: the only link, or in a cluster the link to the server of the key's slot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from storage.state import Reply
 from storage.supervision import Keep
 
 MOVES_MAX = 3
-SCOUT_S = 0.2  # how often the map is read again while it is wrong
+SCOUT_S = 0.2  # how often the map is read again while it is outdated
 QUIET_SCOUT_S = 30.0
 
 _log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class RedisRoutes(Protocol):
         ...
 
     def lost(self, link: Calls) -> None:
-        """Handle that a link is down."""
+        """Called when a link is down."""
         ...
 
 
@@ -115,7 +115,7 @@ class Cluster:
         return self._links[address][0]
 
     def refused(self, call: RedisCall, error: RedisError) -> bool:
-        """Follow a slot that has moved or is moving; the call has not happened."""
+        """Follow a slot that has moved or is moving. A refused call has had no effect, so it can be retried."""
         if not isinstance(error, MovedError | AskError) or call.moves >= MOVES_MAX:
             return False
         if call.is_left:
@@ -194,7 +194,10 @@ class Cluster:
 
 
 def _range(entry: Reply, teller: Address) -> tuple[int, int, Address]:
-    """Return first slot, last slot and primary from a line of CLUSTER SLOTS. An empty name means the asked server."""
+    """Return first slot, last slot and primary from a line of CLUSTER SLOTS.
+
+    An empty name means the server that sent the map.
+    """
     assert isinstance(entry, list)
     first, last, primary = entry[:3]
     assert isinstance(first, int)

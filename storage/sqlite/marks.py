@@ -1,7 +1,7 @@
-"""Marks next to a database that outlive it: that it existed, and that its contents were replaced under a running node.
+"""Marks next to a database that outlive it.
 
-The first mark is a hidden file, which `rm data/*` leaves in place, plus an attribute of the folder if the file system
-supports it.
+They record that the database existed, and that its contents were replaced under a running node. The first mark is a
+hidden file, which `rm data/*` leaves in place, plus an attribute of the folder if the file system supports it.
 """
 
 import os
@@ -22,7 +22,7 @@ REPLACED = (
 
 
 def refuse_missing(database: Path, *, new_store: bool) -> None:
-    """Raise StoreUnusable if an earlier store has no file now, unless a new one is wanted."""
+    """Raise StoreUnusable if the file of an earlier store is missing, unless a new store is wanted."""
     if new_store or not _was_made(database):
         return
     with suppress(OSError):
@@ -35,7 +35,7 @@ def mark_made(database: Path) -> None:
     """Leave the marks of a new store. If one of them cannot be written, the other is sufficient."""
     with suppress(OSError):
         os.close(open_private(_made(database)))
-    with suppress(OSError, AttributeError):  # only Linux has attributes
+    with suppress(OSError, AttributeError):  # only Linux has attributes of files
         os.setxattr(database.parent, _attribute(database), b"1")
 
 
@@ -46,7 +46,7 @@ def mark_replaced(database: Path) -> None:
 
 
 def refuse_mixed(database: Path) -> None:
-    """Raise StoreUnusable while the old log is next to a file with replaced contents; otherwise remove the mark."""
+    """Raise StoreUnusable while the old log is next to a file with replaced contents. Otherwise remove the mark."""
     mark = _replaced(database)
     if not mark.exists():
         return

@@ -1,4 +1,4 @@
-"""A value that one transaction leaves to the next, valid until something else is written to the file."""
+"""A value that one transaction keeps for the next, valid until something else is written to the file."""
 
 import sqlite3
 from typing import TypeVar
@@ -7,7 +7,7 @@ _T = TypeVar("_T")
 
 
 class Memo:
-    """The memo of the writing connection; used on its thread."""
+    """The memo of the writing connection. Used only on its thread."""
 
     __slots__ = ("_at", "_connection", "_cursor", "_others", "_what")
 
@@ -19,7 +19,7 @@ class Memo:
         self._others: int | None = None
 
     def begin(self) -> None:
-        """Record that a transaction begins: no other connection can commit from now on."""
+        """Record that a transaction begins. From now on, no other connection can commit."""
         self._others = None
 
     def forget(self) -> None:
@@ -32,13 +32,13 @@ class Memo:
         self._what = what
 
     def recall(self, kind: type[_T]) -> _T:
-        """Return the value kept last, if it has this `kind` and nothing was written since; otherwise a new one."""
+        """Return the kept value if it is a `kind` and nothing was written since; otherwise return a new one."""
         if type(self._what) is kind and self._at == self._written():
             return self._what
         return kind()
 
     def _written(self) -> tuple[int, int]:
-        """Return how many rows this connection has changed, and a number that changes with the commits of others."""
+        """Return how many rows this connection has changed, and a number that other connections' commits change."""
         if self._others is None:
             ((self._others,),) = self._cursor.execute("PRAGMA data_version").fetchall()
         return self._connection.total_changes, self._others
