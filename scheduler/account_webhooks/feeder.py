@@ -1,4 +1,4 @@
-"""The task that queues batches for account webhooks, if there are any (decisions 22)."""
+"""The task that queues batches for account webhooks, if the account has any (decisions 22)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from storage.store import Store, Tx
 from storage.supervision import Keep, unsupervised
 
 GATHER_S: Final = 0.25
-"""Seconds that events gather, so that events of the same moment share a batch."""
+"""How many seconds to gather events, so that events of the same moment share a batch."""
 LOOK_S: Final = 5.0
-"""The longest delay if another node's message was lost, or if another node created the webhook."""
+"""The longest delay in seconds if another node's message was lost, or if another node created the webhook."""
 BLOCKED_LOOK_S: Final = 1.0
-"""The pause while a webhook has its maximum of queued batches."""
+"""The pause in seconds while a webhook has its maximum number of queued batches."""
 DUE_AT_ONCE: Final = 500
 
 _Look = tuple[frozenset[str], Sequence[tuple[str, int]]]
 
 
 class Feeder:
-    """Queues batches for all webhooks whose accounts have new events; safe to run on several nodes at once."""
+    """Queues batches for all webhooks whose accounts have new events. Safe to run on several nodes at the same time."""
 
     def __init__(self, store: Store, batches: EventBatches, *, log: OperatorLog, stopping: Callable[[], bool]) -> None:
         self._store = store
@@ -61,7 +61,7 @@ class Feeder:
                 await trio.sleep(GATHER_S)
 
     async def _turn(self) -> float:
-        """Queue as much as each webhook has room for, and return the seconds until the next check."""
+        """Queue as many events as each webhook has room for, and return the seconds until the next check."""
         after, pause_s = "", LOOK_S
         while True:
             self._accounts, due = await self._store.read(partial(_look, after=after))
@@ -86,7 +86,7 @@ def _look(tx: Tx, after: str) -> _Look:
 
 @asynccontextmanager
 async def open_feeder(feeder: Feeder, *, keep: Keep = unsupervised) -> AsyncIterator[Feeder]:
-    """Run a feeder for as long as the block runs."""
+    """Run a feeder while the block runs."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keep, "account_webhooks", feeder.keep_feeding)
         yield feeder

@@ -177,7 +177,7 @@ def _of_kinds(sql: str, kinds: Sequence[str]) -> str:
 
 
 def live_jobs(tx: Tx, account_id: str) -> int:
-    """The number of an account's jobs that have not ended."""
+    """Return the number of an account's jobs that have not ended."""
     row = tx.one(LIVE, (account_id,))
     assert row is not None, "COUNT returns one row"
     return int(row[0])

@@ -84,7 +84,7 @@ class SessionService:
         return self._pages
 
     def held(self) -> int:
-        """The number of sessions whose pages this node holds or is opening."""
+        """Return the number of sessions whose pages this node holds or is opening."""
         return len(self._holder)
 
     async def begin(self, draft: SessionDraft, owner: SessionOwner, *, write: Write | None = None) -> SessionRecord:

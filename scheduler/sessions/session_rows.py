@@ -119,7 +119,7 @@ def sessions_page(tx: Tx, account_id: str, *, before: tuple[float, str] | None, 
 
 
 def live_sessions(tx: Tx, account_id: str) -> int:
-    """The number of an account's sessions that are not closed."""
+    """Return the number of an account's sessions that are not closed."""
     row = tx.one(LIVE, (account_id,))
     assert row is not None, "COUNT returns one row"
     return int(row[0])

@@ -43,7 +43,7 @@ class PlainUrl(NamedTuple):
 
 
 def sealed_for(monitor_id: str) -> str:
-    """The context that a webhook's sealed secrets are bound to."""
+    """Return the context that a webhook's sealed secrets are bound to."""
     return f"webhook of {monitor_id}"
 
 

@@ -83,7 +83,7 @@ def owned(tx: Tx, account_id: str, schedule_id: str, *, locked: bool = False) ->
 
 
 def schedules_page(tx: Tx, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[DiscoverSchedule]:
-    """At most `limit` schedules of an account, newest first."""
+    """Return at most `limit` schedules of an account, newest first."""
     at, id_ = before or (9e15, "")
     return [DiscoverSchedule(*row) for row in tx.all(LIST, (account_id, at, at, id_, limit))]
 
@@ -96,7 +96,7 @@ def save_schedule(tx: Tx, schedule: DiscoverSchedule) -> None:
 
 
 def count_schedules(tx: Tx, account_id: str) -> int:
-    """The number of schedules of an account."""
+    """Return the number of schedules of an account."""
     row = tx.one(COUNT, (account_id,))
     assert row is not None, "COUNT returns one row"
     return int(row[0])
@@ -140,7 +140,7 @@ def is_taken(tx: Tx, schedule_id: str, slot: float) -> bool:
 
 
 def occurrences_page(tx: Tx, schedule_id: str, *, before: float | None, limit: int) -> list[Occurrence]:
-    """At most `limit` occurrences of a schedule, newest first."""
+    """Return at most `limit` occurrences of a schedule, newest first."""
     return [Occurrence(*row) for row in tx.all(OCCURRENCES, (schedule_id, 9e15 if before is None else before, limit))]
 
 
