@@ -19,7 +19,7 @@ from upstreams.model.archetypes import AUTHOR, Record
 from upstreams.model.archetypes import author as make_author
 
 DATES: Final = ("published_at", "updated_at", "released_at", "pushed_at", "created_at")
-"""The fields that can hold a record's date; the first one that is set counts."""
+"""The fields that can contain a record's date. The first one that is set is used."""
 _DIGEST_BYTES: Final = 16
 
 
@@ -35,11 +35,11 @@ class RowDraft:
     """The compressed record. It is compressed here because the writing transaction blocks all other writes."""
     rank: int
     is_known_well: bool = True
-    """False for an account whose own page has more details."""
+    """False for an account whose own page has more details than the search returned."""
 
 
 class _Waiting(msgspec.Struct, frozen=True, array_like=True):
-    """A draft in the form stored while it waits."""
+    """A draft in the form in which it is stored while it waits."""
 
     key: str
     row_id: str
@@ -70,14 +70,17 @@ def row_key(platform: str, record: Mapping[str, Any]) -> str:
 
 
 def row_id_of(key: str) -> str:
-    """Return the id of a row that is first found under a key; it is the same in every run."""
+    """Return the id of a row that is first found under a key. It is the same in every run."""
     return f"row_{key}"
 
 
 def drafts_of(
     spec: DiscoverSpec, search: PlannedSearch, items: Sequence[Mapping[str, Any]], *, before: int
 ) -> Iterator[RowDraft]:
-    """Yield the rows of a page, or of a part of one, that the run wants, best first. `before` rows came before them."""
+    """Yield the rows of a page, or of a part of one, that match the run's filters, best first.
+
+    `before` is the number of rows that came before them.
+    """
     for rank, item in enumerate(items, before + 1):
         record = item.get(search.key)
         if isinstance(record, dict) and spec.holds(date_of(record), _language_of(item, record)):
@@ -100,7 +103,7 @@ def _drafts(
 
 
 def _account_of(post: Record) -> Record | None:
-    """Return the author of a post as an account, with the fields that the post has."""
+    """Return the author of a post as an account, with the fields that the post contains."""
     byline = post.get("author")
     return AUTHOR.wrap(make_author(**byline), []) if isinstance(byline, dict) else None
 

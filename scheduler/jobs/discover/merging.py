@@ -21,13 +21,13 @@ class Merge:
     """A run whose rows change in one transaction, and the changed rows. Only its methods change it."""
 
     run: DiscoverRecord
-    """The run before the transaction."""
+    """The run as it was before the transaction."""
     rows: dict[str, DiscoverRow] = field(default_factory=dict)
     """The changed rows by id."""
     is_cut: bool = False
     """Whether a row was left out or a search was skipped."""
     has_rest: bool = False
-    """Whether rows of the page wait for another turn of their leg."""
+    """Whether rows of the page wait until it is their leg's turn again."""
     _changes: int = 0
     _added: int = 0
     _dropped: int = 0
@@ -53,14 +53,14 @@ class Merge:
         )
 
     def end_page(self, leg_status: str) -> None:
-        """Count a page, and its leg if the page has ended it."""
+        """Count a page, and also its leg if the page has ended it."""
         self._changes += 1
         self._ended = None if leg_status == "pending" else f"legs_{leg_status}"
 
     def take(
         self, drafts: Sequence[RowDraft], known: Iterable[DiscoverRow], place: Sighting, *, share: int, at: float
     ) -> tuple[list[DiscoverRow], Sequence[RowDraft]]:
-        """Take the rows of a page until `share` of them were new.
+        """Add the rows of a page until `share` of them were new.
 
         `place` describes the page; ranks come from the drafts. Return the rows that are new in the run, and the drafts
         that were not examined.
@@ -104,14 +104,14 @@ class Merge:
         return row
 
     def mark(self, new: Iterable[str], added: Iterable[DiscoverRow]) -> None:
-        """Mark the added rows that no earlier occurrence has found."""
+        """Record which of the added rows no earlier occurrence has found."""
         found = set(new)
         for row in added:
             self.rows[row.row_id] = replace(self.rows[row.row_id], is_new=int(row.row_id in found))
         self._new += len(found)
 
     def enrich(self, row: DiscoverRow, key: str, record: Mapping[str, Any], other: DiscoverRow | None) -> None:
-        """Merge an account's own page into its row; `other` is the row that already has its URL."""
+        """Merge an account's own page into its row. `other` is the row that already has its URL, if any."""
         if other is not None and other.row_id != row.row_id:
             self._sight(other, sightings_of(row))
             self.drop(row)
@@ -126,7 +126,7 @@ class Merge:
         self._new -= int(row.is_new or 0)
 
     def _sight(self, row: DiscoverRow, more: Sequence[Sighting]) -> None:
-        """Add sightings to a row; for each search and keyword the best rank is kept."""
+        """Add sightings to a row. For each search and keyword, keep the best rank."""
         before = sightings_of(self.rows.get(row.row_id, row))
         found = {(one.endpoint, one.keyword): one for one in before}
         for one in more:
