@@ -109,7 +109,7 @@ class LeasedWorkers(Generic[T]):
             await self._kind.run(work)
         except StorageError as exc:
             self._cut_short(lease, exc)
-        except Exception as exc:  # noqa: BLE001 - the run supervisor: no work ends other work
+        except Exception as exc:  # noqa: BLE001 - a failure of one piece of work must not end the others
             self._log_failure("failed", work, lease, exc)
             await self._fail(work, lease)
 
@@ -118,7 +118,7 @@ class LeasedWorkers(Generic[T]):
             await self._kind.fail(work)
         except StorageError as exc:
             self._cut_short(lease, exc)
-        except Exception as exc:  # noqa: BLE001 - as above: its lease passes, and another attempt begins
+        except Exception as exc:  # noqa: BLE001 - as above; its lease expires, and another attempt begins
             self._log_failure("not_ended", work, lease, exc)
 
     def _cut_short(self, lease: WorkLease, exc: StorageError) -> None:

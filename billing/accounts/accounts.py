@@ -87,7 +87,7 @@ class Accounts:
         name: str,
         *,
         plan: Plan = "free",
-        credits: int = WELCOME_CREDITS,  # noqa: A002 - the spec's noun
+        credits: int = WELCOME_CREDITS,  # noqa: A002 - named as in the spec
         unlimited: bool = False,
         write: Write | None = None,
     ) -> Account:

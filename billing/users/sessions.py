@@ -28,8 +28,8 @@ AGENT_MAX: Final = 200
 _FORGET_AT_ONCE: Final = 200
 
 FIND_USER: Final = "SELECT id, password, totp <> '' FROM users WHERE email = ?"
-READ_PASSWORD: Final = "SELECT password FROM users WHERE id = ?"  # noqa: S105 - it reads one
-SET_PASSWORD: Final = "UPDATE users SET password = ? WHERE id = ?"  # noqa: S105 - it sets one
+READ_PASSWORD: Final = "SELECT password FROM users WHERE id = ?"  # noqa: S105 - SQL, not a password
+SET_PASSWORD: Final = "UPDATE users SET password = ? WHERE id = ?"  # noqa: S105 - SQL, not a password
 ADD: Final = """
 INSERT INTO user_sessions (id, hash, user_id, stage, address, agent, created_at, proved_at, seen_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)

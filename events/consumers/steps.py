@@ -28,7 +28,7 @@ from events.log.pages import (
 from events.positions import LogHead, Position
 from storage.store import Tx
 
-Outcome = TypeVar("Outcome", covariant=True)  # noqa: PLC0105 - the word says what it is
+Outcome = TypeVar("Outcome", covariant=True)  # noqa: PLC0105 - the name already describes the type
 
 Omitted = frozenset[Literal["types", "subjects"]]
 """The filters that a read omitted. The consumer's bound filters apply instead."""

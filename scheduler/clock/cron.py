@@ -122,7 +122,7 @@ def read_cron(expression: str, zone: ZoneInfo) -> Cron:
     Raises:
         cronsim.CronSimError: they are not a cron expression, or no date can match.
     """
-    read = CronSim(expression, datetime(2000, 1, 1))  # noqa: DTZ001 - any instant: its dates are asked for one by one
+    read = CronSim(expression, datetime(2000, 1, 1))  # noqa: DTZ001 - any start: single dates are checked
     minutes, hours = sorted(read.minutes), sorted(read.hours)
     seconds = tuple(hour * 3600 + minute * 60 for hour in hours for minute in minutes)
     return Cron(seconds, len(hours) == 24, zone, read)

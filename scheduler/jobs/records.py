@@ -154,7 +154,7 @@ class JobKind(ABC):
         """Return the wave after the last one, ready to be planned, or None if the job has no more waves."""
         return None
 
-    def price_of(self, job: JobRecord, step: JobStep) -> int:  # noqa: ARG002 - for kinds that look at it
+    def price_of(self, job: JobRecord, step: JobStep) -> int:  # noqa: ARG002 - for kinds that use it
         """Return the maximum price of a step. The step starts only while that many credits are left.
 
         0 means that the reservation covers all steps.
@@ -166,7 +166,7 @@ class JobKind(ABC):
     ) -> None:
         """Store a step's data other than its result, in the transaction that ends the step."""
 
-    def verdict(self, tx: Tx, job: JobRecord, *, has_credits: bool) -> Stop:  # noqa: ARG002 - for kinds that look
+    def verdict(self, tx: Tx, job: JobRecord, *, has_credits: bool) -> Stop:  # noqa: ARG002 - for kinds that use it
         """Return how a job stops once all its steps have ended, or once its credits cover no further step."""
         return Stop(verdict_of(job), None) if has_credits else Stop("paused", "max_credits")
 

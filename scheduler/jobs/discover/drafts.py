@@ -63,7 +63,10 @@ def stored_drafts(stored: bytes | None) -> Iterator[RowDraft]:
 
 
 def row_key(platform: str, record: Mapping[str, Any]) -> str:
-    """Return the digest that identifies a record: from its canonical URL, else its platform and its id or name."""
+    """Return the digest that identifies a record.
+
+    It is computed from the canonical URL, or else from the platform and the id or name.
+    """
     named = record.get("id") or record.get("username") or record.get("name") or record.get("title")
     known_by = canonical_url(record.get("url")) or f"{platform} {named}"
     return blake2b(known_by.encode(), digest_size=_DIGEST_BYTES).hexdigest()

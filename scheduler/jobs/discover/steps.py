@@ -75,7 +75,7 @@ class DiscoverSteps(JobKind):
         """Return the price of a page, or of reading an account."""
         return price_of(spec_of(job.spec), read_step(step.name))
 
-    def next_wave(self, job: JobRecord) -> Wave:  # noqa: ARG002 - of the protocol
+    def next_wave(self, job: JobRecord) -> Wave:  # noqa: ARG002 - required by the protocol
         """Return the next wave: the accounts that the last wave found, and the next pages."""
         return SearchWave()
 
@@ -175,7 +175,7 @@ class DiscoverSteps(JobKind):
             return Stop("completed", because)
         return Stop("partial", because) if run.legs_done or run.legs_empty else Stop("failed", "upstreams_down")
 
-    def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: ARG002 - of the protocol
+    def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: ARG002 - required by the protocol
         """Publish the end or the pause of a run."""
         run = run_rows.the_run(tx, job.id)
         told, facts = settled(job, replace(run, version=run.version + 1))

@@ -1,4 +1,7 @@
-"""Turns slots into runs: those that have arrived, and single ones on request; at most one run per slot of a monitor."""
+"""Turns slots into runs: slots that have arrived, and single slots on request.
+
+A slot of a monitor has at most one run.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +23,17 @@ from storage.store import Tx
 
 STILL_RUNS: Final = "previous_run_active"
 RECORDS_AT_ONCE: Final = 2_000
-"""The approximate number of runs and skips per transaction: each monitor may have missed a hundred slots."""
+"""The approximate number of runs and skips per transaction. Each monitor may have missed a hundred slots."""
 
 
 @dataclass(slots=True)
 class Opened:
-    """The runs opened for monitors whose slot has arrived; only `Slots` fills it."""
+    """The runs opened for monitors whose slot has arrived. Only `Slots` fills it."""
 
     runs: list[Run] = field(default_factory=list)
     scheduled: list[tuple[str, float]] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
-    """Monitors without a readable cadence: they get no next slot."""
+    """Monitors without a readable cadence. They get no next slot."""
 
 
 class Slots:
@@ -45,7 +48,7 @@ class Slots:
         """Open the newest slot of at most `limit` monitors, record missed slots, and set the next ones.
 
         Monitors that do not fit into one transaction keep their slot for the next one. A slot is skipped if the
-        previous run is still active. `crowds` holds the number of monitors that share each slot.
+        previous run is still active. `crowds` contains the number of monitors that share each slot.
         """
         now = self._now()
         monitors = store.due_monitors(tx, now, limit)
@@ -63,9 +66,9 @@ class Slots:
         return opened
 
     def open_one(self, tx: Tx, monitor_id: str, slot: float | None = None) -> Run:
-        """Return the run of this slot, by default of the current second.
+        """Return the run of this slot, by default of the slot of the current second.
 
-        An existing run is returned unchanged; otherwise a pending or skipped one is created.
+        An existing run is returned unchanged. Otherwise, a pending or skipped run is created.
 
         Raises:
             MonitorUnknown: the monitor does not exist.

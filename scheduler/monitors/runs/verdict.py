@@ -33,7 +33,7 @@ NO_VALUE: Final = "no_tracked_value"
 NO_ROWS: Final = "no_results"
 
 _SAID_MAX = 500
-"""The maximum length in characters."""
+"""The maximum length of an error text in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class RunVerdict:
 
     @property
     def counts(self) -> bool:
-        """Whether it can be delivered and serve as the baseline of the next run."""
+        """Whether the run can be delivered and serve as the baseline of the next run."""
         return self.status in ("ok", "partial")
 
     @property
@@ -87,10 +87,10 @@ class RunVerdict:
 
 
 def failed(reason: str, legs: Sequence[Mapping[str, Any]] = (), used_credits: int = 0, *, said: str = "") -> RunVerdict:
-    """Return the verdict on a run without a result: all but `used_credits` is refunded, and it is never a baseline.
+    """Return the verdict on a run without a result. All but `used_credits` is refunded, and it is never a baseline.
 
-    `reason` is a code. The text goes to the warnings. It may quote an upstream, so it is truncated and NUL is replaced,
-    which PostgreSQL cannot store.
+    `reason` is a code. The text `said` goes to the warnings. It may quote an upstream, so it is truncated, and NUL is
+    replaced because PostgreSQL cannot store it.
     """
     text = said[:_SAID_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}")
     return RunVerdict("failed", used_credits, reason=reason, legs=legs, warnings=(text,) if text else ())
@@ -102,7 +102,7 @@ def skipped(reason: str) -> RunVerdict:
 
 
 def judge_run(monitor: Monitor, gathered: Gathered, previous: bytes | None, *, at: float) -> RunVerdict:
-    """Evaluate the result of a run; `previous` holds the stored numbers of its baseline, `at` is its slot."""
+    """Evaluate the result of a run. `previous` contains the stored numbers of its baseline, `at` is its slot."""
     if not gathered.coverage:
         return RunVerdict("failed", reason=NOTHING_USABLE, warnings=gathered.warnings, legs=gathered.legs)
     track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))

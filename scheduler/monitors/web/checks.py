@@ -24,15 +24,15 @@ from scheduler.recipes import Gathered
 NO_TEXT: Final = "no_text"
 LINES_MAX: Final = 5_000
 LINE_MAX: Final = 2_000
-"""The maximum length of a line in characters; the rest of a longer one is ignored."""
+"""The maximum length of a line in characters. The rest of a longer line is ignored."""
 TOLD_MAX: Final = 200
-"""The most lines reported per kind."""
+"""The maximum number of lines reported of each kind."""
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How a text differs from an earlier one: lines in order, and the share of words that both have."""
+    """How a text differs from an earlier one: its added and removed lines, and the share of words that both have."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -73,7 +73,7 @@ def _words(lines: Iterable[str]) -> Counter[str]:
 
 
 def judge_check(monitor: Monitor, gathered: Gathered, previous: bytes | None) -> RunVerdict:
-    """Return the verdict on a check's result; `previous` holds the stored lines that it is compared with."""
+    """Return the verdict on a check's result. `previous` contains the stored lines that the result is compared with."""
     assert monitor.web is not None, "this monitor is a web watch"
     watch = watch_of(monitor.web)
     lines = _lines(gathered.data)
