@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import trio
 
 TICK_S: Final = 0.05
-"""The most seconds by which a subject may expire late."""
+"""The maximum delay of an expiry, in seconds."""
 _NEVER: Final = 1e12
 """Later times on Trio's clock, including infinity, share one tick."""
 

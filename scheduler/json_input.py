@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from scheduler.errors import MonitorInvalid
 
 _TEXT_MAX = 200
-"""How many characters of a sent text are compared or quoted at most. A longer text is not a misspelling."""
+"""The maximum number of characters of a sent text that are compared or quoted. A longer text is not a misspelling."""
 
 
 def nearest(text: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:

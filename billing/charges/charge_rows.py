@@ -245,7 +245,7 @@ def _open_charge(row: Row) -> Charge:
 
 
 def read_closed(tx: Tx, request_ids: Sequence[str]) -> dict[str, Closed]:
-    """Return the outcomes of those requests whose charges are closed."""
+    """Return the outcomes of the given requests whose charges are closed."""
     ids = [identify(request_id)[1] for request_id in request_ids]
     return {request_text(row[0], row[1]) or "": Closed(row[2], row[3]) for row in tx.all_in(READ_CLOSED, ids)}
 

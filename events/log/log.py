@@ -37,7 +37,7 @@ INSERT INTO events (account_id, pos, id, type, key_id, subject_id, parent_id, cr
 _json: Final = msgspec.json.Encoder()
 
 Ended = Callable[[Tx, Sequence[str]], Collection[str]]
-"""Returns those of the given keys that can no longer be used."""
+"""Returns the given keys that can no longer be used."""
 
 
 def _none(_tx: Tx, _key_ids: Sequence[str]) -> Collection[str]:

@@ -25,7 +25,7 @@ from storage.store import Store
 
 CHANNEL = b"events"
 LOOK_EVERY_S = 5.0
-"""The most seconds for which another node can miss an event whose message was lost."""
+"""The maximum time in seconds until another node notices an event whose message was lost."""
 LOOK_AT_ONCE = 1_000
 CLOSED_AT_ONCE = 500
 

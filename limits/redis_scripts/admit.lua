@@ -4,7 +4,7 @@
 --       2 leases: sorted set of lease ids by the microsecond at which each ends
 --       3 generation: token of the key's last change, kept for as long as any node may remember the state before it
 --       4 balance: "version balance" of the account, as last published
--- ARGV  1 generation that the caller last saw, "" for none   2 requests per window   3 leases at once
+-- ARGV  1 generation that the caller last saw, "" for none   2 requests per window   3 concurrent leases
 --       4 id of the new lease   5 length of the window   6 length of a lease, both in microseconds
 -- Result  {verdict, generation, remaining, reset_s, balance}; verdict: 1 admitted, 0 the window is full,
 --       -1 all leases are in use, -2 the generation differs; balance: "" if unknown
@@ -27,7 +27,7 @@ end
 
 local first = at(0)
 if first and first + window <= now then
-  -- All times before `kept` have left. It is found by doubling, then halving, because a million may leave at once.
+  -- All times before `kept` have left. It is found by doubling, then halving, because a million may leave at the same time.
   local gone, kept = 0, 1
   local next = at(kept)
   while next and next + window <= now do

@@ -1,7 +1,7 @@
 -- Takes a lease without counting a request.
 --
 -- KEYS  1 leases: sorted set of lease ids by the microsecond at which each ends
--- ARGV  1 leases at once   2 id of the new lease   3 length of a lease in microseconds
+-- ARGV  1 concurrent leases   2 id of the new lease   3 length of a lease in microseconds
 -- Result  1 taken, 0 all are in use
 -- Invariant  At most ARGV[1] leases are in use by this server's clock; a lease ends when it is released or expires.
 local clock = redis.call('TIME')

@@ -135,7 +135,7 @@ def add_steps(tx: Tx, job_id: str, *, first: int, wave: int, names: Sequence[str
 
 
 def unsettled_of(tx: Tx, job_ids: Sequence[str]) -> set[str]:
-    """Return those of these jobs that have not ended and are not paused."""
+    """Return the given jobs that have not ended and are not paused."""
     return {row[0] for row in tx.all_in(UNSETTLED, job_ids)}
 
 

@@ -147,7 +147,7 @@ def renew(tx: Tx, session_ids: Sequence[str], node: str, leases_at: float) -> li
 
 
 def revoked_keys(tx: Tx, key_ids: Sequence[str]) -> set[str]:
-    """Return those of these keys that are revoked."""
+    """Return the given keys that are revoked."""
     return {row[0] for row in tx.all_in(REVOKED, key_ids)}
 
 

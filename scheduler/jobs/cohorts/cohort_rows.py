@@ -134,7 +134,7 @@ def renew(tx: Tx, cohort: CohortRecord, now: float, *, added: int = 0) -> None:
 
 
 def known_members(tx: Tx, identities: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
-    """Return the external digests of those accounts that are already members."""
+    """Return the external digests of the given accounts that are already members."""
     return {bytes(one): external and bytes(external) for one, external in tx.all_in(FIND_MEMBERS, identities)}
 
 

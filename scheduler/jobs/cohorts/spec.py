@@ -57,7 +57,7 @@ class MemberBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MembersBody(msgspec.Struct, frozen=True):
-    """New members to add, and existing members whose external id to set."""
+    """New members to add, and existing members that get an external id."""
 
     members: Annotated[list[MemberBody], Meta(description="1 to 1,000 members.")]
 

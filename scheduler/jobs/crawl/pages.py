@@ -30,7 +30,7 @@ WAIT_S_MAX: Final = 60.0
 """The maximum number of retries of a page whose host asks for a pause, and the longest pause."""
 LINKS_MAX: Final = 2_000
 LINK_CHARS_MAX: Final = 1_000_000
-"""How many links of one page are examined at most, and their maximum total length in characters."""
+"""The maximum number of links of one page that are examined, and their maximum total length in characters."""
 LED_AT_ONCE: Final = 4
 """How many pages' links one task of a worker process examines. A hostile page takes 0.2 s."""
 TAKEN_AT_ONCE: Final = 50

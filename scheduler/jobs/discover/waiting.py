@@ -91,7 +91,7 @@ class RunWaits:
                 await self._look(run_ids[begin : begin + RUNS_AT_ONCE])
 
     async def _look(self, run_ids: list[str]) -> None:
-        """Wake the waiters of those of these runs that have settled."""
+        """Wake the waiters of the given runs that have settled."""
         open_ = await self._store.read(partial(job_rows.unsettled_of, job_ids=run_ids))
         for run_id in run_ids:
             if run_id not in open_:

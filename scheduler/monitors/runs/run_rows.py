@@ -106,7 +106,7 @@ def run_of_slot(tx: Tx, monitor_id: str, slot: float) -> Run | None:
 
 
 def running_monitors(tx: Tx, monitor_ids: Sequence[str]) -> set[str]:
-    """Return those of these monitors that have an unfinished run."""
+    """Return the given monitors that have an unfinished run."""
     return {row[0] for row in tx.all_in(ACTIVE, monitor_ids)}
 
 

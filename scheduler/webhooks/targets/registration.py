@@ -14,7 +14,7 @@ from upstreams.guard.addresses import check_addresses, check_url
 from upstreams.guard.resolver import Resolve
 
 RESOLVE_S: Final = 2.0
-"""How many seconds the registration of a URL waits at most for its name to be resolved."""
+"""The maximum time in seconds that the registration of a URL waits for its name to be resolved."""
 
 
 async def check_target(url: str, resolve: Resolve, *, allow_insecure: bool) -> None:
