@@ -63,7 +63,7 @@ Gone = Literal["deleted", "expired"]
 
 
 class QueryRecord(NamedTuple):
-    """What is stored about a query in addition to its job."""
+    """The stored data of a query that is not in its job."""
 
     id: str
     cohort_id: str

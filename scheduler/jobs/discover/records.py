@@ -11,7 +11,7 @@ from scheduler.jobs.records import JobRecord
 
 @dataclass(frozen=True, slots=True)
 class DiscoverRecord:
-    """What is stored about a run in addition to its job."""
+    """The stored data of a run that is not in its job."""
 
     run_id: str
     key_id: str | None
