@@ -28,7 +28,7 @@ from limits.timers import whole_seconds
 
 State = Literal["closed", "half_open", "open"]
 Outcome = Literal["success", "failure", "abandoned"]
-_KEPT: Final = 4
+_KEPT_FACTOR: Final = 4
 """How many failures to keep, as a multiple of `failures`: enough to see whether they have several causes."""
 
 
@@ -128,7 +128,7 @@ class Breaker:
         self._open_until: float | None = None  # None: closed; infinite: isolated
         self._only = ""  # the only account for which the circuit is open
         self._open_for_s = 0.0
-        self._probe_is_out = False
+        self._is_probing = False
         self._opened_total = 0
         self._refused_total = 0
 
@@ -150,7 +150,7 @@ class Breaker:
             return 0
         if math.isinf(self._open_until):
             return math.ceil(self._rules.open_s)
-        return max(whole_seconds(self._now(), self._open_until), int(self._probe_is_out))
+        return max(whole_seconds(self._now(), self._open_until), int(self._is_probing))
 
     def take_nowait(self, account: str = "") -> Permit:
         """Issue a permit for one call of this account. While half open, the breaker issues one permit at a time.
@@ -160,10 +160,10 @@ class Breaker:
         """
         if self._open_until is None or (self._only and account != self._only):
             return Permit(self, self._generation, account)
-        if self._probe_is_out or self._now() < self._open_until:
+        if self._is_probing or self._now() < self._open_until:
             self._refused_total += 1
             raise CircuitOpen(self.retry_after_s)
-        self._probe_is_out = True
+        self._is_probing = True
         return Permit(self, self._generation, account, is_probe=True)
 
     def apply_hint(self, for_s: float) -> None:
@@ -182,7 +182,7 @@ class Breaker:
         self._open_until = None
         self._only = ""
         self._open_for_s = 0.0
-        self._probe_is_out = False
+        self._is_probing = False
 
     def statistics(self) -> BreakerStatistics:
         """Return a snapshot of the breaker."""
@@ -217,7 +217,7 @@ class Breaker:
             longest_s = max(self._rules.open_max_s, self._rules.open_s)
             self._open_by_failures(min(2 * self._open_for_s, longest_s), only=self._only)
         else:
-            self._probe_is_out = False
+            self._is_probing = False
 
     def _count_failure(self, account: str, address: Hashable) -> None:
         self._failures.append(_Failure(self._now(), account, address))
@@ -226,12 +226,12 @@ class Breaker:
         if len(self._failures) < wanted:
             return
         own = [one for one in self._failures if one.account == account]
-        if self._is_shared([one.account for one in self._failures]) and self._tells_of_host(self._failures):
+        if self._is_shared([one.account for one in self._failures]) and self._concerns_host(self._failures):
             self._open_by_failures(self._rules.open_s)
-        elif account and len(own) >= wanted and self._tells_of_host(own):
+        elif account and len(own) >= wanted and self._concerns_host(own):
             self._open_by_failures(self._rules.open_s, only=account)
 
-    def _tells_of_host(self, failures: Collection[_Failure]) -> bool:
+    def _concerns_host(self, failures: Collection[_Failure]) -> bool:
         """Return whether these failures point to the source as a whole rather than to one of its addresses."""
         return not self._needs_several or self._is_shared([one.address for one in failures])
 
@@ -243,7 +243,7 @@ class Breaker:
 
     def _forget_old_failures(self) -> None:
         """Drop failures that are at least `window_s` old, and the oldest ones if too many are kept."""
-        now, kept = self._now(), _KEPT * self._rules.failures
+        now, kept = self._now(), _KEPT_FACTOR * self._rules.failures
         while self._failures and (self._failures[0].at + self._rules.window_s <= now or len(self._failures) > kept):
             self._failures.popleft()
 
@@ -259,5 +259,5 @@ class Breaker:
         self._open_until = self._now() + for_s
         self._open_for_s = for_s
         self._only = only
-        self._probe_is_out = False
+        self._is_probing = False
         self._opened_total += 1

@@ -6,7 +6,7 @@ free --(the upstream requests a pause)--> held --(the pause ends)--> over --(one
                                            '-----------(the upstream requests another pause)-----------'
 
 A hold has a name: the whole source, or one of its methods. A call may proceed when none of its names is held or being
-tried. When a waiting call is woken, it checks in `_look` whether it may start; all other code only wakes it.
+tried. When a waiting call is woken, it checks in `_check` whether it may start; all other code only wakes it.
 """
 
 from collections.abc import Hashable, Sequence
@@ -120,11 +120,11 @@ class Governor:
         waiter = _Waiter(names, give_up_at)
         self._waiting[waiter] = None
         try:
-            if (look_at := self._look(waiter)) is not None:
+            if (look_at := self._check(waiter)) is not None:
                 self._queued_total += 1
             while look_at is not None:
                 await waiter.sleep(look_at)
-                look_at = self._look(waiter)
+                look_at = self._check(waiter)
         except BaseException:  # refused or cancelled, perhaps right after it was woken for a trial
             del self._waiting[waiter]
             self._wake_first(self._holds_of(names))
@@ -141,7 +141,7 @@ class Governor:
             waiting=len(self._waiting),
         )
 
-    def _look(self, waiter: _Waiter) -> float | None:
+    def _check(self, waiter: _Waiter) -> float | None:
         """Return None if the call may start now, otherwise the time to check again unless it is woken earlier.
 
         Raises:

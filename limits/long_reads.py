@@ -28,14 +28,14 @@ class ReadTurn:
 
     def __init__(self, turns: trio.Semaphore, left: Callable[[], None]) -> None:
         self._turns: trio.Semaphore | None = turns
-        self._left = left
+        self._on_release = left
 
     def release(self) -> None:
         """Return the turn."""
         turns, self._turns = self._turns, None
         if turns is not None:
             turns.release()
-            self._left()
+            self._on_release()
 
 
 class LongReads:

@@ -28,7 +28,7 @@ BALANCE_S = 3600.0
 UNSENT_MAX = 10_000
 
 _T = TypeVar("_T")
-_Place: TypeAlias = tuple[bytes, bytes]  # the keys of a window and of its leases
+_GateKeys: TypeAlias = tuple[bytes, bytes]  # the keys of a window and of its leases
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class SharedGate:
         self._ids = count()
         self._node = token_hex(6).encode()
         self._held: dict[bytes, set[bytes]] = {}
-        self._doubtful: dict[bytes, _Place] = {}
+        self._doubtful: dict[bytes, _GateKeys] = {}
         self._unreleased: dict[bytes, bytes] = {}
         self._unchanged: dict[bytes, None] = {}
         self._unpublished: dict[bytes, BalanceUpdate] = {}
@@ -200,7 +200,7 @@ class SharedGate:
         on_loss = partial(_remember, self._unreleased, lease_id, leases)
         self._state.call_nowait(b"ZREM", leases, lease_id, on_loss=on_loss)
 
-    def _undo(self, lease_id: bytes, place: _Place) -> None:
+    def _undo(self, lease_id: bytes, place: _GateKeys) -> None:
         on_loss = partial(_remember, self._doubtful, lease_id, place)
         self._state.run_nowait(self._scripts.undo, place, (lease_id, self._lease_us), on_loss=on_loss)
 
@@ -214,13 +214,13 @@ class SharedGate:
                 await self._renew_now.wait()
 
     def _send_again(self) -> None:
-        for lease_id, place in _emptied(self._doubtful):
+        for lease_id, place in _take_all(self._doubtful):
             self._undo(lease_id, place)
-        for lease_id, leases in _emptied(self._unreleased):
+        for lease_id, leases in _take_all(self._unreleased):
             self._send_release(leases, lease_id)
-        for key, _ in _emptied(self._unchanged):
+        for key, _ in _take_all(self._unchanged):
             self._send_change(key)
-        for key, update in _emptied(self._unpublished):
+        for key, update in _take_all(self._unpublished):
             self._publish(key, update)
 
     def _connected(self) -> None:
@@ -242,7 +242,7 @@ def _remember(unsent: dict[bytes, _T], of: bytes, what: _T) -> None:
         del unsent[next(iter(unsent))]
 
 
-def _emptied(unsent: dict[bytes, _T]) -> list[tuple[bytes, _T]]:
+def _take_all(unsent: dict[bytes, _T]) -> list[tuple[bytes, _T]]:
     """Clear `unsent` and return its entries. `_remember` puts an entry back if it is lost again."""
     taken = list(unsent.items())
     unsent.clear()

@@ -38,9 +38,9 @@ class CircuitHints:
                 names = list(self._breakers) if message == LOOK_AGAIN else [message.decode()]
                 for name in names:
                     if name in self._breakers:
-                        await self._look(name)
+                        await self._apply_remaining(name)
 
-    async def _look(self, name: str) -> None:
+    async def _apply_remaining(self, name: str) -> None:
         """Apply the remaining time of a hint."""
         try:
             left_ms = await self._state.call(b"PTTL", _key(name))

@@ -88,7 +88,7 @@ class Window:
         self._limit = limit
         self._period_s = period_s
         self._times: dict[Hashable, _Times] = {}
-        self._made = 0
+        self._pieces_made = 0
         """The number of pieces created, minus those that were gone at the last sweep."""
         self._sweep_at = _SWEEP_FIRST_AT
         self._unswept: list[Hashable] = []
@@ -150,7 +150,7 @@ class Window:
 
     def _begin_sweep(self) -> None:
         self._unswept = [*reversed(self._times)]  # oldest last, because keys are taken from the end
-        self._made = 0
+        self._pieces_made = 0
 
     def _sweep_some(self, count: int, now: float) -> None:
         """Check the next `count` keys, and count the pieces of those that are kept."""
@@ -158,12 +158,12 @@ class Window:
             times = self._times[key]
             times.forget_until(now, self._period_s)
             if times.count:
-                self._made += len(times.pieces)
+                self._pieces_made += len(times.pieces)
             else:
                 del self._times[key]
         del self._unswept[-count:]
         if not self._unswept:
-            self._sweep_at = max(_SWEEP_FIRST_AT, 2 * self._made)
+            self._sweep_at = max(_SWEEP_FIRST_AT, 2 * self._pieces_made)
 
     def _add_key(self, key: Hashable, now: float) -> _Times:
         self._count_piece(now)
@@ -175,11 +175,11 @@ class Window:
         return times.extend()
 
     def _count_piece(self, now: float) -> None:
-        if self._made >= self._sweep_at and not self._unswept:
+        if self._pieces_made >= self._sweep_at and not self._unswept:
             self._begin_sweep()
         if self._unswept:
             self._sweep_some(_SWEPT_AT_ONCE, now)
-        self._made += 1
+        self._pieces_made += 1
 
     def _state(self, times: _Times, now: float) -> WindowState:
         """Return the state of a key whose times are all in the window."""

@@ -175,7 +175,7 @@ class Writer:
                 await self._bell.wait(lambda: self._pending.pop(job, TAKEN) is not TAKEN)
                 if self._ended:
                     self._report(awake=job)
-                    self._go_on()
+                    self._set_idle()
         finally:
             self._alone = job.task = None
 
@@ -211,15 +211,15 @@ class Writer:
         if job.on_failure is not None:
             job.on_failure()
 
-    def _go_on(self) -> None:
+    def _set_idle(self) -> None:
         """Record that the thread waits or is about to wait, and wake it if jobs are pending."""
         self._running = False
         if self._pending:
             self._wake_thread()
 
-    def _report_and_go_on(self) -> None:
+    def _report_and_set_idle(self) -> None:
         self._report()
-        self._go_on()
+        self._set_idle()
 
     def _take(self, at_most: int) -> list[Job]:
         """Remove and return up to `at_most` jobs, longest pending first. Called on either side."""
@@ -290,7 +290,7 @@ class Writer:
             time.sleep(min(GATHER_RATIO * min(before_s, self._took_s), GATHER_FEW_S if are_few else GATHER_MANY_S))
             batch = self._take(BATCH_MAX) if are_few else ()
         # One message instead of two, because each costs a lone caller a wake-up of the loop.
-        self._token.run_sync_soon(self._report_and_go_on)
+        self._token.run_sync_soon(self._report_and_set_idle)
 
 
 @asynccontextmanager

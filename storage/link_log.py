@@ -20,19 +20,19 @@ class LinkLog:
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name
         self._clock = clock
-        self._is_told = False
-        self._told_at = -math.inf
+        self._is_logged = False
+        self._logged_at = -math.inf
 
     def down(self, why: str) -> None:
         """Report that the link was lost or could not be established."""
         now = self._clock()
-        if self._is_told or now - self._told_at < DOWN_AGAIN_S:
+        if self._is_logged or now - self._logged_at < DOWN_AGAIN_S:
             return
-        self._is_told, self._told_at = True, now
+        self._is_logged, self._logged_at = True, now
         _log.warning("the link to %s is down: %s", self._name, why)
 
     def up(self) -> None:
         """Report that the link is established."""
-        if self._is_told:
-            self._is_told = False
+        if self._is_logged:
+            self._is_logged = False
             _log.warning("the link to %s is up", self._name)

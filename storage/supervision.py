@@ -136,7 +136,7 @@ class Supervision:
             await work()
         except (Exception, BaseExceptionGroup) as exc:  # noqa: BLE001 - the supervised loop
             failure, passing = _split(exc)
-            pause_s = self._note(loop, failure) if failure is not None else 0.0
+            pause_s = self._record(loop, failure) if failure is not None else 0.0
             if passing is not None:
                 raise passing from None
         else:
@@ -145,9 +145,9 @@ class Supervision:
         await trio.sleep(pause_s)
         return True
 
-    def _note(self, loop: _Loop, failure: Exception) -> float:
+    def _record(self, loop: _Loop, failure: Exception) -> float:
         """Log a failure and count it; return the pause before the restart, in seconds."""
-        if _is_away(failure):
+        if _is_unavailable(failure):
             self._log.event("warning", "loop_waits", loop=loop.name, error=str(failure))
             return AWAY_S * self._rng.uniform(0.5, 1.0)
         loop.count(failure, self.steady_s)
@@ -184,7 +184,7 @@ def _only(exc: Exception) -> Exception:
     return exc
 
 
-def _is_away(exc: Exception) -> bool:
+def _is_unavailable(exc: Exception) -> bool:
     if isinstance(exc, ExceptionGroup):
-        return all(map(_is_away, exc.exceptions))
+        return all(map(_is_unavailable, exc.exceptions))
     return isinstance(exc, (StoreUnavailable, StateUnavailable))

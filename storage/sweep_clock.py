@@ -61,13 +61,13 @@ class SweepClock:
         at, kept = await self._store.read(self._read)
         look = ClockReading(at, trio.current_time())
         known = [one for one in (self._trusted, None if kept is None else ClockReading(kept, look.steady_at)) if one]
-        if not any(one.leads_to(look) <= AHEAD_S for one in known) and not self._is_second(look, known):
+        if not any(one.leads_to(look) <= AHEAD_S for one in known) and not self._is_confirmed(look, known):
             return None
         self._trusted, self._doubted = look, None
         await self._store.write(partial(_save, at=at))
         return at
 
-    def _is_second(self, look: ClockReading, known: list[ClockReading]) -> bool:
+    def _is_confirmed(self, look: ClockReading, known: list[ClockReading]) -> bool:
         """Return whether the clock has run evenly for long enough since it was first in doubt.
 
         If the clock was not in doubt yet, or has not run evenly, the doubt begins now.

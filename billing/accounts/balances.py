@@ -43,7 +43,7 @@ class Balances:
     def change(self, tx: Tx, balances: Mapping[str, BalanceUpdate]) -> None:
         """Keep these balances once `tx` is committed, and publish them to the other nodes."""
         if balances:
-            tx.on_commit(partial(self._note, balances))
+            tx.on_commit(partial(self._keep_and_publish, balances))
 
     def observe(self, account_id: str, update: BalanceUpdate) -> bool:
         """Keep a balance that was read or published, unless a newer one is known.
@@ -62,7 +62,7 @@ class Balances:
         """Drop all balances, because any of them may have changed on another node without being published."""
         self._latest.clear()
 
-    def _note(self, balances: Mapping[str, BalanceUpdate]) -> None:
+    def _keep_and_publish(self, balances: Mapping[str, BalanceUpdate]) -> None:
         for account_id, update in balances.items():
             if self.observe(account_id, update) and self._shared is not None:
                 self._shared.publish_balance(account_id, update)

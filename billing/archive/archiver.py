@@ -113,7 +113,7 @@ class Archiver:
             await self._make_indexes(until)
             while trio.current_time() < until:
                 archives = await self._store.read(read_archives)
-                await self._store.read(partial(self._bring_up, archives))
+                await self._store.read(partial(self._update_manifest, archives))
                 unfinished = next((one for one in archives if one.summed < one.file.rows), None)
                 if unfinished is not None:
                     rows += await self._sum_up(unfinished, until)
@@ -121,19 +121,19 @@ class Archiver:
                     await self._copy_day(due, archives)
                     files += 1
                 elif (month := await self._store.read(partial(_next_month, end=end))) is not None:
-                    files += await self._let_go(month, archives)
+                    files += await self._drop_month(month, archives)
                 else:
                     return Archived(files, rows, is_done=True)
             return Archived(files, rows, is_done=False)
 
-    def _bring_up(self, archives: Sequence[Archive], _tx: Tx) -> None:
+    def _update_manifest(self, archives: Sequence[Archive], _tx: Tx) -> None:
         """Update the folder's manifest to match the store."""
         known = [archive.file for archive in archives]
-        there = read_manifest(self.folder)
-        if there == known:
+        in_folder = read_manifest(self.folder)
+        if in_folder == known:
             return
         missing = [file.name for file in known if not (self.folder / file.name).exists()]
-        if there != known[: len(there)] or missing:
+        if in_folder != known[: len(in_folder)] or missing:
             raise ArchiveBroken(f"{self.folder} does not contain this store's archive: put the archive's files there")
         write_manifest(self.folder, known)
 
@@ -144,7 +144,7 @@ class Archiver:
         file = await self._copy(due.day, archives, READ_DUE)
         await self._store.write(partial(_enter_day, file, due.month))
 
-    async def _let_go(self, month: Month, archives: Sequence[Archive]) -> int:
+    async def _drop_month(self, month: Month, archives: Sequence[Archive]) -> int:
         """Drop a month whose rows are all in files, or copy its late rows first. Return the number of files started."""
         assert self._store.partitions is not None, "only an engine with partitions has months"
         if month.copied_to is None:
@@ -170,7 +170,7 @@ class Archiver:
         copy_some = partial(_copy_some, writer, index, ids, sql=sql, end=end)
         try:
             while True:
-                async with _resting():
+                async with _pause_after():
                     copied = await self._store.read(partial(copy_some, after=last))
                 if copied is None or (ids is not None and len(ids) >= LATE_MEMBERS_MAX * ROWS_A_MEMBER):
                     break
@@ -192,7 +192,7 @@ class Archiver:
             begin: int | None = 0
             try:
                 while begin is not None:
-                    async with _resting():
+                    async with _pause_after():
                         begin = await self._store.read(partial(self._index_some, name, writer, begin))
             except ArchiveBroken:
                 continue
@@ -213,7 +213,7 @@ class Archiver:
         if await self._store.read(lambda _tx: digest_of(self.folder, file.name)) != file.digest:
             raise ArchiveBroken(f"{self.folder / file.name} was modified; its rows stay in the journal")
         while trio.current_time() < until:
-            async with _resting():
+            async with _pause_after():
                 member = await self._store.read(partial(self._read_member, file.name, begin))
                 if member is None:
                     break
@@ -282,7 +282,7 @@ def _sum_up_member(archive: Archive, member: Member, tx: Tx) -> None:
 
 
 @asynccontextmanager
-async def _resting() -> AsyncIterator[None]:
+async def _pause_after() -> AsyncIterator[None]:
     """Run the step in the block, then pause. If the step raises, skip the pause."""
     began = trio.current_time()
     yield

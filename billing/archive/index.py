@@ -109,7 +109,7 @@ class IndexCheck:
         self._file = (folder / index_name(name)).open("rb")
         self._members: list[bytes] = []
         self._entries: list[bytes] = []
-        self._is_alike = True
+        self._matches = True
 
     def __enter__(self) -> None:
         pass
@@ -127,11 +127,11 @@ class IndexCheck:
         """Return whether the index matches all members and has no further entries."""
         if self._members:
             self._compare()
-        return self._is_alike and not self._file.read(1)
+        return self._matches and not self._file.read(1)
 
     def _compare(self) -> None:
         block = _block(self._members, self._entries)
-        self._is_alike = self._is_alike and self._file.read(len(block)) == block
+        self._matches = self._matches and self._file.read(len(block)) == block
         self._members.clear()
         self._entries.clear()
 

@@ -53,7 +53,7 @@ class Charges:
         self._unfinished: dict[str, Closing] = {}
         self._settling: dict[str, Charge] = {}
         """Charges that are used in full but whose settlement is not committed yet, by request id."""
-        self._moved = Counter[str]()
+        self._credits_moved = Counter[str]()
         self.lost_total = 0
         """The number of open charges that were missing from the store."""
 
@@ -149,7 +149,7 @@ class Charges:
 
     def credits_moved(self) -> dict[str, int]:
         """Return the credits moved by committed charges since the start: deduction, settlement, refund, bonus."""
-        return dict(self._moved)
+        return dict(self._credits_moved)
 
     async def _submit(self, request: CloseRequest) -> Closed:
         return cast("Closed", await self._store.submit(self.judge, request))
@@ -202,7 +202,7 @@ class Charges:
         if self._settling:
             tx.on_commit(partial(self._forget_settling, requests))
         if decision.opened:
-            tx.on_doubt(partial(self._give_back_later, list(decision.opened.values())))
+            tx.on_doubt(partial(self._refund_later, list(decision.opened.values())))
         return decision.outcomes
 
     def _forget_settling(self, closed: Sequence[Request]) -> None:
@@ -216,19 +216,19 @@ class Charges:
         self._balances.change(tx, decision.balance_updates())
         tx.on_commit(partial(self._count, decision))
 
-    def _give_back_later(self, doubtful: Sequence[Charge]) -> None:
+    def _refund_later(self, doubtful: Sequence[Charge]) -> None:
         """Refund whatever was taken, because the callers received an error."""
         for one in doubtful:
-            self.finish_later(one.request_id, partial(self._give_back, one))
+            self.finish_later(one.request_id, partial(self._refund_all, one))
 
-    async def _give_back(self, one: Charge) -> Closed:
+    async def _refund_all(self, one: Charge) -> Closed:
         try:
             return await self._submit(CloseRequest(one.request_id, one.account_id, one.key_id, NOTHING_USED))
         except ChargeUnknown:
             return Closed(credits_used=0, balance_after=0)
 
     def _count(self, decision: Decision) -> None:
-        moved, closings = self._moved, decision.closings()
+        moved, closings = self._credits_moved, decision.closings()
         moved["deduction"] += decision.taken
         moved["settlement"] += closings.credits
         moved["refund"] += closings.refunds

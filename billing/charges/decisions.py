@@ -73,7 +73,7 @@ def _charge(rows: BatchRows, decision: Decision, request: ChargeRequest, now: fl
         or id_ in rows.charged
         or id_ in decision.opened
     ):
-        return _charge_warily(rows, decision, request, now)
+        return _charge_with_checks(rows, decision, request, now)
     account.balance = balance = account.balance - price
     account.place = place = account.place + 1
     account.held += price
@@ -88,12 +88,12 @@ def _charge(rows: BatchRows, decision: Decision, request: ChargeRequest, now: fl
     return charge
 
 
-def _charge_warily(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> Outcome:
+def _charge_with_checks(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> Outcome:
     """Like `_charge`, but with every check."""
     if request.in_background and request.key_id not in rows.keys:
         request = replace(request, key_id=None)  # the key was deleted, and its counter with it
     if request.credits_least is not None:
-        request = _within_means(rows, request, request.credits_least)
+        request = _limit_optional(rows, request, request.credits_least)
     refusal = _refusal(rows, decision, request, now)
     if refusal is not None:
         return refusal
@@ -101,7 +101,7 @@ def _charge_warily(rows: BatchRows, decision: Decision, request: ChargeRequest, 
     return _take(rows, decision, request, rows.accounts[request.account_id], key)
 
 
-def _within_means(rows: BatchRows, request: ChargeRequest, least: int) -> ChargeRequest:
+def _limit_optional(rows: BatchRows, request: ChargeRequest, least: int) -> ChargeRequest:
     """Return the request with as many optional credits as the account and the key's budget can spare."""
     account = rows.accounts.get(request.account_id)
     if account is None:
@@ -131,7 +131,7 @@ def _refusal(rows: BatchRows, decision: Decision, request: ChargeRequest, now: f
     """
     account = rows.accounts.get(request.account_id)
     if account is None or account.state != "active":
-        return _closed(request.account_id, account)
+        return _inactive_error(request.account_id, account)
     id_ = request.request_id
     if id_ in rows.charged or id_ in decision.opened:
         return ChargeExists(id_)
@@ -151,7 +151,7 @@ def _refusal(rows: BatchRows, decision: Decision, request: ChargeRequest, now: f
     return None
 
 
-def _closed(account_id: str, account: AccountState | None) -> BillingError:
+def _inactive_error(account_id: str, account: AccountState | None) -> BillingError:
     """Return why nothing can be taken from an inactive account."""
     if account is None:
         return AccountUnknown(account_id)
@@ -228,8 +228,8 @@ def _close(rows: BatchRows, decision: Decision, request: CloseRequest) -> Outcom
     counts = _counts(rows, decision, charge)
     account.held -= charge.credits
     if rest:
-        _give_back(rows, decision, charge, rest)
-    _enter(decision, charge, account, rest, rows.notes[request.description] if rest else None)
+        _return_credits(rows, decision, charge, rest)
+    _add_journal_row(decision, charge, account, rest, rows.notes[request.description] if rest else None)
     counts.calls += 1
     counts.credits += request.used
     counts.refunds += rest
@@ -239,7 +239,7 @@ def _close(rows: BatchRows, decision: Decision, request: CloseRequest) -> Outcom
     return outcome
 
 
-def _give_back(rows: BatchRows, decision: Decision, charge: Charge, amount: int) -> None:
+def _return_credits(rows: BatchRows, decision: Decision, charge: Charge, amount: int) -> None:
     """Return credits to the account, and to the key's counter if it still includes them."""
     account = rows.accounts[charge.account_id]
     account.balance += amount
@@ -249,7 +249,9 @@ def _give_back(rows: BatchRows, decision: Decision, charge: Charge, amount: int)
         key.used -= amount
 
 
-def _enter(decision: Decision, charge: Charge, account: AccountState, refunded: int, note: int | None) -> None:
+def _add_journal_row(
+    decision: Decision, charge: Charge, account: AccountState, refunded: int, note: int | None
+) -> None:
     """Add the journal row of a charge that is being closed. `account` already has its final balance."""
     (id_, number, key, endpoint, taken, after, place, at, _node), (kind, issued, issued_place) = (
         charge.row,

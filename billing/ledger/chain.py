@@ -55,8 +55,8 @@ def links(
 ) -> int:
     """Compute the value of `JOURNAL` for a row's places (deduction, refund, issue), amounts and balances."""
     place, refund_place, issued_place = places
-    came_in = issued if issued_place is None else 0
-    total = weight(place, after) - weight(place - 1, after + taken - came_in)
+    arrived = issued if issued_place is None else 0
+    total = weight(place, after) - weight(place - 1, after + taken - arrived)
     if refund_place is not None:
         total += weight(refund_place, closed) - weight(refund_place - 1, closed - refunded)
     if issued_place is not None:

@@ -82,8 +82,8 @@ class FreeUsage:
             counts = [(place, self._hits[place], self._refusals[place]) for place in places]
             await self._store.write(partial(self._write, counts))
             for place, hits, refusals in counts:
-                _take_off(self._hits, place, hits)
-                _take_off(self._refusals, place, refusals)
+                _subtract(self._hits, place, hits)
+                _subtract(self._refusals, place, refusals)
             flushed += len(places)
         return flushed
 
@@ -111,7 +111,7 @@ class FreeUsage:
         tx.run_many(ADD_USAGE, rows)
 
 
-def _take_off(counter: Counter[_Place], place: _Place, count: int) -> None:
+def _subtract(counter: Counter[_Place], place: _Place, count: int) -> None:
     counter[place] -= count
     if not counter[place]:
         del counter[place]

@@ -96,10 +96,10 @@ async def prove(read: Read, *, progress: Callable[[int], None] = unheard) -> lis
     Only a ledger with a suspected fault is read again in one transaction, and the violations found there are returned.
     """
     proof = Proof(progress=progress)
-    goes_on = await read(proof.begin)
-    while goes_on:
+    has_more = await read(proof.begin)
+    while has_more:
         await trio.sleep(REST_S)
-        goes_on = await read(proof.step)
+        has_more = await read(proof.step)
     if not await read(proof.finish):
         return []
     return await read(partial(verify, progress=progress))
@@ -111,9 +111,9 @@ def verify(tx: Tx, *, progress: Callable[[int], None] = unheard) -> list[Violati
     `progress` is called on the same thread before each piece, with the number of journal rows added up so far.
     """
     proof = Proof(progress=progress)
-    goes_on = proof.begin(tx)
-    while goes_on:
-        goes_on = proof.step(tx)
+    has_more = proof.begin(tx)
+    while has_more:
+        has_more = proof.step(tx)
     return proof.finish(tx)
 
 
@@ -131,7 +131,7 @@ class Proof:
         self._accounts: dict[int, AccountRow] = {}
         self._owners: dict[int, int] = {}
         self._open: list[bytes] = []
-        self._astray: set[tuple[int, int]] = set()
+        self._reported_keys: set[tuple[int, int]] = set()
 
     def begin(self, tx: Tx) -> bool:
         """Read everything except the journal, and the journal's first piece. Return whether more pieces are left."""
@@ -139,7 +139,7 @@ class Proof:
         self._found += judge_rules(tx)
         self._accounts.update((row[0], AccountRow(*row[1:])) for row in tx.all(ACCOUNTS))
         self._owners.update((row[0], row[1]) for row in tx.all(KEY_OWNERS))
-        self._add_the_rest(tx)
+        self._add_other_sums(tx)
         self._list_open(tx)
         newest = tx.one(LAST)
         return newest is not None and self._add_piece(tx, newest[0])
@@ -174,36 +174,36 @@ class Proof:
                 later.add(account)
             if key is not None and self._owners.get(key) != account:
                 keys[key, account] = place
-        self._take_off_closed(tx, piece)
+        self._subtract_closed(tx, piece)
         if later:
-            self._take_off_taken(tx, piece, later)
+            self._subtract_taken(tx, piece, later)
         if keys:
             self._found += self._judge_keys(tx, keys)
         if odd:
             self._found += _odd_rows(tx, piece)
         return self._after < last
 
-    def _take_off_closed(self, tx: Tx, piece: tuple[bytes, bytes]) -> None:
+    def _subtract_closed(self, tx: Tx, piece: tuple[bytes, bytes]) -> None:
         """Subtract the charges of this piece that were open at the beginning, when they were not in the journal."""
         ids = self._open[bisect_right(self._open, piece[0]) : bisect_right(self._open, piece[1])]
         for first in range(0, len(ids), LISTED_AT_ONCE):
-            self._take_off(tx.all_in(CLOSED_SINCE, ids[first : first + LISTED_AT_ONCE]))
+            self._subtract(tx.all_in(CLOSED_SINCE, ids[first : first + LISTED_AT_ONCE]))
 
-    def _take_off_taken(self, tx: Tx, piece: tuple[bytes, bytes], accounts: set[int]) -> None:
+    def _subtract_taken(self, tx: Tx, piece: tuple[bytes, bytes], accounts: set[int]) -> None:
         """Subtract the rows of charges taken since the beginning.
 
         Their places are above the last place of the account at the beginning, but not above its last place now.
         """
         now: dict[int, int] = dict(tx.all_in(PLACES_NOW, sorted(accounts)))
         rows = tx.all(TAKEN_SINCE, (*piece, min(map(self._place, accounts))))
-        self._take_off([row for row in rows if self._place(row[0]) < row[1] <= now.get(row[0], 0)])
+        self._subtract([row for row in rows if self._place(row[0]) < row[1] <= now.get(row[0], 0)])
 
     def _place(self, number: int) -> int:
         """Return the account's last place at the beginning."""
         account = self._accounts.get(number)
         return 0 if account is None else account.place
 
-    def _take_off(self, rows: Iterable[Sequence[int]]) -> None:
+    def _subtract(self, rows: Iterable[Sequence[int]]) -> None:
         for account, _place, *added in rows:
             self._sums[account].add(*added, times=-1)
 
@@ -214,12 +214,12 @@ class Proof:
         """
         self._owners.update((row[0], row[1]) for row in tx.all(KEY_OWNERS))
         for (key, account), place in places.items():
-            if self._owners.get(key) != account and (key, account) not in self._astray:
-                self._astray.add((key, account))
+            if self._owners.get(key) != account and (key, account) not in self._reported_keys:
+                self._reported_keys.add((key, account))
                 text = "the row's key is missing, or belongs to another account"
                 yield Violation(ROWS_OF_KEYS, f"place {place} of account {account}", text)
 
-    def _add_the_rest(self, tx: Tx) -> None:
+    def _add_other_sums(self, tx: Tx) -> None:
         """Add open charges, the sums of archived rows, and usage."""
         for number, held, issued, postings, links in tx.all(OPEN_SUMS):
             self._sums[number].held += held

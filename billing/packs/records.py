@@ -16,7 +16,7 @@ COLUMNS: Final = (
 )
 READ: Final = f"SELECT {COLUMNS} FROM pack_purchases WHERE id = ? {{lock}}"  # noqa: S608 - constants
 READ_BY_PAYMENT: Final = f"SELECT {COLUMNS} FROM pack_purchases WHERE payment = ? {{lock}}"  # noqa: S608 - constants
-_STANDING: Final[tuple[Dispute, ...]] = ("open", "lost")
+_MONEY_TAKEN: Final[tuple[Dispute, ...]] = ("open", "lost")
 RANKS: Final[tuple[Dispute, ...]] = ("none", "open", "lost", "won")
 """The order of a dispute's states. A dispute only moves forward, no matter in which order its events arrive."""
 
@@ -84,7 +84,7 @@ class Payment(NamedTuple):
         """Return the reason for the latest change."""
         if self.dispute == "won":
             return "dispute_won"
-        return "dispute" if self.dispute in _STANDING else "refund"
+        return "dispute" if self.dispute in _MONEY_TAKEN else "refund"
 
 
 class Reversal(NamedTuple):
@@ -97,7 +97,7 @@ class Reversal(NamedTuple):
 
 def credits_reversed(purchase: Purchase, payment: Payment) -> int:
     """Return how many credits are no longer paid for: in proportion to the returned money, rounded down."""
-    gone = payment.refunded_cents + (payment.disputed_cents if payment.dispute in _STANDING else 0)
+    gone = payment.refunded_cents + (payment.disputed_cents if payment.dispute in _MONEY_TAKEN else 0)
     paid = purchase.paid_cents or 0
     return purchase.credits * min(gone, paid) // paid if paid else 0
 

@@ -25,7 +25,9 @@ AT_ONCE: Final = 2
 WAITING_MAX: Final = 50
 _BUSY_S: Final = 60.0
 _DISTINCT_MIN: Final = 5
-_NOBODY: Final = "$argon2id$v=19$m=19456,t=2,p=1$YBjRIKuebr9ZKnno4KnfBw$E1Jd5LO3YkcuZnKViFh10hxczDK6MFkz5jY7Xvcn2fU"
+_DUMMY_DIGEST: Final = (
+    "$argon2id$v=19$m=19456,t=2,p=1$YBjRIKuebr9ZKnno4KnfBw$E1Jd5LO3YkcuZnKViFh10hxczDK6MFkz5jY7Xvcn2fU"
+)
 """The digest that is checked for unknown users, so that the check takes the same time as for known ones."""
 
 
@@ -58,7 +60,7 @@ class Passwords:
         Raises:
             TooManyAttempts: too many calls wait.
         """
-        return await self._run(partial(_fits, password[: LENGTH_MAX + 1], digest or _NOBODY)) and digest != ""
+        return await self._run(partial(_fits, password[: LENGTH_MAX + 1], digest or _DUMMY_DIGEST)) and digest != ""
 
     async def _run(self, work: Callable[[], T]) -> T:
         if self._limiter.statistics().tasks_waiting >= WAITING_MAX:

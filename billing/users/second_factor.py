@@ -52,11 +52,13 @@ class SecondFactor:
 
         The secret is stored only when the user returns it together with its first code.
         """
-        return self._cipher.seal(base64.b32encode(secrets.token_bytes(SECRET_BYTES)).decode(), bound_to=_begun(user))
+        return self._cipher.seal(
+            base64.b32encode(secrets.token_bytes(SECRET_BYTES)).decode(), bound_to=_new_secret_context(user)
+        )
 
     def secret(self, user: User, sealed: str) -> str:
         """Return the secret from `begin` in the form that an authenticator expects. Raises SealBroken."""
-        return self._cipher.unseal(sealed, bound_to=_begun(user))
+        return self._cipher.unseal(sealed, bound_to=_new_secret_context(user))
 
     async def turn_on(self, user: User, sealed: str, code: str) -> list[str]:
         """Turn the second factor on and return the recovery codes, which are shown only once.
@@ -69,7 +71,7 @@ class SecondFactor:
         step = _step_of(secret, code, self._now())
         if step is None:
             raise CodeRefused
-        kept = self._cipher.seal(secret, bound_to=_kept(user))
+        kept = self._cipher.seal(secret, bound_to=_secret_context(user))
         codes = _new_codes()
 
         def turn_on(tx: Tx) -> list[str]:
@@ -109,7 +111,7 @@ class SecondFactor:
         row = tx.one(READ, (user.id,))
         if row is None or not row[0]:
             raise CodeRefused
-        step = _step_of(self._cipher.unseal(row[0], bound_to=_kept(user)), code, self._now())
+        step = _step_of(self._cipher.unseal(row[0], bound_to=_secret_context(user)), code, self._now())
         is_used = step is not None and tx.run(SET_STEP, (step, user.id, step)) == 1
         if not is_used and tx.run(USE_CODE, (_code_digest(user, code), user.id)) != 1:
             raise CodeRefused
@@ -155,9 +157,9 @@ def _code_digest(user: User, code: str) -> str:
     return digest(f"{user.id} {code.replace('-', '').lower()}")
 
 
-def _begun(user: User) -> str:
+def _new_secret_context(user: User) -> str:
     return f"new totp of {user.id}"
 
 
-def _kept(user: User) -> str:
+def _secret_context(user: User) -> str:
     return f"totp of {user.id}"

@@ -80,7 +80,7 @@ class Users:
             tx.run(SET_PASSWORD, ("", user_id))
             end_factor(tx, user_id)
             end_sessions(tx, user_id)
-            return self._linked(tx, read_user(tx, user.id), new_token())
+            return self._new_link(tx, read_user(tx, user.id), new_token())
 
         return await self._store.write(reset)
 
@@ -150,13 +150,13 @@ class Users:
         if row is None:
             id_ = self._make_id("usr_")
             tx.run(ADD, (id_, account_id, email, self._now()))
-            return self._linked(tx, read_user(tx, id_), token)
+            return self._new_link(tx, read_user(tx, id_), token)
         user = user_of(row)
         if user.active or user.account_id != account_id:
             raise EmailRefused(f"{email} already belongs to the user {user.id} of {user.account_id}")
-        return self._linked(tx, user, token)
+        return self._new_link(tx, user, token)
 
-    def _linked(self, tx: Tx, user: User, token: str) -> Invite:
+    def _new_link(self, tx: Tx, user: User, token: str) -> Invite:
         expires_at = self._now() + INVITE_S
         tx.run(SET_INVITE, (user.id, digest(token), expires_at))
         return Invite(user, token, expires_at)

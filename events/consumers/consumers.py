@@ -85,12 +85,12 @@ class Consumers:
 
     async def list(self, key_id: str) -> Sequence[Overview]:
         """Return all consumers of a key, sorted by name."""
-        return await self._reckon(await self._store.read(partial(_list, key_id, self._now())))
+        return await self._store_counts(await self._store.read(partial(_list, key_id, self._now())))
 
     async def get(self, key_id: str, name: str) -> Overview:
         """Return one consumer. A lapsed consumer stays lapsed. Raises UnknownConsumer."""
         found = await self._store.read(partial(overview_step, key_id, name, self._now()))
-        await self._reckon([found])
+        await self._store_counts([found])
         return found
 
     async def reset(self, key_id: str, name: str, position: Position) -> Overview:
@@ -120,7 +120,7 @@ class Consumers:
                 return taken.outcome
         raise StoreContended("too many calls change the same consumer at once")
 
-    async def _reckon(self, found: Sequence[Overview]) -> Sequence[Overview]:
+    async def _store_counts(self, found: Sequence[Overview]) -> Sequence[Overview]:
         """Store counts that took long to compute. A row that was changed in the meantime stays unchanged."""
         for one in found:
             after = rules.reckoned(one.consumer, last_pos=one.head.last_pos, unread=one.unread)

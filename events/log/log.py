@@ -40,7 +40,7 @@ Ended = Callable[[Tx, Sequence[str]], Collection[str]]
 """Returns the given keys that can no longer be used."""
 
 
-def _none(_tx: Tx, _key_ids: Sequence[str]) -> Collection[str]:
+def _never_ended(_tx: Tx, _key_ids: Sequence[str]) -> Collection[str]:
     return ()
 
 
@@ -72,7 +72,7 @@ class Fact:
 
 
 @dataclass(slots=True)
-class _End:
+class _LogEnd:
     """The end of an account's log while events are appended.
 
     If no events are kept, `first_pos` is the next event's position.
@@ -94,7 +94,7 @@ class EventLog:
         make_id: Callable[[str], str],
         base_url: str,
         publish: Callable[[Sequence[Moved]], None],
-        ended: Ended = _none,
+        ended: Ended = _never_ended,
     ) -> None:
         """`base_url` is the prefix of links. `publish` must not raise or block. By default no key ever ends."""
         self._now = now
@@ -108,7 +108,7 @@ class EventLog:
         if not facts:
             return
         ends = _lock_feeds(tx, sorted({fact.account_id for fact in facts}))
-        facts = self._seen(tx, facts)
+        facts = self._visible(tx, facts)
         now = floor(self._now() * 1000) / 1000  # published with this precision, so that a cursor holds the same time
         rows = [self._row(ends[fact.account_id], fact, now) for fact in facts]
         tx.run_many(ADD_EVENTS, rows)
@@ -123,14 +123,14 @@ class EventLog:
         tx.on_commit(publish)
         tx.on_doubt(publish)  # a reader that is woken in vain finds no event, and waits again
 
-    def _seen(self, tx: Tx, facts: Sequence[Fact]) -> Sequence[Fact]:
+    def _visible(self, tx: Tx, facts: Sequence[Fact]) -> Sequence[Fact]:
         """Return the facts. A fact whose key has ended is published for the whole account."""
         key_ids = sorted({fact.key_id for fact in facts if fact.key_id is not None})
         ended = self._ended(tx, key_ids) if key_ids else ()
         return [replace(fact, key_id=None) if fact.key_id in ended else fact for fact in facts] if ended else facts
 
     def _row(
-        self, end: _End, fact: Fact, now: float
+        self, end: _LogEnd, fact: Fact, now: float
     ) -> tuple[str, int, str, str, str | None, str, str | None, float, str]:
         kind = KINDS[fact.type]
         assert type(fact.data) is kind.data, f"the data of {fact.type} is a {kind.data.__name__}"
@@ -153,12 +153,12 @@ class EventLog:
         )
 
 
-def _lock_feeds(tx: Tx, account_ids: Sequence[str]) -> dict[str, _End]:
+def _lock_feeds(tx: Tx, account_ids: Sequence[str]) -> dict[str, _LogEnd]:
     """Lock the feeds, including feeds without a row, and return the ends of their logs."""
     tx.lock([feed_lock(account_id) for account_id in account_ids])
-    ends = {account_id: _End() for account_id in account_ids}
+    ends = {account_id: _LogEnd() for account_id in account_ids}
     for account_id, *rest in tx.all_in(READ_FEEDS, account_ids):
-        ends[account_id] = _End(*rest)
+        ends[account_id] = _LogEnd(*rest)
     return ends
 
 

@@ -33,7 +33,7 @@ _json: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(list[Moved])
 
 
-def _moves_in(message: bytes) -> list[Moved] | None:
+def _parse_moves(message: bytes) -> list[Moved] | None:
     """Return the events in a message; None for a message of another version, which still wakes readers."""
     try:
         return _decoder.decode(message)
@@ -48,7 +48,7 @@ class Hub:
         """`state` carries messages between nodes, if there are others."""
         self._state = state
         self._waiting: dict[str, dict[Waiter, None]] = {}
-        self._look = trio.Event()
+        self._check_now = trio.Event()
         self._closing = False
         self.follow: Callable[[Sequence[Moved]], None] | None = None
         """Called with every appended event whose message arrives."""
@@ -121,9 +121,9 @@ class Hub:
         assert self._state is not None
         async with self._state.subscribe(CHANNEL) as messages:
             async for message in messages:
-                moves = None if message == LOOK_AGAIN else _moves_in(message)
+                moves = None if message == LOOK_AGAIN else _parse_moves(message)
                 if moves is None:
-                    self._look.set()
+                    self._check_now.set()
                 else:
                     self._observe(moves)
 
@@ -131,14 +131,14 @@ class Hub:
         """Check the store for events whose messages were lost, at least every `LOOK_EVERY_S`, until cancelled."""
         while True:
             with trio.move_on_after(LOOK_EVERY_S):
-                await self._look.wait()
-            self._look = trio.Event()
+                await self._check_now.wait()
+            self._check_now = trio.Event()
             try:
-                await self._look_around(store)
+                await self._check_store(store)
             except StorageError:  # waiters that time out report that the store is unavailable
                 await trio.lowlevel.checkpoint()
 
-    async def _look_around(self, store: Store) -> None:
+    async def _check_store(self, store: Store) -> None:
         accounts = list(self._waiting)
         for first in range(0, len(accounts), LOOK_AT_ONCE):
             heads = await store.read(partial(read_heads, account_ids=accounts[first : first + LOOK_AT_ONCE]))

@@ -52,15 +52,15 @@ class WaitEnd(enum.Enum):
     SUSPENDED = "suspended"
 
 
-_BARS: Final = {KEY_REVOKED: WaitEnd.REVOKED, ACCOUNT_SUSPENDED: WaitEnd.SUSPENDED}
+_BLOCKED_BY: Final = {KEY_REVOKED: WaitEnd.REVOKED, ACCOUNT_SUSPENDED: WaitEnd.SUSPENDED}
 
 
 class Waiter(Sleeper):
     """One reader of an account's log."""
 
     __slots__ = (
-        "_barred",
         "_begin_read",
+        "_blocked",
         "_closing",
         "_deadlines",
         "_disconnected",
@@ -93,7 +93,7 @@ class Waiter(Sleeper):
         self._moved = False
         self._closing = False
         self._disconnected = False
-        self._barred: WaitEnd | None = None
+        self._blocked: WaitEnd | None = None
 
     @property
     def is_parked(self) -> bool:
@@ -128,7 +128,7 @@ class Waiter(Sleeper):
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         self.found = None
-        if self._moved or self._closing or self._disconnected or self._barred:
+        if self._moved or self._closing or self._disconnected or self._blocked:
             await trio.lowlevel.cancel_shielded_checkpoint()
         elif gone is None:
             self._state = WaiterState.PARKED
@@ -155,8 +155,8 @@ class Waiter(Sleeper):
 
         A suspension of the account also ends it.
         """
-        if moved.type in _BARS and moved.subject_id in (self._key_id, self.account_id):
-            self._barred = _BARS[moved.type]
+        if moved.type in _BLOCKED_BY and moved.subject_id in (self._key_id, self.account_id):
+            self._blocked = _BLOCKED_BY[moved.type]
             self._end_wait()
             return
         if self._moved or moved.pos <= self._seen_pos:
@@ -218,8 +218,8 @@ class Waiter(Sleeper):
         """Return why the wait ended. If several reasons apply, return the one with the highest priority."""
         if self._disconnected:
             return WaitEnd.GONE
-        if self._barred is not None:
-            return self._barred
+        if self._blocked is not None:
+            return self._blocked
         if self.found is not None:
             return WaitEnd.MOVED
         if self._closing:

@@ -27,7 +27,7 @@ IDLE_IN_TRANSACTION_MS = 10_000
 PATIENCE_S = 4.0  # longer than the server's own limits; after that, the server or the network hangs
 STATEMENTS_KEPT = 500
 
-_FINE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
+_SUCCESS = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
 
 
 class LinkLost(Exception):
@@ -94,7 +94,7 @@ class PostgresLink:
         with self._lock:
             if self._wire.status == pq.ConnStatus.OK:
                 with socket.socket(fileno=os.dup(self._wire.socket)) as other_end:
-                    _shut(other_end)
+                    _shut_down(other_end)
 
     def close(self) -> None:
         """Close the connection."""
@@ -139,7 +139,7 @@ class PostgresLink:
                 continue
             if result.status == pq.ExecStatus.PIPELINE_SYNC:
                 break
-            if result.status in _FINE:
+            if result.status in _SUCCESS:
                 last = result
             elif failed is None:
                 failed = result
@@ -166,7 +166,7 @@ class PostgresLink:
         return LinkLost(self._why)
 
 
-def _shut(end: socket.socket) -> None:
+def _shut_down(end: socket.socket) -> None:
     try:
         end.shutdown(socket.SHUT_RDWR)
     except OSError:

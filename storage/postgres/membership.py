@@ -74,7 +74,7 @@ class WriterConnection:
         self._link = None
         self._why, self._unresolved = why, unresolved
         self._back.clear()
-        self._thread = threading.Thread(target=self._return, name="storage-connect", daemon=True)
+        self._thread = threading.Thread(target=self._reconnect, name="storage-connect", daemon=True)
         self._thread.start()
         if self._back.wait(REJOIN_S):
             return
@@ -104,7 +104,7 @@ class WriterConnection:
             _forget(self._link, self.id)
             self._link.close()
 
-    def _return(self) -> None:
+    def _reconnect(self) -> None:
         for pause_s in _pauses():
             if self._closing.wait(pause_s):
                 return

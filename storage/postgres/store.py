@@ -171,8 +171,8 @@ async def open_postgres(url: str, migrations: Sequence[MigrationSet]) -> AsyncIt
     readers = PostgresReaders(url)
     id_ = new_id()
     link = await trio.to_thread.run_sync(_open_first, url, migrations, id_)
-    membership = WriterConnection(url, link, id_=id_, publish=lambda why: _soon(token, refuse, why))
-    engine = PostgresEngine(membership, lambda doubts: _soon(token, _call_all, doubts))
+    membership = WriterConnection(url, link, id_=id_, publish=lambda why: _call_soon(token, refuse, why))
+    engine = PostgresEngine(membership, lambda doubts: _call_soon(token, _call_all, doubts))
 
     def refuse(why: str | None) -> None:
         text = None if why is None else f"the database is unavailable: {why}"
@@ -206,7 +206,7 @@ def _open_first(url: str, migrations: Sequence[MigrationSet], id_: str) -> Postg
         raise StoreUnusable(f"cannot open the database: {_first_line(exc)}") from exc
 
 
-def _soon(token: trio.lowlevel.TrioToken, fn: Callable[..., None], *args: object) -> None:
+def _call_soon(token: trio.lowlevel.TrioToken, fn: Callable[..., None], *args: object) -> None:
     with suppress(trio.RunFinishedError):
         token.run_sync_soon(fn, *args)
 

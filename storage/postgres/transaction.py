@@ -31,7 +31,7 @@ LOCK_MS_IN_PASSING = 10
 LOCK_NAMES = "SELECT pg_advisory_xact_lock(hashtextextended(asked.value, 0)) FROM {in} AS asked"
 
 _CONTENDED: Final = {"40001", "40P01", "55P03"}
-_AWAY: Final = {"08", "25", "53", "57", "58", "XX"}
+_UNAVAILABLE: Final = {"08", "25", "53", "57", "58", "XX"}
 # Missing tables, schema or columns: they were dropped, or the database was recreated.
 _GONE: Final = {"42P01", "42703", "3F000"}
 _ROWS: Final = {"22", "23"}
@@ -40,21 +40,21 @@ _ROWS: Final = {"22", "23"}
 def translate(error: Exception) -> Exception:
     """Translate an error of the driver or server. A bug is returned unchanged."""
     if isinstance(error, LinkLost):
-        return _because(StoreContended(f"the connection to the database was lost: {error}"), error)
+        return _with_cause(StoreContended(f"the connection to the database was lost: {error}"), error)
     code = error.sqlstate if isinstance(error, psycopg.Error) else None
     if code is None:
         return error
     text = str(error).partition("\n")[0]
     if code in _CONTENDED:
-        return _because(StoreContended(text), error)
+        return _with_cause(StoreContended(text), error)
     if code in _GONE:
-        return _because(StoreUnavailable(f"the database was emptied or changed ({text}): restore it"), error)
+        return _with_cause(StoreUnavailable(f"the database was emptied or changed ({text}): restore it"), error)
     if code[:2] in _ROWS:
-        return _because(ConstraintViolated(text), error)
-    return _because(StoreUnavailable(text), error) if code[:2] in _AWAY else error
+        return _with_cause(ConstraintViolated(text), error)
+    return _with_cause(StoreUnavailable(text), error) if code[:2] in _UNAVAILABLE else error
 
 
-def _because(refusal: Exception, cause: Exception) -> Exception:
+def _with_cause(refusal: Exception, cause: Exception) -> Exception:
     refusal.__cause__ = cause
     return refusal
 
@@ -170,7 +170,7 @@ class PostgresEngine:
 
     def commit(self) -> None:
         """Make the transaction durable. If the connection is lost meanwhile, find out whether it took effect."""
-        link = self._opened()
+        link = self._open_link()
         self._batch += 1
         try:
             link.queue(MARK, (self._membership.id, self._batch))
@@ -199,7 +199,7 @@ class PostgresEngine:
 
     def mark(self) -> None:
         """Set the savepoint."""
-        link = self._opened()
+        link = self._open_link()
         self._groups += 1
         if self._groups == 2:
             link.queue(f"SET LOCAL lock_timeout = {LOCK_MS_IN_PASSING}")
@@ -207,17 +207,17 @@ class PostgresEngine:
 
     def settle(self) -> None:
         """Wait for the statements in progress, so that their errors are raised by this call."""
-        link = self._opened()
+        link = self._open_link()
         if link.is_pending:
             link.fetch()
 
     def keep(self) -> None:
         """Release the savepoint."""
-        self._opened().queue("RELEASE call")
+        self._open_link().queue("RELEASE call")
 
     def undo(self) -> bool:
         """Return to the savepoint."""
-        link = self._opened()
+        link = self._open_link()
         _drain(link)
         link.queue("ROLLBACK TO call")
         link.queue("RELEASE call")
@@ -226,13 +226,13 @@ class PostgresEngine:
 
     def transaction(self, callbacks: list[Callback]) -> PostgresTx:
         """Return the transaction for the calls."""
-        return PostgresTx(self._opened(), callbacks, self._doubts)
+        return PostgresTx(self._open_link(), callbacks, self._doubts)
 
     def translate(self, error: Exception) -> Exception:
         """Translate an error of the driver."""
         return translate(error)
 
-    def _opened(self) -> PostgresLink:
+    def _open_link(self) -> PostgresLink:
         assert self._link is not None, "no transaction is open"
         return self._link
 

@@ -93,7 +93,7 @@ class Cluster:
         self._owner: Owner | None = None
         self._links: dict[Address, tuple[RedisLink, trio.CancelScope]] = {}
         self._slots: list[Address | None] = [None] * SLOTS
-        self._wrong = trio.Event()
+        self._outdated = trio.Event()
         self._rng = Random()
 
     @property
@@ -127,7 +127,7 @@ class Cluster:
                 link.submit(RedisCall([b"ASKING"], call.key))
             else:
                 self._slots[error.slot_id] = (error.host, error.port)
-                self._wrong.set()
+                self._outdated.set()
             link.submit(call)
         except StateUnavailable as exc:
             call.fail(str(exc))
@@ -135,19 +135,19 @@ class Cluster:
 
     def lost(self, link: Calls) -> None:  # noqa: ARG002 - which one does not matter
         """Read the map again, because another server may have the slots now."""
-        self._wrong.set()
+        self._outdated.set()
 
     async def run(self, owner: Owner) -> None:
         """Keep the map up to date until cancelled."""
         self._owner = owner
         while True:
-            self._wrong = trio.Event()
+            self._outdated = trio.Event()
             is_read = await self._scout()
             if not is_read or self.fault is not None:
                 await trio.sleep(SCOUT_S)
                 continue
             with trio.move_on_after(QUIET_SCOUT_S):
-                await self._wrong.wait()
+                await self._outdated.wait()
 
     async def _scout(self) -> bool:
         """Read the map from the first server that responds."""
@@ -164,11 +164,11 @@ class Cluster:
                     _log.debug("%s:%d did not return the slots: %s", *address, exc)
         return False
 
-    def _take_map(self, teller: Address, entries: Reply) -> None:
+    def _take_map(self, sender: Address, entries: Reply) -> None:
         slots: list[Address | None] = [None] * SLOTS
         assert isinstance(entries, list)
         for entry in entries:
-            first, last, address = _range(entry, teller)
+            first, last, address = _range(entry, sender)
             slots[first : last + 1] = [address] * (last + 1 - first)
         for address in {address for address in slots if address is not None}:
             self._link_to(address)
@@ -193,7 +193,7 @@ class Cluster:
             await self._keep("state_link", link.run)
 
 
-def _range(entry: Reply, teller: Address) -> tuple[int, int, Address]:
+def _range(entry: Reply, sender: Address) -> tuple[int, int, Address]:
     """Return first slot, last slot and primary from a line of CLUSTER SLOTS.
 
     An empty name means the server that sent the map.
@@ -205,4 +205,4 @@ def _range(entry: Reply, teller: Address) -> tuple[int, int, Address]:
     assert isinstance(primary, list)
     host, port = primary[:2]
     assert isinstance(port, int)
-    return first, last, (host.decode() if isinstance(host, bytes) and host else teller[0], port)
+    return first, last, (host.decode() if isinstance(host, bytes) and host else sender[0], port)

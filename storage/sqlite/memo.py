@@ -9,12 +9,12 @@ _T = TypeVar("_T")
 class Memo:
     """The memo of the writing connection. Used only on its thread."""
 
-    __slots__ = ("_at", "_connection", "_cursor", "_others", "_what")
+    __slots__ = ("_at", "_connection", "_cursor", "_others", "_value")
 
     def __init__(self, cursor: sqlite3.Cursor) -> None:
         self._cursor = cursor
         self._connection = cursor.connection
-        self._what: object = None
+        self._value: object = None
         self._at = (0, 0)
         self._others: int | None = None
 
@@ -24,17 +24,17 @@ class Memo:
 
     def forget(self) -> None:
         """Drop the value, because a transaction or part of it was rolled back."""
-        self._what = None
+        self._value = None
 
     def remember(self, what: object) -> None:
         """Keep `what`, which is valid for the current rows."""
         self._at = self._written()
-        self._what = what
+        self._value = what
 
     def recall(self, kind: type[_T]) -> _T:
         """Return the kept value if it is a `kind` and nothing was written since; otherwise return a new one."""
-        if type(self._what) is kind and self._at == self._written():
-            return self._what
+        if type(self._value) is kind and self._at == self._written():
+            return self._value
         return kind()
 
     def _written(self) -> tuple[int, int]:

@@ -160,12 +160,12 @@ async def open_sqlite(
     refuse_missing(path, new_store=new_store)
     token = trio.lowlevel.current_trio_token()
     with ExitStack() as stack:
-        ownership = await _own_soon(path, stack)
+        ownership = await _own_with_retries(path, stack)
         refuse_mixed(path)
         connections = await trio.to_thread.run_sync(_open_connections, path, migrations, stack)
         mark_made(path)
-        watch = _watch(path, ownership, connections.watching, lambda fault: _soon(token, refuse, fault))
-        engine = SqliteEngine(connections.writing, watch, lambda doubts: _soon(token, _call_all, doubts))
+        watch = _watch(path, ownership, connections.watching, lambda fault: _call_soon(token, refuse, fault))
+        engine = SqliteEngine(connections.writing, watch, lambda doubts: _call_soon(token, _call_all, doubts))
 
         def refuse(fault: str | None) -> None:
             writer.refuse(fault)
@@ -196,7 +196,7 @@ def _running(watch: FileWatch) -> Iterator[None]:
         thread.join(WATCH_CLOSE_S)
 
 
-def _soon(token: trio.lowlevel.TrioToken, fn: Callable[..., None], *args: object) -> None:
+def _call_soon(token: trio.lowlevel.TrioToken, fn: Callable[..., None], *args: object) -> None:
     with suppress(trio.RunFinishedError):
         token.run_sync_soon(fn, *args)
 
@@ -206,7 +206,7 @@ def _call_all(callbacks: Sequence[Callback]) -> None:
         callback()
 
 
-async def _own_soon(path: Path, stack: ExitStack) -> Ownership:
+async def _own_with_retries(path: Path, stack: ExitStack) -> Ownership:
     await trio.lowlevel.checkpoint()
     for _ in range(OPEN_TRIES - 1):
         try:

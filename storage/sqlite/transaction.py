@@ -79,14 +79,14 @@ def _pragmas(*, query_only: bool) -> Iterator[str]:
 def translate(error: Exception) -> Exception:
     """Translate an error of the driver or file system. A bug is returned unchanged."""
     if isinstance(error, sqlite3.IntegrityError):
-        return _because(ConstraintViolated(str(error)), error)
+        return _with_cause(ConstraintViolated(str(error)), error)
     code = getattr(error, "sqlite_errorcode", None)
     if isinstance(error, sqlite3.Error) and isinstance(code, int) and code & 0xFF in _ENVIRONMENT:
-        return _because(StoreUnavailable(f"{_ENVIRONMENT[code & 0xFF]} ({error})"), error)
+        return _with_cause(StoreUnavailable(f"{_ENVIRONMENT[code & 0xFF]} ({error})"), error)
     return error
 
 
-def _because(refusal: Exception, cause: Exception) -> Exception:
+def _with_cause(refusal: Exception, cause: Exception) -> Exception:
     refusal.__cause__ = cause
     return refusal
 

@@ -118,14 +118,14 @@ class FileWatch:
         while not self._stopping:
             self._wake.wait(WATCH_S)
             self._wake.clear()
-            self._look()
+            self._check_files()
 
     def stop(self) -> None:
         """End the thread after a last check. Check before closing, because closing writes the log into the file."""
         self._stopping = True
         self._wake.set()
 
-    def _look(self) -> None:
+    def _check_files(self) -> None:
         self._ownership.keep_note()
         if self._is_final:
             return
