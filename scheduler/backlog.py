@@ -45,10 +45,10 @@ class Watch:
         """Measure at intervals. While the store is unavailable, keep the last result."""
         while True:
             with suppress(StorageError):
-                self.seen = await self._store.read(self._look)
+                self.seen = await self._store.read(self._measure)
             await trio.sleep(LOOK_S)
 
-    def _look(self, tx: Tx) -> Backlog:
+    def _measure(self, tx: Tx) -> Backlog:
         (slot_at,), (runs, start_at), (deliveries, next_at) = (tx.all(sql)[0] for sql in (SLOT, RUNS, DELIVERIES))
         now = self._now()
         runs_late_s = max(_late_s(slot_at, now), _late_s(start_at, now))

@@ -108,7 +108,7 @@ class LeasedWorkers(Generic[T]):
         try:
             await self._kind.run(work)
         except StorageError as exc:
-            self._cut_short(lease, exc)
+            self._log_storage_error(lease, exc)
         except Exception as exc:  # noqa: BLE001 - a failure of one piece of work must not end the others
             self._log_failure("failed", work, lease, exc)
             await self._fail(work, lease)
@@ -117,11 +117,11 @@ class LeasedWorkers(Generic[T]):
         try:
             await self._kind.fail(work)
         except StorageError as exc:
-            self._cut_short(lease, exc)
+            self._log_storage_error(lease, exc)
         except Exception as exc:  # noqa: BLE001 - as above; its lease expires, and another attempt begins
             self._log_failure("not_ended", work, lease, exc)
 
-    def _cut_short(self, lease: WorkLease, exc: StorageError) -> None:
+    def _log_storage_error(self, lease: WorkLease, exc: StorageError) -> None:
         name = self._kind.name
         self._log.event("warning", f"{name}_cut_short", **{name: lease.id}, attempt=lease.attempt, error=str(exc))
 

@@ -25,7 +25,7 @@ BLOCKED_LOOK_S: Final = 1.0
 """The pause in seconds while a webhook has its maximum number of queued batches."""
 DUE_AT_ONCE: Final = 500
 
-_Look = tuple[frozenset[str], Sequence[tuple[str, int]]]
+_Work = tuple[frozenset[str], Sequence[tuple[str, int]]]
 
 
 class Feeder:
@@ -53,18 +53,18 @@ class Feeder:
         while not self._stopping():
             self._woken, pause_s = trio.Event(), LOOK_S
             try:
-                pause_s = await self._turn()
+                pause_s = await self._queue_all()
             except StorageError as exc:
                 self._log.event("warning", "account_webhooks_wait", error=str(exc))
             with trio.move_on_after(pause_s):
                 await self._woken.wait()
                 await trio.sleep(GATHER_S)
 
-    async def _turn(self) -> float:
+    async def _queue_all(self) -> float:
         """Queue as many events as each webhook has room for, and return the seconds until the next check."""
         after, pause_s = "", LOOK_S
         while True:
-            self._accounts, due = await self._store.read(partial(_look, after=after))
+            self._accounts, due = await self._store.read(partial(_find_work, after=after))
             for id_, queued in due:
                 if queued >= rows.QUEUED_MAX:
                     pause_s = BLOCKED_LOOK_S
@@ -80,7 +80,7 @@ class Feeder:
                 return
 
 
-def _look(tx: Tx, after: str) -> _Look:
+def _find_work(tx: Tx, after: str) -> _Work:
     return rows.accounts(tx), rows.due(tx, after, DUE_AT_ONCE)
 
 

@@ -200,8 +200,8 @@ class AccountWebhooks:
         target = hook_rows.read_webhooks(tx, [webhook_id], locked=True)[webhook_id]
         webhook = replace(
             before,
-            types=_or(change.types, before.types),
-            description=_or(change.description, before.description),
+            types=_sent_or(change.types, before.types),
+            description=_sent_or(change.description, before.description),
             updated_at=now,
         )
         rows.save(tx, webhook)
@@ -223,7 +223,7 @@ class AccountWebhooks:
             raise uncallable(exc) from exc
 
 
-def _or(sent: str | UnsetType, before: str) -> str:
+def _sent_or(sent: str | UnsetType, before: str) -> str:
     return before if isinstance(sent, UnsetType) else sent
 
 

@@ -51,7 +51,7 @@ class Cron:
         """Return the first time after `after`, or None if there is none within `within_days`."""
         first = _date_of(after, self.zone)
         for ordinal in range(first, first + within_days):
-            slots = self._on(ordinal)
+            slots = self._times_on(ordinal)
             if slots and slots[-1] > after:
                 return slots[bisect_right(slots, after)]
         return None
@@ -60,7 +60,7 @@ class Cron:
         """Return the newest `limit` times after `after` and up to `upto`, in order."""
         newest_first: list[int] = []
         for ordinal in range(_date_of(upto, self.zone), _date_of(after, self.zone) - 1, -1):
-            slots = self._on(ordinal)
+            slots = self._times_on(ordinal)
             newest_first += reversed(slots[bisect_right(slots, after) : bisect_right(slots, upto)])
             if len(newest_first) >= limit:
                 break
@@ -69,7 +69,7 @@ class Cron:
     def count(self, after: float, upto: float) -> int:
         """Return the number of times after `after` and up to `upto`."""
         first, last = _date_of(after, self.zone), _date_of(upto, self.zone)
-        ends = [self._on(ordinal) for ordinal in sorted({first, last})]
+        ends = [self._times_on(ordinal) for ordinal in sorted({first, last})]
         at_ends = sum(bisect_right(slots, upto) - bisect_right(slots, after) for slots in ends)
         return at_ends + sum(self._size_of(ordinal) for ordinal in range(first + 1, last))
 
@@ -84,7 +84,7 @@ class Cron:
         """
         first, last, is_listed = _date_of(after, self.zone), None, False
         for ordinal in range(first, first + days):
-            slots = self._on(ordinal)
+            slots = self._times_on(ordinal)
             if not slots:
                 continue
             if last is not None:
@@ -98,14 +98,14 @@ class Cron:
     def _size_of(self, ordinal: int) -> int:
         """Return the number of times on a local date, without listing them if the clock does not change."""
         if _clock(self.zone, ordinal).changes:
-            return len(self._on(ordinal))
+            return len(self._times_on(ordinal))
         return len(self.seconds) if self._has(ordinal) else 0
 
     def _has(self, ordinal: int) -> bool:
         day = date.fromordinal(ordinal)
         return day.month in self._dates.months and bool(self._dates.match_day(day))
 
-    def _on(self, ordinal: int) -> list[int]:
+    def _times_on(self, ordinal: int) -> list[int]:
         """Return the times on one local date in ascending order."""
         if not self._has(ordinal):
             return []
@@ -113,7 +113,7 @@ class Cron:
         if not clock.changes:
             start = clock.midnight - clock.before
             return [start + second for second in self.seconds]
-        return _running(self.seconds, clock) if self.every_hour else _on_the_wall(self.seconds, clock)
+        return _actual_times(self.seconds, clock) if self.every_hour else _wall_clock_times(self.seconds, clock)
 
 
 def read_cron(expression: str, zone: ZoneInfo) -> Cron:
@@ -128,7 +128,7 @@ def read_cron(expression: str, zone: ZoneInfo) -> Cron:
     return Cron(seconds, len(hours) == 24, zone, read)
 
 
-def _on_the_wall(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
+def _wall_clock_times(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
     """Return local times as a wall clock shows them: skipped times at the end of the gap, repeated times only once."""
     change = clock.changes_at + clock.before
     instants = (
@@ -138,7 +138,7 @@ def _on_the_wall(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
     return list(dict.fromkeys(instants))
 
 
-def _running(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
+def _actual_times(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
     """Return local times as often as they occur: skipped times never, repeated times twice."""
     local = [clock.midnight + second for second in seconds]
     stopped, resumed = clock.changes_at + clock.before, clock.changes_at + clock.after

@@ -123,12 +123,12 @@ class JobRuns:
             return
         after = 0
         while True:
-            look = await self._store.read(partial(_look, job=job, after=after))
+            look = await self._store.read(partial(_read_state, job=job, after=after))
             if look is None:
                 return
             job, steps = look
             if steps:
-                begun = await self._make_all(kind, job, steps)
+                begun = await self._run_steps(kind, job, steps)
                 if begun is None:
                     return
                 after = 0 if begun else steps[-1].number
@@ -143,7 +143,7 @@ class JobRuns:
             else:
                 job = planned
 
-    async def _make_all(self, kind: JobKind, job: JobRecord, steps: list[JobStep]) -> int | None:
+    async def _run_steps(self, kind: JobKind, job: JobRecord, steps: list[JobStep]) -> int | None:
         """Run these steps, as far as the credits allow, and return how many were started.
 
         Return None if this attempt has lost the job. Steps in progress are then cancelled.
@@ -155,7 +155,7 @@ class JobRuns:
             nonlocal is_ours
             try:
                 while (step := turn.next()) is not None:
-                    is_ours = await self._make(kind, job, step)
+                    is_ours = await self._run_step(kind, job, step)
                     if not is_ours:
                         nursery.cancel_scope.cancel()
                         return
@@ -170,7 +170,7 @@ class JobRuns:
             raise failures.pop()
         return turn.begun if is_ours else None
 
-    async def _make(self, kind: JobKind, job: JobRecord, step: JobStep) -> bool:
+    async def _run_step(self, kind: JobKind, job: JobRecord, step: JobStep) -> bool:
         async with self._turns.of(job.account_id):
             outcome = await kind.perform(job, step)
         if outcome.result is not None:
@@ -202,7 +202,7 @@ class JobRuns:
             return None
         found, part = seen
         wave = kind.next_wave(found)
-        names = [] if wave is None else await self._fill(wave, found, part)
+        names = [] if wave is None else await self._names_of(wave, found, part)
         if not names:
             return job
         first, planned = found.planned + 1, found.planned + len(names)
@@ -214,7 +214,7 @@ class JobRuns:
                 return None
         return replace(found, waves=found.waves + 1, planned=planned)
 
-    async def _fill(self, wave: Wave, job: JobRecord, part: job_rows.PlanPart) -> list[str]:
+    async def _names_of(self, wave: Wave, job: JobRecord, part: job_rows.PlanPart) -> list[str]:
         """Return the names of the steps in a job's next wave, planned from its earlier steps part by part."""
         named = found = 0
         while True:
@@ -258,19 +258,19 @@ class JobRuns:
         return await self._store.write(end)
 
 
-class _Look(NamedTuple):
+class _JobState(NamedTuple):
     """The current state of a job, and its next steps."""
 
     job: JobRecord
     steps: list[JobStep]
 
 
-def _look(tx: Tx, job: JobRecord, after: int) -> _Look | None:
+def _read_state(tx: Tx, job: JobRecord, after: int) -> _JobState | None:
     now = job_rows.read_job(tx, job.id)
     if now is None:
         return None
     as_ours = replace(now, attempt=job.attempt, node=job.node)
-    return _Look(as_ours, job_rows.planned_steps(tx, now, STEPS_AT_ONCE, after=after))
+    return _JobState(as_ours, job_rows.planned_steps(tx, now, STEPS_AT_ONCE, after=after))
 
 
 def settle(tx: Tx, charges: Charges, job_id: str, now: float, stop: Stop) -> JobRecord:

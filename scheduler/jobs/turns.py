@@ -48,13 +48,13 @@ class Turns:
             async with own, self._all:
                 while self.is_yielding():  # noqa: ASYNC110 - no event reports this change
                     await trio.sleep(YIELD_S)
-                await self._keep_distance()
+                await self._wait_interval()
                 yield
         finally:
             if not own.borrowed_tokens and not own.statistics().tasks_waiting:
                 self._each.pop(account_id, None)
 
-    async def _keep_distance(self) -> None:
+    async def _wait_interval(self) -> None:
         """Wait until the next step may start, if requests are arriving."""
         now, answered = trio.current_time(), self.answered()
         if now - self._looked_at >= WINDOW_S:

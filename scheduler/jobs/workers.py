@@ -99,13 +99,13 @@ class Workers:
 
     async def _begin(self) -> None:
         try:
-            ready = await self._store.read(self._look)
+            ready = await self._store.read(self._find_ready)
             if chosen := self._leased.choose(ready, at_once=IN_FLIGHT_MAX, each_max=EACH_MAX):
                 self._leased.start(await self._store.write(partial(self._lease, ready=chosen)))
         except StorageError as exc:
             self._log.event("warning", "jobs_wait", error=str(exc))
 
-    def _look(self, tx: Tx) -> list[Ready]:
+    def _find_ready(self, tx: Tx) -> list[Ready]:
         return job_rows.ready_jobs(tx, self._node, kinds=self._kinds, leases_at=self._leases_at(tx), limit=READY_MAX)
 
     def _lease(self, tx: Tx, ready: list[Ready]) -> list[JobRecord]:

@@ -63,15 +63,15 @@ class Keywords:
         # Rejects nearly all keywords, in a hundredth of the time.
         present = [one for one in self.normal if one in words]
         if len(words) <= LONG_TEXT:
-            return [one for one in present if self.stands_in(words, one)]
+            return [one for one in present if self.matches_in(words, one)]
         found = []
         for one in present:
             await trio.lowlevel.checkpoint()
-            if self.stands_in(words, one):
+            if self.matches_in(words, one):
                 found.append(one)
         return found
 
-    def stands_in(self, words: str, keyword: str) -> bool:
+    def matches_in(self, words: str, keyword: str) -> bool:
         """Return whether a keyword occurs in a normalized text."""
         return self._patterns[keyword].search(words) is not None
 

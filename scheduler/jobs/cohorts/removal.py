@@ -32,7 +32,7 @@ RESULTS_AT_ONCE: Final = 10
 """How many results to delete per write. Results are long, and freeing their pages takes most of the time."""
 COHORTS_AT_ONCE: Final = 100
 PAUSE_S: Final = 0.02
-_BECAUSE: Final[dict[Gone, str]] = {"deleted": "cohort_deleted", "expired": "cohort_expired"}
+_REASON: Final[dict[Gone, str]] = {"deleted": "cohort_deleted", "expired": "cohort_expired"}
 
 
 def destroy(tx: Tx, charges: Charges, account_id: str, cohort_id: str, now: float, *, gone: Gone) -> bool:
@@ -44,7 +44,7 @@ def destroy(tx: Tx, charges: Charges, account_id: str, cohort_id: str, now: floa
     if not cohort_rows.lock_any(tx, cohort_id):
         return False
     for query_id in query_rows.live_queries(tx, cohort_id):
-        settle(tx, charges, query_id, now, Stop("cancelled", _BECAUSE[gone]))
+        settle(tx, charges, query_id, now, Stop("cancelled", _REASON[gone]))
     query_rows.leave(tx, cohort_id, gone, now)
     cohort_rows.destroy_key(tx, cohort_id, now)
     return True

@@ -122,8 +122,8 @@ def date_of(record: Mapping[str, Any]) -> float | None:
 
 def _language_of(item: Mapping[str, Any], record: Mapping[str, Any]) -> str | None:
     computed = item.get("computed")
-    told = computed.get("language") if isinstance(computed, dict) else record.get("language")
-    return told if isinstance(told, str) and len(told.partition("-")[0]) in (2, 3) else None
+    known = computed.get("language") if isinstance(computed, dict) else record.get("language")
+    return known if isinstance(known, str) and len(known.partition("-")[0]) in (2, 3) else None
 
 
 def is_past(spec: DiscoverSpec, search: PlannedSearch, items: Sequence[Mapping[str, Any]]) -> bool:
@@ -131,5 +131,5 @@ def is_past(spec: DiscoverSpec, search: PlannedSearch, items: Sequence[Mapping[s
     if spec.date_from is None or not search.is_ordered:
         return False
     dates = [date_of(item[search.key]) for item in items if isinstance(item.get(search.key), dict)]
-    told = [at for at in dates if at is not None]
-    return bool(told) and min(told) < spec.date_from
+    known = [at for at in dates if at is not None]
+    return bool(known) and min(known) < spec.date_from

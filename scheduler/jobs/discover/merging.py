@@ -72,7 +72,7 @@ class Merge:
             row = by_key.get(draft.key) or by_id.get(draft.row_id)
             if row is not None:
                 if not row.is_gone:
-                    self._sight(row, [sighting])
+                    self._add_sightings(row, [sighting])
             elif self.is_full:
                 self.is_cut = True
             elif len(added) == share:
@@ -94,7 +94,7 @@ class Merge:
             endpoint=sighting.endpoint,
             found_in=orjson.dumps([sighting._asdict()]).decode(),
             record=draft.packed,
-            judged=_judged([sighting], draft.record, is_read=False) if run.view == "accounts" else None,
+            judged=_judged_json([sighting], draft.record, is_read=False) if run.view == "accounts" else None,
             is_new=None,
             first_seen_at=at,
             first_version=version,
@@ -113,10 +113,10 @@ class Merge:
     def enrich(self, row: DiscoverRow, key: str, record: Mapping[str, Any], other: DiscoverRow | None) -> None:
         """Merge an account's own page into its row. `other` is the row that already has its URL, if any."""
         if other is not None and other.row_id != row.row_id:
-            self._sight(other, sightings_of(row))
+            self._add_sightings(other, sightings_of(row))
             self.drop(row)
             return
-        judged = _judged(sightings_of(row), record, is_read=True)
+        judged = _judged_json(sightings_of(row), record, is_read=True)
         self._change(replace(row, key=key, record=packed(record), judged=judged))
 
     def drop(self, row: DiscoverRow) -> None:
@@ -125,7 +125,7 @@ class Merge:
         self._dropped += 1
         self._new -= int(row.is_new or 0)
 
-    def _sight(self, row: DiscoverRow, more: Sequence[Sighting]) -> None:
+    def _add_sightings(self, row: DiscoverRow, more: Sequence[Sighting]) -> None:
         """Add sightings to a row. For each search and keyword, keep the best rank."""
         before = sightings_of(self.rows.get(row.row_id, row))
         found = {(one.endpoint, one.keyword): one for one in before}
@@ -135,8 +135,8 @@ class Merge:
                 found[one.endpoint, one.keyword] = one
         listed = list(found.values())
         if listed != before:
-            told = orjson.dumps([one._asdict() for one in listed]).decode()
-            self._change(replace(self.rows.get(row.row_id, row), found_in=told))
+            found_json = orjson.dumps([one._asdict() for one in listed]).decode()
+            self._change(replace(self.rows.get(row.row_id, row), found_in=found_json))
 
     def _change(self, row: DiscoverRow) -> None:
         self.rows[row.row_id] = replace(row, version=self._next_version())
@@ -151,6 +151,6 @@ def sightings_of(row: DiscoverRow) -> list[Sighting]:
     return [Sighting(**one) for one in orjson.loads(row.found_in)]
 
 
-def _judged(found: Iterable[Sighting], record: Mapping[str, Any], *, is_read: bool) -> str:
+def _judged_json(found: Iterable[Sighting], record: Mapping[str, Any], *, is_read: bool) -> str:
     keywords = dict.fromkeys(one.keyword for one in found)
     return orjson.dumps(judge(keywords, record["author"], is_read=is_read)._asdict()).decode()

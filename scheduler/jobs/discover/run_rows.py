@@ -23,7 +23,7 @@ from scheduler.jobs.records import JobRecord
 from scheduler.rows import values_of
 from storage.store import Tx
 
-LEGS_TOLD: Final = 20
+LEGS_REPORTED: Final = 20
 """The maximum number of failed legs that are reported with a run."""
 RUN_COLUMNS: Final = """
 run_id, key_id, view, is_told, schedule_id, max_credits, max_rows, version, rows_total, rows_kept, rows_new, is_cut,
@@ -53,7 +53,7 @@ FAILED_LEGS = f"""
 SELECT run_id, number, error FROM (
     SELECT run_id, number, error, ROW_NUMBER() OVER (PARTITION BY run_id ORDER BY number) AS place
     FROM discover_legs WHERE run_id IN {{in}} AND status = 'failed'
-) AS failed WHERE place <= {LEGS_TOLD} ORDER BY run_id, number
+) AS failed WHERE place <= {LEGS_REPORTED} ORDER BY run_id, number
 """  # noqa: S608 - a number
 # Each half uses its own index. With OR, both engines would read all rows of the run.
 FIND = f"""

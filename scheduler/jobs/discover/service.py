@@ -242,7 +242,7 @@ class Follower:
         self._store = store
         self._account_id = account_id
         self._run_id = run_id
-        self._given: set[int] = set()
+        self._returned: set[int] = set()
         self._low = 0
         """All steps up to this number were returned."""
 
@@ -261,10 +261,10 @@ class Follower:
             return view, ended
 
         view, ended = await self._store.read(read)
-        new = [one for one in ended if one.number not in self._given]
-        self._given.update(one.number for one in new)
+        new = [one for one in ended if one.number not in self._returned]
+        self._returned.update(one.number for one in new)
         pages = [one for one in new if not isinstance(read_step(one.name), PageRest)]
-        while self._low + 1 in self._given:
+        while self._low + 1 in self._returned:
             self._low += 1
-            self._given.remove(self._low)
+            self._returned.remove(self._low)
         return view, pages

@@ -102,7 +102,7 @@ class DiscoverSteps(JobKind):
         drafts = await _drafts_of(spec, search, items, before=leg.rows_found)
         goes_on = gathered.next is not None and planned.page < PAGES_MAX and not is_past(spec, search, items)
         following = orjson.dumps(gathered.next).decode() if goes_on else None
-        found = [AccountRead(search.platform, one.row_id).name for one in _unknown(spec, search, drafts)]
+        found = [AccountRead(search.platform, one.row_id).name for one in _incomplete_accounts(spec, search, drafts)]
         if following is not None:
             found.append(LegPage(planned.leg, planned.page + 1).name)
         brought = _Page(drafts, len(items), following)
@@ -209,7 +209,7 @@ def _run_and_leg(tx: Tx, run_id: str, number: int) -> tuple[DiscoverRecord, Disc
     return run_rows.the_run(tx, run_id), run_rows.read_leg(tx, run_id, number)
 
 
-def _unknown(spec: DiscoverSpec, search: PlannedSearch, drafts: Sequence[RowDraft]) -> list[RowDraft]:
+def _incomplete_accounts(spec: DiscoverSpec, search: PlannedSearch, drafts: Sequence[RowDraft]) -> list[RowDraft]:
     """Return the accounts of a page whose own pages have more details."""
     if search.platform not in spec.profiles:
         return []

@@ -68,18 +68,18 @@ class RunWaits:
         self._waiting.setdefault(run_id, {})[waiter] = None
         try:
             with trio.move_on_after(within_s):
-                await self._look([run_id])
+                await self._check([run_id])
                 while not waiter.is_done:
                     if self._looker is None:
                         self._looker = waiter
                     if self._looker is waiter:
-                        await self._look_for_all(waiter, stopping)
+                        await self._check_all(waiter, stopping)
                     else:
                         await waiter.sleep()
         finally:
             self._leave(waiter)
 
-    async def _look_for_all(self, waiter: _Waiter, stopping: Callable[[], bool]) -> None:
+    async def _check_all(self, waiter: _Waiter, stopping: Callable[[], bool]) -> None:
         with trio.move_on_after(self._look_every_s):
             await waiter.sleep()
         if stopping():
@@ -88,9 +88,9 @@ class RunWaits:
         elif not waiter.is_done:
             run_ids = list(self._waiting)
             for begin in range(0, len(run_ids), RUNS_AT_ONCE):
-                await self._look(run_ids[begin : begin + RUNS_AT_ONCE])
+                await self._check(run_ids[begin : begin + RUNS_AT_ONCE])
 
-    async def _look(self, run_ids: list[str]) -> None:
+    async def _check(self, run_ids: list[str]) -> None:
         """Wake the waiters of the given runs that have settled."""
         open_ = await self._store.read(partial(job_rows.unsettled_of, job_ids=run_ids))
         for run_id in run_ids:

@@ -63,7 +63,7 @@ class Pieces:
         self._make = make
         self._runs = runs
         self._ready = head
-        self._at = 0
+        self._next_run = 0
         self.is_empty = False
         """Whether there are runs but none of them has a number."""
 
@@ -85,9 +85,9 @@ class Pieces:
     async def _next(self) -> bytes:
         """Return the text of the next runs that have numbers, or an empty text at the end."""
         text = b""
-        while not text and self._at < len(self._runs):
-            runs = self._runs[self._at : self._at + RUNS_A_READ]
-            self._at += RUNS_A_READ
+        while not text and self._next_run < len(self._runs):
+            runs = self._runs[self._next_run : self._next_run + RUNS_A_READ]
+            self._next_run += RUNS_A_READ
             text = await self._make(runs)
         return text
 
@@ -142,7 +142,7 @@ class Projections:
         Each account runs one backtest at a time, which reads a few runs at a time.
         """
         async with self._backtests.turn(monitor.account_id):
-            runs, previous = await self._store.read(partial(_tried, monitor_id=monitor.id, window=window))
+            runs, previous = await self._store.read(partial(_backtest_runs, monitor_id=monitor.id, window=window))
             seen: deque[Seen] = deque()
             by_row = monitor.track is not None
             firings = judge_past(rules, iter(seen.popleft, None), by_row=by_row, previous=previous)
@@ -220,7 +220,7 @@ def _ndjson(runs: Iterable[RunNumbers]) -> bytes:
     return b"".join(ndjson_lines(runs))
 
 
-def _tried(tx: Tx, monitor_id: str, window: SlotSpan) -> tuple[list[PastRun], Numbers | None]:
+def _backtest_runs(tx: Tx, monitor_id: str, window: SlotSpan) -> tuple[list[PastRun], Numbers | None]:
     """Return the runs of a backtest, oldest first, and the numbers that the first one was compared with."""
     runs = newest_runs(tx, monitor_id, window)[::-1]
     return runs, baseline_before(tx, monitor_id, runs[0].t) if runs else None

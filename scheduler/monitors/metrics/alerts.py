@@ -92,8 +92,8 @@ def judge(
     for rule in rules:
         if rule.op != "no_data" and not any(rule.metric in values for values in numbers.values()):
             warnings.append(f"the rule {rule.metric} {rule.op} was skipped: this run has no number there")
-        held = _held(rule, numbers, previous or {})
-        alerts, kept = _paced(rule, held, state.get(rule.key, {}), at)
+        held = _true_alerts(rule, numbers, previous or {})
+        alerts, kept = _firing(rule, held, state.get(rule.key, {}), at)
         fired += alerts if by_row else [replace(alert, row_id=None) for alert in alerts]
         if kept:
             marks[rule.key] = kept
@@ -117,7 +117,7 @@ def backtest(
         yield Firing(run.run_id, run.at, judged.fired)
 
 
-def _held(rule: AlertRule, numbers: Numbers, previous: Numbers) -> dict[str, Alert]:
+def _true_alerts(rule: AlertRule, numbers: Numbers, previous: Numbers) -> dict[str, Alert]:
     """Return, by row, the alerts whose condition is true on this run, without regard to streaks and cooldowns."""
     if rule.op == "no_data":
         is_there = any(rule.metric in values for values in numbers.values())
@@ -152,7 +152,7 @@ def _changed_enough(op: str, value: Number, changed: Delta) -> bool:
     return changed.pct > value if op == "pct_change_gt" else changed.pct < value
 
 
-def _paced(
+def _firing(
     rule: AlertRule, held: Mapping[str, Alert], marks: Mapping[str, Mark], at: float
 ) -> tuple[list[Alert], dict[str, Mark]]:
     """Return the alerts that fire, and the marks to keep. A rule without `consecutive` and cooldown keeps no marks."""

@@ -51,14 +51,14 @@ def meant_by(path: str, known: Iterable[str]) -> Meant | None:
     elsewhere = _first(_ends_with, by_length, wanted) or _first(_passes_through, by_length, wanted)
     if elsewhere is not None:
         return Meant(elsewhere, misplaced=True)
-    misspelt = nearest(path, by_length, cutoff=0.8)
-    if misspelt is not None:
-        return Meant(misspelt, misplaced=False)
+    misspelled = nearest(path, by_length, cutoff=0.8)
+    if misspelled is not None:
+        return Meant(misspelled, misplaced=False)
     elsewhere = _first(_ends_alike, by_length, wanted)
     if elsewhere is not None:
         return Meant(elsewhere, misplaced=True)
-    misspelt = _by_last_name(wanted[-1], by_length)
-    return None if misspelt is None else Meant(misspelt, misplaced=False)
+    misspelled = _by_last_name(wanted[-1], by_length)
+    return None if misspelled is None else Meant(misspelled, misplaced=False)
 
 
 def numbers_in(shape: ArchetypeShape, below: str = "") -> Iterator[str]:

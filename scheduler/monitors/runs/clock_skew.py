@@ -62,7 +62,7 @@ async def come_back(store_: Store, instant: Instant) -> int:
     """
     brought = 0
     for cadence in await store_.read(lambda tx: cadences_too_late(tx, instant(tx))):
-        while some := await store_.write(partial(_pull_back, cadence=cadence, instant=instant)):
+        while some := await store_.write(partial(_reset_monitors, cadence=cadence, instant=instant)):
             brought += some
     for waiting in (RUNS, DELIVERIES):
         if await store_.read(partial(_is_far_off, waiting=waiting, instant=instant)):
@@ -83,7 +83,7 @@ def _latest(cadence: str, now: float) -> float:
         return float("inf")
 
 
-def _pull_back(tx: Tx, cadence: str, instant: Instant) -> int:
+def _reset_monitors(tx: Tx, cadence: str, instant: Instant) -> int:
     at = instant(tx)
     rows = tx.all(READ_AHEAD, (cadence, _latest(cadence, at), AT_ONCE))
     monitors = [store.monitor_of(row) for row in rows]

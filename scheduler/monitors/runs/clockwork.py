@@ -30,7 +30,7 @@ from storage.store import Store, Tx
 from storage.supervision import Keep
 
 TICK_S: Final = 0.5
-HAIR_S: Final = 0.001
+MARGIN_S: Final = 0.001
 APART_S: Final = 0.1
 """The shortest pause in seconds between two polls, so that runs that start in short succession are started together."""
 LOOK_S: Final = 1.0
@@ -74,7 +74,7 @@ class ClockSetting:
     ticks: bool = True
 
 
-class _Look(NamedTuple):
+class _Poll(NamedTuple):
     """The work found by one poll.
 
     It has the number of monitors per open slot, the runs that can start, and when to poll again.
@@ -154,7 +154,7 @@ class Clock:
         """Open and start scheduled work until the node stops."""
         while not self._stopping():
             self._woken = trio.Event()
-            if self._is_time() and self.refusal() is None:
+            if self._must_poll() and self.refusal() is None:
                 await self._turn()
             with trio.move_on_after(self._pause_s()):
                 await self._woken.wait()
@@ -181,7 +181,7 @@ class Clock:
         if self._is_alone:
             await self._store.write(lambda tx: run_rows.orphan_runs(tx, self._leases_at(tx)))
 
-    def _is_time(self) -> bool:
+    def _must_poll(self) -> bool:
         now, at = self._now(), trio.current_time()
         jumped_s = (now - self._seen[0]) - (at - self._seen[1])
         self._seen = now, at
@@ -192,7 +192,7 @@ class Clock:
 
     def _pause_s(self) -> float:
         """Return the time until the next known work, plus a margin, because the two clocks differ by microseconds."""
-        return TICK_S if self._due_at is None else min(TICK_S, max(APART_S, self._due_at - self._now() + HAIR_S))
+        return TICK_S if self._due_at is None else min(TICK_S, max(APART_S, self._due_at - self._now() + MARGIN_S))
 
     async def _turn(self) -> None:
         """Open slots and start runs until none are left or no more may start now."""
@@ -200,7 +200,7 @@ class Clock:
         crowds: dict[float, int] = {}
         try:
             for _ in range(ROUNDS_MAX):
-                look = await self._store.read(self._look)
+                look = await self._store.read(self._poll)
                 crowds = {**look.crowds, **crowds}  # the first count of a slot is kept
                 if look.crowds:
                     opening = partial(self._slots.open_due, limit=SLOTS_AT_ONCE, crowds=crowds)
@@ -219,13 +219,13 @@ class Clock:
             coming = [look.due_at, self._now() + TICK_S if self._is_behind else None]
             self._due_at = min((at for at in coming if at is not None), default=None)
 
-    def _look(self, tx: Tx) -> _Look:
+    def _poll(self, tx: Tx) -> _Poll:
         now, leases_at = self._now(), self._leases_at(tx)
         ready = run_rows.ready_runs(tx, now, leases_at=leases_at, limit=READY_MAX)
         others = [(source, source.due_at(tx)) for source in self.others]
         coming = (store.next_slot_at(tx), run_rows.next_start_at(tx, now), *(at for _, at in others))
         due = [source for source, at in others if at is not None and at <= now]
-        return _Look(store.crowds(tx, now), ready, min((at for at in coming if at is not None), default=None), due)
+        return _Poll(store.crowds(tx, now), ready, min((at for at in coming if at is not None), default=None), due)
 
     async def _begin(self, ready: list[Ready]) -> bool:
         """Start as many runs as there is room for.

@@ -199,12 +199,12 @@ class Runs:
         if monitor is None or not is_ours:
             return False
         now = self._now()
-        ended = replace(_ended(run, verdict, used, now), keep_until=keep_until(monitor.web, now))
+        ended = replace(_ended_run(run, verdict, used, now), keep_until=keep_until(monitor.web, now))
         run_rows.end_run(tx, ended)
         if data is not None:
             run_rows.add_data(tx, run.id, data, at=now)
         if verdict.status != "skipped":
-            store.settle(tx, _moved_on(monitor, lease, verdict), credits_used=used)
+            store.settle(tx, _monitor_after(monitor, lease, verdict), credits_used=used)
         self._queue_delivery(tx, monitor, ended, verdict)
         self._feed.append(tx, facts_of(monitor, ended, verdict))
         return True
@@ -251,7 +251,7 @@ def charge_request(lease: RunLease, recipe: Recipe) -> ChargeRequest:
     )
 
 
-def _ended(run: Run, verdict: RunVerdict, used: int, now: float) -> Run:
+def _ended_run(run: Run, verdict: RunVerdict, used: int, now: float) -> Run:
     return replace(
         run,
         status=verdict.status,
@@ -266,7 +266,7 @@ def _ended(run: Run, verdict: RunVerdict, used: int, now: float) -> Run:
     )
 
 
-def _moved_on(monitor: Monitor, lease: RunLease, verdict: RunVerdict) -> Monitor:
+def _monitor_after(monitor: Monitor, lease: RunLease, verdict: RunVerdict) -> Monitor:
     """Return the monitor after the run.
 
     Its rule state is saved only if the owner has not changed the monitor meanwhile.

@@ -58,9 +58,9 @@ class Slots:
         for monitor in monitors:
             if len(opened.runs) >= RECORDS_AT_ONCE:
                 break
-            self._owed(opened, monitor, now, is_running=monitor.id in running, crowds=crowds)
+            self._open_due_of(opened, monitor, now, is_running=monitor.id in running, crowds=crowds)
         opened.runs = [run for run in opened.runs if (run.monitor_id, run.scheduled_for) not in taken]
-        self._keep(tx, opened.runs, {monitor.id: monitor for monitor in monitors})
+        self._add_runs(tx, opened.runs, {monitor.id: monitor for monitor in monitors})
         store.schedule(tx, opened.scheduled)
         store.unschedule(tx, opened.unreadable)
         return opened
@@ -83,10 +83,10 @@ class Slots:
             return found
         is_running = monitor_id in run_rows.running_monitors(tx, [monitor_id])
         run = self._skipped(monitor, at, STILL_RUNS, now) if is_running else self._pending(monitor, at, now)
-        self._keep(tx, [run], {monitor_id: monitor})
+        self._add_runs(tx, [run], {monitor_id: monitor})
         return run
 
-    def _owed(
+    def _open_due_of(
         self, opened: Opened, monitor: Monitor, now: float, *, is_running: bool, crowds: Mapping[float, int]
     ) -> None:
         assert monitor.next_slot_at is not None, "only scheduled monitors are selected"
@@ -106,7 +106,7 @@ class Slots:
             start_at = start_of(due.newest, monitor.id, crowds.get(due.newest, 0))
             opened.runs.append(self._pending(monitor, due.newest, start_at))
 
-    def _keep(self, tx: Tx, runs: Sequence[Run], monitors: Mapping[str, Monitor]) -> None:
+    def _add_runs(self, tx: Tx, runs: Sequence[Run], monitors: Mapping[str, Monitor]) -> None:
         run_rows.add_runs(tx, runs)
         skips = [run for run in runs if run.status == "skipped"]
         self._feed.append(tx, [fact for run in skips for fact in facts_of(monitors[run.monitor_id], run)])

@@ -37,7 +37,7 @@ _CONNECTIONS_PER_ADDRESS = 8
 _CONNECTIONS_IDLE = 256
 """The maximum number of idle connections to all receivers: as many as there are concurrent attempts."""
 _PROBLEM_CHARACTERS = 300
-_OURS: Headers = (
+_OWN_HEADERS: Headers = (
     ("content-type", "application/json"),
     ("user-agent", "sluice-webhooks"),
     ("accept-encoding", "identity"),
@@ -74,7 +74,7 @@ class Sender:
         """POST `body` to `url` by `deadline_at` on Trio's clock. Return the outcome, which includes any error."""
         began_at = trio.current_time()
         try:
-            answer = await self._ask(url, body, headers, deadline_at)
+            answer = await self._post(url, body, headers, deadline_at)
         except (TargetRefused, httpx.TransportError) as exc:
             problem = _storable(str(exc), url)[:_PROBLEM_CHARACTERS]
             return Attempt(None, _class_of(exc), problem, trio.current_time() - began_at)
@@ -87,9 +87,9 @@ class Sender:
             _storable(answer.body.decode("utf-8", "replace"), url)[:ANSWER_CHARACTERS_KEPT],
         )
 
-    async def _ask(self, url: str, body: bytes, headers: Headers, deadline_at: float) -> HttpAnswer:
+    async def _post(self, url: str, body: bytes, headers: Headers, deadline_at: float) -> HttpAnswer:
         target = check_url(url, allow_insecure=self._allow_insecure)
-        call = HttpCall("POST", target.origin_at(""), target.path, (*_OURS, *headers), body)
+        call = HttpCall("POST", target.origin_at(""), target.path, (*_OWN_HEADERS, *headers), body)
         return await self._exchange.ask(target, call, deadline_at)
 
 

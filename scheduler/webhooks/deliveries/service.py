@@ -98,7 +98,7 @@ class Deliveries:
         self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
         self._in_flight: dict[str, DueDelivery] = {}
         self._due_cache = DueCache()
-        self._walked = ANEW
+        self._read_to = ANEW
         self._look_at = -inf
         self._is_closing = False
         self.ended = dict.fromkeys(RESULTS, 0)
@@ -126,7 +126,7 @@ class Deliveries:
 
     async def keep_sending(self, nursery: trio.Nursery) -> None:
         """Start attempts in `nursery`, which owns all attempts of this node, until the node stops."""
-        while not self._stops():
+        while not self._is_stopping():
             self._woken = trio.Event()
             pause_s = LOOK_S
             try:
@@ -149,7 +149,7 @@ class Deliveries:
         with trio.move_on_after(SETTLE_S, shield=True), suppress(StorageError):
             await self._store.write(self._queue.give_back)
 
-    def _stops(self) -> bool:
+    def _is_stopping(self) -> bool:
         return self._is_closing or self._setting.stopping()
 
     async def _turn(self, nursery: trio.Nursery) -> float:
@@ -168,13 +168,13 @@ class Deliveries:
     async def _look(self) -> None:
         """Read ready deliveries. If the previous read could not return all of them, continue after its last line."""
         self._look_at, look = inf, None  # from now on, `wake` requests another read
-        is_anew = self._walked == ANEW
+        is_anew = self._read_to == ANEW
         self._due_cache.begin_look()
         try:
-            look = await self._store.read(partial(self._queue.look, after=self._walked))
+            look = await self._store.read(partial(self._queue.look, after=self._read_to))
         finally:
             self._due_cache.end_look(look, self._in_flight.values(), anew=is_anew)
-        self._walked = look.after or ANEW
+        self._read_to = look.after or ANEW
         # A continued read misses lines that become ready before its start.
         every_s = self._look_every_s if is_anew else LOOK_S
         again_s = every_s if look.next_in_s is None else min(every_s, look.next_in_s)
@@ -182,7 +182,7 @@ class Deliveries:
 
     async def _begin(self, nursery: trio.Nursery, chosen: Sequence[DueDelivery]) -> bool:
         """Lease and start these deliveries. Return False if other nodes leased some first, or some had no webhook."""
-        if not chosen or self._stops():
+        if not chosen or self._is_stopping():
             return True
         asked_at = trio.current_time()
         leased = await self._store.write(partial(self._queue.lease, ids=[one.id for one in chosen]))
