@@ -22,7 +22,7 @@ class LogHead(NamedTuple):
 
     @property
     def start(self) -> Position:
-        """The position before the oldest kept event. Its time is that of this event, which will be removed next."""
+        """The position before the oldest kept event. Its time is the time of this event, which will be removed next."""
         return Position(self.first_pos - 1, self.first_at)
 
     @property

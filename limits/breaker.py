@@ -57,7 +57,7 @@ class BreakerStatistics:
     opened_total: int
     refused_total: int
     only_account: str = ""
-    """The only account for which the circuit is open; empty if it is closed, or open for all accounts."""
+    """The account, if the circuit is open for one only; empty if it is closed, or open for all accounts."""
 
 
 class _Failure(NamedTuple):
@@ -126,7 +126,7 @@ class Breaker:
         self._generation = 0
         self._failures: deque[_Failure] = deque()
         self._open_until: float | None = None  # None: closed; infinite: isolated
-        self._only = ""  # the only account for which the circuit is open
+        self._only = ""  # the account, if the circuit is open for one only
         self._open_for_s = 0.0
         self._is_probing = False
         self._opened_total = 0

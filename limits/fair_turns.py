@@ -47,7 +47,7 @@ class FairTurn:
     """The latest time at which the turn can end."""
     began_at: float = 0.0
     used_s: float | None = None
-    """The seconds of the resource that were used, such as CPU time. None means the time for which the slot was held."""
+    """The seconds of the resource that were used, such as CPU time. None means the whole time in the slot."""
 
     def left_s(self, now: float) -> float:
         """Return the expected seconds that remain."""
@@ -91,7 +91,7 @@ class FairTurns:
 
     @asynccontextmanager
     async def turn(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> AsyncIterator[FairTurn]:
-        """Hold a slot while the block runs. The arguments are those of `take`. The caller sets the deadline."""
+        """Hold a slot while the block runs. It has the same arguments as `take`. The caller sets the deadline."""
         turn = await self.take(account_id, expected_s, over_at=over_at)
         try:
             yield turn

@@ -194,7 +194,7 @@ class MemoryGate:
         await trio.lowlevel.checkpoint()
 
     def publish_balance(self, account_id: str, update: BalanceUpdate) -> None:
-        """Like `Gate.publish_balance`. There is no other node, so this does nothing."""
+        """Like `Gate.publish_balance`. The node is alone, so this does nothing."""
 
     def resize(self, *, requests: int, concurrent: int) -> None:
         """Like `Gate.resize`."""

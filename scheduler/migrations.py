@@ -17,7 +17,7 @@ from scheduler.jobs.tables import (
 from scheduler.sessions.session_rows import SESSION_INDEXES, WEB_SESSIONS
 from storage.migrations import MigrationSet, Schema
 
-# `next_slot_at` is NULL if there is no next slot. `version` counts the owner's changes, not the runs.
+# `next_slot_at` is NULL if the monitor has no next slot. `version` counts the owner's changes, not the runs.
 MONITORS = """
 CREATE TABLE monitors (
     id TEXT PRIMARY KEY,
@@ -122,7 +122,7 @@ CREATE TABLE deliveries (
 )
 """
 
-# `status` is the receiver's response status, or NULL if there was no response. In that case `error` is the reason.
+# `status` is the receiver's response status, or NULL if it did not respond; `error` is the reason then.
 ATTEMPTS = """
 CREATE TABLE attempts (
     delivery_id TEXT NOT NULL REFERENCES deliveries (id) ON DELETE CASCADE,
@@ -308,4 +308,4 @@ MIGRATIONS = MigrationSet(
         m0013_discover_rests,
     ),
 )
-"""The scheduler's migrations, which `open_store` runs after those of billing."""
+"""The scheduler's migrations, which `open_store` runs after billing's."""

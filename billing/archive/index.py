@@ -1,4 +1,4 @@
-"""The index of an archive file: which of its members hold an account's postings.
+"""The index of an archive file: the members that hold each account's postings.
 
 The index is a sequence of blocks, each for a fixed number of members, so that writing or reading it needs no more
 memory than one block or one account takes. A block holds:

@@ -6,7 +6,7 @@ from billing.archive.days import first_id, following_month, month_of
 from billing.archive.months import make, months_from
 from storage.migrations import Schema
 
-# What an account's archived rows add to its sums. Verifying the account needs these sums.
+# The part of an account's sums that comes from archived rows, needed to verify the account.
 OPENINGS = """
 CREATE TABLE openings (
     account INTEGER NOT NULL,

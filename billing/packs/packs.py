@@ -169,7 +169,7 @@ class Packs:
         return PackGranted(purchase.account_id, read_kept_account(tx, purchase.account_id).balance, purchase.pack)
 
     def _raise_plan(self, tx: Tx, purchase: Purchase) -> None:
-        """Set the account's plan to that of the largest pack it ever bought.
+        """Set the account's plan to the plan of the largest pack it ever bought.
 
         A smaller pack does not lower it (spec 8).
         """

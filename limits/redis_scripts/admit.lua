@@ -27,7 +27,7 @@ end
 
 local first = at(0)
 if first and first + window <= now then
-  -- All times before `kept` have left. It is found by doubling, then halving, because a million may leave at the same time.
+  -- All times before `kept` have left. It is found by doubling, then halving, because a million may leave together.
   local gone, kept = 0, 1
   local next = at(kept)
   while next and next + window <= now do

@@ -1,4 +1,4 @@
-"""The task that queues batches for account webhooks, if the account has any (decisions 22)."""
+"""The task that queues batches for account webhooks (decisions 22)."""
 
 from __future__ import annotations
 

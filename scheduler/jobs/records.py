@@ -122,7 +122,7 @@ class Wave(ABC):
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for more names."""
+        """Whether the wave has its maximum number of names."""
         return False
 
     @abstractmethod

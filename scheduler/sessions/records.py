@@ -19,7 +19,7 @@ HOUR_CREDITS: Final = 20
 LEAST_CREDITS: Final = 5
 TTL_S_MAX: Final = 3_600
 OUR_FAULT: Final = frozenset({"node_lost", "node_stopped", "browser_lost", "failed"})
-"""Reasons for which the minimum price is waived: only the open time is charged, rounded down."""
+"""Reasons that waive the minimum price: only the open time is charged, rounded down."""
 TOO_COSTLY: Final = "page_too_costly"
 """The reason if a page exceeded its time or memory limit, possibly before it was open."""
 

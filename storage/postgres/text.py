@@ -25,7 +25,7 @@ _NONE = type(None)
 def translate(sql: str, types: Sequence[type], *, query_only: bool = False) -> str:
     """Return `sql` with numbered parameters.
 
-    `types` are those of the columns of `{rows}` or of the values of `{in}`.
+    `types` are the types of the columns of `{rows}`, or of the values of `{in}`.
     """
     count = 0
 

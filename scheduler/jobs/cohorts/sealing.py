@@ -56,7 +56,7 @@ class CohortKey:
             raise SealBroken("the cohort's key cannot decrypt this data") from exc
 
     def digest(self, *parts: str) -> bytes:
-        """Return the keyed digest of these texts, used to find a row. Without the key, nobody can test a guess."""
+        """Return the keyed digest of these texts, used to find a row. Without the key, a guess cannot be tested."""
         return hmac.digest(self._index, "\0".join(parts).encode(), "sha256")[:DIGEST_BYTES]
 
 

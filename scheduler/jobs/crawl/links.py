@@ -30,8 +30,8 @@ SHAPE_MAX: Final = 400
 
 _PORTS: Final = {"http": 80, "https": 443}
 _TRACKING = re.compile(
-    r"utm_\w+|fbclid|gclid|dclid|msclkid|mc_[ce]id|igshid|yclid|_ga|ref_src|"  # where the reader came from
-    r"phpsessid|jsessionid|aspsessionid\w*|sid|session_?id",  # who the reader is
+    r"utm_\w+|fbclid|gclid|dclid|msclkid|mc_[ce]id|igshid|yclid|_ga|ref_src|"  # the reader's origin
+    r"phpsessid|jsessionid|aspsessionid\w*|sid|session_?id",  # the reader's identity
     re.IGNORECASE,
 )
 _SESSION_IN_PATH = re.compile(r";jsessionid=[^/?#]*", re.IGNORECASE)

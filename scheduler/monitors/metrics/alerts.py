@@ -59,7 +59,7 @@ class Judged(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A run on which rules are evaluated: its slot and its numbers. Those of an ordinary monitor are in the row `_`.
+    """A run on which rules are evaluated: its slot and its numbers. An ordinary monitor has one row, `_`.
 
     `counts` is False for a failed run: it has no numbers, and later runs are not compared with it.
     """

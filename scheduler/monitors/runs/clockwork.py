@@ -1,4 +1,4 @@
-"""The clock: opens slots when their time has come, leases their runs, and runs them (architecture 6, decisions 12).
+"""The clock: opens slots on time, leases their runs, and runs them (architecture 6, decisions 12).
 
 The store guarantees that a slot is run at most once, so any number of nodes can tick. `scheduler.leased_workers`
 explains how runs are leased.

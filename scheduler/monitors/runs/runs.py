@@ -271,7 +271,7 @@ def _monitor_after(monitor: Monitor, lease: RunLease, verdict: RunVerdict) -> Mo
 
     Its rule state is saved only if the owner has not changed the monitor meanwhile.
 
-    The run becomes the baseline only if its parameters and its track are still those of the monitor.
+    The run becomes the baseline only if the monitor's parameters and track have not changed since it began.
     """
     began = lease.monitor
     if verdict.counts and verdict.is_baseline and (monitor.params, monitor.track) == (began.params, began.track):

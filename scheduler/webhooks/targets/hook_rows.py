@@ -53,14 +53,14 @@ def save_url(tx: Tx, monitor_id: str, url: str, host: str) -> None:
 
 
 def resume(tx: Tx, monitor_id: str) -> bool:
-    """Resume a webhook and reset its failure count. Return False if there is no webhook."""
+    """Resume a webhook and reset its failure count. Return False if the webhook does not exist."""
     return tx.run(RESUME, (monitor_id,)) == 1
 
 
 def rotate(tx: Tx, monitor_id: str, secret: str, *, previous_until: float) -> bool:
     """Save a new sealed secret. Until `previous_until`, the previous one also signs.
 
-    Return False if there is no webhook.
+    Return False if the webhook does not exist.
     """
     return tx.run(ROTATE, (previous_until, secret, monitor_id)) == 1
 
