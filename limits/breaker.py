@@ -115,7 +115,8 @@ class Permit:
 class Breaker:
     """Issues permits for one source. `now` is a monotonic clock in seconds.
 
-    `on_open` may be set by one listener: it is called with the seconds when failures here open the circuit for all.
+    One listener may set `on_open`. When failures here open the circuit for all accounts, it is called with the seconds
+    that the circuit stays open.
     """
 
     def __init__(self, rules: BreakerRules, now: Callable[[], float], *, needs_several: bool = False) -> None:

@@ -3,7 +3,7 @@
 The index is a sequence of blocks, each for a fixed number of members, so that writing or reading it needs no more
 memory than one block or one account takes. A block holds:
 
-- the numbers of its members and entries;
+- the number of its members, and of its entries;
 - for each member, its offset in the file and the beginning of its first row's id;
 - the entries sorted by account: account, member, lowest and highest place.
 
