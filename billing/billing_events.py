@@ -12,8 +12,8 @@ from storage.store import Tx
 class BillingEvents(Protocol):
     """The receiver of billing's events.
 
-    Calls run on the store's thread, may write with `tx` only, and may be repeated. The rows of the accounts and keys in
-    the arguments are already locked; lock any other row after them.
+    Calls run on the store's thread, may write only through `tx`, and may be repeated. The rows of the accounts and keys
+    in the arguments are already locked; lock any other row after them.
     """
 
     def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
@@ -33,7 +33,7 @@ class BillingEvents(Protocol):
         ...
 
     def pack_purchased(self, tx: Tx, purchase: Purchase, balance: int) -> None:
-        """A pack was just granted or paid; `balance` is the balance after it."""
+        """A pack was just granted or paid; `balance` is the account's balance after that."""
         ...
 
     def pack_reversed(self, tx: Tx, reversal: Reversal) -> None:

@@ -1,10 +1,10 @@
-"""The refusals of billing, with the numbers that a client needs to react to them."""
+"""The errors of billing, with the numbers that a client needs to react to them."""
 
 from typing import Literal
 
 
 class BillingError(Exception):
-    """A refusal of billing."""
+    """Base of all errors of billing."""
 
 
 class InsufficientCredits(BillingError):
@@ -16,7 +16,7 @@ class InsufficientCredits(BillingError):
         self.required = required
         self.balance = balance
         self.is_held = required <= balance + held
-        """True if only credits held by open charges are missing, so that a retry may succeed (decisions 28)."""
+        """True if the credits held by open charges would cover the price. A retry may then succeed (decisions 28)."""
 
 
 class KeyBudgetReached(BillingError):
@@ -28,7 +28,7 @@ class KeyBudgetReached(BillingError):
         self.limit = limit
         self.used = used
         self.is_held = False
-        """Like `InsufficientCredits.is_held`; set once the key's open charges have been summed."""
+        """Like `InsufficientCredits.is_held`; set once the credits held by the key's open charges have been summed."""
 
 
 class KeyUnusable(BillingError):
@@ -42,7 +42,7 @@ class KeyUnusable(BillingError):
 class AccountSuspended(KeyUnusable):
     """The account is suspended: its keys are refused and it starts no work until it is resumed.
 
-    The account's own work, which has no key, raises it too.
+    Also raised for the account's own work, which has no key.
     """
 
     def __init__(self) -> None:

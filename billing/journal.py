@@ -1,15 +1,15 @@
 """The journal: one immutable row for each closed charge or issue of credits, with all of its postings.
 
-A row changes the balance of its account up to three times, each time at a place of its own in the account's order:
+A row changes the balance of its account up to three times, and each change has its own place in the account's order:
 
 | posting | place | amount moved | balance after it | |---|---|---|---| | a purchase, a bonus | `place` | `issued` into
 the balance | `balance_after` | | a bonus that covers a charge | `issued_place` | `issued` into the balance |
-`balance_after + taken` | | the taking | `place` | `taken` from the balance, held from then on | `balance_after` | | the
-refund, when the charge is closed | `refund_place` | `refunded` from the held credits | `balance_closed` |
+`balance_after + taken` | | the deduction | `place` | `taken` from the balance, held from then on | `balance_after` | |
+the refund, when the charge is closed | `refund_place` | `refunded` from the held credits | `balance_closed` |
 
 Closing the charge spends the rest of the held credits. That changes no balance and therefore has no place.
 
-Ids are bytes that begin with the time: the id of a request or run, or for an issue of credits its instant, account and
+Ids are bytes that begin with the time: the id of a request or run, or for an issue of credits its time, account and
 place.
 """
 
@@ -45,8 +45,8 @@ SELECT charges.id, kind, account, key, endpoint, credits, issued, taken_at, ? - 
 FROM asked CROSS JOIN charges WHERE charges.id = asked.id
 """
 
-# In the order of the columns above. A tuple, because every call creates one. Numbers identify the account, key,
-# endpoint and note; instants are in microseconds.
+# A row's values in the order of the columns above. A tuple, because every call creates one. Numbers identify the
+# account, key, endpoint and note; timestamps are in microseconds.
 JournalRow: TypeAlias = tuple[
     bytes, int, int, int | None, int | None, int, int, int, int, int, int, int, int, int | None, int | None, int | None
 ]  # fmt: skip
@@ -54,7 +54,7 @@ JournalRow: TypeAlias = tuple[
 
 def identify(request_id: str) -> tuple[int, bytes]:
     """Return the kind and id of a request's row. An id in a foreign format is stored as its text."""
-    if len(request_id) == _TEXT and request_id[:4] == "req_":  # every call gets here, so it skips the other cases
+    if len(request_id) == _TEXT and request_id[:4] == "req_":  # first, because every call gets here
         hexadecimal = request_id[4:]
         try:
             id_ = bytes.fromhex(hexadecimal)
@@ -86,7 +86,7 @@ def request_text(kind: int, id_: bytes) -> str | None:
 
 
 def _attempt(text: str) -> bytes:
-    """Return the bytes of the attempt number after a run's id, or nothing if the text is not an attempt."""
+    """Return the bytes of the attempt number after a run's id, or no bytes if the text is not an attempt number."""
     digits = text[1:]
     if text[0] != "." or not digits.isascii() or not digits.isdecimal() or len(digits) > 9:
         return b""

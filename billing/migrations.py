@@ -78,7 +78,7 @@ CREATE TABLE charges (
 INDEXES = (
     "CREATE INDEX keys_of_account ON keys (account_id)",
     "CREATE INDEX ledger_of_account ON ledger_entries (account_id, id)",
-    # One deduction, one settlement and one refund for a request: the database itself refuses a second closing.
+    # At most one deduction, one settlement and one refund per request, so the database itself refuses a second closing.
     "CREATE UNIQUE INDEX ledger_of_request ON ledger_entries (request_id, kind) WHERE request_id IS NOT NULL",
     "CREATE INDEX ledger_spending ON ledger_entries (account_id, created_at, amount) WHERE kind = 'settlement'",
 )
@@ -93,7 +93,7 @@ UPDATE accounts SET pack = ledger_entries.amount FROM last JOIN ledger_entries O
 WHERE accounts.id = last.account_id
 """
 
-# If a counter is below the open charges, an older version reset it without a marker.
+# If a counter is below the sum of the open charges, an older version reset it without marking them.
 FIND_UNCOUNTED = """
 UPDATE charges SET counted = 0 WHERE key_id IN (
     SELECT keys.id FROM keys JOIN charges AS running ON running.key_id = keys.id
@@ -106,8 +106,8 @@ CREATE TABLE endpoints (id {serial}, platform TEXT NOT NULL, path TEXT NOT NULL,
 """
 NOTES = "CREATE TABLE notes (id {serial}, text TEXT NOT NULL UNIQUE)"
 
-# One row per closed charge or issue of credits (see `billing.journal`). Ordered by ids, which begin with the time: new
-# rows are appended, and whole days are contiguous. The columns before the amounts fill four 8-byte words.
+# One row per closed charge or issue of credits (see `billing.journal`). Rows are ordered by id, and ids begin with the
+# time, so new rows are appended and whole days are contiguous. The columns before the amounts fill four 8-byte words.
 JOURNAL = """
 CREATE TABLE journal (
     id BYTEA NOT NULL PRIMARY KEY,
@@ -132,7 +132,7 @@ CREATE TABLE journal (
 ) {clustered}
 """
 
-# Hours since 1970; a key of 0 means no key. The primary key serves the report of an account's recent deductions.
+# Hours are counted since 1970; a key of 0 means no key. The primary key serves the report of recent deductions.
 USAGE = """
 CREATE TABLE usage (
     account INTEGER NOT NULL,
@@ -166,13 +166,13 @@ CREATE TABLE charges (
     counted BIGINT NOT NULL DEFAULT 1 CHECK (counted IN (0, 1))
 ) {clustered}
 """
-# The open lines of an account's statement. There are as many open charges as calls under way.
+# Finds the open lines of an account's statement. There are only as many open charges as calls under way.
 OPEN_OF_ACCOUNT = "CREATE INDEX charges_of_account ON charges (account_id)"
 
 JOURNAL_INDEXES = (
-    # A page of an account's statement. It also ensures that no place is used twice.
+    # Finds a page of an account's statement, and ensures that no place is used twice.
     "CREATE UNIQUE INDEX journal_of_account ON journal (account, place)",
-    # The lines of refunds and of unlimited accounts' issues.
+    # Find the lines of refunds and of unlimited accounts' issues.
     "CREATE UNIQUE INDEX journal_refunds ON journal (account, refund_place) WHERE refund_place IS NOT NULL",
     "CREATE UNIQUE INDEX journal_issues ON journal (account, issued_place) WHERE issued_place IS NOT NULL",
 )
@@ -196,7 +196,7 @@ FILL_NAMES = (
 
 
 def m0001_accounts(schema: Schema) -> None:
-    """Accounts, their keys, the ledger and the open charges."""
+    """Create accounts, their keys, the ledger and the open charges."""
     for table in (ACCOUNTS, KEYS, LEDGER_ENTRIES, CHARGES):
         schema.execute(table)
     for index in INDEXES:
@@ -210,19 +210,22 @@ def m0002_versions(schema: Schema) -> None:
 
 
 def m0003_packs(schema: Schema) -> None:
-    """The account's last pack: its last purchase, or its welcome bonus before the first purchase."""
+    """Add the account's last pack: its last purchase, or its welcome bonus before the first purchase."""
     schema.execute("ALTER TABLE accounts ADD COLUMN pack BIGINT NOT NULL DEFAULT 0 CHECK (pack >= 0)")
     schema.execute(FILL_PACKS)
 
 
 def m0004_counted(schema: Schema) -> None:
-    """Whether the key's counter includes an open charge, which a refund would return. A reset excludes open charges."""
+    """Add whether the key's counter includes an open charge, so that a refund lowers it.
+
+    A reset excludes open charges.
+    """
     schema.execute("ALTER TABLE charges ADD COLUMN counted BIGINT NOT NULL DEFAULT 1 CHECK (counted IN (0, 1))")
     schema.execute(FIND_UNCOUNTED)
 
 
 def m0005_journal(schema: Schema) -> None:
-    """The journal and its dictionaries, hourly usage, and the numbers of accounts and keys."""
+    """Create the journal and its dictionaries, hourly usage, and the numbers of accounts and keys."""
     for table in (ENDPOINTS, NOTES, JOURNAL, OPENINGS, USAGE, DONE):
         schema.execute(table)
     for table in ("accounts", "keys"):
@@ -241,7 +244,7 @@ def m0006_entries(schema: Schema) -> None:
 
 
 def m0007_open_charges(schema: Schema) -> None:
-    """Give open charges all columns of their journal rows. The old ledger is dropped once every line is verified."""
+    """Give open charges all columns of their journal rows. Drop the old ledger once every line is verified."""
     schema.execute("ALTER TABLE charges RENAME TO open_before")
     schema.execute(OPEN_CHARGES)
     schema.execute(OPEN_OF_ACCOUNT)

@@ -26,11 +26,11 @@ class Names:
         self._nodes: dict[str, int] = {}
 
     def endpoints(self, tx: Tx, wanted: set[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
-        """Return the numbers of at least these endpoints, by platform and path."""
+        """Return the numbers of these endpoints, by platform and path. The result may contain others."""
         return _numbers(tx, self._endpoints, wanted, _number_endpoints)
 
     def notes(self, tx: Tx, wanted: set[str]) -> Mapping[str, int]:
-        """Return the numbers of at least these texts."""
+        """Return the numbers of these texts. The result may contain others."""
         return _numbers(tx, self._notes, wanted, partial(_number_texts, ADD_NOTES, READ_NOTES))
 
     def node(self, tx: Tx, name: str) -> int:
@@ -44,7 +44,7 @@ class Names:
 def _numbers(
     tx: Tx, known: dict[_K, int], wanted: set[_K], number: Callable[[Tx, Iterable[_K]], dict[_K, int]]
 ) -> Mapping[_K, int]:
-    """Return the known numbers, including newly assigned ones, which are kept in memory once committed."""
+    """Return all known numbers. Number the missing names first, and keep the new numbers in memory once committed."""
     missing = wanted - known.keys()
     if not missing:
         return known

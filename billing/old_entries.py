@@ -1,8 +1,8 @@
 """Converts the entries of the old ledger, three rows per charge, into rows of the journal.
 
-It works in steps over the entries' ids. Each step is one transaction that ends by recording its progress, so a process
-that dies continues there. A statement line keeps the id of its entry as its place, so an account's places have gaps.
-`openings` holds the amounts that these gaps add to the count of postings and to the chain of balances.
+It works in steps over the entries' ids. Each step is one transaction that ends by recording its progress, so after a
+crash the conversion continues with the unfinished step. A statement line keeps the id of its entry as its place, so an
+account's places have gaps. `openings` holds what these gaps add to the count of postings and to the chain of balances.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ STEP: Final = 20_000
 
 READ_DONE = "SELECT entry, (SELECT COALESCE(MAX(id), 0) FROM ledger_entries) FROM journal_done"
 SAVE_DONE = "UPDATE journal_done SET entry = ?"
-# Entries that begin a row: a taking, or credits that came in without a request.
+# Entries that begin a row: a deduction, or credits that came in without a request.
 READ_ROWS = """
 SELECT taken.id, taken.kind, taken.amount, taken.balance_after, taken.request_id, taken.created_at, accounts.number,
     keys.number, endpoints.id, notes.id, settled.created_at, settled.balance_after, back.id, back.amount,
@@ -108,7 +108,7 @@ def enter_old_entries(schema: Schema) -> None:
 
 
 def reopen_charges(schema: Schema) -> None:
-    """Copy the open charges, each with its own taking. They are few, because a client waits for each of them."""
+    """Copy the open charges, each with its own deduction. They are few, because a client waits for each of them."""
     tx = schema.tx
     tx.run_many(ADD_OPEN, [(*row[:8], micros(row[8]), *row[9:]) for row in tx.all(READ_OPEN)])
 
@@ -117,7 +117,7 @@ def prove_old_entries(schema: Schema) -> None:
     """Compare every line of the old statements with its posting.
 
     Raises:
-        StoreUnusable: a line reads differently; the old ledger is still there.
+        StoreUnusable: a line differs from its posting; the old ledger is kept.
     """
     tx = schema.tx
     ((_done, last),) = tx.all(READ_DONE)

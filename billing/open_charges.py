@@ -1,4 +1,4 @@
-"""The table of open charges. Each row has the columns of its later journal row and is found by its id only.
+"""The table of open charges. Each row has the columns of its later journal row, and its only index is by id.
 
 There are only as many open charges as calls and jobs under way, so other queries scan all of them. Every call inserts
 and deletes a row, and each index, reference or text would add to that cost.
@@ -42,7 +42,10 @@ VALUES {rows}
 
 
 def m0012_small_charges(schema: Schema) -> None:
-    """Store open charges by numbers, and reword the journal's check of kinds so that SQLite builds no table per row."""
+    """Store open charges with numbers instead of texts.
+
+    Also rewrite the journal's check of kinds, so that SQLite does not build a table for each row.
+    """
     schema.execute("ALTER TABLE charges RENAME TO charges_before")
     for statement in (CHARGES, NODES, FILL_NODES):
         schema.execute(statement)

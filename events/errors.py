@@ -1,4 +1,4 @@
-"""Refusals of the events feed, with the log positions that a client needs to continue."""
+"""Errors of the events feed, with the log positions that a client needs to continue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from events.positions import LogHead, Position
 
 
 class EventsError(Exception):
-    """The base of all refusals of the events feed."""
+    """The base of all errors of the events feed."""
 
 
 class UnknownType(EventsError):
@@ -52,7 +52,7 @@ class TooManyConsumers(EventsError):
 
 
 class FiltersConflict(EventsError):
-    """The filters differ from those that the consumer's first read has bound."""
+    """The filters differ from those that the consumer was bound to by its first read."""
 
     def __init__(self, name: str, bound: Filters, requested: Filters) -> None:
         super().__init__(f"the consumer {name!r} is bound to other filters; omit them, or use another name")

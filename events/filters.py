@@ -1,4 +1,4 @@
-"""The events that a reader selects, and the part of an event that is needed to wake waiting readers."""
+"""The events that a reader selects, and the part of an event that decides which waiting readers to wake."""
 
 from __future__ import annotations
 

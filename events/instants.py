@@ -1,4 +1,4 @@
-"""Instants in events, run records and envelopes: ISO 8601 UTC with `Z`."""
+"""Timestamps in events, run records and envelopes: ISO 8601 UTC with `Z`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ def iso(at: float) -> str:
 
 
 def iso_or_none(at: float | None) -> str | None:
-    """Like `iso`, for an optional instant."""
+    """Like `iso`, but None stays None."""
     return None if at is None else iso(at)
 
 
 def no_instant(text: str) -> str:
-    """Return the error message for `text`, which is not an instant."""
+    """Return the error message for `text`, which is not a valid timestamp."""
     return f"{text} is not an ISO 8601 instant such as 2030-01-31T12:00:00Z"
 
 
 def unix(text: str) -> float:
-    """Return ISO 8601 text as Unix seconds; without an offset it is UTC.
+    """Return ISO 8601 text as Unix seconds. Text without an offset is read as UTC.
 
     Raises:
         ValueError: the text is invalid.

@@ -13,7 +13,7 @@ class Position(NamedTuple):
 
 
 class LogHead(NamedTuple):
-    """Where a log begins and ends. No events are kept while `first_pos` is beyond `last_pos`."""
+    """Where a log begins and ends. If `first_pos` is beyond `last_pos`, no events are kept."""
 
     first_pos: int
     first_at: float
@@ -22,7 +22,7 @@ class LogHead(NamedTuple):
 
     @property
     def start(self) -> Position:
-        """The position before the oldest kept event, with the instant of that event, the next one to be removed."""
+        """The position before the oldest kept event. Its time is the time of this event, which will be removed next."""
         return Position(self.first_pos - 1, self.first_at)
 
     @property

@@ -6,7 +6,7 @@ import trio
 
 
 class Sleeper:
-    """A place where one task sleeps until another wakes it. `found` is the value delivered to it."""
+    """Lets one task sleep until another wakes it. `found` is the value delivered to it."""
 
     __slots__ = ("_task", "found")
 
@@ -17,7 +17,7 @@ class Sleeper:
 
     @property
     def is_asleep(self) -> bool:
-        """Whether a task sleeps here."""
+        """Whether a task is sleeping."""
         return self._task is not None
 
     async def sleep(self) -> None:
@@ -32,7 +32,7 @@ class Sleeper:
             self._task = None
 
     def deliver(self, found: object) -> None:
-        """Wake the task with a result. The task may already be gone."""
+        """Wake the task with a result. Does nothing more if the task no longer waits."""
         self.found = found
         self.resume()
 

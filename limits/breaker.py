@@ -3,16 +3,16 @@
 closed --(`failures` failures in `window_s`)--> open --(`open_s` later)--> half open --(the probe succeeds)--> closed
                                                   ^-----(the probe fails: twice as long, up to `open_max_s`)----'
 
-Whether it is open or half open follows from the clock alone. Every opening and closing starts a new generation; a
-permit keeps the generation in which it was issued, and a report from an earlier generation changes nothing.
+The change from open to half open depends on the clock alone. Every opening and closing starts a new generation. A
+permit keeps the generation in which it was issued, and a report from an earlier generation has no effect.
 
-One account cannot close a source to the others. A failure belongs to the account that called, unless it is `certain`:
-no connection to the source could be made. The circuit opens for all accounts only if at least half of
-`failures` (rounded down, at least 1) are certain or come from accounts other than the one with the most failures. If
-a single account causes `failures` failures, the circuit opens for that account alone: calls of other accounts pass, and
+One account cannot close a source to the others. A failure is attributed to the account that called, unless it is
+`certain`: no connection to the source could be made. The circuit opens for all accounts only if at least half of
+`failures` (rounded down, at least 1) are certain or come from accounts other than the one with the most failures. If a
+single account causes `failures` failures, the circuit opens for that account alone: calls of other accounts pass, and
 the first of them that succeeds closes it.
 
-With `needs_several`, for hosts that callers name, failures must also come from several addresses, since one bad page
+With `needs_several`, for hosts that callers name, failures must also come from several addresses, because one bad page
 says nothing about its host. A probe that reaches such a host closes the circuit, even if the page fails.
 """
 
@@ -28,15 +28,15 @@ from limits.timers import whole_seconds
 
 State = Literal["closed", "half_open", "open"]
 Outcome = Literal["success", "failure", "abandoned"]
-_KEPT: Final = 4
-"""Failures kept, as a multiple of the rule's: enough to see that they have several causes."""
+_KEPT_FACTOR: Final = 4
+"""How many failures to keep, as a multiple of `failures`: enough to see whether they have several causes."""
 
 
 @dataclass(frozen=True, slots=True)
 class BreakerRules:
     """The thresholds of a breaker, and how long it stays open.
 
-    `open_max_s` ends the doubling (an `open_s` above it is not cut).
+    Each failed probe doubles the opening time up to `open_max_s`. If `open_s` is longer, it is used in full.
     """
 
     failures: int = 5
@@ -47,7 +47,7 @@ class BreakerRules:
 
 @dataclass(frozen=True, slots=True)
 class BreakerStatistics:
-    """A snapshot of one breaker. `failures` counts those in the current window, `*_total` since the start."""
+    """A snapshot of one breaker. `failures` counts those in the current window; `*_total` count since the start."""
 
     state: State
     isolated: bool
@@ -57,11 +57,11 @@ class BreakerStatistics:
     opened_total: int
     refused_total: int
     only_account: str = ""
-    """The only account that the circuit is open for; empty if it is closed, or open for all."""
+    """The account, if the circuit is open for one only; empty if it is closed, or open for all accounts."""
 
 
 class _Failure(NamedTuple):
-    """One failure in the window. An empty account or a None address is unknown, and different from any other."""
+    """One failure in the window. An empty account or an address of None is unknown, and differs from every other."""
 
     at: float
     account: str
@@ -71,8 +71,8 @@ class _Failure(NamedTuple):
 class Permit:
     """Permission to make one call.
 
-    Only the first report has an effect. A permit used as a context manager and left without a report is abandoned, so
-    that a cancelled probe frees its place.
+    Only the first report has an effect. If a permit is used as a context manager and the block ends without a report,
+    the permit is abandoned, so that the next call can probe after a cancelled probe.
     """
 
     __slots__ = ("_breaker", "_generation", "account", "is_probe")
@@ -82,10 +82,10 @@ class Permit:
         self._generation = generation
         self.account = account
         self.is_probe = is_probe
-        """Whether the circuit is half open, so that this call decides if it closes."""
+        """Whether the circuit was half open when the permit was issued, so that this call decides whether it closes."""
 
     def succeed(self) -> None:
-        """Report that the source answered (a "no such thing" is an answer)."""
+        """Report that the source answered. A "not found" is an answer."""
         breaker, self._breaker = self._breaker, None
         if breaker is not None and breaker._open_until is not None:  # a closed circuit, the usual case, does not change
             breaker._record("success", self)
@@ -115,7 +115,8 @@ class Permit:
 class Breaker:
     """Issues permits for one source. `now` is a monotonic clock in seconds.
 
-    `on_open` may be set by one listener: it is called with the seconds when failures here open the circuit for all.
+    One listener may set `on_open`. When failures here open the circuit for all accounts, it is called with the seconds
+    that the circuit stays open.
     """
 
     def __init__(self, rules: BreakerRules, now: Callable[[], float], *, needs_several: bool = False) -> None:
@@ -126,9 +127,9 @@ class Breaker:
         self._generation = 0
         self._failures: deque[_Failure] = deque()
         self._open_until: float | None = None  # None: closed; infinite: isolated
-        self._only = ""  # the only account that it is open for
+        self._only = ""  # the account, if the circuit is open for one only
         self._open_for_s = 0.0
-        self._probe_is_out = False
+        self._is_probing = False
         self._opened_total = 0
         self._refused_total = 0
 
@@ -138,7 +139,7 @@ class Breaker:
 
     @property
     def state(self) -> State:
-        """Return how the breaker treats the next call."""
+        """How the breaker treats the next call."""
         if self._open_until is None:
             return "closed"
         return "open" if self._now() < self._open_until else "half_open"
@@ -150,24 +151,24 @@ class Breaker:
             return 0
         if math.isinf(self._open_until):
             return math.ceil(self._rules.open_s)
-        return max(whole_seconds(self._now(), self._open_until), int(self._probe_is_out))
+        return max(whole_seconds(self._now(), self._open_until), int(self._is_probing))
 
     def take_nowait(self, account: str = "") -> Permit:
-        """Issue a permit for one call of this account; half open, for exactly one call at a time.
+        """Issue a permit for one call of this account. While half open, the breaker issues one permit at a time.
 
         Raises:
-            CircuitOpen: the circuit is open for this account, or half open with its probe under way.
+            CircuitOpen: the circuit is open for this account, or half open while a probe is under way.
         """
         if self._open_until is None or (self._only and account != self._only):
             return Permit(self, self._generation, account)
-        if self._probe_is_out or self._now() < self._open_until:
+        if self._is_probing or self._now() < self._open_until:
             self._refused_total += 1
             raise CircuitOpen(self.retry_after_s)
-        self._probe_is_out = True
+        self._is_probing = True
         return Permit(self, self._generation, account, is_probe=True)
 
     def apply_hint(self, for_s: float) -> None:
-        """Open for as long as another node's circuit is open, and probe then. Closes nothing."""
+        """Open for as long as another node's circuit is open, then probe. A hint never closes a circuit."""
         if self._open_until is None or self._only:
             self._open(for_s)
 
@@ -182,7 +183,7 @@ class Breaker:
         self._open_until = None
         self._only = ""
         self._open_for_s = 0.0
-        self._probe_is_out = False
+        self._is_probing = False
 
     def statistics(self) -> BreakerStatistics:
         """Return a snapshot of the breaker."""
@@ -217,7 +218,7 @@ class Breaker:
             longest_s = max(self._rules.open_max_s, self._rules.open_s)
             self._open_by_failures(min(2 * self._open_for_s, longest_s), only=self._only)
         else:
-            self._probe_is_out = False
+            self._is_probing = False
 
     def _count_failure(self, account: str, address: Hashable) -> None:
         self._failures.append(_Failure(self._now(), account, address))
@@ -226,13 +227,13 @@ class Breaker:
         if len(self._failures) < wanted:
             return
         own = [one for one in self._failures if one.account == account]
-        if self._is_shared([one.account for one in self._failures]) and self._tells_of_host(self._failures):
+        if self._is_shared([one.account for one in self._failures]) and self._concerns_host(self._failures):
             self._open_by_failures(self._rules.open_s)
-        elif account and len(own) >= wanted and self._tells_of_host(own):
+        elif account and len(own) >= wanted and self._concerns_host(own):
             self._open_by_failures(self._rules.open_s, only=account)
 
-    def _tells_of_host(self, failures: Collection[_Failure]) -> bool:
-        """Return whether these failures point to the source as a whole, not to one of its addresses."""
+    def _concerns_host(self, failures: Collection[_Failure]) -> bool:
+        """Return whether these failures point to the source as a whole rather than to one of its addresses."""
         return not self._needs_several or self._is_shared([one.address for one in failures])
 
     def _is_shared(self, causes: Sequence[Hashable]) -> bool:
@@ -242,8 +243,8 @@ class Breaker:
         return len(causes) - most >= max(1, self._rules.failures // 2)
 
     def _forget_old_failures(self) -> None:
-        """Drop failures that are `window_s` old or older, and the oldest of too many."""
-        now, kept = self._now(), _KEPT * self._rules.failures
+        """Drop failures that are at least `window_s` old, and the oldest ones if too many are kept."""
+        now, kept = self._now(), _KEPT_FACTOR * self._rules.failures
         while self._failures and (self._failures[0].at + self._rules.window_s <= now or len(self._failures) > kept):
             self._failures.popleft()
 
@@ -259,5 +260,5 @@ class Breaker:
         self._open_until = self._now() + for_s
         self._open_for_s = for_s
         self._only = only
-        self._probe_is_out = False
+        self._is_probing = False
         self._opened_total += 1

@@ -1,4 +1,4 @@
-"""The refusals of the limits, with the limit that was reached and the time to wait as fields."""
+"""The errors of the limits. Their fields contain the limit that was reached and the time to wait."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class WindowState(NamedTuple):
-    """The state of one key's window. `reset_s` is the whole seconds until a slot frees; 0 if none is used."""
+    """The state of one key's window. `reset_s` is the whole seconds until a slot frees; 0 if no slot is used."""
 
     limit: int
     remaining: int
@@ -34,7 +34,7 @@ class RateLimited(LimitError):
 
 
 class ConcurrencyReached(LimitError):
-    """All `limit` leases of the key are held."""
+    """The key holds all its `limit` leases."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} requests are already running")
@@ -42,7 +42,7 @@ class ConcurrencyReached(LimitError):
 
 
 class LongReadsReached(LimitError):
-    """The account has `limit` long answers in progress, and none of them ended in time."""
+    """The account has `limit` long answers in progress, and none of them ended during the wait."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"this account already has {limit} long answers in progress")
@@ -77,7 +77,7 @@ class ClaimInProgress(ClaimRefused):
 
 
 class ClaimConflict(ClaimRefused):
-    """A different request of the API is running under the key."""
+    """A different API request is running under the key."""
 
     def __init__(self) -> None:
         super().__init__("a different request is running with this idempotency key")

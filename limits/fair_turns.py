@@ -1,18 +1,18 @@
-"""Fair turns: accounts share the few places of a resource by what each has used, so that none can block the others.
+"""Fair turns: accounts share the few slots of a resource by what each has used, so that none can block the others.
 
-The account that has used the least gets the next free place. An account that had no turns begins level with the others:
-time without work is not saved up. The shares match deficit round robin with a very small quantum, except that a
-turn is paid when it ends, because only then is its cost known. Three more rules:
+The account that has used the least gets the next free slot. An account that had no turns begins level with the others,
+because idle time earns no credit. The shares match deficit round robin with a very small quantum, except that a turn is
+charged when it ends, because only then is its cost known. Three more rules:
 
-- While others wait, an account gets at most half of the places (but at least one). Alone it may have all.
-- An account that has nothing running may take one of the `spare` places when all others are taken. So an account that
-  filled the resource while it was alone does not make a newcomer wait for a long turn to end.
+- While others wait, an account gets at most half of the slots (but at least one). If no other account waits, it may use
+  all of them.
+- An account with no running turn may use one of the `spare` slots when all others are in use. So an account that filled
+  the resource while it was alone does not make a newcomer wait for a long turn to end.
 - The turns of one account are ordered by arrival time plus `PATIENCE` times the expected cost: short turns overtake
-  long
-  ones, unless those have waited for long.
+  long ones, unless those have waited for long.
 
-Example with two places and one spare: A runs two turns and has ten waiting. B arrives and begins at once, in the spare
-place. When a turn of A ends, no other begins, because two are running. From then on A and B have one place each.
+Example with two slots and one spare: A runs two turns and has ten waiting. B arrives and begins immediately, in the
+spare slot. When a turn of A ends, no other begins, because two are running. From then on A and B have one slot each.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class TurnStatistics(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class FairTurn:
-    """A place in use. Its holder may set `used_s` before the turn ends."""
+    """A slot in use. Its holder may set `used_s` before the turn ends."""
 
     account_id: str
     expected_s: float
     over_at: float
-    """The latest instant at which the turn can end."""
+    """The latest time at which the turn can end."""
     began_at: float = 0.0
     used_s: float | None = None
-    """The seconds of the resource that were used, such as CPU time. None means as long as the place was held."""
+    """The seconds of the resource that were used, such as CPU time. None means the whole time in the slot."""
 
     def left_s(self, now: float) -> float:
         """Return the expected seconds that remain."""
@@ -56,7 +56,7 @@ class FairTurn:
 
 @dataclass(slots=True, order=True)
 class _Waiter:
-    """A turn that waits. `called` is set when it begins."""
+    """A waiting turn. `called` is set when the turn begins."""
 
     comes_at: float
     number: int
@@ -74,7 +74,7 @@ class _Account:
 
 
 class FairTurns:
-    """Gives accounts turns at a resource with `capacity` places, plus `spare` places for accounts that run nothing."""
+    """Shares a resource with `capacity` slots, plus `spare` slots for accounts with no running turn."""
 
     def __init__(self, capacity: int, *, spare: int = 0, now: Callable[[], float] = trio.current_time) -> None:
         self._capacity = capacity
@@ -85,13 +85,13 @@ class FairTurns:
         self._accounts: dict[str, _Account] = {}
         """The accounts with turns, and those that have recently used more than their share."""
         self._level_s = 0.0
-        """The use of an account that always had work. A new account begins with this value."""
+        """The use of an imaginary account that always had work. A new account begins with this value."""
         self._counted_at = 0.0
         self._numbers = count()
 
     @asynccontextmanager
     async def turn(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> AsyncIterator[FairTurn]:
-        """Hold a place while the block runs. The caller sets the deadline. Takes the arguments of `take`."""
+        """Hold a slot while the block runs. It has the same arguments as `take`. The caller sets the deadline."""
         turn = await self.take(account_id, expected_s, over_at=over_at)
         try:
             yield turn
@@ -99,7 +99,7 @@ class FairTurns:
             self.end(turn)
 
     def take_nowait(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> FairTurn | None:
-        """Take a place if one is free for this account, otherwise return None. The caller must return it with `end`.
+        """Take a slot if one is free for this account, otherwise return None. The caller must return it with `end`.
 
         `expected_s` orders the turns of one account. `over_at`, on the same clock, is the latest end of the turn.
         """
@@ -110,7 +110,7 @@ class FairTurns:
         return turn
 
     async def take(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> FairTurn:
-        """Like `take_nowait`, but wait for a place. If cancelled, no place is taken."""
+        """Like `take_nowait`, but wait for a slot. If cancelled, no slot is taken."""
         await trio.lowlevel.checkpoint_if_cancelled()
         turn = self.take_nowait(account_id, expected_s, over_at=over_at)
         if turn is not None:
@@ -122,7 +122,7 @@ class FairTurns:
         try:
             await waiter.called.wait()
         except BaseException:
-            if waiter.called.is_set():  # it began while the cancellation was on its way
+            if waiter.called.is_set():  # the turn began before the cancellation arrived
                 turn.used_s = 0.0
                 self.end(turn)
             else:
@@ -134,7 +134,7 @@ class FairTurns:
         return turn
 
     def end(self, turn: FairTurn) -> None:
-        """Return the place, and record the use."""
+        """Return the slot, and record the use."""
         self._count()
         account = self._accounts[turn.account_id]
         if turn.used_s is not None:
@@ -143,12 +143,12 @@ class FairTurns:
         account.running.remove(turn)
         while (following := self._next()) is not None:
             waiter = heapq.heappop(following.waiting)
-            self._begin(following, waiter.turn)  # immediately, so that no other turn takes the place first
+            self._begin(following, waiter.turn)  # begins here, so that no other turn takes the slot first
             waiter.called.set()
         self._forget()
 
     def expected_wait_s(self, account_id: str, expected_s: float | None = None) -> float:
-        """Return the expected seconds until a turn that joins now would begin; 0 if it begins at once.
+        """Return the expected seconds until a turn that joins now would begin; 0 if it begins immediately.
 
         Without `expected_s`, the turn is placed after all other turns of its account.
         """
@@ -159,7 +159,7 @@ class FairTurns:
         account = account or _Account(self._level_s)
         comes_at = inf if expected_s is None else now + PATIENCE * expected_s
         own_s = sum(one.turn.expected_s for one in account.waiting if one.comes_at <= comes_at)
-        # Until this turn begins, another account may use as much as this one will have used by then.
+        # Before this turn begins, another account may catch up with what this account will have used by then.
         reach_s = account.used_s + own_s + (expected_s or 0.0)
         others_s = sum(
             min(max(0.0, reach_s - one.used_s), sum(waiter.turn.expected_s for waiter in one.waiting))
@@ -184,7 +184,7 @@ class FairTurns:
         return account
 
     def _has_place(self, account: _Account | None) -> bool:
-        """Return whether a turn of the account may begin now. No waiting turn can use such a place."""
+        """Return whether a turn of the account may begin now. If so, no other waiting turn could use that slot."""
         has_spare = account is None or not account.running
         return self._in_use < self._capacity + (self._spare if has_spare else 0)
 
@@ -194,7 +194,7 @@ class FairTurns:
         account.running.append(turn)
 
     def _next(self) -> _Account | None:
-        """Return the account whose turn is next, or None if no place is free for a waiting account."""
+        """Return the account whose turn is next, or None if no slot is free for a waiting account."""
         waiting = [one for one in self._accounts.values() if one.waiting and self._has_place(one)]
         fair = [one for one in waiting if len(one.running) < self._half] or waiting
         return min(fair, key=lambda one: one.used_s, default=None)
@@ -209,12 +209,15 @@ class FairTurns:
                     self._add(account, since_s * len(account.running))
 
     def _add(self, account: _Account, used_s: float) -> None:
-        """Add to the use of an account, and an equal share per active account to the level."""
+        """Add to the use of an account, and raise the level by an equal share per active account."""
         account.used_s += used_s
         self._level_s += used_s / sum(bool(one.running or one.waiting) for one in self._accounts.values())
 
     def _forget(self) -> None:
-        """Keep the level within the use of active accounts, and drop the inactive accounts that it has reached."""
+        """Keep the level within the range of what active accounts have used.
+
+        Drop inactive accounts that it has reached.
+        """
         active = [one.used_s for one in self._accounts.values() if one.running or one.waiting]
         if not active:
             self._accounts.clear()
@@ -226,7 +229,7 @@ class FairTurns:
 
 
 def _free_after(left_s: list[float], work_s: float) -> float:
-    """Return the seconds until places that become free after `left_s` (sorted) have done `work_s` more."""
+    """Return the seconds until slots that become free after `left_s` (sorted) have done `work_s` seconds of work."""
     for places, (free_s, next_free_s) in enumerate(zip(left_s, [*left_s[1:], inf], strict=True), 1):
         room_s = (next_free_s - free_s) * places
         if work_s <= room_s:

@@ -21,15 +21,15 @@ NO_GENERATION = b""
 
 
 class LeaseHandle(Protocol):
-    """A lease in use. Releasing it twice has no further effect."""
+    """A lease in use. A second release has no effect."""
 
     def release(self) -> None:
-        """Return the lease: at once on this node, soon on others."""
+        """Return the lease: immediately on this node, a little later on others."""
         ...
 
 
 class BalanceUpdate(NamedTuple):
-    """A balance published after a commit. Of two, the one with the higher version is newer."""
+    """A balance published after a commit. Of two updates, the one with the higher version is newer."""
 
     version: int
     balance: int
@@ -55,7 +55,7 @@ class Gate(Protocol):
     """Admits requests. A refused request is not counted anywhere."""
 
     def admit_nowait(self, account_id: str, key_id: str) -> Admitted | None:
-        """Like `admit`, if no server is needed. None means that `admit` must be awaited.
+        """Like `admit`, but without waiting. None means that a server is needed, so `admit` must be awaited.
 
         Raises:
             RateLimited, ConcurrencyReached: nothing was counted.
@@ -70,12 +70,14 @@ class Gate(Protocol):
         Raises:
             GenerationPassed: the key was changed since it was looked up; nothing was counted.
             RateLimited, ConcurrencyReached: nothing was counted.
-            StateUnavailable: the server is unavailable; anything that it has counted is undone later.
+            StateUnavailable: the server is unavailable; anything that it has counted will be undone.
         """
         ...
 
     async def hold(self, account_id: str, key_id: str, *, name: str, limit: int) -> LeaseHandle | None:
-        """Take one of `limit` leases of the key under another name, such as for long-polls. None if all are in use.
+        """Take one of `limit` leases of the key under another name, such as for long-polls.
+
+        Return None if all are in use.
 
         Raises:
             StateUnavailable: like `admit`.
@@ -86,14 +88,13 @@ class Gate(Protocol):
         """Begin a new generation. Call this before and after the commit of every change of a key.
 
         Raises:
-            StateUnavailable: it may not have begun yet, and begins once the server is back. Until then, nodes may trust
-                what
-                they know about the key for at most `KNOWN_S`.
+            StateUnavailable: the new generation begins once the server is back, if it has not begun yet. Until then,
+                nodes may use what they have cached about the key for at most `KNOWN_S`.
         """
         ...
 
     def publish_balance(self, account_id: str, update: BalanceUpdate) -> None:
-        """Publish an account's balance to all nodes, once the server can be reached."""
+        """Publish an account's balance to all nodes, as soon as the server can be reached."""
         ...
 
     def resize(self, *, requests: int, concurrent: int) -> None:
@@ -106,9 +107,10 @@ class Gate(Protocol):
 
 
 class Lease:
-    """A lease from `Leases`. Releasing it twice has no further effect.
+    """A lease from `Leases`. A second release has no effect.
 
-    It ends with its release or with its process, whose memory also holds the count, so it needs no expiry.
+    A lease ends when it is released or when its process ends. The count lives in the memory of the same process, so a
+    lease needs no expiry.
     """
 
     __slots__ = ("_key", "_leases")
@@ -176,7 +178,7 @@ class MemoryGate:
         return tuple.__new__(Admitted, (state, lease, None))  # same as `Admitted(...)`, at a third of the cost
 
     async def admit(self, account_id: str, key_id: str, generation: bytes = NO_GENERATION) -> Admitted:  # noqa: ARG002
-        """Like `Gate.admit`. All changes of keys are made on this node, so the generation is not needed."""
+        """Like `Gate.admit`. All changes of keys are made on this node, so `generation` is ignored."""
         await trio.lowlevel.checkpoint()
         return self.admit_nowait(account_id, key_id)
 
@@ -188,11 +190,11 @@ class MemoryGate:
         return leases.take_nowait(key_id)
 
     async def change_key(self, account_id: str, key_id: str) -> None:  # noqa: ARG002
-        """Like `Gate.change_key`. No other node caches the key, so nothing is done."""
+        """Like `Gate.change_key`. No other node caches the key, so this does nothing."""
         await trio.lowlevel.checkpoint()
 
     def publish_balance(self, account_id: str, update: BalanceUpdate) -> None:
-        """Like `Gate.publish_balance`. A single node has nothing to publish to."""
+        """Like `Gate.publish_balance`. The node is alone, so this does nothing."""
 
     def resize(self, *, requests: int, concurrent: int) -> None:
         """Like `Gate.resize`."""

@@ -1,4 +1,4 @@
-"""Pauses that an upstream requested, and the calls that wait for their end.
+"""Pauses that an upstream requested, and the calls that wait for them to end.
 
 free --(the upstream requests a pause)--> held --(the pause ends)--> over --(one call tries)--> tried --(success)-->
     free
@@ -6,7 +6,7 @@ free --(the upstream requests a pause)--> held --(the pause ends)--> over --(one
                                            '-----------(the upstream requests another pause)-----------'
 
 A hold has a name: the whole source, or one of its methods. A call may proceed when none of its names is held or being
-tried. A waiting call decides for itself, in `_look`, when it is woken; all other code only wakes it.
+tried. When a waiting call is woken, it checks in `_check` whether it may start; all other code only wakes it.
 """
 
 from collections.abc import Hashable, Sequence
@@ -20,7 +20,7 @@ from limits.timers import whole_seconds
 
 @dataclass(frozen=True, slots=True)
 class GovernorStatistics:
-    """A snapshot of one governor. `waiting` counts the calls in its queue now, `*_total` since the start."""
+    """A snapshot of one governor. `waiting` is the number of calls in its queue; `*_total` count since the start."""
 
     held_total: int
     queued_total: int
@@ -29,7 +29,7 @@ class GovernorStatistics:
 
 
 class _Hold:
-    """One hold. A longer hold replaces it, and the result of a trial of the replaced hold has no effect."""
+    """One hold. A longer hold replaces it; after that, the result of a trial of the replaced hold has no effect."""
 
     __slots__ = ("is_tried", "name", "until")
 
@@ -68,7 +68,7 @@ class Turn:
             hold.is_tried = True
 
     def answered(self) -> None:
-        """Report an answer that requested no pause. This frees the tried holds and wakes all waiters."""
+        """Report an answer that requested no pause. This frees the tried holds and wakes all their waiters."""
         holds, self._holds = self._holds, ()
         self._governor._free(holds)
 
@@ -92,12 +92,12 @@ class Governor:
         self._waiters_max = waiters_max
         self._hold_s_max = hold_s_max
         self.held: dict[Hashable, _Hold] = {}
-        """The names that are not free. Changed only here. While it is empty, calls need not wait for a turn."""
+        """The names that are not free. Only the governor changes it. While it is empty, no call needs to wait."""
         self._waiting: dict[_Waiter, None] = {}  # the longest waiting first
         self._held_total = self._queued_total = self._refused_total = 0
 
     def hold(self, name: Hashable, for_s: float) -> None:
-        """Block all calls of `name` for `for_s` seconds. A hold that ends later remains."""
+        """Block all calls of `name` for `for_s` seconds. A hold that ends later stays in effect."""
         until = trio.current_time() + min(for_s, self._hold_s_max)
         known = self.held.get(name)
         if known is not None and known.until >= until:
@@ -106,26 +106,25 @@ class Governor:
             self._free([min(self.held.values(), key=lambda hold: hold.until)])
         self.held[name] = _Hold(name, until)
         self._held_total += 1
-        self._wake_all({name})  # some cannot be served in time any more, the others must look again later
+        self._wake_all({name})  # some waiters can no longer start in time, the others must check again later
 
     async def wait_turn(self, names: Sequence[Hashable], give_up_at: float) -> Turn:
         """Wait for permission to make one call, in order of arrival. The caller must call `end` in every case.
 
         Raises:
             Throttled: the call cannot start before `give_up_at` on Trio's clock, or too many calls wait. Raised as soon
-                as this
-                is known.
+                as this is known.
         """
-        if not self._holds_of(names):  # the usual case while another method is held
+        if not self._holds_of(names):  # the usual case, even while another method is held
             return Turn(self, ())
         waiter = _Waiter(names, give_up_at)
         self._waiting[waiter] = None
         try:
-            if (look_at := self._look(waiter)) is not None:
+            if (look_at := self._check(waiter)) is not None:
                 self._queued_total += 1
             while look_at is not None:
                 await waiter.sleep(look_at)
-                look_at = self._look(waiter)
+                look_at = self._check(waiter)
         except BaseException:  # refused or cancelled, perhaps right after it was woken for a trial
             del self._waiting[waiter]
             self._wake_first(self._holds_of(names))
@@ -142,8 +141,8 @@ class Governor:
             waiting=len(self._waiting),
         )
 
-    def _look(self, waiter: _Waiter) -> float | None:
-        """Return None if the call may start now, otherwise the time to look again unless it is woken earlier.
+    def _check(self, waiter: _Waiter) -> float | None:
+        """Return None if the call may start now, otherwise the time to check again unless it is woken earlier.
 
         Raises:
             Throttled: the call cannot start in time.
@@ -176,10 +175,10 @@ class Governor:
                 waiter.woken.set()
 
     def _wake_first(self, holds: Sequence[_Hold]) -> _Waiter | None:
-        """Wake the longest waiting call that waits for one of `holds` and for no other hold that is not over."""
+        """Wake and return the longest-waiting call that waits for one of `holds`, if all its holds are over."""
         now = trio.current_time()
         names = {hold.name for hold in holds if self._is_due((hold.name,), now)}
-        if not names:  # as for each call that a new hold refuses: this avoids scanning the whole queue every time
+        if not names:  # usual for a call that a new hold refuses; returning here avoids a scan of the whole queue
             return None
         for waiter in self._waiting:
             if not names.isdisjoint(waiter.names) and self._is_due(waiter.names, now):

@@ -1,10 +1,11 @@
 """Idempotency claims: one key of an account, one outcome (spec 7.2 and 8, decisions 7).
 
 A claim is running until its owner either finishes it with an outcome, which is replayed for a day, or frees it. The
-owner is identified by a request id: once its claim was taken over, a late owner changes nothing. The text of an outcome
-is stored separately (`limits/stored_replies.py`), in the same transaction.
+owner is identified by a request id. After a takeover of the claim, the previous owner cannot change it any more. The
+text of an outcome is stored separately (`limits/stored_replies.py`), in the same transaction.
 
-Instances are never changed after creation. The classes are not frozen, because each replay creates one of each.
+Instances are never changed after creation. The classes are not frozen, because each replay creates one of each, and
+frozen instances cost more to create.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class ClaimRecord:
 
 
 def judge(held: ClaimRecord | None, claim: Claim, now: float) -> ClaimRecord | StoredReply | LimitError:
-    """Judge a claim: it is taken (a new `ClaimRecord`), replays a `StoredReply`, or is refused."""
+    """Decide a claim: return a new `ClaimRecord` if it is taken, the `StoredReply` to replay, or the error to raise."""
     if held is None or now - held.at >= (UNFINISHED_S if held.reply is None else KEPT_S):
         return ClaimRecord(claim.account_id, claim.place, claim.fingerprint, claim.owner, now)
     if held.fingerprint != claim.fingerprint:
@@ -78,7 +79,7 @@ def judge(held: ClaimRecord | None, claim: Claim, now: float) -> ClaimRecord | S
 
 
 def finished(held: ClaimRecord, reply: StoredReply, now: float, *, free: bool) -> ClaimRecord:
-    """Return the claim with its outcome. A text over 64 KB is dropped, and only its status is kept."""
+    """Return the claim with its outcome. If the text exceeds 64 KB, only its status is kept."""
     text = reply.text if reply.text is not None and len(reply.text.encode()) <= REPLAY_BYTES_MAX else None
     return replace(held, reply=replace(reply, text=text), at=now, free=free)
 
@@ -156,7 +157,10 @@ def forget_old(tx: Tx, now: float) -> int:
 
 
 def m0001_claims(schema: Schema) -> None:
-    """One row per claim. A status marks it as finished; a status without a body means that the body was too long."""
+    """Create `claims`, with one row per claim.
+
+    A row with a status is finished. If it has a status but no body, the body was too long to keep.
+    """
     schema.execute("""
     CREATE TABLE claims (
         id TEXT PRIMARY KEY,
@@ -173,7 +177,7 @@ def m0001_claims(schema: Schema) -> None:
 
 
 def m0002_cached(schema: Schema) -> None:
-    """Add `cached`, so that a replay reports it like the original answer."""
+    """Add the column `cached`, so that a replay reports it like the original answer."""
     schema.execute("ALTER TABLE claims ADD COLUMN cached BIGINT NOT NULL DEFAULT 0 CHECK (cached IN (0, 1))")
 
 
@@ -197,7 +201,7 @@ CREATE TABLE claims (
     CHECK (status IS NOT NULL OR (reply IS NULL AND free = 0))
 )
 """
-# The account of an old claim is unknown. Old claims expire within a day, and do not need it before.
+# The account of an old claim is unknown, and is not needed because old claims expire within a day.
 MOVE_CLAIMS = """
 INSERT INTO claims (id, account_id, place, fingerprint, owner, at, free, status, reply, cached)
 SELECT id, '', place, fingerprint, owner, at, 0, status, CASE WHEN body IS NULL THEN NULL ELSE id END, cached
@@ -210,7 +214,7 @@ SELECT id, '', LENGTH(body) + 512, at, body FROM old_claims WHERE body IS NOT NU
 
 
 def m0004_replies(schema: Schema) -> None:
-    """Move texts to a table of their own. A claim gets its account, its text, and whether it was free."""
+    """Move the texts to a table of their own. Add to claims the account, the id of the text, and `free`."""
     add_replies(schema)
     schema.execute("DROP INDEX claims_by_age")
     schema.execute("DROP INDEX claims_running")

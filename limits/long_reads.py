@@ -1,8 +1,8 @@
-"""Bounds on long free reads: the number of multi-megabyte answers per account, and the thread that builds them.
+"""Limits on long free reads: the number of multi-megabyte answers per account, and the thread that builds them.
 
 Decompressing and encoding megabytes would block the event loop, or a store reader if done in a transaction. It is
-therefore done in one thread, in which accounts take turns. An account has at most `EACH_MAX` long answers at once. Each
-counts until it was sent, because it stays in memory until then; further ones wait for a while.
+therefore done in one thread, in which accounts take turns. An account can have `EACH_MAX` long answers in progress.
+Each counts until it is sent, because it stays in memory until then; further answers wait for up to `WAIT_S`.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from limits.errors import LongReadsReached
 from limits.fair_thread import FairThread
 
 EACH_MAX: Final = 4
-"""The maximum of long answers that one account has in progress."""
+"""The maximum number of long answers that one account has in progress."""
 WAIT_S: Final = 10.0
-"""How long a further answer waits for its turn."""
+"""How many seconds a further answer waits for its turn."""
 T = TypeVar("T")
 
 
 class ReadTurn:
-    """One account's turn. Releasing it twice has no further effect."""
+    """One account's turn. A second release has no effect."""
 
     def __init__(self, turns: trio.Semaphore, left: Callable[[], None]) -> None:
         self._turns: trio.Semaphore | None = turns
-        self._left = left
+        self._on_release = left
 
     def release(self) -> None:
         """Return the turn."""
         turns, self._turns = self._turns, None
         if turns is not None:
             turns.release()
-            self._left()
+            self._on_release()
 
 
 class LongReads:
@@ -49,7 +49,7 @@ class LongReads:
         """Wait for one of the account's turns.
 
         Raises:
-            LongReadsReached: none became free in time.
+            LongReadsReached: no turn became free in time.
         """
         turns = self._turns.setdefault(account_id, trio.Semaphore(EACH_MAX, max_value=EACH_MAX))
 
@@ -64,7 +64,7 @@ class LongReads:
 
     @asynccontextmanager
     async def turn(self, account_id: str) -> AsyncIterator[None]:
-        """Hold one of the account's turns while the block runs. Raises like `take`."""
+        """Hold one of the account's turns while the block runs. Raises the same errors as `take`."""
         turn = await self.take(account_id)
         try:
             yield
@@ -72,7 +72,7 @@ class LongReads:
             turn.release()
 
     async def run(self, account_id: str, work: Callable[[], T]) -> T:
-        """Run `work`, which decompresses or encodes the result of a read, in the thread and return its result."""
+        """Run `work`, which decompresses or encodes the result of a read, in the thread, and return its result."""
         return await self._thread.run(account_id, work)
 
     def __len__(self) -> int:

@@ -1,8 +1,8 @@
-"""Bounds the retries of a source, and spreads the pauses before them.
+"""Limits the retries of a source, and spreads the pauses before them.
 
 The budget follows Finagle (a share of the calls of the last seconds, plus a small reserve so that quiet sources can
-retry) and Envoy (20 % and 3 as the figures). Counting in slices instead of one token per call keeps it O(1) and of
-fixed size.
+retry) and Envoy (defaults of 20 % and 3). Counting in slices instead of one token per call keeps the cost O(1) and the
+size fixed.
 """
 
 from random import Random
@@ -12,12 +12,12 @@ _EXPONENT_MAX = 32
 
 
 class RetryBudget:
-    """Bounds one source's retries.
+    """Limits one source's retries.
 
-    The retries of the last `window_s` stay within `percent` of its calls in that time plus `reserve`.
+    In any `window_s`, it allows at most `percent` of the calls in that time, plus `reserve`, as retries.
 
     A call is a first attempt; a retry does not count as another call. The window moves in tenths of its length.
-    `refused_total` counts the retries that exceeded the budget.
+    `refused_total` is the number of retries that were refused because they exceeded the budget.
     """
 
     def __init__(self, *, percent: int = 20, reserve: int = 3, window_s: float = 10.0) -> None:
@@ -56,5 +56,8 @@ class RetryBudget:
 
 
 def full_jitter(attempt: int, rng: Random, *, base_s: float = 0.1, cap_s: float = 2.0) -> float:
-    """Return the seconds to pause before retry `attempt` (from 0): uniform up to `base_s` doubled each time, capped."""
+    """Return the seconds to pause before retry `attempt` (from 0).
+
+    They are uniformly distributed between 0 and `base_s`, doubled for each earlier retry, up to `cap_s`.
+    """
     return rng.uniform(0.0, min(cap_s, base_s * 2.0 ** min(attempt, _EXPONENT_MAX)))

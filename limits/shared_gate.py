@@ -1,7 +1,7 @@
 """The gate of many nodes: one script checks window, leases and the key's generation on the server's clock.
 
 Nodes' clocks do not matter. A node's heartbeat renews its leases, and the leases of a dead node expire. If the server
-loses its data, windows start empty, and leases are restored by the next heartbeat.
+loses its data, windows start empty, and the next heartbeat restores the leases.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from storage.errors import StateUnavailable
 from storage.state import Reply, Script, State, read_script
 from storage.supervision import Keep, unsupervised
 
-# Kept for longer than any node trusts what it read earlier. Without a generation, nothing has changed since.
+# Kept for longer than any node uses what it read earlier. A key without a generation has not changed since then.
 GENERATION_S = 20 * KNOWN_S
 BALANCE_S = 3600.0
 UNSENT_MAX = 10_000
 
 _T = TypeVar("_T")
-_Place: TypeAlias = tuple[bytes, bytes]  # the keys of a window and of its leases
+_GateKeys: TypeAlias = tuple[bytes, bytes]  # the keys of a window and of its leases
 
 
 @dataclass(frozen=True, slots=True)
 class GateSpans:
-    """The seconds of a window, of a lease, and between two renewals of a node's leases."""
+    """The seconds that a window and a lease last, and the seconds between two renewals of a node's leases."""
 
     window_s: float = 60.0
     lease_s: float = 30.0
@@ -87,7 +87,7 @@ class SharedGate:
         self._ids = count()
         self._node = token_hex(6).encode()
         self._held: dict[bytes, set[bytes]] = {}
-        self._doubtful: dict[bytes, _Place] = {}
+        self._doubtful: dict[bytes, _GateKeys] = {}
         self._unreleased: dict[bytes, bytes] = {}
         self._unchanged: dict[bytes, None] = {}
         self._unpublished: dict[bytes, BalanceUpdate] = {}
@@ -100,7 +100,7 @@ class SharedGate:
         return sum(len(ids) for ids in self._held.values())
 
     def admit_nowait(self, account_id: str, key_id: str) -> None:  # noqa: ARG002 - neither is needed
-        """Like `Gate.admit_nowait`: returns None, because the server is needed."""
+        """Like `Gate.admit_nowait`. Always returns None, because admitting needs the server."""
         return
 
     async def admit(self, account_id: str, key_id: str, generation: bytes = NO_GENERATION) -> Admitted:
@@ -193,11 +193,14 @@ class SharedGate:
         self._send_release(leases, lease_id)
 
     def _send_release(self, leases: bytes, lease_id: bytes) -> None:
-        """Send a release to the server, and repeat it after a lost connection, or the lease would stay in use."""
+        """Send a release to the server, and send it again after a lost connection.
+
+        Otherwise the lease would stay in use.
+        """
         on_loss = partial(_remember, self._unreleased, lease_id, leases)
         self._state.call_nowait(b"ZREM", leases, lease_id, on_loss=on_loss)
 
-    def _undo(self, lease_id: bytes, place: _Place) -> None:
+    def _undo(self, lease_id: bytes, place: _GateKeys) -> None:
         on_loss = partial(_remember, self._doubtful, lease_id, place)
         self._state.run_nowait(self._scripts.undo, place, (lease_id, self._lease_us), on_loss=on_loss)
 
@@ -211,13 +214,13 @@ class SharedGate:
                 await self._renew_now.wait()
 
     def _send_again(self) -> None:
-        for lease_id, place in _emptied(self._doubtful):
+        for lease_id, place in _take_all(self._doubtful):
             self._undo(lease_id, place)
-        for lease_id, leases in _emptied(self._unreleased):
+        for lease_id, leases in _take_all(self._unreleased):
             self._send_release(leases, lease_id)
-        for key, _ in _emptied(self._unchanged):
+        for key, _ in _take_all(self._unchanged):
             self._send_change(key)
-        for key, update in _emptied(self._unpublished):
+        for key, update in _take_all(self._unpublished):
             self._publish(key, update)
 
     def _connected(self) -> None:
@@ -227,20 +230,20 @@ class SharedGate:
         """Renew all leases of this node for their full length, and restore those that the server has lost."""
         held = [(leases, tuple(ids)) for leases, ids in self._held.items()]
         await self._state.run_all(self._scripts.renew, [((leases,), (self._lease_us, *ids)) for leases, ids in held])
-        for leases, ids in held:  # leases released while the script was being resent are released again
+        for leases, ids in held:  # release again what was released while the script was sent again
             for lease_id in set(ids) - self._held.get(leases, set()):
                 self._send_release(leases, lease_id)
 
 
 def _remember(unsent: dict[bytes, _T], of: bytes, what: _T) -> None:
-    """Keep a message to send again. Beyond the maximum the oldest is dropped, because its effect expires anyway."""
+    """Keep a message to send again. Beyond the maximum, drop the oldest, because what it would undo expires anyway."""
     unsent[of] = what
     if len(unsent) > UNSENT_MAX:
         del unsent[next(iter(unsent))]
 
 
-def _emptied(unsent: dict[bytes, _T]) -> list[tuple[bytes, _T]]:
-    """Clear `unsent` and return its entries. An entry that is lost again is put back by `_remember`."""
+def _take_all(unsent: dict[bytes, _T]) -> list[tuple[bytes, _T]]:
+    """Clear `unsent` and return its entries. `_remember` puts an entry back if it is lost again."""
     taken = list(unsent.items())
     unsent.clear()
     return taken
@@ -251,12 +254,12 @@ def _generation_key(account: bytes, key: bytes) -> bytes:
 
 
 def _new_generation() -> tuple[bytes, bytes, bytes]:
-    """Return a new token, and how long to keep it."""
+    """Return the arguments that set a new token and its expiry."""
     return token_hex(8).encode(), b"PX", b"%d" % (GENERATION_S * 1000)
 
 
 def _balance_of(text: bytes) -> BalanceUpdate | None:
-    """Return a balance from the text that the script `publish_balance` keeps."""
+    """Parse a balance from the text that the script `publish_balance` keeps."""
     if not text:
         return None
     version, _, balance = text.partition(b" ")
@@ -273,7 +276,7 @@ async def open_shared_gate(
     spans: GateSpans = DEFAULT_SPANS,
     keep: Keep = unsupervised,
 ) -> AsyncIterator[SharedGate]:
-    """Open the gate of this node among many. Its leases are renewed while the block runs."""
+    """Open the gate of this node, which shares its keys with other nodes. Renew its leases while the block runs."""
     gate = SharedGate(state, scripts or read_gate_scripts(), requests=requests, concurrent=concurrent, spans=spans)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keep, "gate_beat", gate.beat)

@@ -1,4 +1,4 @@
-"""Open circuits are published as hints to other nodes, which then hold back until the same moment.
+"""Open circuits are published as hints to other nodes, which then hold back for the same remaining time.
 
 A hint is a key that lasts as long as the circuit is open, and a message with its name. The remaining time is read from
 the server, so nodes' clocks do not matter. A hint never closes a circuit.
@@ -17,7 +17,7 @@ CIRCUITS = b"sluice:circuits"
 
 
 class CircuitHints:
-    """The breakers of this node, by the name that all nodes use for them."""
+    """The breakers of this node, keyed by a name that is the same on all nodes."""
 
     def __init__(self, state: State, breakers: Mapping[str, Breaker]) -> None:
         self._state = state
@@ -38,9 +38,9 @@ class CircuitHints:
                 names = list(self._breakers) if message == LOOK_AGAIN else [message.decode()]
                 for name in names:
                     if name in self._breakers:
-                        await self._look(name)
+                        await self._apply_remaining(name)
 
-    async def _look(self, name: str) -> None:
+    async def _apply_remaining(self, name: str) -> None:
         """Apply the remaining time of a hint."""
         try:
             left_ms = await self._state.call(b"PTTL", _key(name))

@@ -1,11 +1,11 @@
 """The maximum that an account may store for its idempotency keys, and how the excess is removed.
 
 Above the maximum, the oldest replies are removed first. Their claims remain and are refused as `ReplayUnavailable`, so
-that a client never pays twice. Claims whose outcome cost nothing are limited too: the oldest are removed completely,
-and a repeated request is charged for the first time. Paid claims always stay for their day.
+that a client never pays twice. Claims whose outcome cost nothing are limited too: the oldest are removed completely, so
+a repeated request runs again and is charged for the first time. Paid claims always stay for their day.
 
-Requests do not count what their account stores. A node adds up what it has stored for each account, and checks an
-account again once that reaches a fraction of its share.
+Requests do not check how much their account stores. A node adds up what it has stored for each account, and checks the
+account when the sum reaches a fraction of its share.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from storage.store import Row, Store, Tx
 PAUSE_S: Final = 0.05
 LOOKS_A_SHARE: Final = 16
 ACCOUNTS_MAX: Final = 100_000
-"""The maximum of accounts whose stored bytes are added up. Beyond it, the oldest is checked early."""
+"""The maximum number of accounts whose stored bytes are added up. Beyond it, the oldest account is checked early."""
 
 COUNT_BYTES = "SELECT COALESCE(SUM(bytes), 0) FROM replies WHERE account_id = ?"
 COUNT_FREE = "SELECT COUNT(*) FROM claims WHERE account_id = ? AND free = 1"
 OLDEST_REPLIES = "SELECT id, kept_at, bytes FROM replies WHERE account_id = ? ORDER BY kept_at, id LIMIT ?"
 OLDEST_FREE = "SELECT id, at, 1 FROM claims WHERE account_id = ? AND free = 1 ORDER BY at, id LIMIT ?"
-# A row that was used again in the meantime is not among the oldest any more.
+# The time condition keeps a row that was used again in the meantime, because it is no longer among the oldest.
 DROP_REPLIES = "DELETE FROM replies WHERE kept_at <= ? AND id IN {in}"
 DROP_FREE = "DELETE FROM claims WHERE free = 1 AND at <= ? AND id IN {in}"
 
@@ -43,14 +43,14 @@ class StoredShare:
 
 
 class Trimmed(NamedTuple):
-    """The numbers of replies and free keys that an account has lost."""
+    """The numbers of replies and free keys that were removed from an account."""
 
     replies: int
     free_keys: int
 
 
 class _Kind(NamedTuple):
-    """The statements that count one kind of row, find its oldest (id, instant, weight), and delete them."""
+    """The statements that count one kind of row, find the oldest rows (id, time, weight), and delete them."""
 
     total: str
     oldest: str
@@ -58,7 +58,7 @@ class _Kind(NamedTuple):
     at_once: int
 
 
-# Replies are large, and freeing their pages takes time.
+# Fewer replies per write, because they are large and freeing their pages takes time.
 REPLIES: Final = _Kind(COUNT_BYTES, OLDEST_REPLIES, DROP_REPLIES, 50)
 FREE_KEYS: Final = _Kind(COUNT_FREE, OLDEST_FREE, DROP_FREE, 200)
 
@@ -67,7 +67,7 @@ class Shares:
     """The accounts that this node may have filled beyond their share, and the work of trimming them."""
 
     def __init__(self, share: StoredShare | None = None) -> None:
-        """`share` applies to each account; by default the built-in one."""
+        """`share` applies to each account; None means the default."""
         self._share = share or StoredShare()
         self._put: dict[str, int] = {}
         self._due: dict[str, None] = {}
@@ -101,15 +101,15 @@ class Shares:
 
     @property
     def _key_bytes(self) -> int:
-        """The bytes to count for a key, so that keys alone trigger a check in time for their own limit."""
+        """The bytes to count for a key, so that many keys with short replies also trigger a check in time."""
         return self._share.bytes // self._share.free_keys
 
 
 async def trim(store: Store, account_id: str, share: StoredShare, *, pause_s: float = PAUSE_S) -> Trimmed:
-    """Remove the account's oldest replies and free keys beyond its share, a few rows per write.
+    """Remove the oldest replies and free keys that exceed the account's share, a few rows per write.
 
     Raises:
-        StorageError: some may be left.
+        StorageError: some of the excess may be left.
     """
     drop = partial(_drop, store, account_id, pause_s=pause_s)
     return Trimmed(await drop(REPLIES, share.bytes), await drop(FREE_KEYS, share.free_keys))

@@ -1,4 +1,4 @@
-"""The texts that idempotency keys replay, each stored once per account however many keys refer to it.
+"""The texts that idempotency keys replay, each stored once per account, no matter how many keys refer to it.
 
 A reply is identified by a digest of its account and text. It is needed until the newest claim that refers to it has
 expired. Its `kept_at` follows that claim, so its age alone decides when it is removed, without a reference count that
@@ -16,9 +16,9 @@ from storage.migrations import Schema
 from storage.store import Tx
 
 KEPT_S: Final = 86_400.0
-"""How long a claim is replayed."""
+"""How many seconds a claim is replayed."""
 TOUCH_S: Final = 300.0
-"""How far `kept_at` may be older than the newest claim, so that a text in frequent use is rarely rewritten."""
+"""How far `kept_at` may lag behind the newest claim, so that a frequently used text is rarely rewritten."""
 ROW_BYTES: Final = 512
 """The bytes added to each reply's text: about the size of its row and index entries."""
 FORGET_AT_ONCE: Final = 50
@@ -43,7 +43,7 @@ def reply_id(account_id: str, text: str) -> str:
 
 
 def put_replies(tx: Tx, replies: Iterable[tuple[str, str, str, float]]) -> None:
-    """Store replies, given as id, account, text, and the instant of the claim that refers to it.
+    """Store replies, given as id, account, text, and the time of the claim that refers to it.
 
     They are written in the order of their ids, so that two nodes cannot deadlock.
     """
@@ -58,7 +58,7 @@ def forget_old_replies(tx: Tx, now: float) -> int:
 
 
 def forget_replies_of(tx: Tx, account_id: str) -> int:
-    """Drop some replies of an account, whose claims then cannot be replayed. Return how many; 0 if none are left."""
+    """Drop some replies of an account. Return how many; 0 if none are left. Their claims then cannot be replayed."""
     return tx.run(DROP_OF_ACCOUNT, (account_id, FORGET_AT_ONCE))
 
 

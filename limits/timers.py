@@ -1,8 +1,8 @@
 """Deadlines of many waits, kept by one task: a dictionary entry each, instead of a cancel scope that costs 7 us.
 
 A new deadline is stored in `_new` with its exact time. Most deadlines are cleared before the task wakes, and cost
-nothing more. The task sleeps until the earliest known instant. When it wakes, it expires overdue subjects and files the
-rest of `_new` by tick, so that it handles each deadline once, and wakes once for all deadlines in the same tick.
+nothing more. The task sleeps until the earliest known deadline. When it wakes, it expires overdue subjects and files
+the rest of `_new` by tick, so that it handles each deadline once, and wakes once for all deadlines in the same tick.
 
 `whole_seconds` returns a wait in the form of `Retry-After`.
 """
@@ -16,16 +16,16 @@ from typing import Final, Protocol
 import trio
 
 TICK_S: Final = 0.05
-"""How late a subject may expire."""
+"""The maximum delay of an expiry, in seconds."""
 _NEVER: Final = 1e12
-"""Later deadlines on Trio's clock, including infinite ones, share one tick."""
+"""Later times on Trio's clock, including infinity, share one tick."""
 
 
 class Expiring(Protocol):
-    """The owner of a deadline; it wakes its own waiter."""
+    """The owner of a deadline. `expire` wakes its waiter."""
 
     def expire(self) -> None:
-        """Handle the end of the time. Called at most once, and not after the deadline was cleared."""
+        """Handle the expiry. Called at most once, and not after the deadline was cleared."""
         ...
 
 
@@ -37,7 +37,7 @@ class Deadlines:
         self._new: dict[Expiring, float] = {}
         self._tick_of: dict[Expiring, int] = {}
         self._filed: dict[int, dict[Expiring, None]] = {}
-        """Subjects by tick. A tick is kept until its time, even if it has become empty."""
+        """Subjects by tick. An empty tick stays until no earlier tick is left."""
         self._ticks: list[int] = []
         """A heap of the ticks in `_filed`."""
         self._wakes_at = inf
@@ -94,8 +94,8 @@ class Deadlines:
 
 
 def whole_seconds(now: float, until: float) -> int:
-    """Return the fewest whole seconds after which a clock that shows `now` has reached `until`; 0 if it already has."""
-    # `until` and the difference are rounded floats, so a ceiling is sometimes one too low or too high.
+    """Return the fewest whole seconds after which a clock that shows `now` reaches `until`; 0 if `until` has passed."""
+    # `until` and the difference are rounded floats, so `ceil` is sometimes one too low or too high.
     seconds = int(until - now) if until > now else 0
     while now + seconds < until:
         seconds += 1

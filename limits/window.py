@@ -1,8 +1,8 @@
-"""The exact sliding window: at most `limit` admissions in any `period_s`, and never a refusal below that.
+"""The exact sliding window: at most `limit` admissions in any `period_s`, and no refusal below that.
 
 Each active key keeps the times of its recent admissions. It admits a request if fewer than `limit` of them are in the
 window. An admission exactly `period_s` old has left it. This module never waits or reads a clock: `now` is a monotonic
-time in seconds, read by the caller at the moment of the call, so it never decreases from one call to the next.
+time in seconds that the caller reads immediately before each call, so it never decreases from one call to the next.
 """
 
 from array import array
@@ -16,7 +16,7 @@ _SWEEP_FIRST_AT: Final = 256
 _PIECE_MIN: Final = 64
 _PIECE_MAX: Final = 4_096
 _SWEPT_AT_ONCE: Final = 8
-"""How many keys to check for each new piece during a sweep."""
+"""How many keys to check each time a sweep continues, which is whenever a piece is added."""
 
 
 class _Times:
@@ -37,7 +37,7 @@ class _Times:
         self.pieces = [self.tail]
         self.first = 0
         self.count = 0
-        self.room = _PIECE_MIN  # of the last piece
+        self.room = _PIECE_MIN  # the capacity of the last piece
 
     def forget_until(self, now: float, period_s: float) -> None:
         """Drop times that have left the window. Each admission is dropped once, so this is O(1) amortized."""
@@ -68,7 +68,7 @@ class _Times:
         return self.tail
 
     def nth(self, place: int) -> float:
-        """Return the admission at `place`, counted from the oldest."""
+        """Return the admission time at `place`, counted from the oldest."""
         place += self.first
         for piece in self.pieces:
             if place < len(piece):
@@ -80,22 +80,22 @@ class _Times:
 class Window:
     """One exact window per key, in memory.
 
-    A caller that admits a request and then gets no lease for it takes the admission back without an `await` in between,
-    so that a refused lease does not use up a request of the window.
+    If a caller admits a request and then gets no lease for it, it takes the admission back without an `await` in
+    between, so that a request that was refused for lack of a lease does not count in the window.
     """
 
     def __init__(self, limit: int, period_s: float = 60.0) -> None:
         self._limit = limit
         self._period_s = period_s
         self._times: dict[Hashable, _Times] = {}
-        self._made = 0
-        """The number of pieces created, minus those that the last sweep found to be gone."""
+        self._pieces_made = 0
+        """The number of pieces created, minus those that were gone at the last sweep."""
         self._sweep_at = _SWEEP_FIRST_AT
         self._unswept: list[Hashable] = []
         """The keys that the current sweep has not checked yet."""
 
     def __len__(self) -> int:
-        """Return the number of keys that hold memory (8 bytes an admission, at least a piece)."""
+        """Return the number of keys that use memory (8 bytes per admission, at least one piece)."""
         return len(self._times)
 
     def look(self, key: Hashable, now: float) -> WindowState:
@@ -140,30 +140,30 @@ class Window:
         self._limit = limit
 
     def sweep(self, now: float) -> None:
-        """Drop keys whose admissions have all left. Runs automatically when their memory may have doubled.
+        """Drop keys without an admission in the window. Runs automatically when their memory may have doubled.
 
-        The automatic sweep checks a few keys per new piece, because a hundred thousand at once would block the event
-        loop.
+        The automatic sweep checks a few keys per new piece, because checking a hundred thousand keys in one go would
+        block the event loop.
         """
         self._begin_sweep()
         self._sweep_some(len(self._unswept), now)
 
     def _begin_sweep(self) -> None:
         self._unswept = [*reversed(self._times)]  # oldest last, because keys are taken from the end
-        self._made = 0
+        self._pieces_made = 0
 
     def _sweep_some(self, count: int, now: float) -> None:
-        """Check the next `count` keys, and count the pieces of those that stay."""
+        """Check the next `count` keys, and count the pieces of those that are kept."""
         for key in self._unswept[-count:]:
             times = self._times[key]
             times.forget_until(now, self._period_s)
             if times.count:
-                self._made += len(times.pieces)
+                self._pieces_made += len(times.pieces)
             else:
                 del self._times[key]
         del self._unswept[-count:]
         if not self._unswept:
-            self._sweep_at = max(_SWEEP_FIRST_AT, 2 * self._made)
+            self._sweep_at = max(_SWEEP_FIRST_AT, 2 * self._pieces_made)
 
     def _add_key(self, key: Hashable, now: float) -> _Times:
         self._count_piece(now)
@@ -175,11 +175,11 @@ class Window:
         return times.extend()
 
     def _count_piece(self, now: float) -> None:
-        if self._made >= self._sweep_at and not self._unswept:
+        if self._pieces_made >= self._sweep_at and not self._unswept:
             self._begin_sweep()
         if self._unswept:
             self._sweep_some(_SWEPT_AT_ONCE, now)
-        self._made += 1
+        self._pieces_made += 1
 
     def _state(self, times: _Times, now: float) -> WindowState:
         """Return the state of a key whose times are all in the window."""

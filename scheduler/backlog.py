@@ -1,4 +1,7 @@
-"""Counts waiting runs and deliveries in the store, for operators: the same numbers on every node of the store."""
+"""Counts waiting runs and deliveries in the store, for operators.
+
+The numbers are the same on every node of the store.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ DELIVERIES = "SELECT COUNT(*), MIN(next_at) FROM deliveries WHERE status = 'queu
 
 
 class Backlog(NamedTuple):
-    """The numbers of waiting runs and deliveries, including future ones, and how late the oldest overdue ones are."""
+    """How many runs and deliveries wait, including future ones, and how late the oldest overdue ones are."""
 
     runs: int = 0
     runs_late_s: float = 0.0
@@ -32,20 +35,20 @@ class Watch:
     """The last measured backlog."""
 
     def __init__(self, store: Store, *, now: Callable[[], float], instant: Instant) -> None:
-        """Take `now`, the clock of slots, and `instant`, the clock of deliveries."""
+        """`now` is the clock of slots, `instant` the clock of deliveries."""
         self._store = store
         self._now = now
         self._instant = instant
         self.seen = Backlog()
 
     async def keep_looking(self) -> None:
-        """Measure at intervals; while the store is unavailable, keep the last result."""
+        """Measure at intervals. While the store is unavailable, keep the last result."""
         while True:
             with suppress(StorageError):
-                self.seen = await self._store.read(self._look)
+                self.seen = await self._store.read(self._measure)
             await trio.sleep(LOOK_S)
 
-    def _look(self, tx: Tx) -> Backlog:
+    def _measure(self, tx: Tx) -> Backlog:
         (slot_at,), (runs, start_at), (deliveries, next_at) = (tx.all(sql)[0] for sql in (SLOT, RUNS, DELIVERIES))
         now = self._now()
         runs_late_s = max(_late_s(slot_at, now), _late_s(start_at, now))

@@ -12,8 +12,8 @@ class SchedulerError(Exception):
 class MonitorInvalid(SchedulerError):
     """A field of a monitor is invalid; nothing was stored or charged.
 
-    `param` is the field's place in the body (`track.metrics[0]`), `problem` completes the sentence that starts with it,
-    and `next_step` is a sentence that says what to send. `did_you_mean` is a similar valid value, if there is one;
+    `param` is the path of the field in the body (`track.metrics[0]`), `problem` completes the sentence that starts with
+    it, and `next_step` is a sentence that says what to send. `did_you_mean` is a similar valid value, if there is one.
     `reason` is for programs (spec 7.3).
     """
 
@@ -35,7 +35,7 @@ class MonitorInvalid(SchedulerError):
 
 
 class CadenceInvalid(MonitorInvalid):
-    """The cadence cannot be read, or would run too often or never."""
+    """The cadence cannot be read, never runs, or runs too often."""
 
 
 class TrackInvalid(MonitorInvalid):
@@ -108,7 +108,7 @@ class ScheduleUnknown(SchedulerError):
 
 
 class WorkRefused(SchedulerError):
-    """An error about a job or a session; `reason` is for programs, and `more` holds additional fields."""
+    """An error about a job or a session. `reason` is for programs, and `more` contains additional fields."""
 
     def __init__(self, message: str, reason: str, **more: object) -> None:
         super().__init__(message)
@@ -148,8 +148,8 @@ class CohortQueryUnknown(SchedulerError):
 class CohortRefused(SchedulerError):
     """An error about a cohort; nothing was changed or charged.
 
-    `param` is the field's place in the body or the path, `next_step` is a sentence that says what to do, and `more`
-    holds additional fields. `reason` is for programs; `did_you_mean` is a similar valid value, if there is one.
+    `param` is the path of the field in the body or the URL, `next_step` is a sentence that says what to do, and `more`
+    contains additional fields. `reason` is for programs. `did_you_mean` is a similar valid value, if there is one.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class CohortMembersLimitReached(CohortRefused):
 
 
 class CohortPlatformUnsupported(CohortRefused):
-    """A platform without a list of an account's posts; `near` is a similar valid platform."""
+    """The platform has no list of an account's posts. `near` is a similar valid platform."""
 
     def __init__(self, param: str, near: str | None, known: Sequence[str]) -> None:
         message, how = f"{param} is not a platform that cohorts support", f"Send one of {', '.join(known)}."
@@ -195,7 +195,7 @@ class CohortPlatformUnsupported(CohortRefused):
 
 
 class CohortIdentityConflict(CohortRefused):
-    """An account that already has another external id; no member was added."""
+    """The account already has another external id; no member was added."""
 
     def __init__(self, param: str) -> None:
         message = f"{param} is already in the cohort with another external_id"
@@ -220,7 +220,7 @@ class CohortQueryOver(CohortRefused):
 
 
 class CohortQueryNotReady(CohortRefused):
-    """The query has no readable results: it is not finished, was cancelled, or its retention has passed."""
+    """The query has no readable results: it has not finished, was cancelled, or its retention has passed."""
 
     def __init__(self, status: str) -> None:
         how = "Read its results once its status is succeeded."
@@ -228,7 +228,7 @@ class CohortQueryNotReady(CohortRefused):
 
 
 class CohortResultTooLarge(SchedulerError):
-    """One result is longer than a page. The next one is at `behind`, a shard's number and a place in it."""
+    """One result is longer than a page. The next one is at `behind`: a shard's number and a position in that shard."""
 
     def __init__(self, size_bytes: int, limit_bytes: int, behind: tuple[int, int]) -> None:
         super().__init__(f"one result has {size_bytes} bytes; a page has at most {limit_bytes}")

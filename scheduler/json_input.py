@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from scheduler.errors import MonitorInvalid
 
 _TEXT_MAX = 200
-"""The most characters of a sent text that are compared or quoted; a longer text is not a misspelling."""
+"""The maximum number of characters of a sent text that are compared or quoted. A longer text is not a misspelling."""
 
 
 def nearest(text: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -22,16 +22,16 @@ def quoted(text: str) -> str:
 
 
 def kind_of(value: object) -> str:
-    """Return the kind of a JSON value in the words of messages."""
+    """Return the kind of a JSON value, as named in messages."""
     kinds = ((bool, "a boolean"), (int | float, "a number"), (str, "text"), (list, "an array"), (dict, "an object"))
     return next((name for kind, name in kinds if isinstance(value, kind)), "null")
 
 
 def object_at(param: str, sent: object, fields: Sequence[str], *, refuse: type[MonitorInvalid]) -> Mapping[str, object]:
-    """Return an object that has only these fields; null fields count as missing.
+    """Return an object that has no fields other than these. Null fields count as missing.
 
     Raises:
-        `refuse`: it is not an object, or has another field.
+        `refuse`: the value is not an object, or has another field.
     """
     listed = ", ".join(fields)
     if not isinstance(sent, dict):

@@ -1,9 +1,9 @@
 """Leased work of one node: monitor runs, jobs and browser sessions.
 
 The store holds a lease for each piece of work. The node that has the lease renews it while it works; once a lease has
-passed, another node may begin the next attempt. This module has the part that all kinds share: a task for each piece,
-renewal, and supervision, so that a failure of one piece never ends another one or the node. Finding and leasing work
-is up to each kind.
+expired, another node may begin the next attempt. This module contains what all kinds share: a task for each piece,
+renewal, and supervision, so that a failure of one piece never ends another one or the node. Each kind finds and leases
+its own work.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class WorkLease(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeasedKind(Generic[T]):
-    """One kind of leased work; `name` is its noun, which also begins the names of its log events."""
+    """One kind of leased work. `name` is its noun, which also begins the names of its log events."""
 
     name: str
     lease_of: Callable[[T], WorkLease]
     run: Callable[[T], Awaitable[object]]
-    """Do the work. It may raise `StorageError`: then the work waits until its lease has expired."""
+    """Do the work. It may raise `StorageError`, in which case the work waits until its lease has expired."""
     fail: Callable[[T], Awaitable[object]]
     """End work whose `run` raised any other exception."""
     renew: Callable[[list[str]], Awaitable[object]]
@@ -50,7 +50,7 @@ class LeasedKind(Generic[T]):
 
 
 class LeasedWorkers(Generic[T]):
-    """Runs leased work of one kind in `nursery`, which owns a task for each piece."""
+    """Runs leased work of one kind in `nursery`, which owns a task for each piece of work."""
 
     def __init__(self, kind: LeasedKind[T], nursery: trio.Nursery, log: OperatorLog) -> None:
         self._kind = kind
@@ -65,14 +65,14 @@ class LeasedWorkers(Generic[T]):
         return work_id in self._in_flight
 
     def get(self, work_id: str) -> T | None:
-        """Return the work with this id, or None if it is not in flight here."""
+        """Return the work with this id, or None if it is not in progress on this node."""
         return self._in_flight.get(work_id)
 
     def choose(self, ready: Iterable[Ready], *, at_once: int, each_max: int) -> list[Ready]:
         """Return the work to lease next, round robin over accounts.
 
-        At most `at_once` pieces are in flight, and at most `each_max` of one account. Work in flight on this node is
-        never chosen again, even if its lease has expired.
+        At most `at_once` pieces are in progress, and at most `each_max` of one account. Work in progress on this node
+        is never chosen again, even if its lease has expired.
         """
         busy = Counter(self._kind.lease_of(one).account_id for one in self._in_flight.values())
         others = (one for one in ready if one.run_id not in self._in_flight)
@@ -85,7 +85,7 @@ class LeasedWorkers(Generic[T]):
             self._nursery.start_soon(self._supervise, work)
 
     async def keep_renewing(self) -> None:
-        """Renew the leases of all work in flight, until cancelled."""
+        """Renew the leases of all work in progress, until cancelled."""
         while True:
             await trio.sleep(self._kind.renew_every_s)
             if not self._in_flight:
@@ -96,7 +96,7 @@ class LeasedWorkers(Generic[T]):
                 self._log.event("warning", f"{self._kind.name}_leases_not_renewed", error=str(exc))
 
     async def _supervise(self, work: T) -> None:
-        """Run one piece of work; exceptions are logged, never raised."""
+        """Run one piece of work. Exceptions are logged, never raised."""
         lease = self._kind.lease_of(work)
         try:
             await self._run(work, lease)
@@ -108,8 +108,8 @@ class LeasedWorkers(Generic[T]):
         try:
             await self._kind.run(work)
         except StorageError as exc:
-            self._cut_short(lease, exc)
-        except Exception as exc:  # noqa: BLE001 - the run supervisor: no work ends other work
+            self._log_storage_error(lease, exc)
+        except Exception as exc:  # noqa: BLE001 - a failure of one piece of work must not end the others
             self._log_failure("failed", work, lease, exc)
             await self._fail(work, lease)
 
@@ -117,11 +117,11 @@ class LeasedWorkers(Generic[T]):
         try:
             await self._kind.fail(work)
         except StorageError as exc:
-            self._cut_short(lease, exc)
-        except Exception as exc:  # noqa: BLE001 - as above: its lease passes, and another attempt begins
+            self._log_storage_error(lease, exc)
+        except Exception as exc:  # noqa: BLE001 - as above; its lease expires, and another attempt begins
             self._log_failure("not_ended", work, lease, exc)
 
-    def _cut_short(self, lease: WorkLease, exc: StorageError) -> None:
+    def _log_storage_error(self, lease: WorkLease, exc: StorageError) -> None:
         name = self._kind.name
         self._log.event("warning", f"{name}_cut_short", **{name: lease.id}, attempt=lease.attempt, error=str(exc))
 

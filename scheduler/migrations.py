@@ -17,7 +17,7 @@ from scheduler.jobs.tables import (
 from scheduler.sessions.session_rows import SESSION_INDEXES, WEB_SESSIONS
 from storage.migrations import MigrationSet, Schema
 
-# `next_slot_at` is NULL without a next slot. `version` counts the owner's changes, not the runs.
+# `next_slot_at` is NULL if the monitor has no next slot. `version` counts the owner's changes, not the runs.
 MONITORS = """
 CREATE TABLE monitors (
     id TEXT PRIMARY KEY,
@@ -45,8 +45,8 @@ CREATE TABLE monitors (
 )
 """
 
-# The secrets are sealed, and so is the URL of rows with a `host` (0004). The previous secret signs too until
-# `previous_until`.
+# The secrets are sealed, and so is the URL of rows with a `host` (0004). Until `previous_until`, deliveries are also
+# signed with the previous secret.
 WEBHOOKS = """
 CREATE TABLE webhooks (
     monitor_id TEXT PRIMARY KEY REFERENCES monitors (id) ON DELETE CASCADE,
@@ -122,7 +122,7 @@ CREATE TABLE deliveries (
 )
 """
 
-# `status` is the receiver's response status, or NULL without a response; then `error` gives the reason.
+# `status` is the receiver's response status, or NULL if it did not respond; `error` is the reason then.
 ATTEMPTS = """
 CREATE TABLE attempts (
     delivery_id TEXT NOT NULL REFERENCES deliveries (id) ON DELETE CASCADE,
@@ -150,11 +150,12 @@ INDEXES = (
 REDELIVERIES = (
     "ALTER TABLE deliveries ADD COLUMN redelivered_after BIGINT CHECK (redelivered_after >= 0)",
     "ALTER TABLE deliveries ADD COLUMN fail_reason TEXT",
-    # The first delivery of a host and account is found in one step, however many follow it.
+    # The first delivery of a host and account is found in one step, no matter how many follow it.
     "CREATE INDEX deliveries_in_line ON deliveries (host, account_id, next_at, id) WHERE status = 'queued'",
 )
 
-# Retention finds rows in time order, in as many steps as there are rows to delete. `kept_at` is when the run ended.
+# Lets retention read rows in time order, so that it reads only the rows that it deletes. `kept_at` is when the run
+# ended.
 RETENTION = (
     "ALTER TABLE run_data ADD COLUMN kept_at DOUBLE PRECISION",
     "UPDATE run_data SET kept_at = (SELECT finished_at FROM runs WHERE runs.id = run_data.run_id)",
@@ -164,8 +165,8 @@ RETENTION = (
 )
 
 
-# `types` holds the names as sent, separated by commas. The account's events up to `pos` are in deliveries or were not
-# selected.
+# `types` contains the names as sent, separated by commas. The account's events up to `pos` are in deliveries or were
+# not selected.
 ACCOUNT_WEBHOOKS = """
 CREATE TABLE account_webhooks (
     id TEXT PRIMARY KEY,
@@ -214,7 +215,7 @@ OWNED_WEBHOOKS = (
 
 
 def m0001_monitors(schema: Schema) -> None:
-    """Create monitors and their dependent tables, each after the tables that it references."""
+    """Create monitors and the tables that depend on them. Each table comes after the tables that it references."""
     for statement in (MONITORS, WEBHOOKS, RUNS, RUN_DATA, DELIVERIES, ATTEMPTS, *INDEXES):
         schema.execute(statement)
 
@@ -243,7 +244,7 @@ def m0005_jobs(schema: Schema) -> None:
 
 
 def m0006_reservations(schema: Schema) -> None:
-    """Add the closed parts of a job's reservations; a resumed job can have several reservations."""
+    """Add the credits of a job's closed reservations, because a resumed job can have several reservations."""
     for column in ("closed_credits", "returned_credits"):
         schema.execute(f"ALTER TABLE jobs ADD COLUMN {column} BIGINT NOT NULL DEFAULT 0 CHECK ({column} >= 0)")
 
@@ -255,7 +256,7 @@ def m0007_cohorts(schema: Schema) -> None:
 
 
 def m0008_watches(schema: Schema) -> None:
-    """Add web watches as JSON, and the instant until which a check is kept (NULL for other runs)."""
+    """Add web watches as JSON, and the time until which a check is kept (NULL for other runs)."""
     schema.execute("ALTER TABLE monitors ADD COLUMN web TEXT")
     schema.execute("ALTER TABLE runs ADD COLUMN keep_until DOUBLE PRECISION")
     schema.execute("CREATE INDEX runs_expiring ON runs (keep_until, id) WHERE keep_until IS NOT NULL")
@@ -280,7 +281,7 @@ def m0011_account_webhooks(schema: Schema) -> None:
 
 
 def m0012_failure_credits(schema: Schema) -> None:
-    """Add the credits of failed runs whose page was too costly, since `credits_used` must be 0 for failed runs."""
+    """Add the credits of failed runs whose page was too costly, because `credits_used` must be 0 for failed runs."""
     schema.execute("ALTER TABLE runs ADD COLUMN failure_credits BIGINT NOT NULL DEFAULT 0 CHECK (failure_credits >= 0)")
 
 

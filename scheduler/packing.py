@@ -2,7 +2,7 @@
 
 A body of kilobytes may decompress to many megabytes. A page is therefore limited twice: a transaction reads rows up to
 `PAGE_BYTES` in stored form, and `Unpacker` decompresses them one by one up to `PAGE_BYTES`. The first row always fits,
-however long it is, so that every page makes progress.
+no matter how long it is, so that every page makes progress.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 PAGE_BYTES: Final = 4_000_000
-"""The maximum size of a page, stored or decompressed, unless its first row alone is larger."""
+"""The maximum size of a page in bytes, both stored and decompressed, unless its first row alone is larger."""
 PIECE_BYTES: Final = 500_000
 """The same limit for one piece of a streamed response."""
 
@@ -28,7 +28,7 @@ def unpacked(body: bytes) -> bytes:
 
 
 def rows_within(sizes: Iterable[int], bytes_max: int = PAGE_BYTES) -> int:
-    """Return how many of the first rows have at most `bytes_max` in total: at least one, if there is any."""
+    """Return how many of the first rows have at most `bytes_max` in total. The first row always counts."""
     count = total = 0
     for size in sizes:
         total += size
@@ -64,7 +64,7 @@ class Unpacker:
 def _within(body: bytes, bytes_max: int) -> bytes | None:
     """Return a decompressed body, or None if it has more than `bytes_max` bytes."""
     stream = zlib.decompressobj()
-    whole = stream.decompress(body, bytes_max + 1)  # 0 would mean no limit
+    whole = stream.decompress(body, bytes_max + 1)  # `+ 1`, because 0 would mean no limit
     if len(whole) > bytes_max:
         return None
     if not stream.eof:

@@ -19,7 +19,7 @@ class RecipeInvalid(MonitorInvalid):
 
 
 class GatheringFailed(Exception):
-    """A call returned no usable data; `legs` shows the error of each source. The text is for the monitor's owner.
+    """A call returned no usable data. `legs` contains the error of each source. The text is for the monitor's owner.
 
     `used_credits` is the price of a page that was too costly; all other failures are free.
     """
@@ -31,7 +31,7 @@ class GatheringFailed(Exception):
 
     @property
     def code(self) -> str:
-        """The `reason` of the error that caused it, else the code of the first failed leg."""
+        """The `reason` of the error that caused it, or else the code of the first failed leg."""
         if isinstance(self.__cause__, NotFound) and self.__cause__.reason:
             return self.__cause__.reason
         return next((str(leg["error"]) for leg in self.legs if leg.get("error")), "UPSTREAM_ERROR")
@@ -39,10 +39,10 @@ class GatheringFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """An endpoint with valid parameters; the credits are its own price, without the scheduling credit.
+    """An endpoint with valid parameters. The credits are its own price, without the scheduling credit.
 
-    The two prices differ if several pages are read: the minimum to start a call, and the maximum that it can use.
-    `is_walked`: several pages are read for one list.
+    The two prices differ if several pages are read: one is the minimum to start a call, the other the maximum that it
+    can use. `is_walked` means that several pages are read for one list.
     """
 
     path: str
@@ -55,11 +55,11 @@ class Recipe:
     never: frozenset[str] = frozenset()
     """The record fields that are never filled (`Endpoint.unfilled`)."""
     is_most_usual: bool = False
-    """Whether a call usually costs the most."""
+    """Whether a call usually costs the maximum."""
 
     @property
     def credits_expected(self) -> int:
-        """The credits that a call usually costs; for a list, the price of full pages."""
+        """The credits that a call usually costs. For a list, this is the price of full pages."""
         return self.credits_most if self.is_most_usual else self.credits_least
 
 
@@ -69,8 +69,8 @@ class Gathered:
 
     `data` is the envelope's `data` or, if requested, the source's own body. `rows` is the number of rows of a list.
     `warnings` describe missing parts and the reasons. `coverage` is the share of legs that returned data.
-    `used_credits` is the cost before coverage is applied: the costs of the legs add up to that share of it. `whole` is
-    False if the call ended early, or a page failed.
+    `used_credits` is the cost before `coverage` is applied: the costs of the legs add up to that share of it. `whole`
+    is False if the call ended early, or a page failed.
     """
 
     data: Any
@@ -82,14 +82,14 @@ class Gathered:
     warnings: Sequence[str] = ()
     rows: int | None = None
     next: State | None = None
-    """The start of a list's next page; None on the last page."""
+    """The start of a list's next page. None on the last page."""
 
 
 class Recipes(Protocol):
     """Reads and calls recipes."""
 
     def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
-        """Return a recipe as it was sent, such as `github/profile` with `{"handle": "octocat"}`.
+        """Validate a recipe as it was sent, such as `github/profile` with `{"handle": "octocat"}`.
 
         A list requests this number of `rows`, within its endpoint's limits, unless the parameters set a number.
 
@@ -134,9 +134,9 @@ class RecipePages(Protocol):
         ...
 
     async def page(self, recipe: Recipe, state: State | None, *, timeout_s: float, account_id: str = "") -> RecipePage:
-        """Return one page of a recipe's list, the first one without `state`.
+        """Return one page of a recipe's list. Without `state`, return the first page.
 
-        The read waits in the account's queue for its turn, and then takes at most `timeout_s`.
+        The read waits in the account's queue for its turn, and is then limited to `timeout_s`.
 
         Raises:
             GatheringFailed: the page could not be read.

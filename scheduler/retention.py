@@ -16,7 +16,7 @@ import trio
 from events.log.retention import PAUSE_S, cutoff
 from storage.store import Row, Store, Tx
 
-# Rows as (instant, id, whether the row is kept anyway), starting after an instant and id.
+# Rows as (time, id, whether the row is kept anyway), starting after a time and id.
 FIND_DELIVERIES = """
 SELECT created_at, id, 0 FROM deliveries
 WHERE status <> 'queued' AND created_at < ? AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?
@@ -64,14 +64,14 @@ class Swept(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """The statements that find and delete rows of one kind, and how many per transaction."""
+    """The statements that find and delete rows of one kind, and how many rows to delete per transaction."""
 
     find: str
     drop: str
     at_once: int
 
 
-# Deliveries and results are large, and freeing their pages takes most of the time.
+# Fewer deliveries and results per transaction, because they are large and freeing their pages takes most of the time.
 DELIVERIES: Final = _Kind(FIND_DELIVERIES, DROP_DELIVERIES, 20)
 RESULTS: Final = _Kind(FIND_RESULTS, DROP_RESULTS, 50)
 RUNS: Final = _Kind(FIND_RUNS, DROP_RUNS, 100)

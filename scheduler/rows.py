@@ -11,8 +11,9 @@ from storage.store import Value
 
 
 def values_of(kind: type[Any]) -> Callable[[Any], tuple[Value, ...]]:
-    """Return a function from a record of this dataclass, which has at least two fields, to its values in order.
+    """Return a function that maps a record of this dataclass to the tuple of its values.
 
-    `astuple` is not used, because it copies deeply, at twenty times the cost.
+    The dataclass must have at least two fields. `astuple` is not used, because it copies deeply, at twenty times the
+    cost.
     """
     return attrgetter(*(field.name for field in fields(kind)))

@@ -1,10 +1,10 @@
 """The Trio side of group commit: calls that arrive during one commit go into the next transaction.
 
-One thread runs the batches. A queue signals it that jobs are pending; it takes those that have gathered, and reports
-the end of a batch with `TrioToken.run_sync_soon`, or to a lone caller with a bell. Both sides share the pending jobs:
-each job is popped once, either by the thread or by a caller that gives up, which needs no lock. Neither side iterates
-over them, because a thread can be interrupted whenever an object is created. All other state belongs to the Trio
-thread, unless noted.
+One thread runs the batches. A queue signals it that jobs are pending. The thread takes the jobs that have gathered, and
+reports the end of a batch with `TrioToken.run_sync_soon`, or to a lone caller with a bell. Both sides share the pending
+jobs: each job is popped once, either by the thread or by a caller that gives up, which needs no lock. Neither side
+iterates over them, because a thread can be interrupted whenever an object is created. All other state belongs to the
+Trio thread, unless noted.
 """
 
 import logging
@@ -26,45 +26,49 @@ from storage.transactions import TAKEN, Callback, Job
 
 QUEUE_MAX = 10_000
 BATCH_MAX = 512
-# While calls arrive together, the next batch gathers for five times the shorter duration of the last two, because
-# larger commits take less CPU per call. A few callers wait for 2 ms at most; with many callers, CPU is the bottleneck.
+# While calls arrive together, the thread gathers jobs for the next batch for five times the shorter duration of the
+# last two batches, because larger commits take less CPU per call. A few callers wait for 2 ms at most; with many
+# callers, CPU is the bottleneck.
 GATHER_RATIO = 5.0
 GATHER_FEW_S: Final = 0.002
 GATHER_MANY_S: Final = 0.01
 TOGETHER: Final = 0.5
 PACE_BATCHES: Final = 8
-# After a batch with no more callers than this, the thread immediately takes the jobs that have gathered, without waking
+# After a batch with at most this many callers, the thread immediately takes the jobs that have gathered, without waking
 # the event loop. After a larger batch it waits for a message from the loop, which is awake and has more jobs ready by
 # then.
 FEW = 8
-# A job without a waiting caller is committed together with the next job that has one, if that arrives soon. A client
-# that sends its next request at once does not find the writer busy closing its last charge (with one connection: half
-# the commits). The thread waits for that, because it is idle; a timer on the loop would cost 80,000 instructions. It
-# lingers after each commit before it rests, so that consecutive calls need not wake it.
+# A job without a waiting caller is committed together with the next job that has one, if that arrives soon. So a client
+# that sends its next request immediately does not have to wait while the writer closes its last charge (with one
+# connection: half the commits). The thread does this waiting, because it is idle; a timer on the loop would cost 80,000
+# instructions. It lingers after each commit before it rests, so that consecutive calls need not wake it.
 LINGER_S = 0.01
 TAKE: Final = "take"  # signals that jobs are pending
 LINGER: Final = "linger"  # signals that jobs without a waiting caller are pending while the thread rests
 STOP: Final = "stop"
-FAILED_STATUS: Final = 70  # exit status of a process that failed because of a bug
+FAILED_STATUS: Final = 70  # exit status of a process that ended because of a bug
 CLOSE_S = 10.0  # a disk that does not respond must not keep the process alive for longer
 
 _log = logging.getLogger(__name__)
 
 
 class CommitPace:
-    """Whether calls arrive together: over about the last eight batches, one per two commit durations.
+    """Whether calls arrive together: over about the last eight batches, at least one call per two commit durations.
 
-    The number of calls per batch does not show this, because gathering for long enough collects several calls from any
-    callers.
+    The number of calls per batch does not show this, because gathering for long enough collects several calls even if
+    they do not arrive together.
     """
 
     def __init__(self) -> None:
         self._called_s = self._passed_s = 0.0
-        """The time to commit a usual batch's calls one by one, and the time since the batch before."""
+        """Averages: the time to commit a batch's calls one by one, and the time since the batch before."""
         self._began_at = 0.0
 
     def add(self, waiters: int, began_at: float, took_s: float) -> bool:
-        """Record a batch: its callers, and its start and duration in seconds. Return whether to gather now."""
+        """Record a batch: its number of callers, its start and its duration in seconds.
+
+        Return whether to gather now.
+        """
         passed_s = min(max(took_s, began_at - self._began_at), PACE_BATCHES * took_s)
         self._began_at = began_at
         self._called_s += (min(passed_s, waiters * took_s) - self._called_s) / PACE_BATCHES
@@ -85,26 +89,31 @@ class Writer:
         self._messages: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._pending: OrderedDict[Job, None] = OrderedDict()
         self._ended: deque[tuple[Sequence[Job], list[Callback] | None]] = deque()
-        """Batches in commit order that the Trio side has not processed yet; filled by the thread."""
+        """Batches in commit order that the Trio side has not processed yet. The thread adds them."""
         self._bell = bell
         self._alone: Job | None = None
         """The job of the caller that waits for the bell."""
         self._running = False
-        """Whether the thread was signalled to take pending jobs, or takes them without a signal."""
+        """Whether the thread was signaled to take pending jobs, or takes them without a signal."""
         self._closed = False
         self._refusal: str | None = None
         self._pace = CommitPace()
         self._took_s = 0.0
-        """The duration of the last batch. Owned by the thread, like the pace."""
+        """The duration of the last batch. Only the thread uses it and the pace."""
         self._rests = True
-        """Whether the thread waits for a message. It sets this before a last check for jobs; either side clears it."""
+        """Whether the thread waits for a message without a timeout.
+
+        The thread sets it before a last check for jobs. Either side clears it.
+        """
         self._commits = self._calls = self._failed = self._unheard = 0
 
     async def submit(self, job: Job) -> object:
-        """Wait for the job's outcome. If cancelled before it is taken, it never happens; afterwards, it is awaited.
+        """Wait for the job's outcome.
+
+        If cancelled before the job is taken, it never runs; after that, its outcome is awaited.
 
         Raises:
-            StoreBusy, StoreUnavailable: it never happened.
+            StoreBusy, StoreUnavailable: the job never ran.
             The job's own exceptions.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -154,11 +163,11 @@ class Writer:
     def _wake_thread(self) -> None:
         if not self._running:
             self._running = True
-            # It takes the pending jobs when the loop releases the interpreter, mostly at the end of this tick.
+            # The thread takes the pending jobs when the loop releases the interpreter, mostly at the end of this tick.
             self._messages.put(TAKE)
 
     async def _wait_alone(self, job: Job) -> None:
-        """Like `Job.wait`, for a caller that finds the thread waiting."""
+        """Like `Job.wait`, for a caller that finds the thread idle."""
         self._alone, job.task = job, trio.lowlevel.current_task()
         self._wake_thread()
         try:
@@ -166,12 +175,12 @@ class Writer:
                 await self._bell.wait(lambda: self._pending.pop(job, TAKEN) is not TAKEN)
                 if self._ended:
                     self._report(awake=job)
-                    self._go_on()
+                    self._set_idle()
         finally:
             self._alone = job.task = None
 
     def _report(self, awake: Job | None = None) -> None:
-        """Report the ended batches to their callers, except to the one that is `awake`."""
+        """Report the ended batches to their callers, except to the caller of `awake`, which is already running."""
         while self._ended:
             batch, callbacks = self._ended.popleft()
             self._calls += len(batch)
@@ -202,20 +211,20 @@ class Writer:
         if job.on_failure is not None:
             job.on_failure()
 
-    def _go_on(self) -> None:
-        """Record that the thread waits or is about to."""
+    def _set_idle(self) -> None:
+        """Record that the thread waits or is about to wait, and wake it if jobs are pending."""
         self._running = False
         if self._pending:
             self._wake_thread()
 
-    def _report_and_go_on(self) -> None:
+    def _report_and_set_idle(self) -> None:
         self._report()
-        self._go_on()
+        self._set_idle()
 
     def _take(self, at_most: int) -> list[Job]:
-        """Remove and return up to `at_most` of the longest pending jobs; called on either side."""
+        """Remove and return up to `at_most` jobs, longest pending first. Called on either side."""
         taken: list[Job] = []
-        with suppress(KeyError):  # none is left
+        with suppress(KeyError):  # raised when no job is left
             while len(taken) < at_most:
                 taken.append(self._pending.popitem(last=False)[0])
         return taken
@@ -223,7 +232,7 @@ class Writer:
     def _work(self) -> None:
         """Run the thread. A bug in it ends the process, like a kill, because otherwise all callers would wait forever.
 
-        The next start finds everything that was committed.
+        The next start of the program finds everything that was committed.
         """
         try:
             self._commit_all()
@@ -244,7 +253,7 @@ class Writer:
                     )
 
     def _wait(self) -> Sequence[Job] | None:
-        """Return the next batch; jobs without a waiting caller go alone only after lingering. None means stop."""
+        """Return the next batch, or None to stop. Jobs without a waiting caller form a batch only after lingering."""
         while True:
             try:
                 message = self._messages.get() if self._rests else self._messages.get(timeout=LINGER_S)
@@ -264,7 +273,7 @@ class Writer:
             return batch
 
     def _run_batches(self, batch: Sequence[Job]) -> None:
-        """Run a batch, and as long as calls arrive together, those that gathered after each batch."""
+        """Run a batch. As long as calls arrive together, also run the jobs that gathered after each batch."""
         while batch:
             before_s, began = self._took_s, time.monotonic()
             callbacks = self._run(batch)
@@ -281,7 +290,7 @@ class Writer:
             time.sleep(min(GATHER_RATIO * min(before_s, self._took_s), GATHER_FEW_S if are_few else GATHER_MANY_S))
             batch = self._take(BATCH_MAX) if are_few else ()
         # One message instead of two, because each costs a lone caller a wake-up of the loop.
-        self._token.run_sync_soon(self._report_and_go_on)
+        self._token.run_sync_soon(self._report_and_set_idle)
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """Wakes a task from a thread through a pipe, in the tick of the event loop that finds it readable.
 
-`TrioToken.run_sync_soon` takes one more tick and two more system calls: a fifteenth of a lone call's time on the loop.
+`TrioToken.run_sync_soon` needs one more tick and two more system calls: a fifteenth of a lone call's time on the loop.
 """
 
 import os
@@ -22,11 +22,17 @@ class Bell:
         os.close(self._writing)
 
     def ring(self) -> None:
-        """Wake the waiting task, or the next one to wait, from any thread. Pending rings are merged into one."""
+        """Wake the waiting task, or the next one to wait. Callable from any thread.
+
+        Pending rings are merged into one.
+        """
         os.write(self._writing, b"!")
 
     async def wait(self, give_up: Callable[[], bool]) -> None:
-        """Wait for a ring. If cancelled, keep waiting unless `give_up` returns True, because then no ring will come."""
+        """Wait for a ring.
+
+        If cancelled, the task stops waiting only if `give_up` returns True, which means that no ring will come.
+        """
         is_cancelled = False
         try:
             await trio.lowlevel.wait_readable(self._reading)

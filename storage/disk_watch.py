@@ -16,12 +16,12 @@ from storage.store import DiskSpace
 
 LOOK_S: Final = 2.0
 FLOOR_SHARE: Final = 4
-"""The floor is at most a quarter of the disk, so that small disks can be used."""
+"""The reciprocal of the floor's largest share of the disk: at most a quarter, so that small disks can be used."""
 WARN_FLOORS: Final = 4
 RETURN_SHARE: Final = 1.1
-"""The share of the floor that must be free before work resumes.
+"""How much space must be free before work resumes, as a multiple of the floor.
 
-The extra tenth keeps the space freed by closing the log from resuming it for a moment only.
+Closing the log frees some space. Without the extra tenth, that could resume the work for just a moment.
 """
 WARN_EVERY_S: Final = 3_600.0
 
@@ -29,10 +29,10 @@ Probe = Callable[[], Awaitable[DiskSpace | None]]
 
 
 class DiskWatch:
-    """Keeps the reason why nothing new may be written, if any (`refusal`)."""
+    """Keeps the reason why nothing new may be written, if any, as `refusal`."""
 
     def __init__(self, probe: Probe, floor_bytes: int) -> None:
-        """`probe` returns the disk space; 0 bytes disable the floor."""
+        """`probe` returns the disk space. `floor_bytes` of 0 disables the floor."""
         self._probe = probe
         self._wanted_bytes = floor_bytes
         self._warned_at = float("-inf")
@@ -41,7 +41,7 @@ class DiskWatch:
         """The last known space. None if it cannot be determined, which disables the floor."""
         self.refusal: str | None = None
         self.on_change: Callable[[str | None], None] = lambda _refusal: None
-        """Called with each new `refusal`; set by the code that must refuse work."""
+        """Called with each new `refusal`. The code that must refuse work sets it."""
 
     @property
     def floor_bytes(self) -> int:
@@ -51,7 +51,7 @@ class DiskWatch:
         )
 
     async def keep_looking(self, event: Callable[..., None]) -> None:
-        """Check every two seconds until cancelled; `event` logs changes."""
+        """Check every two seconds until cancelled. `event` logs changes."""
         while True:
             try:
                 await self.look()
@@ -62,7 +62,7 @@ class DiskWatch:
             await trio.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """Check once. Raises StorageError if the disk cannot be checked; then nothing changes."""
+        """Check once. Raises StorageError if the disk cannot be checked; in that case nothing changes."""
         self.space = await self._probe()
         refusal = None if self.space is None else self._refusal(self.space)
         if (refusal is None) != (self.refusal is None):
@@ -86,6 +86,6 @@ class DiskWatch:
             event("warning", "disk_low", **figures)
 
     def _is_low(self, space: DiskSpace) -> bool:
-        """Return whether to warn now, at most once an hour."""
+        """Return whether to warn now. Warnings are at least an hour apart."""
         is_time = trio.current_time() - self._warned_at >= WARN_EVERY_S
         return is_time and space.free_bytes < WARN_FLOORS * self.floor_bytes

@@ -1,8 +1,8 @@
-"""The refusals of the store, each with a message that an operator can act on."""
+"""The errors of the store, each with a message that an operator can act on."""
 
 
 class StorageError(Exception):
-    """A refusal of the store."""
+    """Base of all errors of the store."""
 
 
 class StoreUnavailable(StorageError):
@@ -14,23 +14,23 @@ class StoreContended(StoreUnavailable):
 
 
 class CommitUnknown(StoreUnavailable):
-    """The connection was lost during the commit: the call may have happened (see `Tx.on_doubt`)."""
+    """The connection was lost during the commit, so the call may have taken effect (see `Tx.on_doubt`)."""
 
 
 class StoreBusy(StoreUnavailable):
-    """The writer's queue is full; nothing of this call happened."""
+    """The writer's queue is full; no part of this call took effect."""
 
 
 class HandlerFailed(StorageError):
-    """A batch handler raised an exception, so that none of its requests happened; the cause is the bug."""
+    """A batch handler raised an exception, so none of its requests took effect. `__cause__` is the bug."""
 
 
 class ConstraintViolated(StorageError):
-    """The rows violate a rule of the schema; nothing of the call happened."""
+    """The rows violate a rule of the schema; no part of the call took effect."""
 
 
 class PartitionRefused(StorageError):
-    """Too many rows of the range arrived before their partition; they stay where they are."""
+    """Too many rows of the range arrived before their partition was created; they stay where they are."""
 
 
 class StoreUnusable(StorageError):

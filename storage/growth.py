@@ -1,7 +1,7 @@
 """The growth of a store: its size is measured periodically, kept for some days, and used for a forecast.
 
-One row is kept per hour: the size at its end, and the calls that all nodes charged in it. A node adds the calls since
-its last measurement; a node that ends loses those that it has not added yet.
+One row is kept per hour: the size at the end of that hour, and the calls that all nodes charged during it. A node adds
+the calls since its last measurement; a node that ends loses those that it has not added yet.
 """
 
 from __future__ import annotations
@@ -50,12 +50,15 @@ class Growth:
 
     @property
     def bytes_per_thousand_calls(self) -> float | None:
-        """The bytes per thousand calls; None after too few calls."""
+        """The bytes per thousand calls; None if too few calls were made."""
         return None if self.calls < CALLS_LEAST else self.bytes * 1_000 / self.calls
 
 
 def growth_of(samples: Sequence[Row]) -> Growth | None:
-    """Return the growth over the last day before the newest sample (at, bytes, calls); None if too little is known."""
+    """Return the growth over the last day before the newest sample, or None if too little is known.
+
+    A sample is (time, bytes, calls).
+    """
     if not samples:
         return None
     end, bytes_end, _ = samples[-1]
@@ -80,7 +83,8 @@ class StoreGrowth:
     async def keep_measuring(self, event: Callable[..., None], calls_made: Callable[[], int]) -> None:
         """Measure now and every ten minutes. `event` logs; `calls_made` returns the calls charged by this node so far.
 
-        The first size is not kept, because a machine that started with a wrong clock has corrected it by the second.
+        The first size is not kept: a machine may start with a wrong clock, and has corrected it by the second
+        measurement.
         """
         counted, is_first = 0, True
         while True:
@@ -97,7 +101,7 @@ class StoreGrowth:
             await trio.sleep(EVERY_S)
 
     async def measure(self) -> None:
-        """Measure the store and read its samples. Raises StorageError; then the old values remain."""
+        """Measure the store and read its samples. Raises StorageError; in that case the old values remain."""
         self.size = await self._store.measure()
         self.growth = growth_of(await self._store.read(lambda tx: tx.all(READ)))
         await self._disk.look()
@@ -146,7 +150,7 @@ class StoreGrowth:
 
 
 def m0001_store_samples(schema: Schema) -> None:
-    """One row per hour: the store's size at its end, and the calls charged in it."""
+    """Create `store_samples`, with one row per hour: the store's size at its end, and the calls charged in it."""
     schema.execute("""
     CREATE TABLE store_samples (
         hour BIGINT PRIMARY KEY,

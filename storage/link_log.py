@@ -9,30 +9,30 @@ from collections.abc import Callable
 from typing import Final
 
 DOWN_AGAIN_S: Final = 30.0
-"""A link that goes up and down repeatedly is logged this often."""
+"""A link that goes up and down repeatedly is logged at most once in this time."""
 
 _log = logging.getLogger(__name__)
 
 
 class LinkLog:
-    """Logs one link under its `name`. Every failed attempt is reported to it. Not thread-safe: a link has one owner."""
+    """Logs one link under its `name`. The link reports every failed attempt. Not thread-safe: a link has one owner."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name
         self._clock = clock
-        self._is_told = False
-        self._told_at = -math.inf
+        self._is_logged = False
+        self._logged_at = -math.inf
 
     def down(self, why: str) -> None:
         """Report that the link was lost or could not be established."""
         now = self._clock()
-        if self._is_told or now - self._told_at < DOWN_AGAIN_S:
+        if self._is_logged or now - self._logged_at < DOWN_AGAIN_S:
             return
-        self._is_told, self._told_at = True, now
+        self._is_logged, self._logged_at = True, now
         _log.warning("the link to %s is down: %s", self._name, why)
 
     def up(self) -> None:
         """Report that the link is established."""
-        if self._is_told:
-            self._is_told = False
+        if self._is_logged:
+            self._is_logged = False
             _log.warning("the link to %s is up", self._name)

@@ -12,9 +12,10 @@ class Schema(Protocol):
     """The statements that a migration may run on either engine."""
 
     def execute(self, sql: str) -> None:
-        """Run one statement; `{serial}` is replaced by the type of an automatic integer primary key.
+        """Run one statement. `{serial}` is replaced by the type of an automatic integer primary key.
 
-        `{clustered}` after a table's columns keeps its rows in the order of the primary key if that saves bytes.
+        `{clustered}` after a table's columns stores its rows in the order of the primary key, if that saves bytes on
+        the engine.
         """
         ...
 
@@ -33,7 +34,7 @@ class Schema(Protocol):
     def partition(self, table: str, *, below: bytes, late: str) -> PartitionTx | None:
         """Partition a table with `allow_deletes` if the engine supports it, and return the transaction for partitions.
 
-        Rows with ids `below` stay together, as do rows without a partition. `late` is a table of ids, see
+        Rows with ids `below` stay together, and so do rows without a partition. `late` is a table of ids, see
         `PartitionTx.note_inserts`. Earlier changes are committed.
         """
         ...
@@ -41,17 +42,20 @@ class Schema(Protocol):
     def reword(self, table: str, words: str, others: str) -> None:
         """Replace `words` by the equivalent `others` in the definition of `table`, if the original words are costly.
 
-        No row is read. An engine on which both cost the same does nothing.
+        This reads no row. An engine on which both cost the same does nothing.
         """
         ...
 
     @property
     def tx(self) -> Tx:
-        """The migration's transaction, for rows. Do not use its `on_commit`."""
+        """The migration's transaction, for changing rows. Do not use its `on_commit`."""
         ...
 
     def commit(self) -> None:
-        """Make all changes so far durable. If the process ends now, the migration is run again from its start."""
+        """Make all changes so far durable.
+
+        If the process ends after this, the migration is run again from its start.
+        """
         ...
 
 
@@ -60,7 +64,10 @@ Migration: TypeAlias = Callable[[Schema], None]
 
 @dataclass(frozen=True, slots=True)
 class MigrationSet:
-    """The migrations of one package, oldest first, identified by their functions' names. Never edit a released one."""
+    """The migrations of one package, oldest first, identified by their functions' names.
+
+    Never edit a released migration.
+    """
 
     name: str
     migrations: tuple[Migration, ...]
@@ -71,10 +78,10 @@ class MigrationSet:
 
 
 def refuse_newer(applied: Iterable[tuple[str, str]], known: Iterable[MigrationSet]) -> None:
-    """Compare the migrations of a database (set, migration) with those that this program knows.
+    """Check that this program has every migration (set, migration) that was applied to a database.
 
     Raises:
-        StoreTooNew: the database has a migration that this program does not know.
+        StoreTooNew: the database has a migration that this program does not have.
     """
     expected = {(one.name, name) for one in known for name in one.names()}
     strange = sorted(set(applied) - expected)

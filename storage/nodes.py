@@ -1,8 +1,8 @@
 """Tracks live nodes: each node of a shared store sends heartbeats on the database's clock; silent nodes are taken over.
 
-A node that was declared dead stays dead and must use a new id. It can be taken over repeatedly for an hour, so that
-nothing is left behind if the node that took it over dies too, or if it was only paused and ran for a moment before it
-noticed.
+A node that was declared dead stays dead and must use a new id. It can be taken over repeatedly for an hour. So its open
+work is closed even if the node that took it over dies too, or if it was only paused and ran for a moment before it
+noticed that it was declared dead.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ FORGET_AFTER_S: Final = 3600.0
 JOIN = "INSERT INTO nodes (id, started_at, seen_at, shares_state) VALUES (?, {now}, {now}, ?)"
 BEAT = "UPDATE nodes SET seen_at = {now} WHERE id = ? AND taken_at IS NULL"
 LEAVE = "DELETE FROM nodes WHERE id = ? AND taken_at IS NULL"
-# One statement, so that the second of two nodes sees the row as the first one has changed it.
+# One statement, so that if two nodes try this together, the second sees the row as changed by the first.
 TAKE_OVER = """
 UPDATE nodes SET taken_by = ?, taken_at = {now}
 WHERE seen_at < {now} - ? AND (taken_at IS NULL OR taken_at < {now} - ?) AND id <> ? RETURNING id
@@ -35,14 +35,14 @@ LIVING = "SELECT id FROM nodes WHERE taken_at IS NULL AND seen_at >= {now} - ? O
 
 
 def join(tx: Tx, node_id: str, *, shares_state: bool) -> None:
-    """Join under an unused id. `shares_state` says whether limits and changes of keys are shared with other nodes."""
+    """Join under an unused id. `shares_state` means that limits and changes of keys are shared with other nodes."""
     tx.run(JOIN, (node_id, int(shares_state)))
 
 
 def rivals(tx: Tx, node_id: str, *, shares_state: bool, dead_after_s: float = DEAD_AFTER_S) -> dict[str, float]:
     """Return the nodes that must not run next to `node_id`, which may not have joined yet, and when each was last seen.
 
-    Instants are on the database's clock. A node that does not share its state must be alone; of two such nodes, the one
+    Times are on the database's clock. A node that does not share its state must be alone; of two such nodes, the one
     that joined later must stop.
     """
     found = tx.all(RIVALS, (node_id, node_id, dead_after_s, int(shares_state)))
@@ -50,24 +50,27 @@ def rivals(tx: Tx, node_id: str, *, shares_state: bool, dead_after_s: float = DE
 
 
 def beat(tx: Tx, node_id: str) -> bool:
-    """Record a heartbeat. False: the node was declared dead, and another node has taken over its work."""
+    """Record a heartbeat. False means that the node was declared dead and another node has taken over its work."""
     return tx.run(BEAT, (node_id,)) == 1
 
 
 def leave(tx: Tx, node_id: str) -> None:
-    """Leave, with everything closed. A node with open work must not leave, but be declared dead."""
+    """Leave, once everything is closed. A node with open work must not leave, but must be declared dead."""
     tx.run(LEAVE, (node_id,))
 
 
 def take_over(tx: Tx, node_id: str, *, dead_after_s: float = DEAD_AFTER_S) -> list[str]:
-    """Return the dead nodes that `node_id` must recover now, each assigned to one node at a time; see `recovered`."""
+    """Return the dead nodes that `node_id` must recover now.
+
+    Each dead node is assigned to one node at a time. Report a completed recovery with `recovered`.
+    """
     tx.run(FORGET, (FORGET_AFTER_S,))
     taken = tx.all(TAKE_OVER, (node_id, dead_after_s, dead_after_s, node_id))
     return sorted(id_ for (id_,) in taken)
 
 
 def unknown(tx: Tx, ids: Sequence[str]) -> list[str]:
-    """Return the ids that belong to no known node: it has left, or died so long ago that it was deleted."""
+    """Return the ids that belong to no known node, because it left or was deleted long after its death."""
     return sorted(id_ for (id_,) in tx.all_in(UNKNOWN, ids))
 
 
@@ -82,7 +85,7 @@ def living(tx: Tx, *, dead_after_s: float = DEAD_AFTER_S) -> list[str]:
 
 
 def m0001_nodes(schema: Schema) -> None:
-    """One row per node. `taken_at` marks a node as declared dead."""
+    """Create `nodes`, with one row per node. `taken_at` marks a node as declared dead."""
     schema.execute("""
     CREATE TABLE nodes (
         id TEXT PRIMARY KEY,
@@ -97,7 +100,7 @@ def m0001_nodes(schema: Schema) -> None:
 
 
 def m0002_shares_state(schema: Schema) -> None:
-    """Whether the node shares its volatile state with others. Nodes that joined earlier are assumed to."""
+    """Add whether a node shares its volatile state with others. Nodes that joined earlier are assumed to share it."""
     schema.execute(
         "ALTER TABLE nodes ADD COLUMN shares_state INTEGER NOT NULL DEFAULT 1 CHECK (shares_state IN (0, 1))"
     )

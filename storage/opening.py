@@ -70,7 +70,7 @@ def try_store(url: str) -> None:
 
 
 def read_owner_note(url: str) -> dict[str, str] | None:
-    """Return the note of the process that owns the store at `url`; None if it has no owner or needs none."""
+    """Return the note of the process that owns the store at `url`, or None if it has no owner or needs no note."""
     return None if url.startswith(POSTGRES) else read_note(_file(url))
 
 
@@ -92,12 +92,12 @@ def linked_folder(url: str) -> Path | None:
 
 
 def exposures_of(url: str) -> list[str]:
-    """Return warnings if users other than the owner can enter the folder or read the file of the database at `url`."""
+    """Return warnings if other users can enter the folder or read the file of the database at `url`."""
     return exposures(_file(url)) if url.startswith(SQLITE) and url != SQLITE else []
 
 
 def _file(url: str) -> Path:
-    """Return the file's path with links resolved: the names of the log and of the owner's note derive from it."""
+    """Return the file's path with links resolved, because the names of the log and the owner's note derive from it."""
     if not url.startswith(SQLITE) or url == SQLITE:
         without_password = url.rpartition("@")[2]
         raise StoreUnusable(f"not a store address: {without_password!r}; {EXPECTED}")

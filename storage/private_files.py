@@ -1,4 +1,4 @@
-"""Files and folders that only their owner can access, whatever the umask, and warnings about existing ones."""
+"""Files and folders that only their owner can access, whatever the umask is, and warnings about existing ones."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(mode=FOLDER_MODE)
         folder.chmod(FOLDER_MODE)
     if not folder.is_dir():
-        folder.mkdir()  # this raises the reason
+        folder.mkdir()  # fails and raises the reason
 
 
 def open_private(file: Path) -> int:
@@ -50,7 +50,7 @@ def read_small(file: Path, *, bytes_max: int) -> bytes:
     """Return the content of a regular file. It never blocks, unlike reading a pipe or a device.
 
     Raises:
-        OSError: it cannot be read, is longer, or is not a regular file.
+        OSError: it cannot be read, is longer than `bytes_max`, or is not a regular file.
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     with os.fdopen(descriptor, "rb") as opened:
@@ -62,7 +62,7 @@ def read_small(file: Path, *, bytes_max: int) -> bytes:
 
 
 def exposures(database: Path) -> list[str]:
-    """Return warnings if users other than the owner can enter the folder or read the file of a database."""
+    """Return warnings if other users can enter the folder or read the file of a database."""
     found = []
     for place, verb in ((database.parent, "enter"), (database, "read")):
         with suppress(OSError):
@@ -75,7 +75,7 @@ def exposures(database: Path) -> list[str]:
 
 
 def refuse_other_kinds(file: Path | int) -> None:
-    """Raise OSError unless it is a regular file."""
+    """Raise OSError unless the file is a regular one."""
     kind = os.stat(file).st_mode
     if stat.S_ISDIR(kind):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

@@ -1,4 +1,4 @@
-"""The volatile state that all nodes share: scripts, plain commands and messages, independent of the server.
+"""The volatile state that all nodes share: scripts, plain commands and messages, independent of the kind of server.
 
 Any of this state may be lost after any call, so callers must be able to do without it.
 """
@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 
 import trio
 
-# The reply of a script or command. Its caller knows which of these types to expect.
+# The reply of a script or command. The caller expects one of these types.
 Reply: TypeAlias = "int | float | bytes | list[Reply] | None"
 
 LOOK_AGAIN = b""
@@ -29,7 +29,7 @@ class Script:
     sha: bytes = field(init=False)
 
     def __post_init__(self) -> None:
-        # The server's name for the script, not a security feature.
+        # This hash is the server's name for the script, not a security feature.
         object.__setattr__(self, "sha", sha1(self.text, usedforsecurity=False).hexdigest().encode())
 
 
@@ -40,7 +40,7 @@ def read_script(package: str, name: str) -> Script:
 
 @dataclass(frozen=True, slots=True)
 class StateStatistics:
-    """Counts since the start. `round_trips` carried `calls`; `lost` calls ended with their connection."""
+    """Counts since the start. `calls` were sent in `round_trips`; `lost` calls failed with their connection."""
 
     waiting: int
     calls: int
@@ -52,8 +52,9 @@ class StateStatistics:
 class State(Protocol):
     """Shared state. Calls that arrive during a round trip are sent together in the next one.
 
-    Calls on keys with the same tag happen in the order in which they were made, unless the server loses a script or a
-    slot moves in between. A cancelled caller just leaves: calls not sent yet do not happen, the others do.
+    Calls on keys with the same tag take effect in the order in which they were made, unless the server loses a script
+    or a slot moves in between. If a caller is cancelled, its calls that were not sent yet are dropped; the others still
+    take effect.
     """
 
     @property
@@ -65,8 +66,8 @@ class State(Protocol):
         """Run a script.
 
         Raises:
-            StateUnavailable: at once if the server is known to be unavailable, otherwise within the deadline of a round
-                trip.
+            StateUnavailable: immediately if the server is known to be unavailable, otherwise within the deadline of a
+                round trip.
         """
         ...
 
@@ -79,10 +80,10 @@ class State(Protocol):
     def run_nowait(
         self, script: Script, keys: Sequence[bytes], args: Sequence[bytes], on_loss: Callable[[], None] | None = None
     ) -> bool:
-        """Like `run`, without waiting. Return False if the call was not queued, because the server is unavailable.
+        """Like `run`, without waiting. Return False if the server is unavailable and the call was not queued.
 
-        `on_loss` is called, perhaps at once, if the call was not executed or that is unknown; it must not raise or
-        block.
+        `on_loss` is called, perhaps immediately, if the call was not executed or if that is unknown. It must not raise
+        or block.
         """
         ...
 
@@ -95,15 +96,21 @@ class State(Protocol):
         ...
 
     def publish(self, channel: bytes, message: bytes) -> bool:
-        """Send a message to all current subscribers on all nodes, at most once. False like `run_nowait`."""
+        """Send a message to all current subscribers on all nodes, at most once. Return False as `run_nowait` does."""
         ...
 
     def subscribe(self, channel: bytes) -> AbstractAsyncContextManager[trio.MemoryReceiveChannel[bytes]]:
-        """Receive messages while the block runs, with `LOOK_AGAIN` first and whenever some may be missing."""
+        """Receive messages while the block runs.
+
+        `LOOK_AGAIN` is the first message, and is sent again whenever messages may be missing.
+        """
         ...
 
     def on_connect(self, callback: Callable[[], None]) -> None:
-        """Call `callback` after every connect, when the server may have lost its data. It must not raise or block."""
+        """Call `callback` after every connect, because the server may have lost its data.
+
+        It must not raise or block.
+        """
         ...
 
     def statistics(self) -> StateStatistics:

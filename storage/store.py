@@ -10,15 +10,15 @@ Res = TypeVar("Res")
 
 Item: TypeAlias = int | float | str | None
 Value: TypeAlias = Item | bytes
-# Columns have no static types here. The function that runs the SQL converts the row into a typed record.
+# Columns have no static types. The function that runs the SQL converts the row into a typed record.
 Row: TypeAlias = tuple[Any, ...]
 
 
 class Tx(Protocol):
     """One transaction. Placeholders are `?`; the SQL is the subset that SQLite and PostgreSQL share.
 
-    `{lock}` at the end of a query locks its rows if several nodes write (in the order of the query, so it should have
-    one), and `{now}` is the database's clock in Unix seconds.
+    `{lock}` at the end of a query locks its rows if several nodes write. Rows are locked in the order of the query, so
+    the query should have an ORDER BY. `{now}` is the database's clock in Unix seconds.
     """
 
     def all(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
@@ -49,42 +49,47 @@ class Tx(Protocol):
         ...
 
     def all_in(self, sql: str, values: Sequence[Value]) -> list[Row]:
-        """Return all rows of a query over `values`; none without values.
+        """Return all rows of a query over `values`. Return no rows if `values` is empty.
 
         They replace `{in}`, which occurs once in the SQL: after a column as `IN {in}`, or as a table `{in} AS asked`
         with the column `value`. With `FROM {in} AS asked, ...` and one `asked.value`, a list of one costs no more than
-        a value. Bytes are allowed only after a column.
+        a single value. Bytes are allowed only after a column.
         """
         ...
 
     def run_in(self, sql: str, values: Sequence[Value], params: Sequence[Value] = ()) -> int:
-        """Like `all_in`, but for a statement that changes rows. Return how many. All `params` come before `{in}`."""
+        """Like `all_in`, but for a statement that changes rows. Return how many it changed.
+
+        All `params` come before `{in}`.
+        """
         ...
 
     def lock(self, names: Sequence[str]) -> None:
-        """Lock `names` until the end of the transaction if several nodes write; for rows that do not exist yet."""
+        """Lock `names` until the end of the transaction if several nodes write.
+
+        Use it for rows that do not exist yet.
+        """
         ...
 
     def pin(self, table: str) -> None:
         """Keep the table's partitions unchanged until the end of the transaction. This must be its first statement.
 
-        Otherwise a partition may be removed after the transaction's snapshot was taken, but before it first uses the
-        table.
+        Otherwise a partition may be removed between the transaction's snapshot and its first use of the table.
         """
         ...
 
     def recall(self, kind: type[T]) -> T | None:
-        """Return the value kept last, if it is a `kind` and nothing was written since; otherwise a new one.
+        """Return the value kept last if it is a `kind` and nothing was written since; otherwise return a new one.
 
-        None if other nodes write, or in a query-only transaction.
+        Return None if other nodes write, or in a query-only transaction.
         """
         ...
 
     def remember(self, what: object) -> None:
         """Keep a value derived from the current rows for a later `recall`.
 
-        It is dropped if the transaction is rolled back. Only one value is kept at a time, since any other write would
-        end it.
+        It is dropped if the transaction is rolled back. Only one value is kept at a time, because any other write would
+        invalidate it.
         """
         ...
 
@@ -96,10 +101,10 @@ class Tx(Protocol):
         ...
 
     def on_doubt(self, callback: Callable[[], None]) -> None:
-        """Call `callback` on the Trio side if the connection is lost during the commit, and its outcome is unknown.
+        """Call `callback` on the Trio side if the connection is lost during the commit, and the outcome is unknown.
 
-        The waiting caller gets CommitUnknown. No later call of this store runs before the lost commit has either
-        happened or failed.
+        The waiting caller gets CommitUnknown. No later call of this store runs before the lost commit has either taken
+        effect or failed.
         """
         ...
 
@@ -113,14 +118,17 @@ class Read(Protocol):
 
 
 class Write(Protocol):
-    """Runs a function in a transaction, like `Store.write`. A caller can use it to record the result there too."""
+    """Runs a function in a transaction, like `Store.write`.
+
+    With another `Write`, a caller can record the result in the same transaction.
+    """
 
     async def __call__(self, fn: Callable[[Tx], T], /) -> T:
         """Like `Store.write`."""
         ...
 
 
-# One result (or refusal) per request, in order. Runs on the writer's thread, inside a savepoint.
+# Returns one result (or error) per request, in order. Runs on the writer's thread, inside a savepoint.
 BatchHandler: TypeAlias = Callable[[Tx, Sequence[Req]], Sequence[Res | Exception]]
 
 
@@ -149,8 +157,8 @@ class TableSize:
 class StoreSize:
     """The size of a database, and of each table, largest first.
 
-    Large tables are estimated from samples. `free_bytes` already belong to the database and will be used again; None if
-    the engine does not report them.
+    The sizes of large tables are estimated from samples. `free_bytes` belong to the database already and will be used
+    again; None if the engine does not report them.
     """
 
     bytes: int
@@ -180,7 +188,7 @@ class PartitionTx(Tx, Protocol):
     """A transaction that changes partitions. Ids are the column `id`, the table's primary key."""
 
     def add_partition(self, part: Partition) -> None:
-        """Create the partition, and move its rows that arrived earlier and were kept apart.
+        """Create the partition, and move rows into it that arrived earlier and were kept separately.
 
         Raises:
             PartitionRefused: there are too many of these rows; they stay where they are.
@@ -188,19 +196,19 @@ class PartitionTx(Tx, Protocol):
         ...
 
     def note_inserts(self, part: Partition) -> None:
-        """Record the id of every later row in the table given for that."""
+        """Record the id of every later row in the partition, in the table that was named for late ids."""
         ...
 
     def close_table(self, table: str) -> None:
         """Lock the table exclusively until the end of the transaction.
 
         Raises:
-            StoreContended: the table is in use; this never waits for it.
+            StoreContended: the table is in use. The call does not wait.
         """
         ...
 
     def detach_partition(self, part: Partition) -> None:
-        """Detach it from its table. Afterwards only `drop_partition` may use its rows."""
+        """Detach the partition from its table. Afterwards only `drop_partition` may use its rows."""
         ...
 
     def drop_partition(self, part: Partition) -> None:
@@ -214,11 +222,11 @@ class Partitions(Protocol):
     async def change(self, fn: Callable[[PartitionTx], T]) -> T:
         """Run `fn` in a transaction in a worker thread, retrying for some seconds while the table is in use.
 
-        Each attempt gives way after a moment, so that other users never wait for long.
+        Each attempt gives up after a moment, so that other users never wait for long.
 
         Raises:
-            PartitionRefused, StoreContended, StoreUnavailable: nothing happened.
-            CommitUnknown: it may have happened.
+            PartitionRefused, StoreContended, StoreUnavailable: nothing was changed.
+            CommitUnknown: the change may have taken effect.
         """
         ...
 
@@ -234,12 +242,12 @@ class Store(Protocol):
     async def write(self, fn: Callable[[Tx], T]) -> T:
         """Run `fn` in a savepoint of the next transaction; for rare writes.
 
-        `fn` runs on the writer's thread, more than once if it hits other nodes' locks. Its exceptions are raised here,
-        and then none of its changes happened.
+        `fn` runs on the writer's thread, more than once if it is blocked by other nodes' locks. Its exceptions are
+        raised here; in that case none of its changes took effect.
 
         Raises:
-            CommitUnknown: it may have happened.
-            StoreBusy, StoreUnavailable, ConstraintViolated: nothing happened.
+            CommitUnknown: the changes may have taken effect.
+            StoreBusy, StoreUnavailable, ConstraintViolated: nothing was changed.
         """
         ...
 
@@ -248,7 +256,7 @@ class Store(Protocol):
         ...
 
     def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Awaitable[Res]:
-        """Pass `request` to `handler` together with all others that wait for the same handler; for hot writes."""
+        """Pass `request` to `handler` together with all other requests that wait for it; for hot writes."""
         ...
 
     def submit_nowait(
@@ -257,7 +265,7 @@ class Store(Protocol):
         """Like `submit`, without waiting for the result. Errors are logged, counted and passed to `on_failure`.
 
         Raises:
-            StoreBusy, StoreUnavailable: at once, if the request was not queued.
+            StoreBusy, StoreUnavailable: immediately, if the request was not queued.
         """
         ...
 
@@ -266,7 +274,7 @@ class Store(Protocol):
         ...
 
     def announce(self, note: Mapping[str, str]) -> None:
-        """Leave a note (such as the admin address) for other processes, readable while this one owns the store."""
+        """Leave a note (such as the admin address) for other processes, readable while this process owns the store."""
         ...
 
     def statistics(self) -> StoreStatistics:
@@ -274,7 +282,7 @@ class Store(Protocol):
         ...
 
     async def measure(self) -> StoreSize:
-        """Return the size of the database and its tables, in a worker thread, with a bounded number of reads."""
+        """Return the size of the database and its tables. Runs in a worker thread, with a bounded number of reads."""
         ...
 
     async def scrub(self, table: str) -> bool:
@@ -300,5 +308,5 @@ class Store(Protocol):
         ...
 
     async def disk(self) -> DiskSpace | None:
-        """Return the space of the disk below the database; None if it is on another machine that does not report it."""
+        """Return the space of the disk that contains the database; None if a remote server does not report it."""
         ...

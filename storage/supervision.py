@@ -23,7 +23,7 @@ AWAY_S: Final = 1.0
 STEADY_S: Final = 30.0
 STEADY_S_MAX: Final = 1_800.0
 FAULT_AFTER: Final = 3
-"""Failures in a row after which a loop is reported as down."""
+"""The number of failures in a row after which a loop is reported as down."""
 
 Work = Callable[[], Awaitable[object]]
 
@@ -49,13 +49,13 @@ class FailureLog(Protocol):
 
 
 async def unsupervised(name: str, work: Work) -> None:  # noqa: ARG001 - as `Keep`
-    """Run `work` until it returns; a `Keep` for commands and tests in which a failure ends the caller."""
+    """Run `work` until it returns. A `Keep` for commands and tests, in which a failure ends the caller."""
     await work()
 
 
 @dataclass(slots=True, eq=False)
 class _Loop:
-    """The state of one loop; only `Supervision` changes it."""
+    """The state of one loop. Only `Supervision` changes it."""
 
     name: str
     in_a_row: int = 0
@@ -69,7 +69,9 @@ class _Loop:
         return self.started_at is not None and trio.current_time() - self.started_at >= self.steady_s
 
     def count(self, failure: Exception, steady_s: float) -> None:
-        """Count a failure. It has recovered after `steady_s`, or twice the time that it ran before this failure.
+        """Count a failure.
+
+        The loop has recovered after `steady_s`, or after twice the time that it ran before this failure.
 
         So a loop that sleeps for ten minutes before each pass does not count as recovered just because it sleeps.
         """
@@ -98,11 +100,11 @@ class Supervision:
 
         On an exception the failure is logged with its traceback and counted under `name`, and `work` starts again after
         a pause: 0.5 s, doubled with each failure in a row up to 30 s, with jitter. `StoreUnavailable` and
-        `StateUnavailable` are not failures of the loop, since readiness reports them itself: a warning, and `work`
-        starts again after a second. An exception group counts as one failure.
+        `StateUnavailable` do not count as failures of the loop, because readiness reports them itself: they are logged
+        as a warning, and `work` starts again after a second. An exception group counts as one failure.
 
         Raises:
-            StoreUnusable: this process may not use the store any more, so it has to end.
+            StoreUnusable: this process may not use the store any more, so it must end.
         """
         loop = _Loop(name, steady_s=self.steady_s)
         self._loops.add(loop)
@@ -128,13 +130,13 @@ class Supervision:
         return ", ".join(sorted(down)) or None
 
     async def _run(self, loop: _Loop, work: Work) -> bool:
-        """Run `work` once, and wait until its restart. Return False if it returned."""
+        """Run `work` once. If it fails, wait until it may restart. Return False if it returned."""
         loop.started_at = trio.current_time()
         try:
             await work()
         except (Exception, BaseExceptionGroup) as exc:  # noqa: BLE001 - the supervised loop
             failure, passing = _split(exc)
-            pause_s = self._note(loop, failure) if failure is not None else 0.0
+            pause_s = self._record(loop, failure) if failure is not None else 0.0
             if passing is not None:
                 raise passing from None
         else:
@@ -143,9 +145,9 @@ class Supervision:
         await trio.sleep(pause_s)
         return True
 
-    def _note(self, loop: _Loop, failure: Exception) -> float:
+    def _record(self, loop: _Loop, failure: Exception) -> float:
         """Log a failure and count it; return the pause before the restart, in seconds."""
-        if _is_away(failure):
+        if _is_unavailable(failure):
             self._log.event("warning", "loop_waits", loop=loop.name, error=str(failure))
             return AWAY_S * self._rng.uniform(0.5, 1.0)
         loop.count(failure, self.steady_s)
@@ -182,7 +184,7 @@ def _only(exc: Exception) -> Exception:
     return exc
 
 
-def _is_away(exc: Exception) -> bool:
+def _is_unavailable(exc: Exception) -> bool:
     if isinstance(exc, ExceptionGroup):
-        return all(map(_is_away, exc.exceptions))
+        return all(map(_is_unavailable, exc.exceptions))
     return isinstance(exc, (StoreUnavailable, StateUnavailable))

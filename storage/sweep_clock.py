@@ -1,10 +1,10 @@
-"""The instant used to remove old rows, protected against clocks that have jumped.
+"""The time used to remove old rows, protected against clocks that have jumped.
 
 Removed data cannot be restored, and with a wrong clock all data seems old. Code that removes data by age therefore gets
-its instant here. The last trusted instant is kept in the store for the next process. A clock that is more than a day
-ahead of it, plus the time elapsed since, is in doubt: nothing is removed until the clock has run evenly for
+its time here. The last trusted time is kept in the store for the next process. A clock is in doubt if it is more than a
+day ahead of that time plus the time elapsed since: nothing is removed until the clock has run evenly for
 `SECOND_LOOK_S`. By then the operator has had time to read the warning, or the node was just off for a long time. A
-clock that goes back is trusted at once, because that makes no data older.
+clock that goes back is trusted immediately, because that makes no data older.
 """
 
 from __future__ import annotations
@@ -28,21 +28,24 @@ INSERT INTO sweep_clock (id, trusted_at) VALUES (1, ?) ON CONFLICT (id) DO UPDAT
 
 
 class ClockReading(NamedTuple):
-    """The clock's instant (Unix seconds) at an instant of a steady clock that cannot be set."""
+    """A reading of the clock (Unix seconds), and of a steady clock that cannot be set, at the same moment."""
 
     at: float
     steady_at: float
 
     def leads_to(self, later: ClockReading) -> float:
-        """Return how much the clock gained on the steady one between the two readings; negative if it fell behind."""
+        """Return how much the clock gained on the steady clock between the two readings; negative if it fell behind."""
         return later.at - self.at - (later.steady_at - self.steady_at)
 
 
 class SweepClock:
-    """The clock for all removals by age in a node."""
+    """The clock that a node uses for all removals by age."""
 
     def __init__(self, store: Store, instant: Callable[[Tx], float], *, event: Callable[..., None]) -> None:
-        """`instant` returns the store's clock, or the node's for a local store. `event` logs (level, name, ...)."""
+        """`instant` returns the time of the store's clock, or of the node's clock for a local store.
+
+        `event` logs (level, name, ...).
+        """
         self._store = store
         self._instant = instant
         self._event = event
@@ -50,7 +53,7 @@ class SweepClock:
         self._doubted: ClockReading | None = None
 
     async def look(self) -> float | None:
-        """Return the instant to remove by; None while it is in doubt and nothing may be removed.
+        """Return the time to use for removals; None while the clock is in doubt and nothing may be removed.
 
         Raises:
             StorageError: the clock cannot be read.
@@ -58,19 +61,22 @@ class SweepClock:
         at, kept = await self._store.read(self._read)
         look = ClockReading(at, trio.current_time())
         known = [one for one in (self._trusted, None if kept is None else ClockReading(kept, look.steady_at)) if one]
-        if not any(one.leads_to(look) <= AHEAD_S for one in known) and not self._is_second(look, known):
+        if not any(one.leads_to(look) <= AHEAD_S for one in known) and not self._is_confirmed(look, known):
             return None
         self._trusted, self._doubted = look, None
         await self._store.write(partial(_save, at=at))
         return at
 
-    def _is_second(self, look: ClockReading, known: list[ClockReading]) -> bool:
-        """Return whether the clock has run evenly since it was first in doubt; otherwise the doubt begins now."""
+    def _is_confirmed(self, look: ClockReading, known: list[ClockReading]) -> bool:
+        """Return whether the clock has run evenly for long enough since it was first in doubt.
+
+        If the clock was not in doubt yet, or has not run evenly, the doubt begins now.
+        """
         first = self._doubted
         if first is not None and abs(first.leads_to(look)) <= AHEAD_S:
             return look.steady_at - first.steady_at >= SECOND_LOOK_S
         self._doubted = look
-        if known:  # a store that was never swept has no instant to compare with
+        if known:  # a store that was never swept has no time to compare with
             ahead_s = round(min(one.leads_to(look) for one in known))
             self._event("warning", "clock_doubted", at=look.at, ahead_s=ahead_s, sweeps_again_in_s=SECOND_LOOK_S)
         return False
@@ -85,7 +91,7 @@ def _save(tx: Tx, at: float) -> None:
 
 
 def m0001_sweep_clock(schema: Schema) -> None:
-    """One row: the instant of the last removal."""
+    """Create `sweep_clock`, with one row: the time of the last removal."""
     schema.execute("""
     CREATE TABLE sweep_clock (
         id BIGINT PRIMARY KEY CHECK (id = 1),

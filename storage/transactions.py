@@ -14,7 +14,7 @@ TAKEN: Final = object()
 
 
 class Job:
-    """One call on its way through the writer. The Trio side fills it; the thread sets `result` or `error`."""
+    """One call on its way through the writer. The Trio side creates it; the thread sets `result` or `error`."""
 
     __slots__ = ("abandonable", "error", "fn", "handler", "has_ended", "on_failure", "request", "result", "task")
 
@@ -37,10 +37,12 @@ class Job:
         self.result: object = None
         self.error: Exception | None = None
         self.has_ended = False
-        """Whether its end was reported on the Trio side."""
+        """Whether the Trio side has reported its end."""
 
     async def wait(self, pending: dict["Job", None]) -> object:
-        """Wait until the writer wakes `task`. If cancelled while `pending`, it never happens; later, it is awaited.
+        """Wait until the writer wakes `task`.
+
+        If cancelled while `pending`, the job never runs; later, its end is awaited.
 
         Raises:
             The job's own exceptions.
@@ -96,7 +98,10 @@ class Engine(Protocol):
         ...
 
     def undo(self) -> bool:
-        """Return to the savepoint and release it; False if the engine has already dropped the whole transaction."""
+        """Return to the savepoint and release it.
+
+        Return False if the engine has already undone the whole transaction.
+        """
         ...
 
     def transaction(self, callbacks: list[Callback]) -> Tx:
@@ -104,14 +109,14 @@ class Engine(Protocol):
         ...
 
     def translate(self, error: Exception) -> Exception:
-        """Translate an error of the driver into a refusal. Other errors are returned unchanged."""
+        """Translate an error of the driver into a StorageError. Other errors are returned unchanged."""
         ...
 
 
 def run_batch(engine: Engine, jobs: Sequence[Job]) -> list[Callback] | None:
     """Run `jobs` in order in one transaction and commit it. Return the callbacks to call after the commit.
 
-    Each job ends with its result or its error. If the commit fails, all jobs get its error, and None is returned.
+    Each job ends with its result or its error. If the commit fails, all jobs get the error, and None is returned.
     """
     callbacks: list[Callback] = []
     try:
@@ -128,7 +133,7 @@ def run_batch(engine: Engine, jobs: Sequence[Job]) -> list[Callback] | None:
 
 
 def groups_of(jobs: Sequence[Job]) -> list[list[Job]]:
-    """Group neighbours with the same handler, which keeps the order of arrival. Each `write` is a group of its own."""
+    """Group neighbors with the same handler, which keeps the order of arrival. Each `write` is a group of its own."""
     group: list[Job] = []
     groups, handler = [group], None
     for job in jobs:
@@ -141,7 +146,10 @@ def groups_of(jobs: Sequence[Job]) -> list[list[Job]]:
 
 
 def _run_group(engine: Engine, group: Sequence[Job], callbacks: list[Callback], *, alone: bool) -> None:
-    """Run one group. If it is `alone` in its transaction, it needs no savepoint: two statements of a dozen less."""
+    """Run one group.
+
+    If it is `alone` in its transaction, it needs no savepoint, which saves two statements of about a dozen.
+    """
     wanted: list[Callback] = []
     if not alone:
         engine.mark()
@@ -178,7 +186,10 @@ def _call(tx: Tx, group: Sequence[Job]) -> None:
 
 
 def _fail(jobs: Sequence[Job], error: Exception) -> None:
-    """Set the error of all jobs. A `write` gets its own; jobs that share one each get a new exception caused by it."""
+    """Set the error of all jobs.
+
+    A `write` gets the error itself; each job of a batch gets a new exception caused by it.
+    """
     for job in jobs:
         job.result = None
         if len(jobs) == 1 and job.fn is not None:

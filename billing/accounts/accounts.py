@@ -23,7 +23,7 @@ WELCOME_CREDITS = 100
 PAGE_MAX = 1_000
 NAME_MAX = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-GRANT_MAX = 1_000_000_000_000  # far below where a sum could leave 64 bits
+GRANT_MAX = 1_000_000_000_000  # far below the point where a sum could exceed 64 bits
 
 MADE = "id, name, plan, unlimited, balance, held, created_at"
 COLUMNS = f"{MADE}, state, mark, mismatch"
@@ -61,11 +61,11 @@ class Account:
     state: LifeState = "active"
     mark: Mark | None = None
     mismatch: str | None = None
-    """The latest pack payment that did not match the pack's price and was not credited, described for the operator."""
+    """Describes, for the operator, the latest pack payment that did not match the pack's price and was not credited."""
 
 
 def check_name(name: str) -> None:
-    """Check that the name of an account or key fits on one line of a list. Raises TermsInvalid."""
+    """Check that the name of an account or key fits on one line of a list. Raises TermsInvalid if not."""
     if len(name) > NAME_MAX or _CONTROL.search(name):
         raise TermsInvalid(f"a name has at most {NAME_MAX} characters and no line breaks or other control characters")
 
@@ -87,7 +87,7 @@ class Accounts:
         name: str,
         *,
         plan: Plan = "free",
-        credits: int = WELCOME_CREDITS,  # noqa: A002 - the spec's noun
+        credits: int = WELCOME_CREDITS,  # noqa: A002 - named as in the spec
         unlimited: bool = False,
         write: Write | None = None,
     ) -> Account:
@@ -124,7 +124,7 @@ class Accounts:
         return await (write or self._store.write)(partial(self._grant, account_id, amount, description))
 
     def enter_purchase(self, tx: Tx, account_id: str, amount: int, description: str) -> int:
-        """Like `grant`, inside the transaction that records the payment."""
+        """Like `grant`, but inside the transaction that records the payment."""
         return self._grant(account_id, amount, description, tx)
 
     def enter_return(self, tx: Tx, account_id: str, amount: int, description: str) -> int:

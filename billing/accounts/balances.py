@@ -1,7 +1,7 @@
 """Balances in memory, for responses that only report them: the last committed balance of each account in use.
 
 A changed balance is published after its commit. Other nodes, if there are any, receive it with their next request for
-the account. Of two values, the one with the higher account version is newer.
+the account. Of two balances, the one with the higher account version is newer.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class Balances:
         self._latest: dict[str, BalanceUpdate] = {}
 
     def nowait(self, account_id: str) -> int | None:
-        """Return the balance if it is in memory."""
+        """Return the balance if it is in memory, otherwise None."""
         latest = self._latest.get(account_id)
         return None if latest is None else latest.balance
 
@@ -36,17 +36,20 @@ class Balances:
         Raises:
             AccountUnknown: the account does not exist.
         """
-        # A commit during this read is newer than the value read, and may have been observed already.
+        # A commit during this read is newer than the value read, and may already have been observed.
         self.observe(account_id, await self._store.read(partial(read_balance, account_id=account_id)))
         return self._latest[account_id].balance
 
     def change(self, tx: Tx, balances: Mapping[str, BalanceUpdate]) -> None:
         """Keep these balances once `tx` is committed, and publish them to the other nodes."""
         if balances:
-            tx.on_commit(partial(self._note, balances))
+            tx.on_commit(partial(self._keep_and_publish, balances))
 
     def observe(self, account_id: str, update: BalanceUpdate) -> bool:
-        """Keep a balance that was read or published, unless a newer one is known. Return whether it differs."""
+        """Keep a balance that was read or published, unless a newer one is known.
+
+        Return whether the balance changed.
+        """
         latest = self._latest.get(account_id)
         if latest is not None and latest.version >= update.version:
             return False
@@ -59,7 +62,7 @@ class Balances:
         """Drop all balances, because any of them may have changed on another node without being published."""
         self._latest.clear()
 
-    def _note(self, balances: Mapping[str, BalanceUpdate]) -> None:
+    def _keep_and_publish(self, balances: Mapping[str, BalanceUpdate]) -> None:
         for account_id, update in balances.items():
             if self.observe(account_id, update) and self._shared is not None:
                 self._shared.publish_balance(account_id, update)

@@ -3,7 +3,7 @@
 A change takes effect with the very next request on all nodes, like a change to a key (`billing.keys.changing`). The key
 look-up reports a suspended account, and the keys of a deleted account are revoked, so requests need no extra read. Work
 without a key look-up, such as a Monitor's run, is refused by its charge, which reads the account's row anyway. Work
-that began earlier continues, and its charge is settled for what it cost.
+that began before the change continues, and its charge is settled for what the work cost.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Lifecycle:
         now: Callable[[], float],
         billing_events: BillingEvents = SILENT,
     ) -> None:
-        """`changes` makes every node look the affected keys up again."""
+        """`changes` makes every node look up the affected keys again."""
         self._store = store
         self._changes = changes
         self._now = now
@@ -73,7 +73,7 @@ class Lifecycle:
     async def _change_state(
         self, account_id: str, old: LifeState, new: LifeState, publish: Callable[[Tx, str], None], write: Write | None
     ) -> Account:
-        """Move an account from the state `old` to `new` and publish that. Accounts in other states stay unchanged."""
+        """Change the account's state from `old` to `new` and publish that. Accounts in other states stay unchanged."""
 
         def change(tx: Tx) -> Account:
             if read_kept_account(tx, account_id).state == old:
@@ -86,8 +86,8 @@ class Lifecycle:
     async def delete(self, account_id: str, *, write: Write | None = None) -> Account:
         """Revoke the account's keys and erase its name and theirs, permanently. Its ledger and its balance remain.
 
-        The caller removes the rest of its data: it finds the accounts with `list_deleting` and completes each one with
-        `end_deletion`.
+        The caller removes the rest of the account's data: it finds the accounts with `list_deleting` and completes each
+        one with `end_deletion`.
 
         Raises:
             AccountUnknown: the account does not exist.

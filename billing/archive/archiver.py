@@ -1,13 +1,13 @@
-"""Moves whole days of the journal into files, in steps between which the process may die.
+"""Moves whole days of the journal into files, in steps. The process may die between any two steps.
 
 1. Copy a day's rows into a file. The index becomes durable first, then the file. A process that dies here leaves files
-   that no record refers to.
+    that no record refers to.
 2. Enter the file into `archives` in one transaction. From then on the database allows deleting the day's rows.
 3. Update the manifest in the folder to match `archives`.
-4. For each member of the file, in a transaction of its own, add the sums of its rows to `openings` and record the
-   progress in `archives`. The same transaction deletes the rows from the journal. Rows of a month with its own
-   partition stay instead, and their sums are ignored until the whole month is dropped (`billing.archive.months`).
-   This keeps the ledger provable at every commit.
+4. For each member of the file, in its own transaction, add the sums of its rows to `openings` and record the progress
+    in `archives`. The same transaction deletes the rows from the journal. Rows of a month with its own partition stay
+    instead, and their sums are ignored until the whole month is dropped (`billing.archive.months`). This keeps the
+    ledger provable at every commit.
 
 Rows that arrive late for an old day, for example from a node with a wrong clock, go into another file of that day.
 """
@@ -44,17 +44,17 @@ from storage.private_files import make_folder
 from storage.store import Store, Tx
 
 ROWS_A_MEMBER: Final = 70
-"""Rows copied per step, or deleted from the journal per commit.
+"""How many rows to copy per step, or to delete from the journal per commit.
 
 Each row touches its own pages, hundreds in all, and charges have to wait for some milliseconds until those pages are on
 disk.
 """
 MEMBERS_INDEXED: Final = 4
 LATE_MEMBERS_MAX: Final = 20
-"""The maximum of members in a file of late rows. Their ids are deleted in one commit."""
+"""The maximum number of members in a file of late rows. The ids of its rows are deleted in one commit."""
 PAUSE_S: Final = 0.005
 REST_RATIO: Final = 5.0
-"""The pause after each step, as a multiple of the step's duration: under load, steps and pauses get longer."""
+"""The pause after each step, as a multiple of the step's duration: under load, both steps and pauses get longer."""
 LOCK: Final = ".lock"
 
 OLDEST: Final = f"SELECT id FROM journal WHERE id >= ? AND id < ? AND {NOT_LATE} ORDER BY id LIMIT 1"  # noqa: S608 - constants
@@ -67,7 +67,10 @@ ReadRows: TypeAlias = Callable[[Tx, bytes], list[ArchivedRow]]
 
 
 class Archived(NamedTuple):
-    """The numbers of files started and of rows processed. `is_done` means that no remaining day is old enough."""
+    """How many files were started and how many rows were processed.
+
+    `is_done` means that no remaining day is old enough.
+    """
 
     files: int
     rows: int
@@ -75,7 +78,7 @@ class Archived(NamedTuple):
 
 
 class Due(NamedTuple):
-    """The next day to copy, and its month if that has a partition."""
+    """The next day to copy, and its month if the month has a partition."""
 
     day: int
     month: Month | None
@@ -100,7 +103,8 @@ class Archiver:
             ArchiveTaken: another process is archiving.
             ArchiveBroken: the folder belongs to another store, or one of its files is damaged.
             OSError: a file cannot be written.
-            StorageError: the store is unavailable, or a long read blocks the journal. The next run continues there.
+            StorageError: the store is unavailable, or a long read blocks the journal. The next run continues where this
+                one stopped.
         """
         today = int(now // DAY_S)
         end = today - self._detail_days
@@ -109,7 +113,7 @@ class Archiver:
             await self._make_indexes(until)
             while trio.current_time() < until:
                 archives = await self._store.read(read_archives)
-                await self._store.read(partial(self._bring_up, archives))
+                await self._store.read(partial(self._update_manifest, archives))
                 unfinished = next((one for one in archives if one.summed < one.file.rows), None)
                 if unfinished is not None:
                     rows += await self._sum_up(unfinished, until)
@@ -117,19 +121,19 @@ class Archiver:
                     await self._copy_day(due, archives)
                     files += 1
                 elif (month := await self._store.read(partial(_next_month, end=end))) is not None:
-                    files += await self._let_go(month, archives)
+                    files += await self._drop_month(month, archives)
                 else:
                     return Archived(files, rows, is_done=True)
             return Archived(files, rows, is_done=False)
 
-    def _bring_up(self, archives: Sequence[Archive], _tx: Tx) -> None:
+    def _update_manifest(self, archives: Sequence[Archive], _tx: Tx) -> None:
         """Update the folder's manifest to match the store."""
         known = [archive.file for archive in archives]
-        there = read_manifest(self.folder)
-        if there == known:
+        in_folder = read_manifest(self.folder)
+        if in_folder == known:
             return
         missing = [file.name for file in known if not (self.folder / file.name).exists()]
-        if there != known[: len(there)] or missing:
+        if in_folder != known[: len(in_folder)] or missing:
             raise ArchiveBroken(f"{self.folder} does not contain this store's archive: put the archive's files there")
         write_manifest(self.folder, known)
 
@@ -140,7 +144,7 @@ class Archiver:
         file = await self._copy(due.day, archives, READ_DUE)
         await self._store.write(partial(_enter_day, file, due.month))
 
-    async def _let_go(self, month: Month, archives: Sequence[Archive]) -> int:
+    async def _drop_month(self, month: Month, archives: Sequence[Archive]) -> int:
         """Drop a month whose rows are all in files, or copy its late rows first. Return the number of files started."""
         assert self._store.partitions is not None, "only an engine with partitions has months"
         if month.copied_to is None:
@@ -166,7 +170,7 @@ class Archiver:
         copy_some = partial(_copy_some, writer, index, ids, sql=sql, end=end)
         try:
             while True:
-                async with _resting():
+                async with _pause_after():
                     copied = await self._store.read(partial(copy_some, after=last))
                 if copied is None or (ids is not None and len(ids) >= LATE_MEMBERS_MAX * ROWS_A_MEMBER):
                     break
@@ -188,7 +192,7 @@ class Archiver:
             begin: int | None = 0
             try:
                 while begin is not None:
-                    async with _resting():
+                    async with _pause_after():
                         begin = await self._store.read(partial(self._index_some, name, writer, begin))
             except ArchiveBroken:
                 continue
@@ -199,7 +203,7 @@ class Archiver:
         return make_index(self.folder, name, writer, begin, MEMBERS_INDEXED)
 
     def _without_index(self, tx: Tx) -> list[str]:
-        """Return the files without an index: written by an earlier version, or the index was deleted."""
+        """Return the files without an index: an earlier version wrote them, or their index was deleted."""
         names = [archive.file.name for archive in read_archives(tx)]
         return [name for name in names if not (self.folder / index_name(name)).exists()]
 
@@ -209,7 +213,7 @@ class Archiver:
         if await self._store.read(lambda _tx: digest_of(self.folder, file.name)) != file.digest:
             raise ArchiveBroken(f"{self.folder / file.name} was modified; its rows stay in the journal")
         while trio.current_time() < until:
-            async with _resting():
+            async with _pause_after():
                 member = await self._store.read(partial(self._read_member, file.name, begin))
                 if member is None:
                     break
@@ -225,7 +229,7 @@ class Archiver:
 
 
 def _next_due(tx: Tx, end: int, today: int) -> Due | None:
-    """Return the oldest day before `end` that is not in files and whose month is over."""
+    """Return the oldest day before `end` that is not in files yet and whose month, if it has a partition, is over."""
     tx.pin("journal")
     for stretch in stretches(read_months(tx), end=end, today=today):
         oldest = tx.one(OLDEST, (first_id(stretch.begin), first_id(max(stretch.begin, stretch.end))))
@@ -242,7 +246,7 @@ def _next_month(tx: Tx, end: int) -> Month | None:
 def _copy_some(
     writer: FileWriter, index: IndexWriter, ids: list[bytes] | None, tx: Tx, *, sql: str, after: bytes, end: bytes
 ) -> bytes | None:
-    """Copy one member of rows between two ids. Return the last row's id, or None if no rows were left."""
+    """Copy at most one member of rows between two ids. Return the last row's id, or None if no rows were left."""
     rows = read_rows(tx, after, end, ROWS_A_MEMBER, sql=sql)
     if not rows:
         return None
@@ -278,8 +282,8 @@ def _sum_up_member(archive: Archive, member: Member, tx: Tx) -> None:
 
 
 @asynccontextmanager
-async def _resting() -> AsyncIterator[None]:
-    """Pause after the step in the block, unless the block raises."""
+async def _pause_after() -> AsyncIterator[None]:
+    """Run the step in the block, then pause. If the step raises, skip the pause."""
     began = trio.current_time()
     yield
     await trio.sleep(max(PAUSE_S, REST_RATIO * (trio.current_time() - began)))
@@ -287,7 +291,12 @@ async def _resting() -> AsyncIterator[None]:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock. Raises ArchiveTaken: another process holds it; OSError: the folder cannot be used."""
+    """Hold the folder's lock while the block runs.
+
+    Raises:
+        ArchiveTaken: another process holds the lock.
+        OSError: the folder cannot be used.
+    """
     make_folder(folder)
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

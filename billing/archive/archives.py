@@ -17,7 +17,7 @@ LEFT JOIN endpoints ON endpoints.id = journal.endpoint LEFT JOIN notes ON notes.
 _BETWEEN: Final = "WHERE journal.id > ? AND journal.id < ? ORDER BY journal.id LIMIT ?"
 READ_ROWS: Final = f"{_ROW} {_BETWEEN}"
 READ_LATE: Final = f"{_ROW} JOIN journal_late ON journal_late.id = journal.id {_BETWEEN}"
-# Rows that came late for their month wait until the whole month is dropped.
+# Rows that came late for their month wait until all other rows of the month are archived.
 NOT_LATE: Final = "NOT EXISTS (SELECT 1 FROM journal_late WHERE journal_late.id = journal.id)"
 READ_DUE: Final = f"{_ROW} {_BETWEEN.replace('ORDER', f'AND {NOT_LATE} ORDER')}"
 READ_ARCHIVES: Final = """
@@ -40,7 +40,7 @@ class Archive(NamedTuple):
     summed_to: int
     """The offset in the file after the last member that is summed up."""
     is_standing: bool
-    """Whether all its rows are still in the journal, which they leave together with their month."""
+    """Whether all its rows are still in the journal. They are removed together with their month."""
 
     @property
     def left(self) -> int:

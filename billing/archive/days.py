@@ -24,7 +24,7 @@ def date_of(day: int) -> date:
 
 
 def month_of(at: float) -> int:
-    """Return the first day of the month that contains an instant in Unix seconds."""
+    """Return the first day of the month that contains a time in Unix seconds."""
     return (datetime.fromtimestamp(at, UTC).date().replace(day=1) - _BEGIN).days
 
 

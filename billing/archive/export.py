@@ -11,7 +11,7 @@ from storage.store import Tx
 
 
 class ExportPage(NamedTuple):
-    """A page of rows, and where the next page begins; None for the last page."""
+    """A page of rows, and the `after` of the next page; None on the last page."""
 
     rows: list[ArchivedRow]
     following: str | None
@@ -22,7 +22,7 @@ class ExportMoved(Exception):
 
 
 class _Place(NamedTuple):
-    """Where a page begins. `left` is the number of rows that had left the journal at the first page."""
+    """Where a page begins. `left` is the number of rows that had left the journal when the first page was read."""
 
     left: int
     file: int = 0
@@ -63,7 +63,7 @@ def export_page(tx: Tx, folder: Path | None, days: range, *, after: str, limit: 
 def _archived(
     archives: list[Archive], folder: Path | None, place: _Place
 ) -> Iterator[tuple[_Place, list[ArchivedRow]]]:
-    """Yield each member that has left the journal, from `place` on, with its own place."""
+    """Yield each member whose rows have left the journal, from `place` on, together with its place."""
     for number, archive in enumerate(archives):
         if number < place.file:
             continue

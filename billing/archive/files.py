@@ -25,7 +25,7 @@ _GZIP: Final = 31
 
 
 class ArchivedRow(msgspec.Struct, frozen=True):
-    """A row of the journal with names in place of numbers. Amounts are in credits, instants in microseconds."""
+    """A row of the journal with names instead of numbers. Amounts are in credits, timestamps in microseconds."""
 
     id: str
     """In hexadecimal digits."""
@@ -53,7 +53,7 @@ class ArchiveFile(msgspec.Struct, frozen=True):
 
     number: int
     day: int
-    """The day of its rows' ids, in days since 1970."""
+    """The day that the ids of its rows contain, in days since 1970."""
     name: str
     rows: int
     digest: str
@@ -71,11 +71,11 @@ class Member(NamedTuple):
 
 
 class ArchiveBroken(Exception):
-    """The archive no longer holds its original content. The message says where."""
+    """The archive no longer has its original content. The message says where."""
 
 
 def chained(before: str, file: ArchiveFile) -> ArchiveFile:
-    """Return the file with its chain, given the chain of the previous file (empty for the first)."""
+    """Return the file with its chain, computed from the chain of the previous file (empty for the first file)."""
     words = f"{before}\n{file.number}\n{file.day}\n{file.name}\n{file.rows}\n{file.digest}\n"
     return msgspec.structs.replace(file, chain=hashlib.sha256(words.encode()).hexdigest())
 
@@ -105,7 +105,7 @@ class FileWriter:
         self.end += len(packed)
 
     def close(self) -> None:
-        """Close the file. An unfinished file is never referenced."""
+        """Close the file. An unfinished file stays unreferenced."""
         if self._file is not None:
             self._file.close()
 

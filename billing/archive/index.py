@@ -1,10 +1,14 @@
-"""The index of an archive file: the list of its members that hold an account's postings.
+"""The index of an archive file: the members that hold each account's postings.
 
 The index is a sequence of blocks, each for a fixed number of members, so that writing or reading it needs no more
-memory than one block or one account takes. A block holds the counts of its members and entries; for each member, its
-offset in the file and the beginning of its first row's id; and the entries sorted by account: account, member, lowest
-and highest place. The index can be rebuilt from the file, and no row is read from it, so a damaged index can hide lines
-but never change them.
+memory than one block or one account takes. A block holds:
+
+- the number of its members, and of its entries;
+- for each member, its offset in the file and the beginning of its first row's id;
+- the entries sorted by account: account, member, lowest and highest place.
+
+The index can be rebuilt from the file. Rows are always read from the file, so a damaged index can hide lines but never
+change them.
 """
 
 import os
@@ -28,7 +32,7 @@ _MAGIC: Final = b"idx1"
 
 
 class Span(NamedTuple):
-    """The member at `offset` holds postings of the account, from place `low` to `high`."""
+    """The member at `offset` holds postings of the account, at places from `low` to `high`."""
 
     offset: int
     low: int
@@ -63,7 +67,7 @@ class IndexWriter:
         self._part.rename(self._path)
 
     def close(self) -> None:
-        """Close the file. An unfinished index is never referenced."""
+        """Close the file. An unfinished index stays unreferenced."""
         if self._file is not None:
             self._file.close()
 
@@ -101,11 +105,11 @@ class IndexCheck:
     """Compares a file's index with the file's members, which are added in order."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        """Raises FileNotFoundError if the index is missing, OSError if it cannot be read."""
+        """Raise FileNotFoundError if the index is missing, OSError if it cannot be read."""
         self._file = (folder / index_name(name)).open("rb")
         self._members: list[bytes] = []
         self._entries: list[bytes] = []
-        self._is_alike = True
+        self._matches = True
 
     def __enter__(self) -> None:
         pass
@@ -123,11 +127,11 @@ class IndexCheck:
         """Return whether the index matches all members and has no further entries."""
         if self._members:
             self._compare()
-        return self._is_alike and not self._file.read(1)
+        return self._matches and not self._file.read(1)
 
     def _compare(self) -> None:
         block = _block(self._members, self._entries)
-        self._is_alike = self._is_alike and self._file.read(len(block)) == block
+        self._matches = self._matches and self._file.read(len(block)) == block
         self._members.clear()
         self._entries.clear()
 

@@ -2,7 +2,7 @@
 
 A month is created in advance and takes inserts. When its first day is about to be archived, the ids of later inserts
 are recorded in `journal_late`, so that the content of the day files is fixed. Once all rows are in files and summed up
-in `openings`, the partition is detached, and the sums take effect with the same commit. Then it is dropped.
+in `openings`, the partition is detached, and the sums take effect with the same commit. Then the partition is dropped.
 
 Rows outside any month are deleted one by one: rows older than the first month, rows that arrived after their month was
 dropped, and rows from a clock that was far ahead.
@@ -19,7 +19,7 @@ from storage.errors import PartitionRefused
 from storage.store import Partition, Partitions, PartitionTx, Store, Tx
 
 AHEAD: Final = 2
-"""The number of months to create before they begin."""
+"""How many months to create before they begin."""
 
 READ_MONTHS: Final = "SELECT first, until, copied_to, detached FROM journal_months ORDER BY first"
 ADD_MONTH: Final = "INSERT INTO journal_months (first, until) VALUES (?, ?) ON CONFLICT (first) DO NOTHING"
@@ -47,7 +47,7 @@ class Month(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Days from `begin` on and before `end`, in one month or outside all months."""
+    """The days from `begin` up to but excluding `end`, in one month or outside all months."""
 
     begin: int
     end: int
@@ -60,9 +60,9 @@ def read_months(tx: Tx) -> list[Month]:
 
 
 def stretches(months: Sequence[Month], *, end: int, today: int) -> Iterator[Stretch]:
-    """Yield the days before `end` in order, without those that are in files while their month still holds them.
+    """Yield the days before `end` in order, except those already in files whose month still holds their rows.
 
-    The days of a month also wait for the end of that month; before that, all its new rows would be late rows.
+    The days of a month are yielded only after that month is over; before that, all its new rows would be late rows.
     """
     begin = 0
     for month in months:
@@ -76,10 +76,11 @@ def stretches(months: Sequence[Month], *, end: int, today: int) -> Iterator[Stre
 
 
 async def make_months(store: Store, now: float) -> list[str]:
-    """Create missing months, up to some ahead of `now`. Return the names of those that the database refused.
+    """Create missing months, up to `AHEAD` in advance of `now`. Return the names of those that the database refused.
 
     Raises:
-        StorageError: the store is unavailable, or the journal is in use for too long. The next call continues there.
+        StorageError: the store is unavailable, or the journal is in use for too long. The next call continues where
+            this one stopped.
     """
     if store.partitions is None:
         await trio.lowlevel.checkpoint()
@@ -94,13 +95,16 @@ async def make_months(store: Store, now: float) -> list[str]:
 
 
 def begin_to_copy(month: Month, tx: PartitionTx) -> None:
-    """Record the ids of the month's rows from now on. All earlier rows can be read now."""
+    """Record the ids of rows that are inserted into the month from now on.
+
+    All earlier rows are visible to a reader now.
+    """
     if tx.run(BEGIN_TO_COPY, (month.first,)):
         tx.note_inserts(month.part)
 
 
 async def leave(partitions: Partitions, month: Month) -> bool:
-    """Drop a month whose rows are in files and summed up. Return False if a late row arrived before that.
+    """Drop a month whose rows are in files and summed up. Return False if a late row has arrived.
 
     Raises:
         StoreContended: a long read blocks the journal.
@@ -112,7 +116,7 @@ async def leave(partitions: Partitions, month: Month) -> bool:
 
 
 def find_late(tx: Tx, month: Month) -> bytes | None:
-    """Return the first id that was inserted into the month after its archiving began."""
+    """Return the first id that was inserted into the month after its archiving began, or None."""
     row = tx.one(FIND_LATE, (month.part.begin, month.part.end))
     return None if row is None else row[0]
 
@@ -129,7 +133,7 @@ def months_from(first: int, now: float) -> Iterator[Month]:
 
 
 def _missing(tx: Tx, now: float) -> list[Month]:
-    """Return the missing months after the first known one. Earlier rows share one partition."""
+    """Return the missing months after the first known one. All rows before the first month share one partition."""
     known = read_months(tx)
     first = max(month_of(now), known[0].first)
     return [month for month in months_from(first, now) if month.first not in {one.first for one in known}]

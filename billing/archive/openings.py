@@ -20,7 +20,7 @@ ON CONFLICT (account, day) DO UPDATE SET issued = openings.issued + excluded.iss
 HAS_LEFT: Final = """NOT EXISTS (
     SELECT 1 FROM journal_months WHERE detached = 0 AND openings.day >= first AND openings.day < until
 )"""
-"""The condition under which an opening takes effect: its rows are no longer in the journal."""
+"""The condition under which an opening is counted: its rows are no longer in the journal."""
 
 
 class Opening(NamedTuple):

@@ -6,7 +6,7 @@ from billing.archive.days import first_id, following_month, month_of
 from billing.archive.months import make, months_from
 from storage.migrations import Schema
 
-# The share of an account's sums that comes from rows outside the journal, used when the account is verified.
+# The part of an account's sums that comes from archived rows, needed to verify the account.
 OPENINGS = """
 CREATE TABLE openings (
     account INTEGER NOT NULL,
@@ -32,8 +32,8 @@ CREATE TABLE archives (
     removed_to BIGINT NOT NULL
 )
 """
-# The months of the journal with a partition of their own, on databases with partitions, in days since 1970. While a
-# month is archived, days below `copied_to` are in files. A detached month is no longer part of the journal.
+# The months of the journal that have a partition, on databases with partitions, in days since 1970. While a month is
+# archived, days below `copied_to` are in files. A detached month is no longer part of the journal.
 MONTHS = """
 CREATE TABLE journal_months (
     first INTEGER NOT NULL PRIMARY KEY,
@@ -42,9 +42,9 @@ CREATE TABLE journal_months (
     detached INTEGER NOT NULL DEFAULT 0 CHECK (detached IN (0, 1))
 )
 """
-# Rows that were inserted into a month after its archiving began. The files of its days do not contain them.
+# Rows that were inserted into a month after its archiving began. The month's day files do not contain them.
 LATE = "CREATE TABLE journal_late (id BYTEA NOT NULL PRIMARY KEY) {clustered}"
-# The range of places of an account's postings of a day, used to find statement lines in the archive.
+# The range of places of an account's postings on a day, used to find statement lines in the archive.
 PLACES = (
     "ALTER TABLE openings ADD COLUMN low BIGINT NOT NULL DEFAULT 0",
     "ALTER TABLE openings ADD COLUMN high BIGINT NOT NULL DEFAULT 9223372036854775807",
@@ -53,9 +53,9 @@ NOW_AND_NEW: Final = "SELECT {now}, NOT EXISTS (SELECT 1 FROM journal)"
 
 
 def m0008_archives(schema: Schema) -> None:
-    """Add the files of the archive. Journal rows may be deleted once a file holds their day."""
+    """Add the files of the archive. Rows of the journal may be deleted once a file contains their day."""
     schema.execute(ARCHIVES)
-    schema.execute("CREATE INDEX archives_by_end ON archives (until_id)")  # whether a row of the journal may be deleted
+    schema.execute("CREATE INDEX archives_by_end ON archives (until_id)")  # may a row be deleted?
     schema.execute("CREATE INDEX openings_by_day ON openings (day)")  # for the comparison with the day's files
     schema.allow_deletes("journal", "EXISTS (SELECT 1 FROM archives WHERE archives.until_id > OLD.id)")
 

@@ -1,6 +1,6 @@
 """Statement lines of days that have left the journal: from the archive's files, or as sums by day.
 
-A day's opening gives the range of places of the account's postings on that day, and the index of each file lists the
+A day's opening has the range of places of the account's postings on that day, and the index of each file lists the
 members that hold them. A page therefore reads few members, one at a time, newest first.
 """
 
@@ -46,7 +46,7 @@ class LeftDay(NamedTuple):
 
 
 def left_days(tx: Tx, account_id: str, low: int, newest: int) -> list[LeftDay]:
-    """Return the days with postings above the place `low` and below `newest`, newest first."""
+    """Return the days with postings at places from `low` on and below `newest`, newest first."""
     days = tx.all(LEFT_DAYS, (account_id, low, newest))
     if not days:
         return []
@@ -56,7 +56,7 @@ def left_days(tx: Tx, account_id: str, low: int, newest: int) -> list[LeftDay]:
 
 
 def left_day_of(tx: Tx, account_id: str, id_: bytes) -> LeftDay | None:
-    """Return the day of the row with this id, if postings of the account have left the journal with it."""
+    """Return the day of the row with this id, or None if no row of that day has left the journal."""
     day = day_of(id_)
     files = [one for one in read_archives(tx) if one.file.day == day and one.left]
     ((number,),) = tx.all(READ_NUMBER, (account_id,))

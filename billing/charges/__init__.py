@@ -1,1 +1,1 @@
-"""Charges: taken before a call, closed after it, recovered after a crash."""
+"""Charges: credits taken before a call, settled after it, and refunded after a crash."""

@@ -1,7 +1,7 @@
 """The requests of a batch of charges, the rows that the batch touches, and the decision about them.
 
-Requests and charges are never modified. They are structs because every call creates both, at a quarter of the cost of a
-dataclass. They contain only texts, numbers and tuples of these, so the garbage collector can ignore them.
+Requests and charges are never modified. They are structs because every call creates both, and a struct costs a quarter
+of a dataclass. They contain only texts, numbers and tuples of these, so the garbage collector can ignore them.
 """
 
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ from limits.gate import BalanceUpdate
 from storage.store import Row
 
 # The row of an open charge: its id; the numbers of account, key and endpoint; the credits; the balance after them; its
-# place in the account's order; its instant in microseconds; the number of the node.
+# place in the account's order; its timestamp in microseconds; the number of the node.
 OpenRow: TypeAlias = tuple[bytes, int, int | None, int, int, int, int, int, int]
-# Further columns: the kind of the id, the credits issued to an unlimited account for it, and the place of that issue.
+# Further columns: the kind of the id, the credits issued for it to an unlimited account, and the place of that issue.
 Extra: TypeAlias = tuple[int, int, int | None]
 AS_USUAL: Final[Extra] = (REQUEST, 0, None)
 ENDLESS: Final = b"\x10"
@@ -27,7 +27,7 @@ ENDLESS: Final = b"\x10"
 
 @final
 class ChargeRequest(msgspec.Struct, gc=False):
-    """Credits to take before a call. Work without a key, such as from the dashboard, has no key budget."""
+    """A request to take credits before a call. Work without a key, such as from the dashboard, has no key budget."""
 
     request_id: str
     account_id: str
@@ -42,15 +42,16 @@ class ChargeRequest(msgspec.Struct, gc=False):
     (`spare_credits`).
     """
     in_background: bool = False
-    """Whether the work was started by the key earlier, such as a Monitor's run.
+    """Whether the key started the work earlier, such as a Monitor's run.
 
-    It counts toward the key's counter and limit (decisions 24), and continues after the key is revoked or has expired.
+    The work counts toward the key's counter and limit (decisions 24), and continues after the key is revoked or has
+    expired.
     """
 
 
 @final
 class Charge(msgspec.Struct, gc=False):
-    """Credits taken and held until the charge is closed. Passed as a request, it settles all of them."""
+    """Credits taken and held until the charge is closed. Passed as a request, a `Charge` settles all its credits."""
 
     request_id: str
     account_id: str
@@ -59,11 +60,11 @@ class Charge(msgspec.Struct, gc=False):
     balance_after: int
     row: OpenRow
     extra: Extra = AS_USUAL
-    """This same object (`is`) when further columns are not needed."""
+    """The object `AS_USUAL` itself (compared with `is`) when no further columns are needed."""
 
 
 class CloseRequest(NamedTuple):
-    """How much of a charge was used. The rest is refunded with `description`."""
+    """A request to settle `used` credits of a charge. The rest is refunded with `description`."""
 
     request_id: str
     account_id: str
@@ -71,7 +72,7 @@ class CloseRequest(NamedTuple):
     used: int
     description: str = "Refund"
     charge: Charge | None = None
-    """The charge, if the caller still has it: this saves reading it while it is open."""
+    """The charge, if the caller still has it. Its row then need not be read while it is open."""
 
 
 class Closed(NamedTuple):
@@ -83,13 +84,13 @@ class Closed(NamedTuple):
 
 @dataclass(slots=True)
 class AccountState:
-    """An account's row; only `decide` changes it."""
+    """An account's row. Only `decide` changes it."""
 
     balance: int
     held: int
     unlimited: bool
     version: int = 0
-    """As read. Writing the row adds 1."""
+    """The version as read. Writing the row adds 1."""
     pack: int = 0
     """The credits of the last purchase, or of the welcome bonus before the first purchase."""
     whole: int = 0
@@ -99,12 +100,12 @@ class AccountState:
     place: int = 0
     """The place of the account's last posting."""
     state: str = "active"
-    """Nothing is taken from an inactive account, but its open charges are still closed."""
+    """An account that is not active cannot be charged, but its open charges are still closed."""
 
 
 @dataclass(slots=True)
 class KeyState:
-    """A key's row; only `decide` changes it."""
+    """A key's row. Only `decide` changes it."""
 
     account_id: str
     credit_limit: int | None
@@ -114,7 +115,10 @@ class KeyState:
     number: int = 0
     """The number of the key in the journal."""
     plain: AccountState | None = None
-    """The account, if it is active and the key has no expiry, no limit and is not revoked: only credits matter then."""
+    """The account, if it is active and the key is not revoked and has neither expiry nor limit.
+
+    In this case, only the credits must be checked.
+    """
 
 
 @dataclass(slots=True)
@@ -129,7 +133,7 @@ class Counts:
 
 @dataclass(slots=True)
 class BatchRows:
-    """The rows that a batch touches, as read before it. `decide` updates them."""
+    """The rows that a batch touches, as read before the decision. `decide` updates them."""
 
     accounts: dict[str, AccountState]
     keys: dict[str, KeyState]
@@ -144,7 +148,7 @@ class BatchRows:
     node: int = 0
     """The number of the node that takes the batch's new charges."""
     uncounted: set[str] = field(default_factory=set)
-    """Charges in `open` that their keys' counters do not include, because the counters were reset since."""
+    """Charges in `open` that their keys' counters exclude, because the counters were reset after the charge."""
     settled: dict[str, Charge] = field(default_factory=dict)
     """Charges settled in full without a waiting caller. Their rows are already in the journal."""
 
@@ -163,17 +167,17 @@ class Decision:
     closed: list[str] = field(default_factory=list)
     """Charges that were open before the batch and were closed by a `CloseRequest`."""
     usage: dict[tuple[int, int | None, int], Counts] = field(default_factory=dict)
-    """By the numbers of account, key and endpoint."""
+    """Counts by the numbers of account, key and endpoint."""
     at: int = 0
-    """The instant of the decision, in microseconds."""
+    """The time of the decision, in microseconds."""
     accounts: dict[str, AccountState] = field(default_factory=dict)
     keys: dict[str, KeyState] = field(default_factory=dict)
     over_budget: list[tuple[KeyState, KeyBudgetReached]] = field(default_factory=list)
-    """Refusals that may be caused only by the key's open charges."""
+    """Refusals whose only cause may be the credits held by the key's open charges."""
     taken: int = 0
-    """In credits."""
+    """The sum of the credits taken."""
     issued: int = 0
-    """In credits."""
+    """The sum of the credits issued."""
 
     def closings(self) -> Counts:
         """Return the totals of everything that the batch closes."""
@@ -191,7 +195,7 @@ class Decision:
 
 
 class KnownRows:
-    """Rows that earlier charges left behind, so that later ones need not read them. Initially empty."""
+    """Rows that earlier charges wrote, so that later charges need not read them. Initially empty."""
 
     __slots__ = ("accounts", "keys", "latest")
 
@@ -199,7 +203,7 @@ class KnownRows:
         self.accounts: dict[str, Row] = {}
         self.keys: dict[str, Row] = {}
         self.latest = ENDLESS
-        """No id between this one and `ENDLESS` was charged."""
+        """No charged id lies between this one and `ENDLESS`."""
 
     def learn(self, decision: Decision) -> None:
         """Update the rows to their state after a written decision."""

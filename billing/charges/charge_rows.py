@@ -1,4 +1,4 @@
-"""Between the pure decision and the database: reads the rows that a batch touches and writes the result.
+"""Connects the pure decision to the database: reads the rows that a batch touches and writes the result.
 
 Rows are locked in a fixed order, accounts before all others. Two nodes therefore cannot deadlock, and rows read after
 an account's row do not change until the commit.
@@ -32,7 +32,7 @@ RESERVED = "reserved"
 The work that a reservation belongs to closes it; recovery never does.
 """
 
-# Join from the list to the table: `IN` would sort the list into a temporary table first, at twice the cost.
+# Joins from the list to the table, because `IN` would sort the list into a temporary table first, at twice the cost.
 READ_ACCOUNTS = """
 SELECT accounts.id, balance, held, unlimited, version, pack, number, place, state FROM {in} AS asked, accounts
 WHERE accounts.id = asked.value ORDER BY accounts.id {lock}
@@ -52,14 +52,14 @@ SELECT key, CAST(SUM(credits) AS BIGINT) FROM charges WHERE key IN {in} AND coun
 """
 COUNT_OPEN = "SELECT COUNT(*) FROM charges WHERE id IN {in} AND counted = 1"
 DROP_CHARGES = "DELETE FROM charges WHERE id IN {in}"
-# Ids begin with the time, so hardly any other ids are between the first and last of a batch, or after it.
+# Ids begin with the time, so hardly any other ids lie between the first and last id of a batch, or after the last.
 FIND_CHARGED = """
 SELECT kind, id FROM (SELECT kind, id FROM charges UNION ALL SELECT kind, id FROM journal) AS charged
 WHERE id BETWEEN ? AND ? LIMIT ?
 """
 CHARGED_MAX: Final = 32
 KNOWN_MAX: Final = 4096
-"""The maximum of accounts, and of keys, to keep for later charges. Beyond it, all rows are read again."""
+"""The maximum number of accounts, and of keys, to keep for later charges. Beyond it, all rows are read again."""
 READ_TAKEN = "SELECT kind, id FROM charges WHERE id IN {in}"
 READ_CLOSED = "SELECT kind, id, taken - refunded, balance_closed FROM journal WHERE id IN {in}"
 SAVE_ACCOUNTS = """
@@ -77,7 +77,7 @@ SAVE_KEY = "UPDATE keys SET used = ?2 WHERE id = ?1"
 ADD_CHARGES = """
 INSERT INTO charges (id, account, key, endpoint, credits, balance_after, place, taken_at, node) VALUES {rows}
 """
-# Charges of runs, and of unlimited accounts that are issued missing credits.
+# Charges of runs, and charges of unlimited accounts that are issued missing credits.
 ADD_OTHERS = """
 INSERT INTO charges (id, account, key, endpoint, credits, balance_after, place, taken_at, node, kind, issued,
                      issued_place)
@@ -105,7 +105,7 @@ def judge_charges(tx: Tx, requests: Sequence[Request], *, now: float, node: str,
 
 
 def _find_held(tx: Tx, decision: Decision) -> None:
-    """Mark the refusals that only the credits held by the key's open charges have caused."""
+    """Mark the refusals whose only cause is the credits held by the key's open charges."""
     numbers = sorted({key.number for key, _refusal in decision.over_budget})
     held: dict[int, int] = dict(tx.all_in(HELD_BY_KEYS, numbers))
     for key, refusal in decision.over_budget:
@@ -127,8 +127,8 @@ def read_rows(
             settling.append(request)
         else:
             closing.append(request)
-    # Names come before accounts: a node that waits for another node to add the same name must not hold an account's
-    # lock.
+    # Names come before accounts, because a node that waits for another node to add the same name must not hold an
+    # account's lock.
     endpoints = names.endpoints(tx, {(request.platform, request.endpoint) for request in taking})
     notes = names.notes(tx, {request.description for request in closing}) if closing else {}
     account_ids = sorted({request.account_id for request in requests})
@@ -178,7 +178,7 @@ def _read_charged(tx: Tx, requests: Sequence[ChargeRequest], known: KnownRows | 
     kind, first = kind_of_last, last = identify(min(request_ids))
     if len(request_ids) > 1:
         kind_of_last, last = identify(max(request_ids))
-    # The ids of requests sort like their texts. The ids of runs do not, because of their attempts.
+    # The ids of requests sort like their texts. The ids of runs do not, because of the attempt number in them.
     if kind == kind_of_last == REQUEST:
         if known is not None and first > known.latest:
             known.latest = last
@@ -198,8 +198,8 @@ def _read_charged(tx: Tx, requests: Sequence[ChargeRequest], known: KnownRows | 
 def _settle(tx: Tx, rows: BatchRows, settling: Sequence[Charge], at: int) -> None:
     """Settle the charges that are still open in full.
 
-    Usually all of them are open and named once. Then counting them is enough: every row read makes the thread wait for
-    the interpreter lock once more.
+    Usually all of them are open and named once. Then counting them is enough, and cheaper: for every row read, the
+    thread waits for the interpreter lock once more.
     """
     accounts, settled = rows.accounts, {charge.request_id: charge for charge in settling}
     try:
@@ -217,7 +217,7 @@ def _settle(tx: Tx, rows: BatchRows, settling: Sequence[Charge], at: int) -> Non
 
 
 def _read_closing(tx: Tx, rows: BatchRows, requests: Sequence[CloseRequest]) -> None:
-    """Read the charges to close and delete their rows at once, so that no named charge stays open.
+    """Read the charges to close and delete their rows, so that none of them stays open.
 
     Usually each is named once, open, counted by its key, and passed by the caller; then they only need to be counted.
     """
@@ -245,7 +245,7 @@ def _open_charge(row: Row) -> Charge:
 
 
 def read_closed(tx: Tx, request_ids: Sequence[str]) -> dict[str, Closed]:
-    """Return the outcomes of those requests whose charges are closed."""
+    """Return the outcomes of the given requests whose charges are closed."""
     ids = [identify(request_id)[1] for request_id in request_ids]
     return {request_text(row[0], row[1]) or "": Closed(row[2], row[3]) for row in tx.all_in(READ_CLOSED, ids)}
 

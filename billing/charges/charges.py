@@ -1,4 +1,4 @@
-"""Charges: credits are taken before a call and closed exactly once after it (spec 7.5)."""
+"""Charges: credits are taken before a call and settled or refunded exactly once after it (spec 7.5)."""
 
 import logging
 from collections import Counter
@@ -29,7 +29,7 @@ Closing: TypeAlias = Callable[[], Awaitable[Closed]]
 
 
 class Charges:
-    """Takes and closes charges, many at once in one transaction."""
+    """Takes and closes charges, many of them in one transaction."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Charges:
     ) -> None:
         """`now` returns Unix seconds and is also called on the store's thread. `node` names this process.
 
-        A node that was declared dead sets another `node` for all later charges.
+        A node that was declared dead sets another `node`, which all later charges use.
         """
         self._store = store
         self._balances = balances
@@ -52,8 +52,8 @@ class Charges:
         self._names = Names()
         self._unfinished: dict[str, Closing] = {}
         self._settling: dict[str, Charge] = {}
-        """Charges that are used in full but whose settlement is not committed yet, by request."""
-        self._moved = Counter[str]()
+        """Charges that are used in full but whose settlement is not committed yet, by request id."""
+        self._credits_moved = Counter[str]()
         self.lost_total = 0
         """The number of open charges that were missing from the store."""
 
@@ -77,7 +77,7 @@ class Charges:
             self._remember_settle(charge)
 
     def settling(self, account_id: str) -> dict[str, int]:
-        """Return the credits of an account's charges that are used but still held in the store, by request."""
+        """Return, by request, the credits of an account's charges that are used but not yet settled in the store."""
         return {id_: one.credits for id_, one in self._settling.items() if one.account_id == account_id}
 
     async def close(self, charge: Charge, *, used: int, description: str = "Refund") -> Closed:
@@ -92,7 +92,7 @@ class Charges:
         return await self.close_by(request.request_id, partial(self._submit, request))
 
     async def close_by(self, request_id: str, closing: Closing) -> Closed:
-        """Close a charge with a call that does more than close it. `finish` repeats the call if it fails.
+        """Close a charge with a call that does more than close it. If the call fails, `finish` repeats it.
 
         Raises:
             StoreUnavailable: the charge is still open.
@@ -110,7 +110,7 @@ class Charges:
             self._unfinished.setdefault(request_id, closing)
 
     async def finish(self) -> int:
-        """Close the charges that could not be closed in time, and return their number. Call it periodically.
+        """Close the charges that could not be closed in time, and return how many were closed. Call it periodically.
 
         A failure for one charge does not prevent closing the others. A charge whose row is missing from the store is
         dropped: according to the store its credits were never taken, so there is nothing to settle or refund.
@@ -128,7 +128,7 @@ class Charges:
                 self._unfinished.pop(request_id, None)
                 self._settling.pop(request_id, None)
             except StoreUnavailable:
-                raise  # the others would fail too
+                raise  # the store is unavailable, so the other charges would fail too
             except StorageError as exc:
                 failure = exc
             else:
@@ -149,7 +149,7 @@ class Charges:
 
     def credits_moved(self) -> dict[str, int]:
         """Return the credits moved by committed charges since the start: deduction, settlement, refund, bonus."""
-        return dict(self._moved)
+        return dict(self._credits_moved)
 
     async def _submit(self, request: CloseRequest) -> Closed:
         return cast("Closed", await self._store.submit(self.judge, request))
@@ -162,7 +162,7 @@ class Charges:
         return self._judge(tx, requests, self.node)
 
     def reserve(self, tx: Tx, request: ChargeRequest) -> Charge:
-        """Take credits in the transaction of the work that they are held for; the reservation outlives every process.
+        """Take credits in the transaction of the work that needs them. The reservation outlives every process.
 
         The work closes the charge with `release`. Recovery does not touch it.
 
@@ -179,7 +179,7 @@ class Charges:
         """Close a reservation in the transaction that ends its work. A closed one keeps its first outcome.
 
         Raises:
-            ChargeUnknown: it was never taken.
+            ChargeUnknown: the reservation was never made.
         """
         (outcome,) = self._judge(tx, [request], self.node)
         if isinstance(outcome, BillingError):
@@ -188,7 +188,7 @@ class Charges:
         return outcome
 
     def take_back(self, tx: Tx, account_id: str, most: int, request_id: str) -> int:
-        """Take back credits whose payment was reversed, `most` or as many as the account has. Return the number taken.
+        """Take back credits whose payment was reversed: `most`, or as many as the account has. Return the number taken.
 
         `request_id` must be unused. The account must exist, in any state.
         """
@@ -202,7 +202,7 @@ class Charges:
         if self._settling:
             tx.on_commit(partial(self._forget_settling, requests))
         if decision.opened:
-            tx.on_doubt(partial(self._give_back_later, list(decision.opened.values())))
+            tx.on_doubt(partial(self._refund_later, list(decision.opened.values())))
         return decision.outcomes
 
     def _forget_settling(self, closed: Sequence[Request]) -> None:
@@ -216,19 +216,19 @@ class Charges:
         self._balances.change(tx, decision.balance_updates())
         tx.on_commit(partial(self._count, decision))
 
-    def _give_back_later(self, doubtful: Sequence[Charge]) -> None:
+    def _refund_later(self, doubtful: Sequence[Charge]) -> None:
         """Refund whatever was taken, because the callers received an error."""
         for one in doubtful:
-            self.finish_later(one.request_id, partial(self._give_back, one))
+            self.finish_later(one.request_id, partial(self._refund_all, one))
 
-    async def _give_back(self, one: Charge) -> Closed:
+    async def _refund_all(self, one: Charge) -> Closed:
         try:
             return await self._submit(CloseRequest(one.request_id, one.account_id, one.key_id, NOTHING_USED))
         except ChargeUnknown:
             return Closed(credits_used=0, balance_after=0)
 
     def _count(self, decision: Decision) -> None:
-        moved, closings = self._moved, decision.closings()
+        moved, closings = self._credits_moved, decision.closings()
         moved["deduction"] += decision.taken
         moved["settlement"] += closings.credits
         moved["refund"] += closings.refunds
@@ -236,5 +236,5 @@ class Charges:
 
 
 def close_request(charge: Charge, *, used: int, description: str = "Refund") -> CloseRequest:
-    """Return the request that closes a charge which the caller still has."""
+    """Return the request that closes a charge, for a caller that still has the charge."""
     return CloseRequest(charge.request_id, charge.account_id, charge.key_id, used, description, charge)

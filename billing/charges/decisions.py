@@ -33,11 +33,11 @@ from billing.errors import (
 from billing.journal import REQUEST, identify
 
 KEPT_CREDITS: Final = 50
-"""Credits that an optional reservation leaves, one for each concurrent request of a key (spec 8)."""
+"""Credits that an optional reservation leaves in the account, one for each concurrent request of a key (spec 8)."""
 
 
 def decide(rows: BatchRows, requests: Sequence[Request], now: float, at: int) -> Decision:
-    """Judge `requests` one after another, each on the rows as the earlier ones left them.
+    """Decide `requests` one after another. Each sees the rows as the earlier ones left them.
 
     `at` is `now` in microseconds.
     """
@@ -73,7 +73,7 @@ def _charge(rows: BatchRows, decision: Decision, request: ChargeRequest, now: fl
         or id_ in rows.charged
         or id_ in decision.opened
     ):
-        return _charge_warily(rows, decision, request, now)
+        return _charge_with_checks(rows, decision, request, now)
     account.balance = balance = account.balance - price
     account.place = place = account.place + 1
     account.held += price
@@ -88,12 +88,12 @@ def _charge(rows: BatchRows, decision: Decision, request: ChargeRequest, now: fl
     return charge
 
 
-def _charge_warily(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> Outcome:
-    """Like `_charge`, with every rule."""
+def _charge_with_checks(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> Outcome:
+    """Like `_charge`, but with every check."""
     if request.in_background and request.key_id not in rows.keys:
-        request = replace(request, key_id=None)  # the key and its counter no longer exist
+        request = replace(request, key_id=None)  # the key was deleted, and its counter with it
     if request.credits_least is not None:
-        request = _within_means(rows, request, request.credits_least)
+        request = _limit_optional(rows, request, request.credits_least)
     refusal = _refusal(rows, decision, request, now)
     if refusal is not None:
         return refusal
@@ -101,7 +101,7 @@ def _charge_warily(rows: BatchRows, decision: Decision, request: ChargeRequest, 
     return _take(rows, decision, request, rows.accounts[request.account_id], key)
 
 
-def _within_means(rows: BatchRows, request: ChargeRequest, least: int) -> ChargeRequest:
+def _limit_optional(rows: BatchRows, request: ChargeRequest, least: int) -> ChargeRequest:
     """Return the request with as many optional credits as the account and the key's budget can spare."""
     account = rows.accounts.get(request.account_id)
     if account is None:
@@ -118,17 +118,20 @@ def _within_means(rows: BatchRows, request: ChargeRequest, least: int) -> Charge
 def spare_credits(left: int) -> int:
     """Return how many of the `left` credits an optional reservation may take.
 
-    At least half of them stay for other calls, up to `KEPT_CREDITS`: an optional reservation never exhausts a balance
-    or a budget.
+    At least half of them stay for other calls, up to `KEPT_CREDITS`. An optional reservation therefore never exhausts a
+    balance or a budget.
     """
     return max(left // 2, left - KEPT_CREDITS, 0)
 
 
 def _refusal(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> BillingError | None:
-    """Return why the request may not be charged. Order of checks: account, key, balance, key's budget (spec 5.2)."""
+    """Return why the request may not be charged, or None.
+
+    Order of checks: account, key, balance, key's budget (spec 5.2).
+    """
     account = rows.accounts.get(request.account_id)
     if account is None or account.state != "active":
-        return _closed(request.account_id, account)
+        return _inactive_error(request.account_id, account)
     id_ = request.request_id
     if id_ in rows.charged or id_ in decision.opened:
         return ChargeExists(id_)
@@ -139,16 +142,16 @@ def _refusal(rows: BatchRows, decision: Decision, request: ChargeRequest, now: f
             return KeyUnusable(reason)
     if request.credits > account.balance and not account.unlimited:
         return InsufficientCredits(required=request.credits, balance=account.balance, held=account.held)
-    # A free call is not counted, so it passes even if the limit was lowered below the used credits.
+    # A free call is not counted, so it passes even if the limit was lowered below the credits already used.
     if key is not None and key.credit_limit is not None and 0 < request.credits > key.credit_limit - key.used:
         refusal = KeyBudgetReached(required=request.credits, limit=key.credit_limit, used=key.used)
-        if request.credits <= key.credit_limit - key.used + account.held:  # includes the key's own
+        if request.credits <= key.credit_limit - key.used + account.held:  # `held` includes the key's credits
             decision.over_budget.append((key, refusal))
         return refusal
     return None
 
 
-def _closed(account_id: str, account: AccountState | None) -> BillingError:
+def _inactive_error(account_id: str, account: AccountState | None) -> BillingError:
     """Return why nothing can be taken from an inactive account."""
     if account is None:
         return AccountUnknown(account_id)
@@ -225,8 +228,8 @@ def _close(rows: BatchRows, decision: Decision, request: CloseRequest) -> Outcom
     counts = _counts(rows, decision, charge)
     account.held -= charge.credits
     if rest:
-        _give_back(rows, decision, charge, rest)
-    _enter(decision, charge, account, rest, rows.notes[request.description] if rest else None)
+        _return_credits(rows, decision, charge, rest)
+    _add_journal_row(decision, charge, account, rest, rows.notes[request.description] if rest else None)
     counts.calls += 1
     counts.credits += request.used
     counts.refunds += rest
@@ -236,7 +239,7 @@ def _close(rows: BatchRows, decision: Decision, request: CloseRequest) -> Outcom
     return outcome
 
 
-def _give_back(rows: BatchRows, decision: Decision, charge: Charge, amount: int) -> None:
+def _return_credits(rows: BatchRows, decision: Decision, charge: Charge, amount: int) -> None:
     """Return credits to the account, and to the key's counter if it still includes them."""
     account = rows.accounts[charge.account_id]
     account.balance += amount
@@ -246,8 +249,10 @@ def _give_back(rows: BatchRows, decision: Decision, charge: Charge, amount: int)
         key.used -= amount
 
 
-def _enter(decision: Decision, charge: Charge, account: AccountState, refunded: int, note: int | None) -> None:
-    """Add the journal row of a charge that is being closed; `account` already has its final balance."""
+def _add_journal_row(
+    decision: Decision, charge: Charge, account: AccountState, refunded: int, note: int | None
+) -> None:
+    """Add the journal row of a charge that is being closed. `account` already has its final balance."""
     (id_, number, key, endpoint, taken, after, place, at, _node), (kind, issued, issued_place) = (
         charge.row,
         charge.extra,
@@ -258,7 +263,7 @@ def _enter(decision: Decision, charge: Charge, account: AccountState, refunded: 
 
 
 def _counts(rows: BatchRows, decision: Decision, charge: Charge) -> Counts:
-    """Return the counter that includes this charge, and mark its account as changed."""
+    """Return the `Counts` that include this charge, and mark its account as changed."""
     decision.accounts[charge.account_id] = rows.accounts[charge.account_id]
     _id, account, key, endpoint, *_rest = charge.row
     return decision.usage.setdefault((account, key, endpoint), Counts())

@@ -1,9 +1,9 @@
 """Detects when a batch of charges makes an account's credits low or exhausted.
 
-The whole decides: the balance plus the credits held by open charges, which is the balance if all of them were refunded.
-It falls only when a charge is settled, so taking, refunding and recovering publish nothing. It rises only by purchases,
-and any purchase lifts it above the threshold. Each step below the threshold, and each step to 0, is therefore published
-once per fall without a stored marker, however the settlements are grouped into batches.
+The decision is based on the whole: the balance plus the credits held by open charges, which is the balance if all of
+them were refunded. It falls only when a charge is settled, so taking, refunding and recovering publish nothing. It
+rises only by purchases, and any purchase lifts it above the threshold. Each step below the threshold, and each step to
+0, is therefore published once per fall without a stored marker, however the settlements are grouped into batches.
 """
 
 from collections.abc import Mapping
@@ -27,9 +27,9 @@ class LowBalance(NamedTuple):
 
 
 def judge_low_balances(accounts: Mapping[str, AccountState]) -> list[LowBalance]:
-    """Return the accounts that a batch made low or exhausted; an account that passes both is low first.
+    """Return the accounts that a batch made low or exhausted. An account that becomes both is listed as low first.
 
-    An unlimited account never runs low. The early exit matters because every batch of charges runs this.
+    An unlimited account never runs low. The early return matters because every batch of charges calls this.
     """
     found: list[LowBalance] = []
     for account_id, account in accounts.items():

@@ -49,12 +49,15 @@ async def recover(
     also: Callable[[Tx, Sequence[str]], object] = _nothing,
     balances: Balances | None = None,
 ) -> Recovered:
-    """Refund every open charge of `node` in full, or all of them if one process owns the store, before it serves.
+    """Refund every open charge of `node` in full.
 
-    Reservations for work that continues after a crash stay open (`Charges.reserve`).
+    None means the charges of all nodes, for a store with a single process.
+
+    That process calls it before it serves requests. Reservations for work that continues after a crash stay open
+    (`Charges.reserve`).
 
     `also` receives the refunded request ids in the same transaction. A charge that another node closes at the same time
-    is closed once. `balances` of a serving node is updated with the refunds.
+    is closed once. If this node already serves, pass its `balances`, so that they are updated with the refunds.
     """
 
     def publish(tx: Tx, decision: Decision) -> None:
@@ -80,7 +83,7 @@ def _refund_some(tx: Tx, now: float, node: str | None, publish: Callable[[Tx, De
         CloseRequest(request_id, account_id, key_id, NOTHING_USED, description="Refund after a crash")
         for request_id, (_kind, _id, account_id, key_id, _credits) in zip(prices, rows, strict=True)
     ]
-    # The node's name is written only with new charges, and there are none here.
+    # The node's name is written only with new charges, and this batch has none.
     decision = judge_charges(tx, requests, now=now, node="", names=Names())
     publish(tx, decision)
     return Recovered(len(decision.closed), sum(prices[request_id] for request_id in decision.closed))

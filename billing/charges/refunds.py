@@ -4,12 +4,12 @@
 open; this server failed | nothing | spec 7.5 | | a page exceeded the time or memory for a page | the price of one page,
 at most the credits held | decisions 6 | | the client disconnected; the process died | nothing | decisions 6 | | a plain
 read succeeded | the price of one page | decisions 6 | | the result is an empty list, or nothing was found | nothing |
-spec 2.4 | | a walk succeeded, perhaps short | the price of each page with content, at most the credits held | decisions
-6 | | a composite lost some legs | all; half below half of the legs; nothing without any leg | decisions 14 | | all legs
-of a composite came from the cache | nothing | decisions 14 | | a metered composite succeeded | the use that its result
-reports, at most the credits held | decisions 17 | | a monitor's run lost some legs | the share that succeeded, rounded
-up, and the scheduling credit | spec 3 | | a monitor's run returned nothing usable | nothing, and no scheduling credit
-either | spec 3, 8 |
+spec 2.4 | | a walk succeeded, perhaps cut short | the price of each page with content, at most the credits held |
+decisions 6 | | a composite lost some legs | all; below half of the legs: half; without any leg: nothing | decisions 14
+| | all legs of a composite came from the cache | nothing | decisions 14 | | a metered composite succeeded | the use
+that its result reports, at most the credits held | decisions 17 | | a monitor's run lost some legs | the share that
+succeeded, rounded up, and the scheduling credit | spec 3 | | a monitor's run returned nothing usable | nothing, and no
+scheduling credit either | spec 3, 8 |
 """
 
 from fractions import Fraction
@@ -20,7 +20,7 @@ NOTHING_USED: Final = 0
 """The credits used by a failure, a cancellation or a crash: all are refunded (spec 7.5, decisions 6)."""
 
 _PARTS_MAX: Final = 1_000
-"""The maximum of legs in a response."""
+"""The maximum number of legs in a response."""
 
 
 def used_by_failure(credits_held: int, page_credits: int, *, is_costly: bool) -> int:
@@ -44,7 +44,8 @@ def used_by_pages(credits_held: int, cost_credits: int, pages: int) -> int:
 def used_by_composite(used_credits: int, coverage: float) -> int:
     """Return how much of `used_credits` is used when this share of the legs succeeded (decisions 14).
 
-    All from a half upwards. Below that half, where an odd credit is refunded. Nothing if no leg succeeded.
+    From half of the legs on, all credits are used. Below half, half of the credits are used and an odd credit is
+    refunded. If no leg succeeded, none are used.
     """
     if coverage < 0.5:
         return used_credits // 2 if coverage else NOTHING_USED

@@ -1,6 +1,6 @@
-"""Takes credits out of an account whose payment was missing or reversed, in any state of the account.
+"""Takes credits back from an account whose payment was missing or reversed, in any state of the account.
 
-This is a deduction like that for a call: it is recorded and counted per hour, under an endpoint without a platform.
+This is a deduction like one for a call: it is recorded and counted per hour, under an endpoint without a platform.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ from billing.names import Names
 from storage.store import Tx
 
 PLATFORM: Final = "billing"
-"""The platform name of credits that were taken back. No forecast includes it."""
+"""The platform name under which credits are taken back. No forecast includes it."""
 PATH: Final = "pack_reversed"
 
 

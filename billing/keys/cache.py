@@ -1,4 +1,4 @@
-"""Keys that were looked up before, so that requests with a known key do not wait."""
+"""Keys that were looked up before, so that requests with a known key need not wait for the store."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
@@ -24,11 +24,11 @@ class Key:
     generation: bytes = NO_GENERATION
     """The generation of the key's changes that was known before the look-up."""
     known_until: float | None = None
-    """On Trio's clock, if other nodes can change keys. None: valid until it is forgotten."""
+    """A time on Trio's clock, if other nodes can change keys. None means valid until forgotten."""
 
 
 class KeyLookup(NamedTuple):
-    """The moment before a read of the store."""
+    """A marker for the time before a read of the store."""
 
     changes: int
     known_until: float | None
@@ -39,9 +39,9 @@ class KeyCache:
 
     Valid and refused keys are kept apart, so that guessing cannot evict real keys. Code that changes a key must call
     `forget` with its digest after the commit. A look-up calls `look` before it reads the store; the result is kept only
-    if no key changed in between. Valid keys are trusted for `known_s`, or until forgotten without it; refused keys stay
-    refused. Only a suspended account's keys may become valid again, so if other nodes can change keys, that result is
-    not kept.
+    if no key changed in between. Valid keys are trusted for `known_s`, or without it until they are forgotten; refused
+    keys stay refused. The one exception is a suspended account, whose keys may become valid again: if other nodes can
+    change keys, that refusal is not kept.
     """
 
     def __init__(self, known_s: float | None = None) -> None:
@@ -63,11 +63,11 @@ class KeyCache:
         return self._refused.get(digest)
 
     def look(self) -> KeyLookup:
-        """Return a marker to take before reading the store."""
+        """Return a marker. Call this before reading the store."""
         return KeyLookup(self._changes, None if self._known_s is None else trio.current_time() + self._known_s)
 
     def keep(self, digest: str, found: Key | Refused, look: KeyLookup) -> None:
-        """Keep the result of a read that began after `look` was taken."""
+        """Keep the result of a read that began after the marker `look` was returned."""
         if look.changes != self._changes:
             return
         if isinstance(found, Key):

@@ -1,7 +1,7 @@
 """Changes that make all nodes look keys up again: changes to a key's terms, or to its account's state.
 
-If other nodes cache keys too, a change begins a new generation of each affected key before and after its commit: a node
-that looks the key up in between does so again. If the shared state is unavailable, the change is made anyway and
+If other nodes cache keys too, a change begins a new generation of each affected key before and after its commit. A node
+that looks the key up between the two does so again. If the shared state is unavailable, the change is made anyway and
 published once it is back. Until then another node may answer from its cache for at most `KNOWN_S` after its look-up,
 but cannot charge anything, because every charge reads the rows of the key and its account.
 """
@@ -32,11 +32,11 @@ class TouchedKey(NamedTuple):
 
 
 FindTouched = Callable[[Tx], Sequence[TouchedKey]]
-"""Finds the affected keys, taking the locks that keep them from changing."""
+"""A function that returns the affected keys and takes the locks that keep them from changing."""
 
 
 class KeyChanges:
-    """Runs such changes in `store`; `shared` is the gate shared with other nodes, if any."""
+    """Runs such changes in `store`. `shared` is the gate shared with other nodes, if any."""
 
     def __init__(self, store: Store, cache: KeyCache, shared: Gate | None) -> None:
         self._store = store
@@ -46,7 +46,8 @@ class KeyChanges:
     async def run(self, find: FindTouched, change: Callable[[Tx], T], write: Write | None = None) -> T:
         """Make the change, effective from the very next request, and return its result.
 
-        `write` replaces the store's own `write`. Raises whatever `find` and `change` raise; then nothing was changed.
+        `write` replaces the store's own `write`. Raises whatever `find` and `change` raise; in that case nothing was
+        changed.
         """
         if self._shared is None:
             return await self._commit(find, change, write, set())
@@ -54,7 +55,7 @@ class KeyChanges:
         await _begin_generations(self._shared, touched)
         try:
             return await self._commit(find, change, write, touched)
-        finally:  # even if cancelled or failed, the change may have been committed
+        finally:  # the change may have been committed even if the call was cancelled or failed
             with trio.move_on_after(PUBLISH_S, shield=True):
                 await _begin_generations(self._shared, touched)
 
@@ -73,7 +74,10 @@ class KeyChanges:
 
 
 async def _begin_generations(shared: Gate, touched: Iterable[tuple[str, str]]) -> None:
-    """Begin a new generation of each key. If the gate cannot do so now, it does so later; changes do not wait."""
+    """Begin a new generation of each key.
+
+    If the gate is unavailable, it begins them later; the change does not wait.
+    """
     for account_id, key_id in sorted(touched):
         with suppress(StateUnavailable):
             await shared.change_key(account_id, key_id)

@@ -40,7 +40,7 @@ SELECT keys.id, expires_at, revoked_at FROM {in} AS asked JOIN keys ON keys.id =
 """
 REVOKE = "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL"
 LIMIT = "UPDATE keys SET credit_limit = ? WHERE id = ?"
-# In this order, because code that takes or closes a charge of the key holds the key's row.
+# The key's row comes first, because code that takes or closes a charge of the key holds the key's row.
 RESET = (
     "UPDATE keys SET used = 0 WHERE id = ?",
     "UPDATE charges SET counted = 0 WHERE key = (SELECT number FROM keys WHERE id = ?)",
@@ -48,7 +48,7 @@ RESET = (
 
 
 class Unchanged(enum.Enum):
-    """Marks a term that does not change, where None has its own meaning."""
+    """Marks a term as unchanged, because None already means "no limit"."""
 
     UNCHANGED = enum.auto()
 
@@ -102,13 +102,15 @@ class Keys:
         key = self._cache.active(digested)
         if key is not None:
             return key if key.expires_at is None else self._unexpired(key)
-        self._text.check(presented)  # not earlier, because a known key has already passed it
+        self._text.check(presented)  # not earlier, because a known key has already passed this check
         if reason := self._cache.refused(digested):
             raise _unusable(reason)
         return None
 
     async def find(self, presented: str, generation: bytes | None = None) -> Key:
-        """Return the key from memory or the store; with `generation`, as it is after the change that began it.
+        """Return the key from memory or the store.
+
+        With `generation`, a key cached under another generation is read again.
 
         Raises:
             KeyUnusable: malformed, unknown, revoked or expired, or its account is suspended.
@@ -155,7 +157,9 @@ class Keys:
     async def list(
         self, account_id: str | None = None, *, after: str | None = None, limit: int = PAGE_MAX
     ) -> list[KeyRecord]:
-        """Return the oldest `limit` keys of one account or of all, after the key `after`, including revoked ones.
+        """Return up to `limit` keys of one account or of all, oldest first, after the key `after`.
+
+        Revoked keys are included.
 
         Raises:
             KeyUnknown: the key `after` does not exist.
@@ -180,7 +184,9 @@ class Keys:
         reset_usage: bool = False,
         write: Write | None = None,
     ) -> KeyRecord:
-        """Set the key's limit or remove it (None), or reset its counter, which then excludes open charges.
+        """Set the key's limit or remove it (None), or reset its counter.
+
+        After a reset, the counter excludes open charges.
 
         Raises:
             KeyUnknown: the key does not exist.
@@ -211,7 +217,7 @@ class Keys:
         return self._cipher.unseal(row[0], bound_to=key_id)
 
     def forget_all(self) -> None:
-        """Look every key up again, because messages of other nodes may have been lost."""
+        """Forget all keys, so that every key is looked up again. Messages of other nodes may have been lost."""
         self._cache.forget_all()
 
     async def _change(self, key_id: str, change: Callable[[Tx], object], write: Write | None) -> KeyRecord:
@@ -270,7 +276,7 @@ def _unusable(reason: Refused) -> KeyUnusable:
 
 
 def ended_keys(tx: Tx, key_ids: Sequence[str], now: float) -> set[str]:
-    """Return the keys that were revoked or have expired, and cannot be used any more."""
+    """Return the keys that cannot be used any more because they were revoked or have expired."""
     return {
         id_
         for id_, expires_at, revoked_at in tx.all_in(READ_ENDS, key_ids)

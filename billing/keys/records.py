@@ -7,7 +7,7 @@ from storage.store import Tx
 
 COLUMNS = "id, account_id, name, last4, credit_limit, used, expires_at, revoked_at, created_at"
 KEPT = "sealed <> ''"
-"""Excludes the keys of deleted accounts: only their ids and counters remain, for the ledger."""
+"""Excludes the keys of deleted accounts, of which only ids and counters remain for the ledger."""
 READ = f"SELECT {COLUMNS} FROM keys WHERE id = ? AND {KEPT}"  # noqa: S608 - constants
 OF_ACCOUNT = "account_id = ?"
 AFTER = "(created_at, id) > (SELECT created_at, id FROM keys WHERE id = ?)"
@@ -16,7 +16,10 @@ LIST = f"SELECT {COLUMNS} FROM keys WHERE {{where}} ORDER BY created_at, id LIMI
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """A key as its owner sees it. `used` counts credits since the last reset; no `credit_limit` means no limit."""
+    """A key as its owner sees it. `used` counts credits since the last reset.
+
+    A `credit_limit` of None means no limit.
+    """
 
     id: str
     account_id: str
@@ -38,7 +41,7 @@ def read_key(tx: Tx, key_id: str) -> KeyRecord:
 
 
 def list_keys(account_id: str | None, after: str | None, limit: int, tx: Tx) -> list[KeyRecord]:
-    """Return the oldest `limit` keys of an account or of all, after the key `after`. Raises KeyUnknown."""
+    """Return up to `limit` keys of an account or of all, oldest first, after the key `after`. Raises KeyUnknown."""
     if after is not None:
         read_key(tx, after)
     bounds = {rule: value for rule, value in ((OF_ACCOUNT, account_id), (AFTER, after)) if value is not None}

@@ -12,7 +12,7 @@ NONCE_BYTES = 12
 
 
 class Cipher:
-    """AES-GCM with a fresh nonce for each text, bound to the row it is stored in."""
+    """AES-GCM with a fresh nonce for each text. The ciphertext is bound to the row that stores it."""
 
     def __init__(self, key: bytes) -> None:
         """`key` is 32 bytes, derived for this use alone."""

@@ -11,7 +11,7 @@ KEY_CHARS = 46
 
 
 class KeyText:
-    """Makes and recognises keys with one prefix."""
+    """Makes and recognizes keys with one prefix."""
 
     def __init__(self, prefix: str) -> None:
         """`prefix` is 3 characters."""
@@ -32,7 +32,7 @@ class KeyText:
 def digest(key: str) -> str:
     """Return the digest used to look a key up; any text has one.
 
-    Digests of the newest texts with the length of a key are kept, in memory only.
+    The digests of the newest texts with the length of a key are cached, in memory only.
     """
     return _remembered(key) if len(key) == KEY_CHARS else _digest(key)
 

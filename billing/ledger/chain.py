@@ -1,10 +1,10 @@
-"""The chain of an account's balances, as sums that do not depend on order.
+"""The chain of an account's balances, as sums that do not depend on the order of the rows.
 
 Each posting moves the account from one link, which is a place and a balance, to the next: from (place - 1, balance
-before) to (place, balance after). Sum, over all postings, the weight of the link after minus the weight of the link
-before. If each posting begins where another one ended, the sum equals the weight of the last link. A missing posting, a
-duplicate or a wrong balance breaks it. The chain of any number of rows is therefore verified in one pass, in any order.
-Weights are numbers of 39 bits: the database can add up 2 ** 24 of them.
+before) to (place, balance after). For each posting, take the weight of the link after it minus the weight of the link
+before it, and add all of these up. If each posting begins where another one ended, the sum equals the weight of the
+last link. A missing posting, a duplicate or a wrong balance breaks it. The chain of any number of rows is therefore
+verified in one pass, in any order. Weights are numbers of 39 bits: the database can add up 2 ** 24 of them.
 """
 
 from typing import Final
@@ -17,16 +17,16 @@ MODULUS: Final = 2**61 - 1
 def weight(place: int, balance: int) -> int:
     """Return the weight of a link: the balance times an odd factor that differs among 2,048 consecutive places.
 
-    The factor changes with each place, so a single wrong balance shows at every place. It rarely changes by the same
-    amount, so the same fault at two places hardly ever cancels out. The link of place 0 weighs 0, because nothing has
-    come in yet.
+    The factor changes with each place, so a single wrong balance is detected wherever it occurs. It rarely changes by
+    the same amount, so the same fault at two places hardly ever cancels out. The link of place 0 weighs 0, because no
+    credits have come in yet.
     """
     near = place & 2047
     return (near * (near + 1) & 4095 | 1) * (balance % _PRIME)
 
 
 def weight_sql(place: str, balance: str) -> str:
-    """Return SQL for `weight` of two SQL terms."""
+    """Return an SQL expression for `weight` of two SQL terms."""
     return f"((({place} & 2047) * (({place} & 2047) + 1) & 4095) | 1) * (({balance}) % {_PRIME})"
 
 
@@ -53,10 +53,10 @@ JOURNAL: Final = f"""{
 def links(
     places: tuple[int, int | None, int | None], *, taken: int, refunded: int, issued: int, after: int, closed: int
 ) -> int:
-    """Return the value of `JOURNAL` for a row's places (taking, refund, issue), amounts and balances."""
+    """Compute the value of `JOURNAL` for a row's places (deduction, refund, issue), amounts and balances."""
     place, refund_place, issued_place = places
-    came_in = issued if issued_place is None else 0
-    total = weight(place, after) - weight(place - 1, after + taken - came_in)
+    arrived = issued if issued_place is None else 0
+    total = weight(place, after) - weight(place - 1, after + taken - arrived)
     if refund_place is not None:
         total += weight(refund_place, closed) - weight(refund_place - 1, closed - refunded)
     if issued_place is not None:

@@ -1,7 +1,7 @@
 """Counts the calls that charge nothing, and adds them to usage every few seconds.
 
-These are cache hits, and refusals because of missing credits or a limit of the key. A process that dies loses the
-counts of its last seconds, but no credits.
+These are cache hits, and refusals because of missing credits or a key's limit. A process that dies loses the counts of
+its last seconds, but no credits.
 """
 
 import logging
@@ -15,7 +15,8 @@ from billing.journal import HOUR_MICROS, micros
 from billing.names import Names
 from storage.store import Store, Tx
 
-# Usage is locked by account, like in batches of charges: code that adds to a row must hold the row's account.
+# Like batches of charges, this locks accounts first: code that adds to a usage row must hold the lock of the row's
+# account.
 READ_ACCOUNTS = """
 SELECT accounts.id, number FROM {in} AS asked, accounts WHERE accounts.id = asked.value ORDER BY accounts.id {lock}
 """
@@ -26,9 +27,12 @@ ON CONFLICT (account, hour, endpoint, key) DO UPDATE
 SET hits = usage.hits + excluded.hits, refusals = usage.refusals + excluded.refusals
 """
 SEEN_MAX: Final = 100_000
-"""The maximum of calls between two flushes. Beyond it, the oldest are not counted."""
+"""The maximum number of calls between two flushes. Calls beyond it are not counted."""
 PLACES_MAX: Final = 100_000
-"""The maximum of distinct keys, endpoints and hours while the store is unavailable. Further ones are not counted."""
+"""The maximum number of distinct keys, endpoints and hours while the store is unavailable.
+
+Further ones are not counted.
+"""
 FLUSHED_AT_ONCE: Final = 200
 
 _log = logging.getLogger(__name__)
@@ -43,7 +47,7 @@ class _Place(NamedTuple):
 
 
 class FreeUsage:
-    """This node's calls that charged nothing, until they are in the store."""
+    """This node's calls that charged nothing and are not in the store yet."""
 
     def __init__(self, store: Store, *, now: Callable[[], float]) -> None:
         """`now` returns Unix seconds."""
@@ -53,9 +57,9 @@ class FreeUsage:
         self._seen_hits = deque[Call](maxlen=SEEN_MAX)
         self._seen_refusals = deque[Call](maxlen=SEEN_MAX)
         self.hit = self._seen_hits.append
-        """Counts a response from the cache. It only appends, because hits are hot; the flush does the rest."""
+        """Counts a response from the cache. Hits are a hot path, so this only appends; `flush` does the rest."""
         self.refusal = self._seen_refusals.append
-        """Counts a refusal, if it belongs to an endpoint."""
+        """Counts a refusal, if its endpoint is declared."""
         self._hits = Counter[_Place]()
         self._refusals = Counter[_Place]()
         self._names = Names()
@@ -70,7 +74,7 @@ class FreeUsage:
         Calls whose key or account no longer exists in the store are dropped.
 
         Raises:
-            StorageError: the counts not added yet are kept for the next flush.
+            StorageError: counts that were not added yet are kept for the next flush.
         """
         self._add_up()
         flushed = 0
@@ -78,8 +82,8 @@ class FreeUsage:
             counts = [(place, self._hits[place], self._refusals[place]) for place in places]
             await self._store.write(partial(self._write, counts))
             for place, hits, refusals in counts:
-                _take_off(self._hits, place, hits)
-                _take_off(self._refusals, place, refusals)
+                _subtract(self._hits, place, hits)
+                _subtract(self._refusals, place, refusals)
             flushed += len(places)
         return flushed
 
@@ -107,7 +111,7 @@ class FreeUsage:
         tx.run_many(ADD_USAGE, rows)
 
 
-def _take_off(counter: Counter[_Place], place: _Place, count: int) -> None:
+def _subtract(counter: Counter[_Place], place: _Place, count: int) -> None:
     counter[place] -= count
     if not counter[place]:
         del counter[place]

@@ -15,7 +15,7 @@ class Transaction:
     """One line of an account's statement; a deduction's `amount` is negative."""
 
     id: int | str
-    """The place in the account's order; for a sum, its day and number."""
+    """The place in the account's order. For a sum, its day and number."""
     type: Literal["purchase", "deduction", "refund", "bonus"]
     amount: int
     balance_after: int | None
@@ -27,7 +27,7 @@ class Transaction:
     key_id: str | None
     created_at: float
     source: Source = "journal"
-    """Where the line was read. Days whose lines cannot be read any more are sums of `usage`."""
+    """Where the line was read. If a day's lines can no longer be read, they are replaced by sums of `usage`."""
 
 
 class _Call(NamedTuple):
@@ -57,7 +57,7 @@ def place_of(line: Transaction) -> int:
 
 
 def closed_lines(rows: Iterable[Row], source: Source = "journal") -> Iterator[Transaction]:
-    """Yield the lines of journal rows: kind, id, amounts, instants, balances, places, note, endpoint and key."""
+    """Yield the lines of journal rows: kind, id, amounts, timestamps, balances, places, note, endpoint and key."""
     for row in rows:
         kind, id_, taken, refunded, issued, taken_at, closed_at, after, closed = row[:9]
         place, refund_place, issued_place, note, path, platform, key_id = row[9:]
@@ -72,7 +72,7 @@ def closed_lines(rows: Iterable[Row], source: Source = "journal") -> Iterator[Tr
 
 
 def open_lines(rows: Iterable[Row]) -> Iterator[Transaction]:
-    """Yield the lines of open charges: kind, id, amounts, instant, balance, places, endpoint and key."""
+    """Yield the lines of open charges: kind, id, amounts, timestamp, balance, places, endpoint and key."""
     for kind, id_, *taking, path, platform, key_id in rows:
         call = _Call(path, platform, request_text(kind, id_) or "", key_id)
         yield from _taking_lines(_Taking(*taking), call, "journal")
@@ -86,7 +86,7 @@ def newest_of(lines: Iterable[Transaction], newest: int, limit: int) -> list[Tra
 
 
 def _taking_lines(taking: _Taking, call: _Call, source: Source) -> Iterator[Transaction]:
-    """Yield the deduction, and the bonus that an unlimited account received for it."""
+    """Yield the line of the deduction, and the line of the bonus that an unlimited account received for it."""
     after, at = taking.balance_after, taking.taken_at / 1e6
     yield Transaction(taking.place, "deduction", -taking.taken, after, call.path, *call, at, source)
     if taking.issued_place is not None:

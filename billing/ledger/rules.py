@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from billing.ledger import chain
 from storage.store import Tx
 
-# The postings of one account in order, each with the balance before it; used when the account's chain is broken.
+# The postings of one account in order, each with the balance before it. Used when the account's chain is broken.
 BROKEN: Final = """
 WITH posted (place, before, after) AS (
     SELECT place, balance_after + taken - CASE WHEN issued_place IS NULL THEN issued ELSE 0 END, balance_after
@@ -28,7 +28,7 @@ SELECT place, before, previous FROM (
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A broken invariant: its name, the place, and the numbers that disagree."""
+    """A broken invariant: its name, where it is broken, and the numbers that disagree."""
 
     rule: str
     subject: str
@@ -37,7 +37,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """An invariant. `sql` returns a row (subject, number, number) for each violation, which `says` formats."""
+    """An invariant. `sql` selects a row (subject, number, number) for each violation; `says` formats its numbers."""
 
     name: str
     sql: str
@@ -101,7 +101,7 @@ NAMES: Final = (
 
 
 class AccountRow(NamedTuple):
-    """The columns of an account that its postings must add up to."""
+    """The columns of an account that must match the sums of its postings."""
 
     id: str
     balance: int
@@ -111,7 +111,7 @@ class AccountRow(NamedTuple):
 
 @dataclass(slots=True)
 class Sums:
-    """The sums of an account's postings; only its proof changes them."""
+    """The sums of an account's postings. Only the account's proof changes them."""
 
     issued: int = 0
     spent: int = 0

@@ -1,7 +1,7 @@
 """Reads an account's balance and transactions for its owner (decisions 4).
 
-A statement line is a posting of a journal row or of an open charge: deduction, refund, purchase or bonus. Its id is its
-place in the account's order.
+A statement line is a posting of a journal row or of an open charge: deduction, refund, purchase or bonus. The id of a
+line is its place in the account's order.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,9 +22,9 @@ from storage.store import Store, T, Tx
 DAY_HOURS: Final = 24
 WEEK_HOURS: Final = 168
 READS_MAX: Final = 3
-"""The maximum of reads for a report. The last one is used even if settlements were committed during it."""
+"""The maximum number of reads for a report. The last one is used even if settlements were committed during it."""
 
-# Usage has settled credits: deductions minus refunds. Held credits are added to it.
+# Usage contains settled credits: deductions minus refunds. Held credits are added to them.
 SPENT_SINCE = """
 SELECT COALESCE(SUM(credits), 0), COALESCE(SUM(CASE WHEN hour >= ? THEN credits ELSE 0 END), 0)
 FROM usage WHERE account = (SELECT number FROM accounts WHERE id = ?) AND hour >= ?
@@ -88,7 +88,7 @@ class Ledger:
     ) -> None:
         """`now` returns Unix seconds; `archive` is the archive's folder if this process has access to it.
 
-        `settling` is `Charges.settling` of this node.
+        `settling` is the `Charges.settling` method of this node.
         """
         self._store = store
         self._settling = settling
@@ -104,7 +104,7 @@ class Ledger:
         for _ in range(READS_MAX):
             settling = self._settling(account_id)
             report = await self._store.read(partial(_report, account_id, self._now()))
-            if self._settling(account_id) == settling:  # otherwise some were committed, maybe before the read
+            if self._settling(account_id) == settling:  # else some were committed, maybe before the read
                 break
         return replace(report, held=max(0, report.held - sum(settling.values())))
 
@@ -114,7 +114,7 @@ class Ledger:
         """Return up to `limit` lines, newest first, older than the line `before`, optionally of one request only.
 
         A settlement has no line of its own, because the deduction already shows it. Lines that have left the journal
-        are read from the archive. If it cannot be read, its days are returned as sums, after all lines.
+        are read from the archive. If the archive cannot be read, its days are returned as sums, after all lines.
         """
         if request_id is not None and "\0" in request_id:  # no request has such an id, and not every store accepts it
             await trio.lowlevel.checkpoint()
@@ -162,7 +162,7 @@ class Ledger:
         return Statement([*lines, *sums], (SUMMED,) if sums else ())
 
     async def _read_files(self, read: Callable[[], T]) -> T:
-        """Read files on a store reader thread, leaving enough of these threads to readers of the store."""
+        """Read files on a store reader thread, leaving enough of these threads for reads of the store."""
         async with self._reading:
             return await self._store.read(lambda _tx: read())
 
@@ -175,10 +175,10 @@ def _report(account_id: str, now: float, tx: Tx) -> BalanceReport:
 
 
 def _page(account_id: str, newest: int, limit: int, tx: Tx) -> tuple[list[Transaction], list[LeftDay]]:
-    """Return the lines of the journal and of open charges, and the archived days with lines among or after them.
+    """Return the lines of the journal and of open charges, and the archived days whose lines come among or after them.
 
-    Places are consecutive, except for gaps from the old ledger. If each place on the page has a line, there are no
-    others.
+    Places are consecutive, except for gaps from the old ledger. If the page has a line for each of its places, no
+    further lines exist between them.
     """
     tx.pin("journal")
     last = tx.one(LAST_PLACE, (account_id,))

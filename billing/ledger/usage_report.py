@@ -36,7 +36,7 @@ WHERE {_OF} GROUP BY usage.hour / 24, endpoints.path, keys.id ORDER BY 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class UsageSum:
-    """The counts of some calls. `credits` are net of refunds. Cache `hits` and `refusals` cost nothing."""
+    """The counts of some calls. `credits` are deductions minus refunds. Cache `hits` and `refusals` cost nothing."""
 
     calls: int = 0
     hits: int = 0
@@ -48,7 +48,7 @@ class UsageSum:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """Usage by day (since 1970, without gaps), by endpoint, and by key (None: without a key)."""
+    """Usage by day (in days since 1970, without gaps), by endpoint, and by key (None for calls without a key)."""
 
     days: dict[int, UsageSum]
     endpoints: dict[str, UsageSum]

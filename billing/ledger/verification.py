@@ -1,4 +1,4 @@
-"""The proof of the ledger (decisions 6): one pass adds every posting up once and sorts nothing large.
+"""The proof of the ledger (decisions 6): one pass adds up every posting once and sorts nothing large.
 
 The journal is read in pieces in the order of its ids. The database returns sums by account and key for each piece, and
 the totals are compared with accounts, open charges and usage. Only a few numbers per account are kept in memory.
@@ -6,17 +6,18 @@ the totals are compared with accounts, open charges and usage. Only a few number
 Each piece may be read in a transaction of its own, which sees a later state than the previous one. Journal rows never
 change, so the state at the beginning can be derived from later states by subtracting newer rows:
 
-1. A row that exists now but not at the beginning was either open then or taken since. The proof keeps the ids of the
-   charges that were open. A charge taken since has a higher place than the last place of its account at the beginning.
-2. A row with a place that its account has not reached even now was not taken since. It stays in the sums, and breaks
-   them.
-3. A row that existed at the beginning but not now has been archived. Rows leave slowly, in the order of their ids, and
-   the first piece is read together with the accounts and the sums of archived rows, so every row that leaves later has
-   already been added.
+1. A row that exists now but did not exist at the beginning belongs to a charge that was open then or was taken later.
+    The proof keeps the ids of the charges that were open. A charge taken later has a higher place than the last place
+    of its account at the beginning.
+2. A row with a place that its account has not reached even now cannot belong to a later charge. It stays in the sums,
+    and breaks them.
+3. A row that existed at the beginning but does not exist now has been archived. Rows leave slowly, in the order of
+    their ids, and the first piece is read together with the accounts and the sums of archived rows, so every row that
+    leaves later has already been added.
 
-Remaining uncertainty errs toward an alarm: a row that leaves in another order, or a month that is dropped as a whole,
-is missed and breaks the sums. A fault found this way is therefore reported only if a proof in one transaction confirms
-it.
+In the remaining unclear cases the proof raises an alarm: a row that leaves in another order, or a month that is dropped
+as a whole, is missed and breaks the sums. A fault found this way is therefore reported only if a proof in one
+transaction confirms it.
 """
 
 from bisect import bisect_right
@@ -46,7 +47,7 @@ from storage.store import Read, Tx
 PIECE: Final = 50_000
 LISTED_AT_ONCE: Final = 500
 REST_S: Final = 0.01
-"""The pause between two pieces, so that no read is active for a moment and SQLite can restart its log."""
+"""The pause in seconds between two pieces, so that for a moment no read is active and SQLite can restart its log."""
 
 ODD_ROW: Final = """
     refunded < 0 OR refunded > taken OR issued < 0 OR (refunded = 0) <> (refund_place IS NULL)
@@ -62,7 +63,7 @@ SUMS: Final = f"""
 SELECT {_ADDED}, key, SUM(CASE WHEN {ODD_ROW} THEN 1 ELSE 0 END)
 FROM journal WHERE id > ? AND id <= ? GROUP BY account, key
 """  # noqa: S608 - constants
-# Rows one by one, by place: rows with certain ids, and rows of a piece above a place.
+# Single rows with their places: rows with given ids, and rows of a piece above a place.
 CLOSED_SINCE: Final = f"SELECT {_ADDED} FROM journal WHERE id IN {{in}} GROUP BY account, place"  # noqa: S608 - constants
 TAKEN_SINCE: Final = f"""
 SELECT {_ADDED} FROM journal WHERE id > ? AND id <= ? AND place > ? GROUP BY account, place
@@ -92,13 +93,13 @@ async def prove(read: Read, *, progress: Callable[[int], None] = unheard) -> lis
     """Return every violation of the ledger's invariants, reading each piece in a short transaction.
 
     A transaction that reads for minutes prevents SQLite from restarting its log, which then grows with the traffic.
-    Only a ledger with a suspected fault is read again in one transaction, which returns the faults it sees.
+    Only a ledger with a suspected fault is read again in one transaction, and the violations found there are returned.
     """
     proof = Proof(progress=progress)
-    goes_on = await read(proof.begin)
-    while goes_on:
+    has_more = await read(proof.begin)
+    while has_more:
         await trio.sleep(REST_S)
-        goes_on = await read(proof.step)
+        has_more = await read(proof.step)
     if not await read(proof.finish):
         return []
     return await read(partial(verify, progress=progress))
@@ -110,14 +111,14 @@ def verify(tx: Tx, *, progress: Callable[[int], None] = unheard) -> list[Violati
     `progress` is called on the same thread before each piece, with the number of journal rows added up so far.
     """
     proof = Proof(progress=progress)
-    goes_on = proof.begin(tx)
-    while goes_on:
-        goes_on = proof.step(tx)
+    has_more = proof.begin(tx)
+    while has_more:
+        has_more = proof.step(tx)
     return proof.finish(tx)
 
 
 class Proof:
-    """A proof of the ledger as `begin` sees it: call `step` until it returns False, then `finish`."""
+    """A proof of the ledger in the state that `begin` sees. Call `step` until it returns False, then `finish`."""
 
     def __init__(self, *, piece: int = PIECE, progress: Callable[[int], None] = unheard) -> None:
         """`piece` is the number of journal rows per piece."""
@@ -130,7 +131,7 @@ class Proof:
         self._accounts: dict[int, AccountRow] = {}
         self._owners: dict[int, int] = {}
         self._open: list[bytes] = []
-        self._astray: set[tuple[int, int]] = set()
+        self._reported_keys: set[tuple[int, int]] = set()
 
     def begin(self, tx: Tx) -> bool:
         """Read everything except the journal, and the journal's first piece. Return whether more pieces are left."""
@@ -138,7 +139,7 @@ class Proof:
         self._found += judge_rules(tx)
         self._accounts.update((row[0], AccountRow(*row[1:])) for row in tx.all(ACCOUNTS))
         self._owners.update((row[0], row[1]) for row in tx.all(KEY_OWNERS))
-        self._add_the_rest(tx)
+        self._add_other_sums(tx)
         self._list_open(tx)
         newest = tx.one(LAST)
         return newest is not None and self._add_piece(tx, newest[0])
@@ -149,7 +150,7 @@ class Proof:
         return self._add_piece(tx, self._last)
 
     def finish(self, tx: Tx) -> list[Violation]:
-        """Return every violation."""
+        """Return every violation that was found."""
         for number in self._sums.keys() - self._accounts.keys():
             if self._sums[number] != Sums():
                 text = "the journal has rows of a missing account"
@@ -173,46 +174,52 @@ class Proof:
                 later.add(account)
             if key is not None and self._owners.get(key) != account:
                 keys[key, account] = place
-        self._take_off_closed(tx, piece)
+        self._subtract_closed(tx, piece)
         if later:
-            self._take_off_taken(tx, piece, later)
+            self._subtract_taken(tx, piece, later)
         if keys:
             self._found += self._judge_keys(tx, keys)
         if odd:
             self._found += _odd_rows(tx, piece)
         return self._after < last
 
-    def _take_off_closed(self, tx: Tx, piece: tuple[bytes, bytes]) -> None:
-        """Subtract the charges of this piece that were open at the beginning: they were not in the journal then."""
+    def _subtract_closed(self, tx: Tx, piece: tuple[bytes, bytes]) -> None:
+        """Subtract the charges of this piece that were open at the beginning, when they were not in the journal."""
         ids = self._open[bisect_right(self._open, piece[0]) : bisect_right(self._open, piece[1])]
         for first in range(0, len(ids), LISTED_AT_ONCE):
-            self._take_off(tx.all_in(CLOSED_SINCE, ids[first : first + LISTED_AT_ONCE]))
+            self._subtract(tx.all_in(CLOSED_SINCE, ids[first : first + LISTED_AT_ONCE]))
 
-    def _take_off_taken(self, tx: Tx, piece: tuple[bytes, bytes], accounts: set[int]) -> None:
-        """Subtract the rows of this piece whose places their accounts have reached since the beginning."""
+    def _subtract_taken(self, tx: Tx, piece: tuple[bytes, bytes], accounts: set[int]) -> None:
+        """Subtract the rows of charges taken since the beginning.
+
+        Their places are above the last place of the account at the beginning, but not above its last place now.
+        """
         now: dict[int, int] = dict(tx.all_in(PLACES_NOW, sorted(accounts)))
         rows = tx.all(TAKEN_SINCE, (*piece, min(map(self._place, accounts))))
-        self._take_off([row for row in rows if self._place(row[0]) < row[1] <= now.get(row[0], 0)])
+        self._subtract([row for row in rows if self._place(row[0]) < row[1] <= now.get(row[0], 0)])
 
     def _place(self, number: int) -> int:
         """Return the account's last place at the beginning."""
         account = self._accounts.get(number)
         return 0 if account is None else account.place
 
-    def _take_off(self, rows: Iterable[Sequence[int]]) -> None:
+    def _subtract(self, rows: Iterable[Sequence[int]]) -> None:
         for account, _place, *added in rows:
             self._sums[account].add(*added, times=-1)
 
     def _judge_keys(self, tx: Tx, places: dict[tuple[int, int], int]) -> Iterator[Violation]:
-        """Yield rows whose key belongs to another account, or does not exist even after reading the keys again."""
+        """Yield a violation for each row whose key belongs to another account or is missing.
+
+        A key that is unknown so far is missing only if it does not exist after the keys were read again.
+        """
         self._owners.update((row[0], row[1]) for row in tx.all(KEY_OWNERS))
         for (key, account), place in places.items():
-            if self._owners.get(key) != account and (key, account) not in self._astray:
-                self._astray.add((key, account))
+            if self._owners.get(key) != account and (key, account) not in self._reported_keys:
+                self._reported_keys.add((key, account))
                 text = "the row's key is missing, or belongs to another account"
                 yield Violation(ROWS_OF_KEYS, f"place {place} of account {account}", text)
 
-    def _add_the_rest(self, tx: Tx) -> None:
+    def _add_other_sums(self, tx: Tx) -> None:
         """Add open charges, the sums of archived rows, and usage."""
         for number, held, issued, postings, links in tx.all(OPEN_SUMS):
             self._sums[number].held += held
@@ -226,7 +233,7 @@ class Proof:
             self._sums[number].used += used
 
     def _list_open(self, tx: Tx) -> None:
-        """Keep the ids of open charges, and report those that are also closed."""
+        """Keep the ids of open charges, and record a violation for those that are also closed."""
         last = b""
         while rows := tx.all(OPEN_IDS, (last, LISTED_AT_ONCE)):
             last = rows[-1][0]

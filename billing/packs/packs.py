@@ -33,11 +33,11 @@ ORDER BY created_at DESC, id DESC LIMIT ?
 UNMARK: Final = "UPDATE accounts SET mark = NULL, mismatch = NULL WHERE id = ?"
 _PLANS: Final = get_args(Plan)
 RESUMED_S: Final = 72_000.0
-"""How long an unpaid purchase can be resumed. Stripe keeps the result of an idempotency key for a day."""
+"""How many seconds an unpaid purchase can be resumed. Stripe keeps the result of an idempotency key for a day."""
 
 
 class PackGranted(NamedTuple):
-    """The balance after a pack was granted."""
+    """A granted pack, with the balance after the grant."""
 
     account_id: str
     balance: int
@@ -45,7 +45,7 @@ class PackGranted(NamedTuple):
 
 
 class Unmarked(NamedTuple):
-    """An account whose marks were removed, with the previous marks."""
+    """An account whose marks were removed, with the marks that it had."""
 
     account_id: str
     removed: Mark | None
@@ -73,7 +73,11 @@ class Packs:
         self._billing_events = billing_events
 
     def get(self, name: str) -> Pack:
-        """Return the pack with this name. Raises PackUnknown, which suggests the nearest name on sale."""
+        """Return the pack with this name.
+
+        Raises:
+            PackUnknown: no such pack is on sale. The message suggests the nearest name.
+        """
         pack = self.on_sale.get(name)
         if pack is None:
             near = get_close_matches(name.lower()[:100], self.on_sale, n=1, cutoff=0.6)
@@ -100,13 +104,15 @@ class Packs:
         return purchase
 
     def beginning(self, account_id: str, name: str, request: str | None) -> Callable[[Tx], Purchase]:
-        """Return the function that writes an unpaid purchase at the current terms.
+        """Return a function that writes an unpaid purchase at the current terms.
 
         If the same `request` already began an unpaid purchase, that one is resumed, because the node may have stopped
         before it responded.
 
         Raises:
-            PackUnknown: the pack is not on sale. The returned function raises AccountUnknown, AccountDeleted.
+            PackUnknown: the pack is not on sale.
+
+        The returned function raises AccountUnknown and AccountDeleted.
         """
         return partial(self._resume, self._new(account_id, self.get(name), "stripe"), request)
 
@@ -123,7 +129,7 @@ class Packs:
         return await (write or self._store.write)(partial(_unmark, account_id))
 
     async def list(self, account_id: str, *, before: tuple[float, str] | None = None, limit: int) -> Sequence[Purchase]:
-        """Return the purchases of an account, newest first, starting after the instant and id `before`."""
+        """Return the purchases of an account, newest first, older than the time and id `before`."""
         return await self._store.read(partial(_list, account_id, before, limit))
 
     def pay(self, tx: Tx, purchase: Purchase, *, paid_cents: int, payment: str | None) -> Purchase:
@@ -163,7 +169,10 @@ class Packs:
         return PackGranted(purchase.account_id, read_kept_account(tx, purchase.account_id).balance, purchase.pack)
 
     def _raise_plan(self, tx: Tx, purchase: Purchase) -> None:
-        """Set the plan of the largest pack ever bought; a smaller pack does not lower it (spec 8)."""
+        """Set the account's plan to the plan of the largest pack it ever bought.
+
+        A smaller pack does not lower it (spec 8).
+        """
         account = read_kept_account(tx, purchase.account_id)
         if _PLANS.index(purchase.plan) > _PLANS.index(account.plan):
             tx.run(CHANGE_PLAN, (purchase.plan, purchase.account_id))

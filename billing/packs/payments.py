@@ -1,8 +1,8 @@
 """Payment events, each counted once: paid purchases, refunds, disputes (decisions 22).
 
 The order of the events does not matter. Refunds and disputes are merged into the state of the payment, whether or not
-its purchase is known. That state and the purchase determine how many credits must be taken back. Any difference from
-the credits taken back so far is settled in the same transaction.
+its purchase is known. That state and the purchase determine how many credits must be taken back. If this differs from
+the credits taken back so far, the difference is taken or returned in the same transaction.
 
 A payment whose amount or currency differs from the purchase's terms is not credited: the account is marked for the
 operator, who grants the pack or refunds the payment.
@@ -36,7 +36,7 @@ _PROBLEM_MAX: Final = 500
 
 
 class Paid(NamedTuple):
-    """A purchase was paid. `payment` is the id of the payment, or None if the price was zero."""
+    """A purchase that was paid. `payment` is the id of the payment, or None if the price was zero."""
 
     purchase_id: str
     paid_cents: int
@@ -45,7 +45,7 @@ class Paid(NamedTuple):
 
 
 class Abandoned(NamedTuple):
-    """A purchase can no longer be paid."""
+    """A purchase that can no longer be paid."""
 
     purchase_id: str
 
@@ -59,7 +59,7 @@ class PaymentChange(NamedTuple):
 
 PaymentEvent: TypeAlias = Paid | Abandoned | PaymentChange
 Outcome: TypeAlias = Literal["counted", "repeated", "unknown_purchase", "account_deleted", "mismatch"]
-"""The outcome of an event. `unknown_purchase` is a purchase made elsewhere, or removed."""
+"""The outcome of an event. `unknown_purchase` means that the purchase was made elsewhere, or was removed."""
 
 
 class CountedPayment(NamedTuple):
@@ -119,7 +119,7 @@ class Payments:
         purchase = read_purchase(tx, event.purchase_id)
         if purchase is None:
             return CountedPayment("unknown_purchase")
-        if purchase.paid_at is not None:  # another event of the same Checkout came first
+        if purchase.paid_at is not None:  # another event of the same Checkout was processed first
             return CountedPayment("repeated")
         if (event.paid_cents, event.currency.lower()) != (purchase.price_cents, purchase.currency.lower()):
             problem = (
@@ -130,7 +130,7 @@ class Payments:
             return CountedPayment("mismatch", problem)
         try:
             self._packs.pay(tx, purchase, paid_cents=event.paid_cents, payment=event.payment)
-        except AccountDeleted:  # raised before anything is written
+        except AccountDeleted:  # raised before anything was written
             return CountedPayment("account_deleted")
         settled = None if event.payment is None else self._settle(tx, purchase.account_id, event.payment)
         return CountedPayment(settled or "counted")

@@ -16,9 +16,9 @@ COLUMNS: Final = (
 )
 READ: Final = f"SELECT {COLUMNS} FROM pack_purchases WHERE id = ? {{lock}}"  # noqa: S608 - constants
 READ_BY_PAYMENT: Final = f"SELECT {COLUMNS} FROM pack_purchases WHERE payment = ? {{lock}}"  # noqa: S608 - constants
-_STANDING: Final[tuple[Dispute, ...]] = ("open", "lost")
+_MONEY_TAKEN: Final[tuple[Dispute, ...]] = ("open", "lost")
 RANKS: Final[tuple[Dispute, ...]] = ("none", "open", "lost", "won")
-"""The order of a dispute's states. It only moves forward, in whatever order the events arrive."""
+"""The order of a dispute's states. A dispute only moves forward, no matter in which order its events arrive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Pack:
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """A pack that an account was granted, has paid or is about to pay, with its terms at that time."""
+    """A pack that an account was granted, has paid or is about to pay, with the terms at that time."""
 
     id: str
     account_id: str
@@ -50,9 +50,9 @@ class Purchase:
     payment: str | None = None
     """Stripe's id of the payment."""
     reversed: int = 0
-    """The credits whose payment was taken back."""
+    """How many credits lost their payment."""
     taken_back: int = 0
-    """How many of these credits the account still had."""
+    """How many of these credits could be taken back, because the account still had them."""
     reversals: int = 0
     """How often credits were taken back."""
 
@@ -81,14 +81,14 @@ class Payment(NamedTuple):
 
     @property
     def reason(self) -> Reason:
-        """Return the reason of the latest change."""
+        """Return the reason for the latest change."""
         if self.dispute == "won":
             return "dispute_won"
-        return "dispute" if self.dispute in _STANDING else "refund"
+        return "dispute" if self.dispute in _MONEY_TAKEN else "refund"
 
 
 class Reversal(NamedTuple):
-    """A purchase whose payment was taken back or restored by a won dispute, and the balance after it."""
+    """A purchase whose payment was taken back, or restored by a won dispute, and the balance after that."""
 
     purchase: Purchase
     reason: Reason
@@ -96,8 +96,8 @@ class Reversal(NamedTuple):
 
 
 def credits_reversed(purchase: Purchase, payment: Payment) -> int:
-    """Return the credits that are no longer paid for, in proportion to the returned money, rounded down."""
-    gone = payment.refunded_cents + (payment.disputed_cents if payment.dispute in _STANDING else 0)
+    """Return how many credits are no longer paid for: in proportion to the returned money, rounded down."""
+    gone = payment.refunded_cents + (payment.disputed_cents if payment.dispute in _MONEY_TAKEN else 0)
     paid = purchase.paid_cents or 0
     return purchase.credits * min(gone, paid) // paid if paid else 0
 

@@ -24,7 +24,7 @@ CREATE TABLE pack_purchases (
     CHECK (paid_at IS NOT NULL OR (payment IS NULL AND reversed = 0))
 )
 """
-# The state of a payment. Its events may arrive in any order, such as a refund before the purchase.
+# The state of a payment. Its events may arrive in any order, for example a refund before the purchase.
 PAYMENTS: Final = """
 CREATE TABLE payments (
     id TEXT PRIMARY KEY,
@@ -47,6 +47,6 @@ def m0013_packs(schema: Schema) -> None:
 
 
 def m0014_payment_faults(schema: Schema) -> None:
-    """Add the request that began a purchase, and an account's payment that does not match its pack."""
+    """Add the request that began a purchase, and the description of a payment that does not match its pack."""
     schema.execute("ALTER TABLE pack_purchases ADD COLUMN request TEXT")
     schema.execute("ALTER TABLE accounts ADD COLUMN mismatch TEXT")

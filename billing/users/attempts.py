@@ -18,7 +18,7 @@ OF_USER_MAX: Final = 10
 OF_ADDRESS_MAX: Final = 60
 _FORGET_AT_ONCE: Final = 500
 _SITE_BITS: Final = 64
-"""The network length of an IPv6 site, because one machine may use any number of addresses in it."""
+"""The prefix length of an IPv6 site. Its addresses count as one, because one machine may use any number of them."""
 
 COUNT = "SELECT COUNT(*), MIN(at) FROM sign_in_attempts WHERE subject = ? AND at > ?"
 ADD = "INSERT INTO sign_in_attempts (subject, at) VALUES (?, ?)"
@@ -47,7 +47,7 @@ def of_address(address: str) -> AttemptSubject:
 
 
 def enter(tx: Tx, subjects: Sequence[AttemptSubject], now: float) -> None:
-    """Count one more attempt for each subject, or none if one is over its limit. Raises TooManyAttempts."""
+    """Count one more attempt for each subject, or for none if one has reached its limit. Raises TooManyAttempts."""
     tx.lock(sorted(subject.digest for subject in subjects))
     for subject in subjects:
         row = tx.one(COUNT, (subject.digest, now - WINDOW_S))

@@ -1,4 +1,4 @@
-"""The refusals of users and their sessions. None reveals whether an email address is known."""
+"""The errors of users and their sessions. None reveals whether an email address is known."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PasswordRefused(BillingError):
 
 
 class SignInRefused(BillingError):
-    """The password is wrong, or the address is unknown. Both raise the same error."""
+    """The password is wrong, or the address is unknown. The error does not reveal which."""
 
     def __init__(self) -> None:
         super().__init__("E-mail or password is wrong.")
@@ -51,4 +51,4 @@ class TooManyAttempts(BillingError):
 
 
 class SessionOver(BillingError):
-    """The session has ended in the meantime."""
+    """The session ended while it was in use."""

@@ -25,12 +25,14 @@ AT_ONCE: Final = 2
 WAITING_MAX: Final = 50
 _BUSY_S: Final = 60.0
 _DISTINCT_MIN: Final = 5
-_NOBODY: Final = "$argon2id$v=19$m=19456,t=2,p=1$YBjRIKuebr9ZKnno4KnfBw$E1Jd5LO3YkcuZnKViFh10hxczDK6MFkz5jY7Xvcn2fU"
-"""The digest to check for unknown users, so that checking takes the same time."""
+_DUMMY_DIGEST: Final = (
+    "$argon2id$v=19$m=19456,t=2,p=1$YBjRIKuebr9ZKnno4KnfBw$E1Jd5LO3YkcuZnKViFh10hxczDK6MFkz5jY7Xvcn2fU"
+)
+"""The digest that is checked for unknown users, so that the check takes the same time as for known ones."""
 
 
 def check_password(password: str, email: str) -> None:
-    """Check that a password may be a user's new one. Raises PasswordRefused."""
+    """Check that a user may choose this password. Raises PasswordRefused."""
     if len(password) < LENGTH_MIN:
         raise PasswordRefused(f"must have at least {LENGTH_MIN} characters")
     if len(password) > LENGTH_MAX:
@@ -53,12 +55,12 @@ class Passwords:
         return await self._run(partial(_digest, password))
 
     async def fits(self, password: str, digest: str) -> bool:
-        """Return whether a password matches a digest. An empty digest matches none, in the same time.
+        """Return whether a password matches a digest. An empty digest matches no password, in the same time.
 
         Raises:
             TooManyAttempts: too many calls wait.
         """
-        return await self._run(partial(_fits, password[: LENGTH_MAX + 1], digest or _NOBODY)) and digest != ""
+        return await self._run(partial(_fits, password[: LENGTH_MAX + 1], digest or _DUMMY_DIGEST)) and digest != ""
 
     async def _run(self, work: Callable[[], T]) -> T:
         if self._limiter.statistics().tasks_waiting >= WAITING_MAX:
@@ -86,5 +88,5 @@ def _fits(password: str, digest: str) -> bool:
 
 
 def _bytes(password: str) -> bytes:
-    """Return the bytes to digest: texts that look alike are normalized (NIST SP 800-63B, 5.1.1.2)."""
+    """Return the bytes to digest. Texts that look alike give the same bytes (NIST SP 800-63B, 5.1.1.2)."""
     return normalize("NFKC", password).encode("utf-8", "surrogatepass")

@@ -1,7 +1,7 @@
 """The tables of users.
 
-They contain nothing that grants access if leaked: passwords are argon2id, tokens and codes are digests, and the secrets
-of second factors are sealed.
+They contain nothing that grants access if leaked: passwords are argon2id digests, tokens and codes are stored as
+digests, and the secrets of second factors are sealed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from storage.migrations import MigrationSet, Schema
 
-# An empty password means that the user was invited but has not accepted yet. An empty `totp` means no second factor.
+# An empty password means that the user was invited and has not accepted yet. An empty `totp` means no second factor.
 USERS: Final = """
 CREATE TABLE users (
     id TEXT PRIMARY KEY,
@@ -22,7 +22,7 @@ CREATE TABLE users (
     created_at DOUBLE PRECISION NOT NULL
 )
 """
-# At most one per user: a new one replaces the old one.
+# At most one per user: a new invitation replaces the old one.
 INVITES: Final = """
 CREATE TABLE user_invites (
     user_id TEXT PRIMARY KEY REFERENCES users (id),
@@ -36,7 +36,7 @@ CREATE TABLE user_codes (
     user_id TEXT NOT NULL REFERENCES users (id)
 )
 """
-# A session at the stage `code` has entered only the password, and can open only the page that requests the code.
+# A session at the stage `code` has passed only the password check. It can open only the page that requests the code.
 SESSIONS: Final = """
 CREATE TABLE user_sessions (
     id TEXT PRIMARY KEY,
@@ -67,7 +67,7 @@ INDEXES: Final = (
 
 
 def m0001_users(schema: Schema) -> None:
-    """Users, their invitations, recovery codes and sessions, and sign-in attempts."""
+    """Create users, their invitations, recovery codes and sessions, and sign-in attempts."""
     for sql in (USERS, INVITES, CODES, SESSIONS, ATTEMPTS, *INDEXES):
         schema.execute(sql)
 

@@ -1,6 +1,6 @@
 """The second factor: codes of an authenticator (RFC 6238), and recovery codes in case it is lost.
 
-A code works once: its clock step is stored, and codes of that or earlier steps are refused.
+A code works once: its clock step is stored, and codes of that step or earlier ones are refused.
 """
 
 from __future__ import annotations
@@ -48,12 +48,17 @@ class SecondFactor:
         self._now = now
 
     def begin(self, user: User) -> str:
-        """Return a new secret, sealed for this user. It is stored only once the user returns it with the first code."""
-        return self._cipher.seal(base64.b32encode(secrets.token_bytes(SECRET_BYTES)).decode(), bound_to=_begun(user))
+        """Return a new secret, sealed for this user.
+
+        The secret is stored only when the user returns it together with its first code.
+        """
+        return self._cipher.seal(
+            base64.b32encode(secrets.token_bytes(SECRET_BYTES)).decode(), bound_to=_new_secret_context(user)
+        )
 
     def secret(self, user: User, sealed: str) -> str:
         """Return the secret from `begin` in the form that an authenticator expects. Raises SealBroken."""
-        return self._cipher.unseal(sealed, bound_to=_begun(user))
+        return self._cipher.unseal(sealed, bound_to=_new_secret_context(user))
 
     async def turn_on(self, user: User, sealed: str, code: str) -> list[str]:
         """Turn the second factor on and return the recovery codes, which are shown only once.
@@ -66,7 +71,7 @@ class SecondFactor:
         step = _step_of(secret, code, self._now())
         if step is None:
             raise CodeRefused
-        kept = self._cipher.seal(secret, bound_to=_kept(user))
+        kept = self._cipher.seal(secret, bound_to=_secret_context(user))
         codes = _new_codes()
 
         def turn_on(tx: Tx) -> list[str]:
@@ -97,7 +102,7 @@ class SecondFactor:
 
         Raises:
             CodeRefused: the code is wrong, or was used before.
-            TooManyAttempts: for this user.
+            TooManyAttempts: too many codes were tried for this user.
         """
         await self._store.write(partial(attempts.enter, subjects=(attempts.of_user(user.id),), now=self._now()))
         await self._store.write(partial(self._use, user, code.replace(" ", "")))
@@ -106,7 +111,7 @@ class SecondFactor:
         row = tx.one(READ, (user.id,))
         if row is None or not row[0]:
             raise CodeRefused
-        step = _step_of(self._cipher.unseal(row[0], bound_to=_kept(user)), code, self._now())
+        step = _step_of(self._cipher.unseal(row[0], bound_to=_secret_context(user)), code, self._now())
         is_used = step is not None and tx.run(SET_STEP, (step, user.id, step)) == 1
         if not is_used and tx.run(USE_CODE, (_code_digest(user, code), user.id)) != 1:
             raise CodeRefused
@@ -126,7 +131,7 @@ def _authenticator(secret: str) -> TOTP:
 
 
 def _step_of(secret: str, code: str, now: float) -> int | None:
-    """Return the clock step of a code, or None if it matches no step nearby."""
+    """Return the clock step of a code, or None if it does not belong to a step near the current time."""
     if len(code) != 6 or not code.isascii() or not code.isdigit():
         return None
     made, current = _authenticator(secret), int(now) // STEP_S
@@ -152,9 +157,9 @@ def _code_digest(user: User, code: str) -> str:
     return digest(f"{user.id} {code.replace('-', '').lower()}")
 
 
-def _begun(user: User) -> str:
+def _new_secret_context(user: User) -> str:
     return f"new totp of {user.id}"
 
 
-def _kept(user: User) -> str:
+def _secret_context(user: User) -> str:
     return f"totp of {user.id}"

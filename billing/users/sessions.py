@@ -1,7 +1,7 @@
 """Sessions of users: started with a password, found by a cookie's token, and ended by the user (decisions 22).
 
-A session's token changes whenever the session gains rights: with the password, with the code, and when the password is
-entered again. A token that an attacker plants in a browser therefore never gains rights.
+A session's token changes whenever the session gains rights: after the password, after the code, and when the password
+is entered again. A token that an attacker plants in a browser therefore never gains rights.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from storage.store import Row, Store, Tx
 IDLE_S: Final = 12 * 3_600.0
 LONGEST_S: Final = 30 * 86_400.0
 CODE_S: Final = 600.0
-"""How long a session waits for its code."""
+"""How many seconds a session waits for its code."""
 FRESH_S: Final = 600.0
 SEEN_EVERY_S: Final = 60.0
 SESSIONS_MAX: Final = 50
@@ -28,8 +28,8 @@ AGENT_MAX: Final = 200
 _FORGET_AT_ONCE: Final = 200
 
 FIND_USER: Final = "SELECT id, password, totp <> '' FROM users WHERE email = ?"
-READ_PASSWORD: Final = "SELECT password FROM users WHERE id = ?"  # noqa: S105 - it reads one
-SET_PASSWORD: Final = "UPDATE users SET password = ? WHERE id = ?"  # noqa: S105 - it sets one
+READ_PASSWORD: Final = "SELECT password FROM users WHERE id = ?"  # noqa: S105 - SQL, not a password
+SET_PASSWORD: Final = "UPDATE users SET password = ? WHERE id = ?"  # noqa: S105 - SQL, not a password
 ADD: Final = """
 INSERT INTO user_sessions (id, hash, user_id, stage, address, agent, created_at, proved_at, seen_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -75,7 +75,7 @@ class SignedIn:
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """The address and the browser that a session is started from."""
+    """The address and the browser from which a session is started."""
 
     address: str
     agent: str = ""
@@ -95,7 +95,7 @@ class UserSessions:
     async def sign_in(self, email: str, password: str, visitor: Visitor, *, instead_of: str = "") -> tuple[str, Stage]:
         """Start a session; return its token and whether a code is required. Ends the session `instead_of`.
 
-        An unknown address takes the same time. Raises SignInRefused, TooManyAttempts.
+        An unknown email address takes the same time as a wrong password. Raises SignInRefused, TooManyAttempts.
         """
         name = plain_email(email)
         subjects = (attempts.of_user(name), attempts.of_address(visitor.address))
@@ -120,7 +120,7 @@ class UserSessions:
         return token, stage
 
     async def find(self, token: str) -> SignedIn | None:
-        """Return the session of a cookie's token; None if it has ended or never existed."""
+        """Return the session of a cookie's token, or None if it has ended or never existed."""
         now = self.now()
         row = await self._store.read(lambda tx: tx.one(FIND, (digest(token), now - IDLE_S, now - LONGEST_S)))
         if row is None:

@@ -1,4 +1,4 @@
-"""Users as created by the operator, and their passwords, set through a one-time link that also replaces a lost one."""
+"""Users as created by the operator, and the one-time links that set their first password or replace a lost one."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Users:
             tx.run(SET_PASSWORD, ("", user_id))
             end_factor(tx, user_id)
             end_sessions(tx, user_id)
-            return self._linked(tx, read_user(tx, user.id), new_token())
+            return self._new_link(tx, read_user(tx, user.id), new_token())
 
         return await self._store.write(reset)
 
@@ -98,7 +98,7 @@ class Users:
         return await self._store.read(partial(read_user, user_id=user_id))
 
     async def delete(self, user_id: str) -> User:
-        """Sign the user out everywhere, delete it permanently and return its last state. Raises UserUnknown."""
+        """Sign the user out everywhere and delete the user permanently. Return the last state. Raises UserUnknown."""
 
         def delete(tx: Tx) -> User:
             user = read_user(tx, user_id)
@@ -122,11 +122,11 @@ class Users:
         return await self._store.read(partial(_read_invite, token, self._now()))
 
     async def accept(self, token: str, password: str) -> User:
-        """Set the password of a one-time link's user and return the user. The link is used up.
+        """Set the password of a one-time link's user and return the user. The link stops working.
 
         Raises:
             InviteUnusable: nothing was changed.
-            PasswordRefused, TooManyAttempts: likewise, and the link can be used again.
+            PasswordRefused, TooManyAttempts: nothing was changed, and the link can be used again.
         """
         user = await self.invited(token)
         check_password(password, user.email)
@@ -150,13 +150,13 @@ class Users:
         if row is None:
             id_ = self._make_id("usr_")
             tx.run(ADD, (id_, account_id, email, self._now()))
-            return self._linked(tx, read_user(tx, id_), token)
+            return self._new_link(tx, read_user(tx, id_), token)
         user = user_of(row)
         if user.active or user.account_id != account_id:
             raise EmailRefused(f"{email} already belongs to the user {user.id} of {user.account_id}")
-        return self._linked(tx, user, token)
+        return self._new_link(tx, user, token)
 
-    def _linked(self, tx: Tx, user: User, token: str) -> Invite:
+    def _new_link(self, tx: Tx, user: User, token: str) -> Invite:
         expires_at = self._now() + INVITE_S
         tx.run(SET_INVITE, (user.id, digest(token), expires_at))
         return Invite(user, token, expires_at)

@@ -1,4 +1,4 @@
-"""Named consumers: a key's own positions in the log, moved only by acknowledgement (spec 3, 4.4; decisions 13)."""
+"""Named consumers: a key's own positions in the log, which move only when acknowledged (spec 3, 4.4; decisions 13)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TRIES: Final = 64
 
 
 class Consumers:
-    """Reads for the consumers of keys, and moves them."""
+    """Reads pages for the consumers of keys, and moves the consumers."""
 
     def __init__(self, store: Store, now: Callable[[], float], *, scan_max: int = SCAN_MAX) -> None:
         """`now` returns Unix seconds. A read scans at most `scan_max` positions."""
@@ -54,12 +54,12 @@ class Consumers:
         streamed_to: Position | None = None,
         omitted: Omitted = frozenset(),
     ) -> Served:
-        """Return the page after the acknowledged position, until that moves. The first read creates the consumer.
+        """Return the page after the acknowledged position, the same page until that position moves.
 
-        If `start` is None, the consumer must already exist. A stream continues after the position `streamed_to`.
-        `omitted` lists the `filters` that were not sent.
+        The first read creates the consumer. If `start` is None, the consumer must already exist. A stream continues
+        after the position `streamed_to`. `omitted` lists the `filters` that were not sent.
 
-        The page is returned only after the fact that it was served is durable.
+        The page is returned only once the record that it was served is durable.
 
         Raises:
             FiltersConflict: the first read used other filters.
@@ -84,17 +84,17 @@ class Consumers:
         return await self._take(partial(ack_step, key_id, name, position, self._now()))
 
     async def list(self, key_id: str) -> Sequence[Overview]:
-        """Return all consumers of a key, by name."""
-        return await self._reckon(await self._store.read(partial(_list, key_id, self._now())))
+        """Return all consumers of a key, sorted by name."""
+        return await self._store_counts(await self._store.read(partial(_list, key_id, self._now())))
 
     async def get(self, key_id: str, name: str) -> Overview:
-        """Return one consumer. A lapsed one stays lapsed. Raises UnknownConsumer."""
+        """Return one consumer. A lapsed consumer stays lapsed. Raises UnknownConsumer."""
         found = await self._store.read(partial(overview_step, key_id, name, self._now()))
-        await self._reckon([found])
+        await self._store_counts([found])
         return found
 
     async def reset(self, key_id: str, name: str, position: Position) -> Overview:
-        """Move the consumer to `position` with nothing served, which also ends a lapse.
+        """Move the consumer to `position`. Nothing counts as served after that, and a lapse ends.
 
         Raises:
             UnknownConsumer: the consumer does not exist.
@@ -107,9 +107,9 @@ class Consumers:
         await self._take(partial(delete_step, key_id, name))
 
     async def _take(self, step: Callable[[Tx], ConsumerStep[T]]) -> T:
-        """Apply a step to the current row and return its outcome, retrying while other calls change the row.
+        """Apply a step to the current row and return its outcome. Retry while other calls change the row.
 
-        Every retry means that another call has succeeded, so clients that may read at the same time never use up
+        Each retry means that another call has succeeded, so the few clients that read at the same time never use up
         `TRIES`.
         """
         for _ in range(TRIES):
@@ -120,8 +120,8 @@ class Consumers:
                 return taken.outcome
         raise StoreContended("too many calls change the same consumer at once")
 
-    async def _reckon(self, found: Sequence[Overview]) -> Sequence[Overview]:
-        """Store counts that took long. A row that was changed in the meantime is left alone."""
+    async def _store_counts(self, found: Sequence[Overview]) -> Sequence[Overview]:
+        """Store counts that took long to compute. A row that was changed in the meantime stays unchanged."""
         for one in found:
             after = rules.reckoned(one.consumer, last_pos=one.head.last_pos, unread=one.unread)
             if after != one.consumer:
@@ -131,4 +131,5 @@ class Consumers:
 
 def _list(key_id: str, now: float, tx: Tx) -> list[Overview]:
     found = list_consumers(tx, key_id)
-    return overviews(tx, found, read_head(tx, found[0].account_id), now) if found else []  # one key has one account
+    # All consumers of a key have the same account.
+    return overviews(tx, found, read_head(tx, found[0].account_id), now) if found else []

@@ -1,7 +1,7 @@
-"""The row of a named consumer: read as a record, and changed only if it still has the state that was read.
+"""The row of a named consumer: read as a record, and changed only if it is still in the state that was read.
 
-A call reads on a snapshot, decides, and swaps the row that it read for its new version. If another call changed the row
-in between, the swap fails and the call starts again. The writer therefore never counts or scans.
+A call reads the row on a snapshot, decides, and swaps the row for its new version. If another call changed the row in
+between, the swap fails and the call starts again. The writer therefore never counts or scans.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ DROP_OF_ACCOUNT: Final = "DELETE FROM consumers WHERE account_id = ?"
 class Consumer:
     """A key's named position in the log.
 
-    `committed` moves only by acknowledgement; `served` is the end of the furthest page since. No event after
-    `committed` up to `quiet_pos` matches the filters, and `counted` matching events are between `committed` and
+    `committed` moves only when the client acknowledges; `served` is the end of the furthest page since then. No event
+    after `committed` up to `quiet_pos` matches the filters. `counted` matching events are between `committed` and
     `counted_pos`.
     """
 
@@ -94,12 +94,12 @@ def read_consumer(tx: Tx, key_id: str, name: str) -> Consumer | None:
 
 
 def list_consumers(tx: Tx, key_id: str) -> list[Consumer]:
-    """Return all consumers of a key, by name."""
+    """Return all consumers of a key, sorted by name."""
     return [_consumer(row) for row in tx.all(LIST, (key_id,))]
 
 
 def keys_with_consumers(tx: Tx, after: str, limit: int) -> list[str]:
-    """Return the next keys that have consumers, in the order of their ids."""
+    """Return up to `limit` ids of keys that have consumers, in order, starting after the id `after`."""
     return [key_id for (key_id,) in tx.all(KEYS, (after, limit))]
 
 
@@ -114,7 +114,10 @@ def forget_consumers_of(tx: Tx, account_id: str) -> int:
 
 
 def swap_consumers(tx: Tx, swaps: Sequence[Swap]) -> list[bool | TooManyConsumers]:
-    """Perform the swaps in order and return whether each happened (a batch handler). One node at a time per key."""
+    """Perform the swaps in order and return whether each took effect (a batch handler).
+
+    Locks the keys against other nodes.
+    """
     key_ids = sorted({swap.consumer.key_id for swap in swaps})
     tx.lock([f"consumers {key_id}" for key_id in key_ids])
     rows = [_consumer(row) for row in tx.all_in(READ, sorted({swap.consumer.id for swap in swaps}))]
@@ -130,7 +133,7 @@ def swap_consumers(tx: Tx, swaps: Sequence[Swap]) -> list[bool | TooManyConsumer
 def judge_swaps(
     rows: Mapping[str, Consumer], counts: Mapping[str, int], swaps: Sequence[Swap]
 ) -> tuple[list[bool | TooManyConsumers], dict[str, Consumer | None]]:
-    """Decide `swaps` in order on the current `rows`. `counts` holds the number of consumers per key."""
+    """Decide `swaps` in order on the current `rows`. `counts` contains the number of consumers per key."""
     held = dict(counts)
     changed: dict[str, Consumer | None] = {}
     outcomes: list[bool | TooManyConsumers] = []
@@ -166,7 +169,7 @@ def _consumer(row: Row) -> Consumer:
 
 
 def _filters(named: frozenset[str] | None, subjects: frozenset[str] | None) -> Filters:
-    """Return the filters, with families expanded by this version, so that readers of a family also get new types."""
+    """Return the filters. Families are expanded by this version, so that readers of a family also get new types."""
     return Filters(None if named is None else expand(named), subjects, named)
 
 

@@ -16,9 +16,9 @@ DAY_S: Final = 86_400.0
 IDLE_S: Final = DAY_S
 LAPSE_S: Final = 30 * DAY_S
 SEEN_S: Final = HOUR_S
-"""How far `seen_at` may be out of date, so that reading the same page again writes nothing."""
+"""How many seconds `seen_at` may be out of date, so that reading the same page again writes nothing."""
 COUNTED_LAG: Final = 1000
-"""How many positions reads may count repeatedly before one of them stores the count."""
+"""How many positions reads may count again before one of them stores the count."""
 
 Start = Literal["oldest", "now"]
 Status = Literal["active", "idle", "lapsed"]
@@ -27,7 +27,7 @@ Status = Literal["active", "idle", "lapsed"]
 def opened(
     account_id: str, key_id: str, name: str, filters: Filters, *, start: Start, head: LogHead, now: float
 ) -> Consumer:
-    """Return a new consumer that was served nothing yet."""
+    """Return a new consumer to which nothing was served yet."""
     place = head.start if start == "oldest" else head.end
     return Consumer(
         key_id, name, account_id, filters, place, place, place.pos, place.pos, 0, created_at=now, seen_at=now
@@ -56,7 +56,7 @@ def dropped_since(consumer: Consumer, head: LogHead) -> int:
 
 
 def served(consumer: Consumer, page: EventPage, *, begin_pos: int, unread: int, now: float) -> Consumer:
-    """Return the row after serving a page that begins after `begin_pos`; unchanged if a write is not worthwhile.
+    """Return the row after serving a page that begins after `begin_pos`. Unchanged if a write is not worthwhile.
 
     A stream's page does not cover the events before it, which may have been sent without being acknowledged.
     """
@@ -75,7 +75,7 @@ def may_advance(consumer: Consumer, position: Position) -> bool:
     """Return whether acknowledging `position` moves the consumer.
 
     Raises:
-        AckBeyondServed: the position was never served to it.
+        AckBeyondServed: the position was never served to the consumer.
     """
     if position.pos > consumer.served.pos:
         raise AckBeyondServed(consumer.name, consumer.served)
@@ -83,7 +83,7 @@ def may_advance(consumer: Consumer, position: Position) -> bool:
 
 
 def acked(consumer: Consumer, position: Position, *, last_pos: int, unread: int, now: float) -> Consumer:
-    """Return the row after an acknowledgement that advances; `unread` events remain after it."""
+    """Return the row after an acknowledgement that moves the consumer. `unread` events remain after it."""
     seen_at = _seen(consumer, now)
     quiet_pos = max(position.pos, consumer.quiet_pos)
     consumer = _counted(consumer, last_pos, unread)
@@ -91,17 +91,17 @@ def acked(consumer: Consumer, position: Position, *, last_pos: int, unread: int,
 
 
 def seen(consumer: Consumer, now: float) -> Consumer:
-    """Return the row after an acknowledgement that does not advance; unchanged if it was seen recently."""
+    """Return the row after an acknowledgement that moves nothing. Unchanged if the consumer was seen recently."""
     return replace(consumer, seen_at=now) if now - consumer.seen_at > SEEN_S else consumer
 
 
 def reckoned(consumer: Consumer, *, last_pos: int, unread: int) -> Consumer:
-    """Return the row after its events were counted; unchanged if counting took little work."""
+    """Return the row after its events were counted. Unchanged if counting took little work."""
     return _counted(consumer, last_pos, unread) if last_pos - consumer.counted_pos > COUNTED_LAG else consumer
 
 
 def moved(consumer: Consumer, place: Position, now: float) -> Consumer:
-    """Return the row at `place` with nothing served, after a reset by its owner or after a lapse."""
+    """Return the row moved to `place` with nothing served, after a reset by its owner or after a lapse."""
     at = place.pos
     consumer = replace(consumer, committed=place, served=place, quiet_pos=at, counted_pos=at, counted=0)
     return replace(consumer, seen_at=now, lapse_told=False)
@@ -112,5 +112,5 @@ def _counted(consumer: Consumer, last_pos: int, unread: int) -> Consumer:
 
 
 def _seen(consumer: Consumer, now: float) -> float:
-    """Return the later instant, because the clocks of nodes differ."""
+    """Return the later of `seen_at` and `now`, because the clocks of nodes differ."""
     return max(now, consumer.seen_at)

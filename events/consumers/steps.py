@@ -1,4 +1,7 @@
-"""The steps of a named consumer, computed in a reader's transaction: an outcome, and the row change that it needs."""
+"""The steps of a named consumer, computed in a reader's transaction.
+
+A step is an outcome and the row change it needs.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +28,18 @@ from events.log.pages import (
 from events.positions import LogHead, Position
 from storage.store import Tx
 
-Outcome = TypeVar("Outcome", covariant=True)  # noqa: PLC0105 - the word says what it is
+Outcome = TypeVar("Outcome", covariant=True)  # noqa: PLC0105 - the name already describes the type
 
 Omitted = frozenset[Literal["types", "subjects"]]
-"""The filters that a read has left out. The bound filters apply in their place."""
+"""The filters that a read omitted. The consumer's bound filters apply instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Want:
     """The parameters of a consumer's read.
 
-    `start` applies only to the first read; None means that the consumer must exist. The bound filters apply in place of
-    `omitted` ones. A stream has sent everything up to `streamed_to`, and continues after it.
+    `start` applies only to the first read; None means that the consumer must exist. The bound filters replace `omitted`
+    ones. A stream has sent everything up to `streamed_to`, and continues after it.
     """
 
     account_id: str
@@ -50,7 +53,7 @@ class Want:
     scan_max: int = SCAN_MAX
 
     def filters_beside(self, bound: Filters) -> Filters:
-        """Return the requested filters, completed by the `bound` filters of the consumer."""
+        """Return the requested filters. Filters that were omitted come from the consumer's `bound` filters."""
         if self.filters is None:
             return bound
         return Filters(
@@ -63,8 +66,8 @@ class Want:
 class Served:
     """A consumer's page. `unread` counts all events after `committed`, including the events of the page.
 
-    Set once after a lapse: `restarted_from` is the consumer's previous position, and `dropped` the number of events of
-    any type after it that were removed.
+    Only the first page after a lapse has `restarted_from`, the consumer's previous position, and `dropped`, the number
+    of removed events of any type after that position.
     """
 
     page: EventPage
@@ -77,7 +80,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Acked:
-    """The consumer's position after an acknowledgement, which may have been an old one."""
+    """The consumer's position after an acknowledgement. If an old position was acknowledged, it has not moved."""
 
     consumer: str
     committed: Position
@@ -97,7 +100,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStep(Generic[Outcome]):
-    """The outcome of a call, valid if `before` is still the row when it is replaced by `after`."""
+    """The outcome of a call, valid only if the row is still `before` when it is replaced by `after`."""
 
     before: Consumer | None
     after: Consumer | None
@@ -132,7 +135,10 @@ def read_step(want: Want, now: float, tx: Tx) -> ConsumerStep[Served | Lapsed]:
 
 
 def ack_step(key_id: str, name: str, position: Position, now: float, tx: Tx) -> ConsumerStep[Acked]:
-    """Move the consumer to `position`, or leave it. Raises UnknownConsumer, Lapsed, AckBeyondServed."""
+    """Move the consumer to `position`, unless it is already further.
+
+    Raises UnknownConsumer, Lapsed, AckBeyondServed.
+    """
     before = _known(tx, key_id, name)
     head = read_head(tx, before.account_id)
     if rules.is_lapsed(before, head, now):
@@ -195,7 +201,7 @@ def _known(tx: Tx, key_id: str, name: str) -> Consumer:
 
 
 def _serve(tx: Tx, want: Want, before: Consumer | None, consumer: Consumer, now: float) -> ConsumerStep[Served]:
-    """Return a page for `consumer`, which is or will be stored in place of `before`."""
+    """Return a page for `consumer`. The stored row is `before`, or does not exist if that is None."""
     begin_pos = _begin_pos(consumer, want)
     page = _page(tx, consumer, want, begin_pos)
     unread = _unread(tx, consumer, page.head)
@@ -204,10 +210,10 @@ def _serve(tx: Tx, want: Want, before: Consumer | None, consumer: Consumer, now:
 
 
 def _begin_pos(consumer: Consumer, want: Want) -> int:
-    """Return the position before the page: the stream's own, or else one before all matching events.
+    """Return the position before the page: the stream's own position, or one before all matching events.
 
-    A client that reads on without acknowledging empty pages that were cut short therefore reaches the events after
-    them.
+    A client that reads on without acknowledging empty pages that were cut short therefore still reaches the events
+    after them.
     """
     if want.streamed_to is not None and want.streamed_to.pos >= consumer.committed.pos:
         return want.streamed_to.pos
@@ -215,7 +221,7 @@ def _begin_pos(consumer: Consumer, want: Want) -> int:
 
 
 def _page(tx: Tx, consumer: Consumer, want: Want, begin_pos: int) -> EventPage:
-    """Return the page that was served and not acknowledged if it still has events, otherwise all available events."""
+    """Return the page that was served but not acknowledged if it still has events, otherwise all available events."""
     query = PageQuery(consumer.account_id, consumer.key_id, begin_pos, want.limit, consumer.filters)
     if want.streamed_to is None and consumer.served.pos > begin_pos:
         page = read_page(tx, query._replace(upto=consumer.served.pos), scan_max=want.scan_max)
@@ -238,7 +244,7 @@ def _waiting(consumer: Consumer, head: LogHead) -> tuple[int, int]:
 
 
 def _counted_after(tx: Tx, consumer: Consumer, position: Position) -> int:
-    """Return how many counted events come after `position`, by counting those before it."""
+    """Return how many counted events come after `position`, by counting the events before it."""
     if position.pos >= consumer.counted_pos:
         return 0
     return consumer.counted - _count(tx, consumer, consumer.committed.pos, position.pos)

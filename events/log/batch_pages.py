@@ -1,7 +1,7 @@
-"""Reads pages for many readers at once. Most woken readers of an account want the same last few events.
+"""Reads pages for many readers together. Most woken readers of an account want the same last few events.
 
-A reader thread releases the interpreter lock with each statement and row, and then waits for it next to a busy event
-loop. When all polls of a node wake, reading their pages one by one costs more than the rest of their answers.
+A reader thread releases the interpreter lock with each statement and row, and then competes with a busy event loop for
+it. When all polls of a node wake, reading their pages one by one costs more than the rest of their answers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from events.positions import EMPTY, LogHead
 from storage.store import Tx
 
 NEAR: Final = 50
-"""How many positions before the end count as near."""
+"""A position is near if at most this many positions follow it."""
 READ_MOVES: Final = """
 SELECT pos, created_at, body, type, key_id, subject_id, parent_id FROM events
 WHERE account_id = ? AND pos > ? AND pos <= ? ORDER BY pos
@@ -29,7 +29,7 @@ _Moves = list[tuple[Item, Moved]]
 def read_pages(tx: Tx, queries: Sequence[PageQuery]) -> dict[PageQuery, Found]:
     """Return the page or exception of `read_page` for each query, all on one snapshot.
 
-    Queries of one account that find the same events share one page, so that its text is built only once.
+    Queries of one account that match the same events share one page, so that its text is built only once.
     """
     if len(queries) == 1:
         return {queries[0]: _read_one(tx, queries[0])}

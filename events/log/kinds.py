@@ -190,7 +190,7 @@ class Kind:
 
     @property
     def family(self) -> str:
-        """The pattern that selects all types of its family, such as `discover.*`."""
+        """The pattern that selects all types of this type's family, such as `discover.*`."""
         return self.name.partition(".")[0] + ".*"
 
 
@@ -256,7 +256,7 @@ def select(text: str) -> frozenset[str] | None:
     """Return the types that a comma-separated filter selects, or None for all types.
 
     Raises:
-        UnknownType: a name is neither a type nor a family; it includes the nearest known name.
+        UnknownType: a name is neither a type nor a family. The error includes the nearest known name.
     """
     names = named_in(text)
     for name in names:  # in order, to report the first wrong name
@@ -271,7 +271,7 @@ def named_in(text: str) -> tuple[str, ...]:
 
 
 def expand(names: Iterable[str]) -> frozenset[str]:
-    """Return the types that the names select. An unknown name, from a newer version, is returned unchanged."""
+    """Return the types that the names select. An unknown name, for example from a newer version, stays as it is."""
     return frozenset(type_ for name in names for type_ in FAMILIES.get(name, (name,)))
 
 

@@ -1,11 +1,11 @@
-"""Appends to the account's log, in the transaction of the fact that an event reports (decisions 13).
+"""Appends to the account's log, in the transaction of the change that an event reports (decisions 13).
 
 Positions are dense: the feed is locked until the commit, so no node sees a position before all earlier ones. The feed
 is the last lock that a transaction takes, after accounts and keys; several feeds are locked in a fixed order.
 
 An event of a revoked or expired key is published for the whole account, because otherwise no key could read it. Whether
-a key has ended is checked under the feed's lock: events before `key.revoked` in the log are visible to that key, events
-after it to all keys of the account.
+a key has ended is checked while the feed is locked: events before `key.revoked` in the log are visible to that key,
+events after it to all keys of the account.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ INSERT INTO events (account_id, pos, id, type, key_id, subject_id, parent_id, cr
 _json: Final = msgspec.json.Encoder()
 
 Ended = Callable[[Tx, Sequence[str]], Collection[str]]
-"""Returns the keys among these that can no longer be used."""
+"""Returns the given keys that can no longer be used."""
 
 
-def _none(_tx: Tx, _key_ids: Sequence[str]) -> Collection[str]:
+def _never_ended(_tx: Tx, _key_ids: Sequence[str]) -> Collection[str]:
     return ()
 
 
@@ -58,8 +58,8 @@ class Fact:
     """A fact to publish.
 
     `key_id` is the key that created the object. Without a key, or if that key has ended, every key of the account sees
-    the event. `parent_id`, such as a run's schedule, selects the event like the subject's own id. `links` maps names to
-    paths below /v1/.
+    the event. A filter for `parent_id`, such as a run's schedule, selects the event like a filter for the subject's own
+    id. `links` maps names to paths below /v1/.
     """
 
     account_id: str
@@ -72,8 +72,11 @@ class Fact:
 
 
 @dataclass(slots=True)
-class _End:
-    """The feed's row while events are appended. Without kept events, `first_pos` is the position of the next one."""
+class _LogEnd:
+    """The end of an account's log while events are appended.
+
+    If no events are kept, `first_pos` is the next event's position.
+    """
 
     last_pos: int = 0
     last_at: float = 0.0
@@ -91,7 +94,7 @@ class EventLog:
         make_id: Callable[[str], str],
         base_url: str,
         publish: Callable[[Sequence[Moved]], None],
-        ended: Ended = _none,
+        ended: Ended = _never_ended,
     ) -> None:
         """`base_url` is the prefix of links. `publish` must not raise or block. By default no key ever ends."""
         self._now = now
@@ -101,12 +104,12 @@ class EventLog:
         self._ended = ended
 
     def append(self, tx: Tx, facts: Sequence[Fact]) -> None:
-        """Write `facts` in order to the end of their accounts' logs, as part of the transaction."""
+        """Append `facts` in order to their accounts' logs, as part of the transaction."""
         if not facts:
             return
         ends = _lock_feeds(tx, sorted({fact.account_id for fact in facts}))
-        facts = self._seen(tx, facts)
-        now = floor(self._now() * 1000) / 1000  # published precision, so that a cursor holds the same instant
+        facts = self._visible(tx, facts)
+        now = floor(self._now() * 1000) / 1000  # published with this precision, so that a cursor holds the same time
         rows = [self._row(ends[fact.account_id], fact, now) for fact in facts]
         tx.run_many(ADD_EVENTS, rows)
         tx.run_many(
@@ -118,16 +121,16 @@ class EventLog:
         ]
         publish = partial(self._publish, moved)
         tx.on_commit(publish)
-        tx.on_doubt(publish)  # a reader that is woken without need finds nothing
+        tx.on_doubt(publish)  # a reader that is woken in vain finds no event, and waits again
 
-    def _seen(self, tx: Tx, facts: Sequence[Fact]) -> Sequence[Fact]:
-        """Return the facts, moved to the whole account if their key has ended."""
+    def _visible(self, tx: Tx, facts: Sequence[Fact]) -> Sequence[Fact]:
+        """Return the facts. A fact whose key has ended is published for the whole account."""
         key_ids = sorted({fact.key_id for fact in facts if fact.key_id is not None})
         ended = self._ended(tx, key_ids) if key_ids else ()
         return [replace(fact, key_id=None) if fact.key_id in ended else fact for fact in facts] if ended else facts
 
     def _row(
-        self, end: _End, fact: Fact, now: float
+        self, end: _LogEnd, fact: Fact, now: float
     ) -> tuple[str, int, str, str, str | None, str, str | None, float, str]:
         kind = KINDS[fact.type]
         assert type(fact.data) is kind.data, f"the data of {fact.type} is a {kind.data.__name__}"
@@ -150,12 +153,12 @@ class EventLog:
         )
 
 
-def _lock_feeds(tx: Tx, account_ids: Sequence[str]) -> dict[str, _End]:
-    """Lock the feeds, including those without a row, and return the ends of their logs."""
+def _lock_feeds(tx: Tx, account_ids: Sequence[str]) -> dict[str, _LogEnd]:
+    """Lock the feeds, including feeds without a row, and return the ends of their logs."""
     tx.lock([feed_lock(account_id) for account_id in account_ids])
-    ends = {account_id: _End() for account_id in account_ids}
+    ends = {account_id: _LogEnd() for account_id in account_ids}
     for account_id, *rest in tx.all_in(READ_FEEDS, account_ids):
-        ends[account_id] = _End(*rest)
+        ends[account_id] = _LogEnd(*rest)
     return ends
 
 

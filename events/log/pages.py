@@ -1,7 +1,7 @@
-"""Reads the account's log, its ends and its pages, in a reader's transaction.
+"""Reads the account's log in a reader's transaction: where it begins and ends, and its pages.
 
 A page scans at most `SCAN_MAX` positions, so that a read is bounded whatever its filters are. A page that reaches this
-bound is cut short, and the next page begins at its end.
+bound is cut short, and the next page begins where it ends.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Item(NamedTuple):
 class PageQuery(NamedTuple):
     """A read of up to `limit` events after the position `after`, and not beyond `upto`.
 
-    A key sees its own events and those without a key. Without a key id, the account's owner sees all events.
+    A key sees its own events and events without a key. Without a key id, the account's owner sees all events.
     """
 
     account_id: str
@@ -54,7 +54,10 @@ class PageQuery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Events in order, and where the next page begins. Unless `has_more`, that is the end of the log."""
+    """Events in order, and the position after which the next page begins.
+
+    If not `has_more`, that position is the end of the log.
+    """
 
     items: tuple[Item, ...]
     end: Position
@@ -77,8 +80,8 @@ def check_kept(head: LogHead, after: int) -> None:
     """Check that the log can be read after the position `after`.
 
     Raises:
-        CursorExpired: events after it were removed.
-        CursorAhead: it is beyond the end.
+        CursorExpired: events after the position were removed.
+        CursorAhead: the position is beyond the end.
     """
     if after < head.first_pos - 1:
         raise CursorExpired(head)
@@ -108,8 +111,8 @@ def read_page(tx: Tx, query: PageQuery, *, scan_max: int = SCAN_MAX) -> EventPag
 
 
 def find_event(tx: Tx, account_id: str, key_id: str, event_id: str) -> Position | None:
-    """Return the position right after an event, or None if the key sees no such kept event."""
-    if "\0" in event_id:  # PostgreSQL rejects such a text, and no id contains it
+    """Return the position right after an event, or None if no kept event with this id is visible to the key."""
+    if "\0" in event_id:  # PostgreSQL rejects a text with NUL, and no id contains it
         return None
     first_pos = read_head(tx, account_id).first_pos
     row = tx.one(FIND, (event_id, account_id, key_id, first_pos))
@@ -127,7 +130,7 @@ class CountQuery(NamedTuple):
 
 
 def count_many(tx: Tx, queries: Sequence[CountQuery]) -> list[int]:
-    """Return the number of events per query, in as few statements as `COUNT_STEP` positions each allow."""
+    """Return the number of events per query, in few statements that count at most `COUNT_STEP` positions each."""
     totals = [0] * len(queries)
     parts: list[str] = []
     params: list[Value] = []
@@ -178,7 +181,7 @@ def _position(tx: Tx, account_id: str, pos: int, head: LogHead) -> Position:
 def _matching(
     account_id: str, key_id: str | None, filters: Filters, *, after: int, upto: int
 ) -> tuple[str, list[Value]]:
-    """Return the condition of a read, and its parameters."""
+    """Return the SQL condition of a read, and its parameters."""
     where = VISIBLE if key_id is not None else OF_OWNER
     params: list[Value] = [account_id, after, upto, *(() if key_id is None else (key_id,))]
     if filters.types is not None:
@@ -193,9 +196,10 @@ def _matching(
 
 
 def _padded(names: list[str]) -> list[str]:
-    """Return the names with the last one repeated up to a power of two, so that few statements must be prepared.
+    """Return the names, with the last one repeated to a length that is a power of two.
 
-    No name is empty, so an empty one selects nothing.
+    This keeps the number of prepared statements small. No stored name is empty, so an empty list becomes one empty
+    name, which selects nothing.
     """
     names = names or [""]
     size = 1 << (len(names) - 1).bit_length()

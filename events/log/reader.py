@@ -1,4 +1,4 @@
-"""Reads pages for many readers at once: queries that arrive during a read are combined into the next read.
+"""Reads pages for many readers together: queries that arrive during a read are combined into the next read.
 
 A reader's transaction needs a round trip to a thread, which takes longer than most pages. When ten thousand polls wake
 together, they share a few of these round trips.
@@ -21,7 +21,7 @@ from storage.store import Store, Tx
 from storage.supervision import Keep, unsupervised
 
 READS_AT_ONCE = 3
-"""Concurrent reads on a separate database server, so that one slow answer does not block all others."""
+"""How many reads run concurrently on a separate database server, so that one slow answer does not block all others."""
 PAGES_PER_READ = 1_000
 DELIVERED_AT_ONCE = 500
 
@@ -30,14 +30,14 @@ class PageReader:
     """Reads pages of any account's log."""
 
     def __init__(self, store: Store) -> None:
-        """Its tasks (`keep_reading`) must be running."""
+        """The tasks that run `keep_reading` must be running."""
         self._store = store
         self._wanted: dict[PageQuery | str, list[Sleeper]] = {}
         """Sleepers by query. Polls of one key at the same position need the same page, which is read once."""
         self._idle = trio.lowlevel.ParkingLot()
 
     def __len__(self) -> int:
-        """Return how many callers wait for a page or head that no task reads yet."""
+        """Return how many callers wait for a page or head that no task has begun to read."""
         return sum(map(len, self._wanted.values()))
 
     async def read(self, query: PageQuery) -> EventPage:
@@ -62,7 +62,7 @@ class PageReader:
         return head
 
     def begin(self, query: PageQuery | str, sleeper: Sleeper) -> None:
-        """Read a page, or the head of an account's log, and deliver the result or the exception to `sleeper`."""
+        """Start to read a page, or the head of an account's log. The result or exception is delivered to `sleeper`."""
         sleepers = self._wanted.get(query)
         if sleepers is not None:
             sleepers.append(sleeper)
@@ -103,7 +103,7 @@ class PageReader:
 
 
 async def _deliver(found: object, sleepers: Sequence[Sleeper]) -> None:
-    """Wake all waiting callers, with pauses: ten thousand at once would block the event loop."""
+    """Wake all waiting callers, with pauses, because waking ten thousand in one go would block the event loop."""
     for nth, sleeper in enumerate(sleepers, start=1):
         sleeper.deliver(found)
         if nth % DELIVERED_AT_ONCE == 0:

@@ -1,8 +1,8 @@
 """Removes events older than the retention, in whole days, and the logs of deleted accounts (spec 8, decisions 13).
 
-A log's first position jumps in one small write, which immediately hides everything before it. The rows are deleted
-later in chunks with pauses, so that neither readers nor the writer wait. Any number of nodes may sweep at once, and a
-sweep that died is continued by the next one.
+One small write moves a log's first position, which immediately hides everything before it. The rows are deleted later
+in chunks with pauses, so that neither readers nor the writer wait. Any number of nodes may sweep at the same time. If a
+sweep dies, the next one continues its work.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WHERE account_id > ? AND ((first_at < ? AND first_pos <= last_pos) OR purged_pos
 ORDER BY account_id LIMIT ?
 """
 READ_AT: Final = "SELECT created_at FROM events WHERE account_id = ? AND pos = ?"
-# If all old events are removed, a newer event may have been appended in the meantime.
+# If all events are old, `first_at` is the time of an event appended in the meantime, or else of the last event.
 JUMP: Final = """
 UPDATE feeds SET first_pos = ?, first_at = COALESCE(
     (SELECT created_at FROM events WHERE events.account_id = feeds.account_id AND events.pos = ?), last_at)
@@ -40,7 +40,7 @@ PURGED: Final = "UPDATE feeds SET purged_pos = ? WHERE account_id = ? AND purged
 
 
 class DueRemoval(NamedTuple):
-    """A log with something to remove: rows after `purged_pos`, and before `first_pos` once it jumps to `keep_from`."""
+    """A log with rows to remove: those after `purged_pos` that are before `keep_from`, its next first position."""
 
     account_id: str
     first_pos: int
@@ -69,7 +69,7 @@ async def sweep(store: Store, now: float, days: int, *, chunk: int = CHUNK, paus
 
 
 async def clear(store: Store, account_id: str, *, chunk: int = CHUNK, pause_s: float = PAUSE_S) -> None:
-    """Remove an account's whole log in the same way as `sweep`, and then the log's own row."""
+    """Remove an account's whole log in the same way as `sweep`, and then the row in `feeds`."""
     while (ends := await store.read(lambda tx: tx.one(READ_ENDS, (account_id,)))) is not None:
         last_pos, purged_pos = ends
         await store.write(partial(jump, account_id, last_pos + 1))
@@ -81,19 +81,19 @@ async def clear(store: Store, account_id: str, *, chunk: int = CHUNK, pause_s: f
 
 
 def _forget(account_id: str, tx: Tx) -> bool:
-    """Delete the log's own row. Return False if an event was appended in the meantime."""
+    """Delete the row in `feeds`. Return False if an event was appended in the meantime."""
     tx.lock([feed_lock(account_id)])
     return tx.run(FORGET, (account_id,)) == 1
 
 
 def jump(account_id: str, first_pos: int, tx: Tx) -> None:
-    """Let the log begin at `first_pos`, unless it already begins later."""
+    """Move the log's first position forward to `first_pos`, unless it is already later."""
     tx.lock([feed_lock(account_id)])
     tx.run(JUMP, (first_pos, first_pos, account_id, first_pos))
 
 
 def purge(account_id: str, after: int, upto: int, tx: Tx) -> int:
-    """Delete hidden rows. Return how many."""
+    """Delete rows that readers no longer see. Return how many."""
     removed = tx.run(PURGE, (account_id, after, upto))
     tx.run(PURGED, (upto, account_id, upto))
     return removed
@@ -107,9 +107,9 @@ def _find_due(after: str, before: float, tx: Tx) -> Sequence[DueRemoval]:
 
 
 def _first_kept(tx: Tx, account_id: str, first_pos: int, last_pos: int, *, before: float) -> int:
-    """Return the first position from `first_pos` on with an instant of at least `before`, or one beyond the last.
+    """Return the first position from `first_pos` on whose event is not older than `before`, or one beyond the last.
 
-    Instants never decrease along a log, so bisection finds it.
+    Times never decrease along a log, so bisection finds the position.
     """
     low, high = first_pos, last_pos + 1
     while low < high:

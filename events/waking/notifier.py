@@ -1,7 +1,7 @@
-"""The readers that wait for their account's log to move, and the messages that wake them.
+"""The readers that wait for their account's log to grow, and the messages that wake them.
 
 A message only says that there may be new events: a waiter that wakes reads the store again. A lost message therefore
-costs time, but never an event. If nodes send messages through a server that may lose them, `keep_looking` bounds that
+costs time, but never an event. If nodes send messages through a server that may lose them, `keep_looking` limits that
 time.
 """
 
@@ -25,7 +25,7 @@ from storage.store import Store
 
 CHANNEL = b"events"
 LOOK_EVERY_S = 5.0
-"""How long another node may not notice an event whose message was lost."""
+"""The maximum time in seconds until another node notices an event whose message was lost."""
 LOOK_AT_ONCE = 1_000
 CLOSED_AT_ONCE = 500
 
@@ -33,7 +33,7 @@ _json: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(list[Moved])
 
 
-def _moves_in(message: bytes) -> list[Moved] | None:
+def _parse_moves(message: bytes) -> list[Moved] | None:
     """Return the events in a message; None for a message of another version, which still wakes readers."""
     try:
         return _decoder.decode(message)
@@ -48,26 +48,26 @@ class Hub:
         """`state` carries messages between nodes, if there are others."""
         self._state = state
         self._waiting: dict[str, dict[Waiter, None]] = {}
-        self._look = trio.Event()
+        self._check_now = trio.Event()
         self._closing = False
         self.follow: Callable[[Sequence[Moved]], None] | None = None
         """Called with every appended event whose message arrives."""
         self.deadlines = Deadlines()
-        """The deadlines of its waiters."""
+        """The deadlines of the hub's waiters."""
         self.appended: Counter[str] = Counter()
         """How many events of each type this node has written since the start."""
 
     @property
     def is_shared(self) -> bool:
-        """Whether there are other nodes, which publish too."""
+        """Whether there are other nodes, which also publish."""
         return self._state is not None
 
     def __len__(self) -> int:
-        """Return how many readers wait or are about to."""
+        """Return how many readers wait or are about to wait."""
         return sum(map(len, self._waiting.values()))
 
     def parked(self) -> int:
-        """Return how many readers wait at this moment."""
+        """Return how many readers are waiting at this moment."""
         return sum(waiter.is_parked for waiter in self._all())
 
     def listen(self, account_id: str, key_id: str) -> Waiter:
@@ -93,9 +93,9 @@ class Hub:
             self._state.publish(CHANNEL, _json.encode(moves))
 
     async def close(self) -> None:
-        """End all waits, present and future, because the node stops.
+        """End all current and future waits, because the node stops.
 
-        Waiters are closed some at a time, because ten thousand at once would block the event loop.
+        Waiters are closed in groups, because closing ten thousand in one go would block the event loop.
         """
         self._closing = True
         for nth, waiter in enumerate(self._all(), start=1):
@@ -121,9 +121,9 @@ class Hub:
         assert self._state is not None
         async with self._state.subscribe(CHANNEL) as messages:
             async for message in messages:
-                moves = None if message == LOOK_AGAIN else _moves_in(message)
+                moves = None if message == LOOK_AGAIN else _parse_moves(message)
                 if moves is None:
-                    self._look.set()
+                    self._check_now.set()
                 else:
                     self._observe(moves)
 
@@ -131,14 +131,14 @@ class Hub:
         """Check the store for events whose messages were lost, at least every `LOOK_EVERY_S`, until cancelled."""
         while True:
             with trio.move_on_after(LOOK_EVERY_S):
-                await self._look.wait()
-            self._look = trio.Event()
+                await self._check_now.wait()
+            self._check_now = trio.Event()
             try:
-                await self._look_around(store)
-            except StorageError:  # unavailable: waiters that time out report it, and the next check follows
+                await self._check_store(store)
+            except StorageError:  # waiters that time out report that the store is unavailable
                 await trio.lowlevel.checkpoint()
 
-    async def _look_around(self, store: Store) -> None:
+    async def _check_store(self, store: Store) -> None:
         accounts = list(self._waiting)
         for first in range(0, len(accounts), LOOK_AT_ONCE):
             heads = await store.read(partial(read_heads, account_ids=accounts[first : first + LOOK_AT_ONCE]))

@@ -1,4 +1,4 @@
-"""One reader that waits for its account's log to move: the states of a long-poll, and of a stream between its reads.
+"""One reader that waits for its account's log to grow: the states of a long-poll, and of a stream between its reads.
 
 listen --> AWAKE --(wait)--> PARKED --(wake: MOVED; expire: TIME_UP; close: CLOSING; disconnect: GONE)--> AWAKE
              |                 '--(wake, with a `begin_read`)--> FETCHING --(deliver: MOVED; disconnect: GONE)--> AWAKE
@@ -6,12 +6,13 @@ listen --> AWAKE --(wait)--> PARKED --(wake: MOVED; expire: TIME_UP; close: CLOS
              '--(wait, with `gone`)--> HEARING --(wake: MOVED; `until`: TIME_UP; close: CLOSING)--> AWAKE
                                           '--(`gone` returns, disconnect: GONE)--> AWAKE
 
-When awake, its task reads the store (`gateway/feed/polling.py`, `following.py`). It answers with the events it has
-found, or with the current state at the end of its time, or waits again. A call without an arrow is recorded and ends
-the next wait at once: `wake` until `arm`, `close` and `disconnect` permanently. Events between a read and its wait are
-therefore never missed. Only a disconnect interrupts the fetching of a page; later events may be missing from that page.
-If the reader's key is revoked, each of its waits ends like with `close`, but as REVOKED; if its account is suspended,
-as SUSPENDED.
+While AWAKE, its task reads the store (`gateway/feed/polling.py`, `following.py`). The task answers with the events that
+it found, or with the current state when its time is up, or waits again. A call without an arrow is recorded and ends
+the next wait immediately: `wake` until `arm`, `close` and `disconnect` permanently. Events between a read and its wait
+are therefore never missed.
+
+Only a disconnect interrupts the fetching of a page; later events may be missing from that page. If the reader's key is
+revoked, each of its waits ends as with `close`, but with REVOKED; if its account is suspended, with SUSPENDED.
 """
 
 from __future__ import annotations
@@ -51,15 +52,15 @@ class WaitEnd(enum.Enum):
     SUSPENDED = "suspended"
 
 
-_BARS: Final = {KEY_REVOKED: WaitEnd.REVOKED, ACCOUNT_SUSPENDED: WaitEnd.SUSPENDED}
+_BLOCKED_BY: Final = {KEY_REVOKED: WaitEnd.REVOKED, ACCOUNT_SUSPENDED: WaitEnd.SUSPENDED}
 
 
 class Waiter(Sleeper):
     """One reader of an account's log."""
 
     __slots__ = (
-        "_barred",
         "_begin_read",
+        "_blocked",
         "_closing",
         "_deadlines",
         "_disconnected",
@@ -75,11 +76,11 @@ class Waiter(Sleeper):
     )
 
     def __init__(self, account_id: str, key_id: str, deadlines: Deadlines) -> None:
-        """`deadlines` end its waits."""
+        """`deadlines` ends its waits."""
         super().__init__()
         self.account_id = account_id
         self.is_behind = False
-        """The log has grown since `arm`, even if only by events that do not match."""
+        """Whether the log has grown since `arm`, even if only by events that do not match."""
         self.read_since = 0.0
         """When the read of `found` began, on Trio's clock."""
         self._key_id = key_id
@@ -92,42 +93,42 @@ class Waiter(Sleeper):
         self._moved = False
         self._closing = False
         self._disconnected = False
-        self._barred: WaitEnd | None = None
+        self._blocked: WaitEnd | None = None
 
     @property
     def is_parked(self) -> bool:
-        """Whether it waits at this moment."""
+        """Whether the waiter is waiting at this moment."""
         return self._state is not WaiterState.AWAKE
 
     def arm(self) -> None:
-        """Reset the record that the log has moved. Call this before reading the store again."""
+        """Reset the record that the log has grown. Call this before reading the store again."""
         self._moved = self.is_behind = False
 
     @property
     def has_moved(self) -> bool:
-        """Whether the log has moved since `arm`, so that a wait would end at once."""
+        """Whether a matching event has arrived since `arm`, so that a wait would end immediately."""
         return self._moved
 
     def expect(self, filters: Filters, *, behind: int, begin_read: BeginRead | None = None) -> None:
         """Record that events up to the position `behind` were read, and that `filters` select the events to wait for.
 
-        With `begin_read`, an event starts a read whose result is delivered to this waiter, and a wait without `gone`
-        ends only then: the task is woken once, with the result in `found`.
+        With `begin_read`, an event starts a read whose result is delivered to this waiter. A wait without `gone` then
+        ends only with that delivery: the task is woken once, with the result in `found`.
         """
         self._filters = filters
         self._seen_pos = behind
         self._begin_read = begin_read
 
     async def wait(self, until: float, gone: Callable[[], Awaitable[object]] | None = None) -> WaitEnd:
-        """Wait until the log has moved since `arm`, until Trio's clock shows `until`, or until `gone` returns.
+        """Wait for an event after `arm`, until Trio's clock shows `until`, or until `gone` returns.
 
-        With `gone`, the task waits only in `gone`, under a cancel scope that all other ends cancel, so a parked poll
-        needs no second task. Without it, `disconnect` reports the client's end, and neither events nor deadlines need a
-        cancellation, which takes a third of the CPU.
+        With `gone`, the task waits only in `gone`, under a cancel scope that all other reasons to end the wait cancel,
+        so a parked poll needs no second task. Without `gone`, a call of `disconnect` reports that the client is gone,
+        and neither events nor deadlines need a cancellation, which takes a third of the CPU.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         self.found = None
-        if self._moved or self._closing or self._disconnected or self._barred:
+        if self._moved or self._closing or self._disconnected or self._blocked:
             await trio.lowlevel.cancel_shielded_checkpoint()
         elif gone is None:
             self._state = WaiterState.PARKED
@@ -150,9 +151,12 @@ class Waiter(Sleeper):
         return self._end()
 
     def observe(self, moved: Moved) -> None:
-        """End the wait if the reader may read this event and has not yet, or if its key was revoked."""
-        if moved.type in _BARS and moved.subject_id in (self._key_id, self.account_id):
-            self._barred = _BARS[moved.type]
+        """End the wait if the reader may read this event and has not read it yet, or if its key was revoked.
+
+        A suspension of the account also ends it.
+        """
+        if moved.type in _BLOCKED_BY and moved.subject_id in (self._key_id, self.account_id):
+            self._blocked = _BLOCKED_BY[moved.type]
             self._end_wait()
             return
         if self._moved or moved.pos <= self._seen_pos:
@@ -168,10 +172,10 @@ class Waiter(Sleeper):
             self.wake()
 
     def wake(self) -> None:
-        """Let the task read the store again, or start that read for it."""
+        """Wake the task so that it reads the store again, or start that read for the task."""
         if self._state is WaiterState.PARKED and self._begin_read is not None:
             self._state = WaiterState.FETCHING
-            self.is_behind = False  # like `arm`: this read will find the event
+            self.is_behind = False  # as in `arm`, because this read will find the event
             self.read_since = trio.current_time()
             self._begin_read(self)
         else:
@@ -196,7 +200,7 @@ class Waiter(Sleeper):
             self._end_wait()
 
     def resume(self) -> None:
-        """Wake the task, if it sleeps."""
+        """Wake the task, if it is sleeping."""
         self._state = WaiterState.AWAKE
         super().resume()
 
@@ -211,11 +215,11 @@ class Waiter(Sleeper):
             self._scope.cancel()
 
     def _end(self) -> WaitEnd:
-        """Return why the wait ended, by priority."""
+        """Return why the wait ended. If several reasons apply, return the one with the highest priority."""
         if self._disconnected:
             return WaitEnd.GONE
-        if self._barred is not None:
-            return self._barred
+        if self._blocked is not None:
+            return self._blocked
         if self.found is not None:
             return WaitEnd.MOVED
         if self._closing:

@@ -1,7 +1,7 @@
-"""Fair shares: decides which keys have recently received less of a busy node than the others.
+"""Fair shares: decides which keys have recently had fewer requests admitted by a busy node than the others.
 
-Each valid key has a share of its own. All other requests are strangers and have one share together, so sending a new
-name with every request does not make them look new each time.
+Each valid key has its own share. All other requests are strangers and have one share together, so that a client does
+not look new each time if it sends a new name with every request.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 WINDOW_S: Final = 1.0
 KEYS_MAX: Final = 10_000
-"""The maximum of keys with a share of their own. Further keys are strangers."""
+"""The maximum number of keys with their own share. Further keys are strangers."""
 
 
 class FairShare:
@@ -27,7 +27,7 @@ class FairShare:
 
 
 class FairShares:
-    """Counts over a sliding window. `is_known` returns, without waiting, whether a key is known to be valid."""
+    """Request counts over a sliding window. `is_known` returns, without waiting, whether a key is known to be valid."""
 
     def __init__(self, is_known: Callable[[bytes], bool]) -> None:
         self._is_known = is_known
@@ -58,7 +58,10 @@ class FairShares:
         self._weight = 1.0 - (at - self._began_at) / WINDOW_S
 
     def of(self, key: bytes | None) -> FairShare:
-        """Return the share of this key. It is looked up again in each window, because the key may have been revoked."""
+        """Return the share of this key.
+
+        The key is looked up again in each window, because it may have been revoked.
+        """
         if key is not None:
             share = self._shares.get(key)
             if share is not None:

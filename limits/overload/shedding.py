@@ -1,11 +1,11 @@
-"""Load shedding: how many requests a node works on at once under overload, and whose requests they are.
+"""Load shedding: how many requests a node works on under overload, and which requests it refuses first.
 
 A node starts each request as soon as it arrives, so the requests in progress are its queue. Their number is limited,
 but only while the node falls behind: its pressure has been above 1 for a while (CoDel's rule, so that a burst is not
 enough), and more than `FEW` requests are in progress. The limit starts at `FEW`, which keeps the event loop busy. It
 grows while the pressure is low and requests are refused because of the limit, and shrinks down to `FEW` while the
 pressure is high. It follows the pressure instead of the requests' latency, because latency includes upstreams and
-disks, and its value without a queue is unknown (limits that estimate it from the lowest latency seen drift with their
+disks, and the latency without a queue is unknown (limits that estimate it from the lowest latency seen drift with their
 estimate). This module reads no clock and never waits.
 """
 
@@ -25,12 +25,12 @@ keep the node late would starve all clients.
 ONSET_S: Final = 0.05
 """How long the node must be behind before the first request is refused."""
 MANY: Final = 4 * FEW
-"""Above this number and with a pressure above `STEEP`, shedding does not wait for `ONSET_S`.
+"""Above this number of requests and above a pressure of `STEEP`, shedding does not wait for `ONSET_S`.
 
-The queue would grow by the pressure in the meantime.
+The queue would grow in proportion to the pressure in the meantime.
 """
 FADING: Final = 0.5
-"""The weight of the previous observation, because one lucky moment does not make up for it."""
+"""The weight of the previous observations, so that a single low one does not hide that the node is late."""
 QUIET_S: Final = 0.5
 """Shedding ends after this time without a refusal."""
 GROWTH: Final = 1.1
@@ -49,7 +49,7 @@ class SheddingStatistics(NamedTuple):
     active: bool
     limit: int
     refused: dict[str, int]
-    """Refused requests since the start: of keys that had their part or more, and of strangers."""
+    """Refused requests since the start: from keys that had received their equal part, and from strangers."""
 
     @property
     def refused_total(self) -> int:
@@ -94,7 +94,8 @@ class LoadShedder:
     def admits(self, key: bytes | None) -> bool:
         """Return whether to accept a request with this key, and count it if so.
 
-        Beyond the limit there is the same room again, only for keys that have had less than their equal part.
+        Once the limit is reached, the same number again is admitted from keys that have received less than their equal
+        part.
         """
         share = self._shares.of(key)
         if self._room <= 0 and (self._room <= -int(self._limit) or not self._shares.is_below(share)):

@@ -1,16 +1,16 @@
--- Admits one request of one API key: counts it in the key's window and takes a lease for it, or does neither.
+-- Admits one request of one API key: counts it in the key's window and takes a lease, or does neither.
 --
 -- KEYS  1 window: list of admission times in microseconds, the oldest first
 --       2 leases: sorted set of lease ids by the microsecond at which each ends
 --       3 generation: token of the key's last change, kept for as long as any node may remember the state before it
 --       4 balance: "version balance" of the account, as last published
--- ARGV  1 generation that the caller knows, "" for none   2 requests per window   3 leases at once
---       4 id of the new lease   5 length of the window   6 of a lease, both in microseconds
+-- ARGV  1 generation that the caller last saw, "" for none   2 requests per window   3 concurrent leases
+--       4 id of the new lease   5 length of the window   6 length of a lease, both in microseconds
 -- Result  {verdict, generation, remaining, reset_s, balance}; verdict: 1 admitted, 0 the window is full,
---       -1 all leases are in use, -2 the generation is another one; balance: "" if unknown
--- Invariant  Any period as long as the window admits at most ARGV[2] requests, and below that none is refused. Refused
---       requests are not counted. All times are from this server's clock. An admission as old as the window has left.
---       If the clock is set back by more than a window, the window starts empty.
+--       -1 all leases are in use, -2 the generation differs; balance: "" if unknown
+-- Invariant  At most ARGV[2] requests are admitted in any window, and none is refused below that number. Refused
+--       requests are not counted. All times are from this server's clock. An admission exactly one window old has
+--       left it. If the clock is set back by more than a window, the window starts empty.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local known = redis.call('MGET', KEYS[3], KEYS[4])
@@ -27,7 +27,7 @@ end
 
 local first = at(0)
 if first and first + window <= now then
-  -- All times before `kept` have left. It is found by doubling, then halving, because a million may leave at once.
+  -- All times before `kept` have left. It is found by doubling, then halving, because a million may leave together.
   local gone, kept = 0, 1
   local next = at(kept)
   while next and next + window <= now do
@@ -65,13 +65,13 @@ end
 
 if redis.call('ZCARD', KEYS[2]) >= held_max then
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
-  redis.call('ZREMRANGEBYSCORE', KEYS[2], now + 2 * lease, '+inf')  -- only a clock that was set back leaves those
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], now + 2 * lease, '+inf')  -- left over when the clock was set back
   if redis.call('ZCARD', KEYS[2]) >= held_max then
     return {-1, generation, 0, 0, balance}
   end
 end
 
--- One second more than needed, because keys expire in whole milliseconds.
+-- Expire one second later than needed, because keys expire in whole milliseconds.
 redis.call('RPUSH', KEYS[1], string.format('%.0f', now))
 redis.call('PEXPIRE', KEYS[1], math.ceil(window / 1000) + 1000)
 redis.call('ZADD', KEYS[2], string.format('%.0f', now + lease), ARGV[4])

@@ -35,14 +35,14 @@ class Fed(NamedTuple):
     """The result of one step for a webhook."""
 
     events: int = 0
-    """Events that were queued."""
+    """How many events were queued."""
     has_more: bool = False
-    """The feed has more that can be queued now."""
+    """Whether the feed has more events that can be queued now."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventBatches:
-    """Makes batches; every method runs in the caller's transaction."""
+    """Makes batches. Every method runs in the caller's transaction."""
 
     outbox: Outbox
     seal: SealCursor
@@ -52,7 +52,7 @@ class EventBatches:
     def feed(self, tx: Tx, webhook_id: str) -> Fed:
         """Queue the next events that a webhook selects, up to one full batch, and move its position past them.
 
-        Events that retention has already removed from the feed are skipped.
+        Events that were already removed by retention are skipped.
         """
         webhook = rows.read(tx, webhook_id, locked=True)
         target = hook_rows.read_webhooks(tx, [webhook_id], locked=True).get(webhook_id)
@@ -70,9 +70,9 @@ class EventBatches:
         return Fed(len(page.items), page.has_more and (room > 1 or not page.items))
 
     def test(self, tx: Tx, webhook: rows.AccountWebhook, host: str) -> str:
-        """Queue a batch with one test event, which is in no feed, with the cursor of the feed's end.
+        """Queue a batch with one test event, and return the delivery's id.
 
-        Return the delivery's id.
+        The event is in no feed. The batch has the cursor of the feed's end.
         """
         event = {
             "id": self.make_id("evt_"),
@@ -105,7 +105,7 @@ class EventBatches:
 
 
 def batch_id(delivery_id: str) -> str:
-    """Return the id of a delivery's batch: the delivery's digits with the batch prefix."""
+    """Return the id of a delivery's batch, which has the delivery's digits after the prefix of batches."""
     return BATCH_PREFIX + delivery_id.removeprefix(ID_PREFIX)
 
 

@@ -59,7 +59,7 @@ class WebhookBody(msgspec.Struct, frozen=True):
 
 
 class WebhookPatch(msgspec.Struct, frozen=True):
-    """The fields of a webhook to change; saving the URL again resumes a paused webhook."""
+    """The fields of a webhook to change. Saving the URL again resumes a paused webhook."""
 
     url: Annotated[Any, URL] = UNSET
     types: Annotated[Any, TYPES] = UNSET
@@ -68,7 +68,7 @@ class WebhookPatch(msgspec.Struct, frozen=True):
 
 
 class WebhookDraft(NamedTuple):
-    """A valid new webhook. `types` separates its names with commas; if `secret` is None, one is generated."""
+    """A valid new webhook. `types` contains the names separated by commas. If `secret` is None, one is generated."""
 
     url: str
     types: str
@@ -77,7 +77,7 @@ class WebhookDraft(NamedTuple):
 
 
 class WebhookChange(NamedTuple):
-    """The values of a change; fields that are UNSET keep their value."""
+    """The values of a change. A field that is UNSET keeps its value."""
 
     url: str | UnsetType
     types: str | UnsetType
@@ -86,7 +86,7 @@ class WebhookChange(NamedTuple):
 
 
 def read_draft(sent: WebhookBody, *, allow_insecure: bool) -> WebhookDraft:
-    """Return a new webhook.
+    """Validate a new webhook.
 
     Raises:
         WebhookInvalid: names the first invalid field and what to send instead.
@@ -100,7 +100,7 @@ def read_draft(sent: WebhookBody, *, allow_insecure: bool) -> WebhookDraft:
 
 
 def read_change(sent: WebhookPatch, *, allow_insecure: bool) -> WebhookChange:
-    """Return a change of a webhook.
+    """Validate a change of a webhook.
 
     Raises:
         WebhookInvalid: names the first invalid field, or says that no field was sent.
@@ -117,7 +117,7 @@ def read_change(sent: WebhookPatch, *, allow_insecure: bool) -> WebhookChange:
 
 
 def read_url(sent: object, *, allow_insecure: bool) -> str:
-    """Return the URL if its text can name a public host. Raises WebhookInvalid."""
+    """Return the URL if it may lead to a public host, judging by its text alone. Raises WebhookInvalid."""
     url = _text("url", sent, _URL_HOW)
     try:
         check_url(url, allow_insecure=allow_insecure)
@@ -127,12 +127,12 @@ def read_url(sent: object, *, allow_insecure: bool) -> str:
 
 
 def uncallable(refused: TargetRefused) -> MonitorInvalid:
-    """Return the guard's refusal of a URL as an error of the `url` field."""
+    """Convert the guard's refusal of a URL to an error about the `url` field."""
     return WebhookInvalid("url", f"cannot be called: {refused}", _URL_HOW)
 
 
 def read_types(sent: object) -> str:
-    """Return the names of types and families, each once, with commas between them. Raises WebhookInvalid."""
+    """Return the names of types and families, without duplicates, separated by commas. Raises WebhookInvalid."""
     if sent is None:
         raise WebhookInvalid("types", "is required", _TYPES_HOW)
     if not isinstance(sent, list):
@@ -155,7 +155,7 @@ def _type(param: str, sent: object) -> str:
 
 
 def read_description(sent: object) -> str:
-    """Return the description, empty if none was sent. Raises WebhookInvalid."""
+    """Return the description, or an empty text if none was sent. Raises WebhookInvalid."""
     if sent is None:
         return ""
     if not isinstance(sent, str):
@@ -167,7 +167,7 @@ def read_description(sent: object) -> str:
 
 
 def read_secret(sent: object) -> str | None:
-    """Return the owner's own signing secret, or None if none was sent. Raises WebhookInvalid."""
+    """Return the signing secret that the owner chose, or None if none was sent. Raises WebhookInvalid."""
     return None if sent is None else _secret(sent)
 
 

@@ -1,4 +1,4 @@
-"""The task that queues batches for account webhooks, if there are any (decisions 22)."""
+"""The task that queues batches for account webhooks (decisions 22)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from storage.store import Store, Tx
 from storage.supervision import Keep, unsupervised
 
 GATHER_S: Final = 0.25
-"""Seconds that events gather, so that events of the same moment share a batch."""
+"""How many seconds to gather events, so that events of the same moment share a batch."""
 LOOK_S: Final = 5.0
-"""The longest delay if another node's message was lost, or if another node created the webhook."""
+"""The longest delay in seconds if another node's message was lost, or if another node created the webhook."""
 BLOCKED_LOOK_S: Final = 1.0
-"""The pause while a webhook has its maximum of queued batches."""
+"""The pause in seconds while a webhook has its maximum number of queued batches."""
 DUE_AT_ONCE: Final = 500
 
-_Look = tuple[frozenset[str], Sequence[tuple[str, int]]]
+_Work = tuple[frozenset[str], Sequence[tuple[str, int]]]
 
 
 class Feeder:
-    """Queues batches for all webhooks whose accounts have new events; safe to run on several nodes at once."""
+    """Queues batches for all webhooks whose accounts have new events. Safe to run on several nodes at the same time."""
 
     def __init__(self, store: Store, batches: EventBatches, *, log: OperatorLog, stopping: Callable[[], bool]) -> None:
         self._store = store
@@ -53,18 +53,18 @@ class Feeder:
         while not self._stopping():
             self._woken, pause_s = trio.Event(), LOOK_S
             try:
-                pause_s = await self._turn()
+                pause_s = await self._queue_all()
             except StorageError as exc:
                 self._log.event("warning", "account_webhooks_wait", error=str(exc))
             with trio.move_on_after(pause_s):
                 await self._woken.wait()
                 await trio.sleep(GATHER_S)
 
-    async def _turn(self) -> float:
-        """Queue as much as each webhook has room for, and return the seconds until the next check."""
+    async def _queue_all(self) -> float:
+        """Queue as many events as each webhook has room for, and return the seconds until the next check."""
         after, pause_s = "", LOOK_S
         while True:
-            self._accounts, due = await self._store.read(partial(_look, after=after))
+            self._accounts, due = await self._store.read(partial(_find_work, after=after))
             for id_, queued in due:
                 if queued >= rows.QUEUED_MAX:
                     pause_s = BLOCKED_LOOK_S
@@ -80,13 +80,13 @@ class Feeder:
                 return
 
 
-def _look(tx: Tx, after: str) -> _Look:
+def _find_work(tx: Tx, after: str) -> _Work:
     return rows.accounts(tx), rows.due(tx, after, DUE_AT_ONCE)
 
 
 @asynccontextmanager
 async def open_feeder(feeder: Feeder, *, keep: Keep = unsupervised) -> AsyncIterator[Feeder]:
-    """Run a feeder for as long as the block runs."""
+    """Run a feeder while the block runs."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keep, "account_webhooks", feeder.keep_feeding)
         yield feeder

@@ -1,7 +1,7 @@
-"""The SQL of account webhooks; each function runs in the caller's transaction.
+"""The SQL of account webhooks. Each function runs in the caller's transaction.
 
 The URL, the secrets and the failure count are in `webhooks` under the same id, as for Monitors. Code that locks both
-rows must lock the row of this module first.
+rows must lock the row in this module's table first.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from scheduler.webhooks.targets import hook_rows
 from storage.store import Tx
 
 QUEUED_MAX: Final = 8
-"""The most batches of a webhook that are queued or in progress. More events stay in the feed and arrive in fuller
-batches.
+"""The maximum number of a webhook's batches that are queued or in progress.
+
+Further events stay in the feed and arrive in fuller batches.
 """
 DROPPED_AT_ONCE: Final = 25
 COLUMNS: Final = "id, account_id, description, types, pos, created_at, updated_at"
@@ -51,7 +52,7 @@ DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE monitor_id =
 
 @dataclass(frozen=True, slots=True)
 class AccountWebhook:
-    """A webhook's row. `types` holds the names as they were sent, separated by commas.
+    """A webhook's row. `types` contains the names as they were sent, separated by commas.
 
     All events of the account up to the position `pos` are in deliveries or were not selected.
     """
@@ -84,7 +85,7 @@ def add(tx: Tx, webhook: AccountWebhook) -> None:
 
 
 def read(tx: Tx, webhook_id: str, *, locked: bool = False) -> AccountWebhook | None:
-    """Return the webhook with this id.
+    """Return the webhook with this id, or None.
 
     If `locked`, lock it until the end of the transaction, so that one node at a time queues for it.
     """
@@ -110,7 +111,7 @@ def check_owner(tx: Tx, account_id: str, webhook_id: str, *, locked: bool = Fals
 
 
 def count(tx: Tx, account_id: str) -> int:
-    """The number of webhooks of the account."""
+    """Return the number of webhooks of the account."""
     row = tx.one(COUNT, (account_id,))
     assert row is not None, "COUNT returns one row"
     return int(row[0])
@@ -133,17 +134,17 @@ def move(tx: Tx, webhook_id: str, pos: int) -> None:
 
 
 def accounts(tx: Tx) -> frozenset[str]:
-    """The accounts that have webhooks."""
+    """Return the ids of the accounts that have webhooks."""
     return frozenset(row[0] for row in tx.all(ACCOUNTS))
 
 
 def due(tx: Tx, after: str, limit: int) -> Sequence[tuple[str, int]]:
-    """Return active webhooks with unprocessed events, by id, with the number of batches that each has queued."""
+    """Return active webhooks with unprocessed events, ordered by id, and how many batches each has queued."""
     return [(id_, queued) for id_, queued in tx.all(DUE, (after, limit))]
 
 
 def count_queued(tx: Tx, webhook_id: str) -> int:
-    """The number of the webhook's batches that are queued or in progress."""
+    """Return the number of the webhook's batches that are queued or in progress."""
     row = tx.one(COUNT_QUEUED, (webhook_id,))
     assert row is not None, "COUNT returns one row"
     return int(row[0])
@@ -161,7 +162,7 @@ def drop_deliveries(tx: Tx, webhook_id: str) -> int:
 
 
 def forget_webhooks_of(tx: Tx, account_id: str) -> int:
-    """Delete some rows of the account's webhooks, the webhooks last; return 0 once none are left."""
+    """Delete some rows of the account's webhooks, and finally the webhooks. Return 0 once none are left."""
     for webhook in page(tx, account_id, before=None, limit=1):
         if not (dropped := drop_deliveries(tx, webhook.id)):
             remove(tx, webhook.id)

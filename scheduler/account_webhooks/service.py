@@ -37,7 +37,7 @@ from upstreams.guard.resolver import Resolve
 from upstreams.model.errors import TargetRefused
 
 WEBHOOKS_MAX: Final = 10
-"""The most webhooks of an account."""
+"""The maximum number of webhooks of an account."""
 RESUME: Final = "PATCH /v1/webhooks/{} with its url"
 
 
@@ -63,14 +63,14 @@ class AccountWebhookState(NamedTuple):
 
 
 class SavedWebhook(NamedTuple):
-    """A new webhook and its secret, which is shown only this once."""
+    """A new webhook and its secret, which is shown only once."""
 
     view: AccountWebhookState
     secret: str
 
 
 class AccountWebhooks:
-    """Account webhooks. Every method takes the account; webhooks of other accounts are unknown to it."""
+    """Account webhooks. Every method takes the account; webhooks of other accounts do not exist for it."""
 
     def __init__(self, setting: AccountWebhookSetting) -> None:
         self._setting = setting
@@ -85,7 +85,7 @@ class AccountWebhooks:
         return read_draft(sent, allow_insecure=self._setting.allow_insecure)
 
     async def create(self, draft: WebhookDraft, account_id: str, *, write: Write | None = None) -> SavedWebhook:
-        """Create a webhook; it receives the events that are appended from now on.
+        """Create a webhook, which receives the events that are appended from now on.
 
         `write` replaces the store's own write, so that the caller can record the result in the same transaction.
 
@@ -130,10 +130,10 @@ class AccountWebhooks:
         return await self._store.read(lambda tx: _view(tx, rows.owned(tx, account_id, webhook_id)))
 
     async def change(self, account_id: str, webhook_id: str, sent: WebhookPatch) -> AccountWebhookState:
-        """Change the fields that were sent. Saving the URL, even the same one, resumes a paused webhook.
+        """Change the fields that were sent. Saving the URL, even an unchanged one, resumes a paused webhook.
 
-        The webhook continues from its position in the feed. A new secret signs from now on; for one day, deliveries are
-        signed with the previous secret too.
+        The webhook continues from its position in the feed. Deliveries are signed with a new secret from now on, and
+        for one day with the previous secret too.
 
         Raises:
             WebhookInvalid, AccountWebhookUnknown: nothing was changed.
@@ -200,8 +200,8 @@ class AccountWebhooks:
         target = hook_rows.read_webhooks(tx, [webhook_id], locked=True)[webhook_id]
         webhook = replace(
             before,
-            types=_or(change.types, before.types),
-            description=_or(change.description, before.description),
+            types=_sent_or(change.types, before.types),
+            description=_sent_or(change.description, before.description),
             updated_at=now,
         )
         rows.save(tx, webhook)
@@ -223,7 +223,7 @@ class AccountWebhooks:
             raise uncallable(exc) from exc
 
 
-def _or(sent: str | UnsetType, before: str) -> str:
+def _sent_or(sent: str | UnsetType, before: str) -> str:
     return before if isinstance(sent, UnsetType) else sent
 
 

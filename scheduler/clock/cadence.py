@@ -31,7 +31,7 @@ _APART_S: Final = 300
 _WITHIN_DAYS: Final = 366
 _EXPRESSION_MAX: Final = 120
 _SIGNS = re.compile(r"[0-9*,/#LW \t-]+")
-"""The characters of five numeric fields; L, W and # select the last or the nth day of a month."""
+"""The characters of five numeric fields. L, W and # select the last or the nth day of a month."""
 _CRON_PARAM = "cadence.cron"
 _EXAMPLE = 'Send five fields such as {"cron": "30 6 * * 1-5", "timezone": "Europe/Berlin"}.'
 
@@ -40,8 +40,8 @@ _EXAMPLE = 'Send five fields such as {"cron": "30 6 * * 1-5", "timezone": "Europ
 class Cadence:
     """A monitor's cadence.
 
-    `cron` and `timezone` are kept as they were sent; `timezone` is None if it was omitted (UTC). `minutes` is the
-    distance between the slots of a web watch, starting at its creation.
+    `cron` and `timezone` are kept as they were sent; `timezone` is None if it was omitted (UTC). `minutes` is the time
+    between the slots of a web watch, which start at its creation.
     """
 
     every: Literal["hourly", "daily", "weekly", "cron", "minutes"]
@@ -59,7 +59,7 @@ class Cadence:
         return f"{self.cron} ({self.timezone or 'UTC'})"
 
     def to_json(self) -> str | dict[str, str] | dict[str, int]:
-        """The cadence as it was sent."""
+        """Return the cadence as it was sent."""
         if self.every == "minutes":
             return {"minutes": self.minutes}
         if self.every != "cron":
@@ -68,12 +68,12 @@ class Cadence:
 
 
 def read_cadence(sent: object, at: float) -> Cadence:
-    """Return the cadence in a client's JSON, validated at the instant `at`: a cron must fire within 366 days of it.
+    """Return the cadence in a client's JSON, validated at the time `at`: a cron must fire within 366 days of it.
 
     Raises:
         CadenceInvalid: it cannot be read, never fires in that time, or fires twice in less than five minutes.
     """
-    if isinstance(sent, Cadence):  # a web watch has already read it
+    if isinstance(sent, Cadence):  # already read by the web watch
         return sent
     cadence = _sent_cadence(sent)
     if cadence.every == "cron":
@@ -112,7 +112,10 @@ def _sent_cadence(kept: object) -> Cadence:
 
 @lru_cache(maxsize=4_096)
 def cadence_of(text: str) -> Cadence:
-    """Like `stored_cadence`, for the text in a monitor's row; cached, because thousands of monitors share a few."""
+    """Like `stored_cadence`, for the text in a monitor's row.
+
+    Cached, because thousands of monitors share a few cadences.
+    """
     return stored_cadence(orjson.loads(text))
 
 
@@ -133,7 +136,10 @@ def next_slot(cadence: Cadence, after: float, created_at: float) -> float:
 
 
 def slots_between(cadence: Cadence, after: float, upto: float, *, created_at: float, limit: int) -> list[float]:
-    """Return the slots after `after` and up to `upto`, in order; the newest ones if there are more than `limit`."""
+    """Return the slots after `after` and up to `upto`, in order.
+
+    If there are more than `limit`, return the newest ones.
+    """
     after = max(after, created_at)
     if upto <= after or limit <= 0:
         return []
@@ -145,7 +151,7 @@ def slots_between(cadence: Cadence, after: float, upto: float, *, created_at: fl
 
 
 def runs_a_month(cadence: Cadence, at: float) -> int:
-    """The runs per month used in estimates: a cron's slots in the 30 days after `at`, else the specified number."""
+    """Return the runs per month for estimates: a cron's slots in the 30 days after `at`, otherwise a fixed number."""
     if cadence.every == "minutes":
         return 30 * 24 * 60 // cadence.minutes
     if cadence.every != "cron":
@@ -154,7 +160,7 @@ def runs_a_month(cadence: Cadence, at: float) -> int:
 
 
 def _grid(cadence: Cadence, created_at: float) -> tuple[int, int]:
-    """Return the first instant of the grid, and the distance between its slots."""
+    """Return the first time of the grid, and the seconds between its slots."""
     start = 0 if cadence.every == "hourly" else floor(created_at)
     return start, 60 * cadence.minutes if cadence.every == "minutes" else _PERIODS_S[cadence.every]
 
@@ -183,7 +189,7 @@ def _zone_name(sent: object) -> str | None:
 
 @lru_cache(maxsize=1)
 def _zones() -> frozenset[str]:
-    """The zones of the tzdata package, which are the same on every node, unlike the system's."""
+    """Return the zones of the tzdata package, which are the same on every node, unlike the system's."""
     return frozenset(files("tzdata").joinpath("zones").read_text().split())
 
 
@@ -198,7 +204,7 @@ def _cron(cadence: Cadence) -> Cron:
 
 @lru_cache(maxsize=4_096)
 def _read(expression: str, zone: str) -> Cron:
-    """Return the parsed cron; cached, because thousands of monitors share few expressions."""
+    """Return the parsed cron. Cached, because thousands of monitors share a few expressions."""
     try:
         return read_cron(expression, ZoneInfo(zone))
     except CronSimError as exc:

@@ -10,23 +10,26 @@ from zlib import crc32
 from scheduler.clock.cadence import Cadence, next_slot, slots_between
 
 RECORDED_MAX: Final = 100
-"""The most missed slots with their own record; one more record represents all older ones."""
+"""The maximum number of missed slots with their own record. One more record represents all older ones."""
 CROWD_LEAST: Final = 200
-"""If fewer monitors share a slot, all start at once."""
+"""If fewer monitors than this share a slot, all start immediately."""
 STARTS_A_SECOND: Final = 50
 SPREAD_MAX_S: Final = 60.0
 MISSED: Final = "missed"
 
 
 class Missed(NamedTuple):
-    """A slot that passed without a run, and the reason in its record."""
+    """A slot that passed without a run, and the reason for its record."""
 
     slot: float
     reason: str
 
 
 class DueSlots(NamedTuple):
-    """The slots of a monitor up to now: the newest, which is run, older ones that were missed, and the next one."""
+    """A monitor's slots up to now: the newest, which is run, and the older ones, which were missed.
+
+    Also the next slot.
+    """
 
     newest: float | None
     missed: list[Missed]
@@ -55,7 +58,7 @@ def due_slots(cadence: Cadence, first: float, now: float, *, created_at: float) 
 
 
 def start_of(slot: float, monitor_id: str, crowd: int) -> float:
-    """Return when a run starts if `crowd` monitors share its slot: at the slot, or at its place in the spread."""
+    """Return when a run starts if `crowd` monitors share its slot: at the slot, or later to spread the runs."""
     if crowd < CROWD_LEAST:
         return slot
     return slot + crc32(monitor_id.encode()) / 2**32 * min(SPREAD_MAX_S, crowd / STARTS_A_SECOND)

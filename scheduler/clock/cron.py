@@ -1,9 +1,9 @@
-"""Cron expressions in a timezone: the instants that they name, with every change of the zone's clock (decisions 12).
+"""Cron expressions in a timezone: when they fire, including days on which the clock changes (decisions 12).
 
-cronsim parses the expression and decides which dates match. The instants of a date are computed from its local clock;
-its offset changes at most once a day. An expression that names hours runs at those local times: a time that the clock
-skips runs once, right after the gap, and a repeated time runs only the first time. An expression that runs every hour
-has no hour to miss: it runs at each of its minutes, also in a repeated hour.
+cronsim parses the expression and decides which dates match. The times on a date are computed from its local clock; the
+clock's offset changes at most once a day. An expression that names hours runs at those local times: a time that the
+clock skips runs once, right after the gap, and a repeated time runs only the first time. An expression that runs every
+hour cannot miss an hour: it runs at each of its minutes, also in a repeated hour.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cronsim import CronSim
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAY_S = 86_400
 _FAR_DAYS = 41 * 366
-"""Longer than any pause between instants: 29 February falls on a given weekday at least every 40 years."""
+"""Longer than any pause between two times: 29 February falls on a given weekday at least every 40 years."""
 
 
 class _Clock(NamedTuple):
@@ -40,7 +40,7 @@ class _Clock(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cron:
-    """A parsed expression; `seconds` holds its times of day, counted from midnight."""
+    """A parsed expression. `seconds` contains its times of day, counted from midnight."""
 
     seconds: tuple[int, ...]
     every_hour: bool
@@ -48,43 +48,43 @@ class Cron:
     _dates: CronSim
 
     def first_after(self, after: float, *, within_days: int = _FAR_DAYS) -> int | None:
-        """Return the first instant after `after`, or None if there is none within `within_days`."""
+        """Return the first time after `after`, or None if there is none within `within_days`."""
         first = _date_of(after, self.zone)
         for ordinal in range(first, first + within_days):
-            slots = self._on(ordinal)
+            slots = self._times_on(ordinal)
             if slots and slots[-1] > after:
                 return slots[bisect_right(slots, after)]
         return None
 
     def newest(self, after: float, upto: float, limit: int) -> list[int]:
-        """Return the newest `limit` instants after `after` and up to `upto`, in order."""
+        """Return the newest `limit` times after `after` and up to `upto`, in order."""
         newest_first: list[int] = []
         for ordinal in range(_date_of(upto, self.zone), _date_of(after, self.zone) - 1, -1):
-            slots = self._on(ordinal)
+            slots = self._times_on(ordinal)
             newest_first += reversed(slots[bisect_right(slots, after) : bisect_right(slots, upto)])
             if len(newest_first) >= limit:
                 break
         return newest_first[:limit][::-1]
 
     def count(self, after: float, upto: float) -> int:
-        """Return the number of instants after `after` and up to `upto`."""
+        """Return the number of times after `after` and up to `upto`."""
         first, last = _date_of(after, self.zone), _date_of(upto, self.zone)
-        ends = [self._on(ordinal) for ordinal in sorted({first, last})]
+        ends = [self._times_on(ordinal) for ordinal in sorted({first, last})]
         at_ends = sum(bisect_right(slots, upto) - bisect_right(slots, after) for slots in ends)
         return at_ends + sum(self._size_of(ordinal) for ordinal in range(first + 1, last))
 
     def crowded_at(self, after: float, *, apart_s: int, days: int) -> int | None:
-        """Return an instant that follows another by less than `apart_s` within `days`, or None."""
+        """Return a time that follows another by less than `apart_s` within `days`, or None."""
         return next((later for before, later in self._neighbours(after, days) if later - before < apart_s), None)
 
     def _neighbours(self, after: float, days: int) -> Iterator[tuple[int, int]]:
-        """Yield pairs of consecutive instants.
+        """Yield pairs of consecutive times.
 
-        Days without a clock change share the same pairs, so only the first one lists them.
+        All days without a clock change have the same pairs, so only the first of these days yields them.
         """
         first, last, is_listed = _date_of(after, self.zone), None, False
         for ordinal in range(first, first + days):
-            slots = self._on(ordinal)
+            slots = self._times_on(ordinal)
             if not slots:
                 continue
             if last is not None:
@@ -96,24 +96,24 @@ class Cron:
             last = slots[-1]
 
     def _size_of(self, ordinal: int) -> int:
-        """Return the number of instants of a local date, without listing them if the clock does not change."""
+        """Return the number of times on a local date, without listing them if the clock does not change."""
         if _clock(self.zone, ordinal).changes:
-            return len(self._on(ordinal))
+            return len(self._times_on(ordinal))
         return len(self.seconds) if self._has(ordinal) else 0
 
     def _has(self, ordinal: int) -> bool:
         day = date.fromordinal(ordinal)
         return day.month in self._dates.months and bool(self._dates.match_day(day))
 
-    def _on(self, ordinal: int) -> list[int]:
-        """Return the instants of one local date in ascending order."""
+    def _times_on(self, ordinal: int) -> list[int]:
+        """Return the times on one local date in ascending order."""
         if not self._has(ordinal):
             return []
         clock = _clock(self.zone, ordinal)
         if not clock.changes:
             start = clock.midnight - clock.before
             return [start + second for second in self.seconds]
-        return _running(self.seconds, clock) if self.every_hour else _on_the_wall(self.seconds, clock)
+        return _actual_times(self.seconds, clock) if self.every_hour else _wall_clock_times(self.seconds, clock)
 
 
 def read_cron(expression: str, zone: ZoneInfo) -> Cron:
@@ -122,13 +122,13 @@ def read_cron(expression: str, zone: ZoneInfo) -> Cron:
     Raises:
         cronsim.CronSimError: they are not a cron expression, or no date can match.
     """
-    read = CronSim(expression, datetime(2000, 1, 1))  # noqa: DTZ001 - any instant: its dates are asked for one by one
+    read = CronSim(expression, datetime(2000, 1, 1))  # noqa: DTZ001 - any start: single dates are checked
     minutes, hours = sorted(read.minutes), sorted(read.hours)
     seconds = tuple(hour * 3600 + minute * 60 for hour in hours for minute in minutes)
     return Cron(seconds, len(hours) == 24, zone, read)
 
 
-def _on_the_wall(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
+def _wall_clock_times(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
     """Return local times as a wall clock shows them: skipped times at the end of the gap, repeated times only once."""
     change = clock.changes_at + clock.before
     instants = (
@@ -138,7 +138,7 @@ def _on_the_wall(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
     return list(dict.fromkeys(instants))
 
 
-def _running(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
+def _actual_times(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
     """Return local times as often as they occur: skipped times never, repeated times twice."""
     local = [clock.midnight + second for second in seconds]
     stopped, resumed = clock.changes_at + clock.before, clock.changes_at + clock.after
@@ -147,7 +147,7 @@ def _running(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
 
 @lru_cache(maxsize=4_096)
 def _clock(zone: ZoneInfo, ordinal: int) -> _Clock:
-    """Return the clock of a date; cached, because the monitors of a zone use the same few dates."""
+    """Return the clock of a date. Cached, because the monitors of a zone use the same few dates."""
     midnight = (ordinal - _EPOCH) * _DAY_S
     before, after = _offset_at_midnight(zone, ordinal), _offset_at_midnight(zone, ordinal + 1)
     if before == after:

@@ -8,18 +8,18 @@ from typing import Protocol, TypeAlias
 from storage.store import Tx
 
 Instant: TypeAlias = Callable[[Tx], float]
-"""Returns the current time in Unix seconds, in a transaction."""
+"""Returns the current time in Unix seconds, inside a transaction."""
 
 
 class SlotSource(Protocol):
-    """Slots that the clock opens in addition to monitor slots; each function runs in its own transaction."""
+    """Slots that the clock opens in addition to monitor slots. Each function runs in its own transaction."""
 
     def due_at(self, tx: Tx) -> float | None:
-        """Return the time of its next slot."""
+        """Return the time of the source's next slot, or None."""
         ...
 
     def open_due(self, tx: Tx) -> None:
-        """Open some of the slots that are overdue; opened slots are not returned again."""
+        """Open some of the slots that are overdue. Opened slots are not returned again."""
         ...
 
     def bring_back(self, tx: Tx, instant: Instant) -> int:
@@ -31,7 +31,7 @@ class SlotSource(Protocol):
 
 
 def instant_of(now: Callable[[], float], *, is_alone: bool) -> Instant:
-    """Use the node's own clock if it is the only node of the store, else the database's clock."""
+    """Return the node's own clock if it is the only node of the store, otherwise the database's clock."""
 
     def instant(tx: Tx) -> float:
         if is_alone:

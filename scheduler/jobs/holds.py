@@ -1,4 +1,4 @@
-"""Waits for sources that ask for a pause: in the background, late work is better than missing work."""
+"""Waits for sources that ask for a pause, because in the background late work is better than missing work."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ HELD_BACK: Final[Refusals] = (Throttled, UpstreamThrottled)
 """The source or its rate limit asks for a later retry."""
 TRIES: Final = 3
 WAIT_S: Final = 5.0
-"""The wait if the source does not specify one."""
+"""How many seconds to wait if the source does not specify it."""
 WAIT_MAX_S: Final = 60.0
-"""The longest wait; a source that asks for more is not retried."""
+"""The longest wait in seconds. If a source asks for more, the read is not retried."""
 
 
 async def patiently(read: Callable[[], Awaitable[T]], on: Refusals = HELD_BACK) -> T:
-    """Return the result of a read, retried later if it fails with an error in `on`.
+    """Return the result of a read. Retry later if it fails with an error in `on`.
 
     Raises:
         GatheringFailed: all attempts failed.

@@ -17,15 +17,15 @@ from scheduler.webhooks.targets import hook_rows
 from storage.store import Tx
 
 LEASE_S: Final = 8.0
-"""The job of a dead node continues after this time plus one polling interval."""
+"""How many seconds a lease lasts. The job of a dead node continues after this time plus one polling interval."""
 
 DROPPED_AT_ONCE: Final = 50
-"""Steps deleted per transaction; freeing their pages takes most of the time."""
+"""How many steps to delete per transaction. Freeing their pages takes most of the time."""
 
 NAMES_AT_ONCE: Final = 100
 FINDINGS_AT_ONCE: Final = 50
 FINDINGS_BYTES: Final = 250_000
-"""Step names, and findings in stored form, that planning reads at a time."""
+"""How many bytes of step names and stored findings planning reads at a time."""
 
 COLUMNS: Final = """
 id, kind, account_id, key_id, request_id, spec, status, stopped_because, held_credits, used_credits, waves, planned,
@@ -130,12 +130,12 @@ def add_job(tx: Tx, job: JobRecord, names: Sequence[str]) -> None:
 
 
 def add_steps(tx: Tx, job_id: str, *, first: int, wave: int, names: Sequence[str]) -> None:
-    """Plan steps with these names, numbered from `first`; steps that an earlier attempt planned are kept."""
+    """Plan steps with these names, numbered from `first`. Steps that an earlier attempt planned are kept."""
     tx.run_many(ADD_STEPS, [(job_id, number, wave, name) for number, name in enumerate(names, first)])
 
 
 def unsettled_of(tx: Tx, job_ids: Sequence[str]) -> set[str]:
-    """Return the jobs among these that have not ended and are not paused."""
+    """Return the given jobs that have not ended and are not paused."""
     return {row[0] for row in tx.all_in(UNSETTLED, job_ids)}
 
 
@@ -146,7 +146,7 @@ def add_step(tx: Tx, job: JobRecord, step: JobStep) -> None:
 
 
 def read_job(tx: Tx, job_id: str, *, locked: bool = False) -> JobRecord | None:
-    """Return the job with this id."""
+    """Return the job with this id, or None."""
     row = tx.one(LOCKED if locked else READ, (job_id,))
     return None if row is None else JobRecord(*row)
 
@@ -177,14 +177,14 @@ def _of_kinds(sql: str, kinds: Sequence[str]) -> str:
 
 
 def live_jobs(tx: Tx, account_id: str) -> int:
-    """The number of an account's jobs that have not ended."""
+    """Return the number of an account's jobs that have not ended."""
     row = tx.one(LIVE, (account_id,))
     assert row is not None, "COUNT returns one row"
     return int(row[0])
 
 
 def live_job(tx: Tx, account_id: str) -> str | None:
-    """Return a job of an account that has not ended."""
+    """Return the id of a job of the account that has not ended, or None."""
     row = tx.one(LIVE_OF_ACCOUNT, (account_id,))
     return None if row is None else str(row[0])
 
@@ -192,7 +192,8 @@ def live_job(tx: Tx, account_id: str) -> str | None:
 def ready_jobs(tx: Tx, node: str, *, kinds: Sequence[str], leases_at: float, limit: int) -> list[Ready]:
     """Return jobs of these `kinds` that this node can start or take over.
 
-    All jobs of an account run on one node at a time. Other kinds are left to newer nodes during a rolling upgrade.
+    All jobs of an account run on one node at a time. Jobs of other kinds are left to newer nodes during a rolling
+    upgrade.
     """
     elsewhere = {row[0] for row in tx.all(ELSEWHERE, (leases_at, node))}
     found = [
@@ -222,17 +223,17 @@ def renew_leases(tx: Tx, job_ids: Sequence[str], node: str, *, leases_at: float)
 
 
 def orphan_jobs(tx: Tx, leases_at: float) -> int:
-    """Expire all leases in a store that one process owns and has just opened, and return their number."""
+    """Expire all leases, and return their number. Only for a store that one process owns and has just opened."""
     return tx.run(ORPHANED, (leases_at - 1.0,))
 
 
 def holds(tx: Tx, job: JobRecord) -> bool:
-    """Return whether this attempt still holds the job, and lock the job. This is the fence against stale attempts."""
+    """Return whether this attempt still holds the job, and lock the job. This prevents stale attempts from writing."""
     return tx.one(HELD, (job.id, job.attempt, job.node)) is not None
 
 
 def give_back(tx: Tx, job: JobRecord) -> bool:
-    """Return a started job to the queue. Return False if this attempt no longer held it."""
+    """Return a started job to the queue. Return False if this attempt no longer holds it."""
     return tx.run(GIVE_BACK, (job.id, job.attempt, job.node)) == 1
 
 
@@ -247,7 +248,7 @@ def close_reservation(tx: Tx, job_id: str) -> None:
 
 
 def reserve_more(tx: Tx, job_id: str, *, request_id: str, key_id: str | None, held_credits: int) -> None:
-    """Give a locked job another reservation; the previous one is closed."""
+    """Give a locked job another reservation. The previous one is closed."""
     tx.run(RESERVE_MORE, (request_id, key_id, held_credits, job_id))
 
 
@@ -267,7 +268,7 @@ def planned_steps(tx: Tx, job: JobRecord, limit: int, *, after: int = 0) -> list
 
 
 class PlanPart(NamedTuple):
-    """A part of the input for planning a job's next wave; each entry has its step's number, in order."""
+    """A part of the input for planning a job's next wave. Each entry has its step's number; entries are in order."""
 
     names: list[tuple[int, str]]
     """The names of steps in fully planned waves."""
@@ -298,9 +299,10 @@ def set_wave(tx: Tx, job: JobRecord, *, planned: int) -> None:
 
 
 def end_step(tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float) -> bool:
-    """Store how a step ended and count it; its result is already packed. Return False if it had ended before."""
+    """Store how a step ended and count it. `outcome.result` is already packed. Return False if it had ended before."""
     found = packed(orjson.dumps(outcome.found)) if outcome.found else None
-    own = outcome.credits_used if outcome.status == "done" else 0  # the table allows no more; the job adds up all
+    # The table allows a price only for done steps; the job adds up all prices.
+    own = outcome.credits_used if outcome.status == "done" else 0
     values = (outcome.status, own, outcome.error, outcome.result, found, at, job.id, step.number)
     if not tx.run(END_STEP, values):
         return False
@@ -310,7 +312,7 @@ def end_step(tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: flo
 
 
 def free_step(tx: Tx, job: JobRecord, step: JobStep, credits_used: int) -> None:
-    """Cancel the price of a step that `end_step` counted in this transaction."""
+    """Remove the price of a step that `end_step` counted in this transaction."""
     tx.run(FREE_STEP, (job.id, step.number))
     tx.run(UNCOUNT_CREDITS, (credits_used, job.id))
 
@@ -333,9 +335,9 @@ def ended_steps(
 
 
 def drop_old(tx: Tx, before: float, limit: int, kinds: Sequence[str]) -> int:
-    """Delete some steps of the oldest job of these kinds that ended before an instant, and finally the job.
+    """Delete some steps of the oldest job of these kinds that ended before this time, and finally the job.
 
-    Return 0 if there is none.
+    Return 0 if there is no such job.
     """
     row = tx.one(_of_kinds(OLD, kinds), (before, *kinds))
     if row is None:
@@ -345,7 +347,7 @@ def drop_old(tx: Tx, before: float, limit: int, kinds: Sequence[str]) -> int:
 
 
 def expire_paused(tx: Tx, kind: str, before: float, now: float) -> int:
-    """End paused jobs of a kind that started before an instant and have no reservation, and return their number."""
+    """End paused jobs of a kind that started before this time and have no reservation. Return how many ended."""
     return tx.run(EXPIRE, (now, kind, before))
 
 
@@ -359,7 +361,7 @@ def drop_some(tx: Tx, job_id: str, limit: int) -> bool:
 
 
 def forget_jobs_of(tx: Tx, account_id: str) -> int:
-    """Delete some rows of a deleted account's ended jobs; return 0 when none are left."""
+    """Delete some rows of a deleted account's ended jobs. Return 0 once none are left."""
     row = tx.one(OF_ACCOUNT, (account_id,))
     if row is None:
         return 0

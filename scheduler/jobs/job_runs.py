@@ -1,8 +1,9 @@
-"""One attempt of one job: its steps run concurrently, wave by wave, until none is left (decisions 17).
+"""One attempt of one job: its steps run concurrently, wave by wave, until no step is left (decisions 17).
 
 A step runs outside of any transaction. Its result is stored in a transaction that first checks whether this attempt
-still holds the job. A stored step therefore never runs again, an interrupted step does, and each step is charged once:
-the job adds up the prices of its steps, and the transaction that ends the job closes its reservation with the sum.
+still holds the job. A stored step therefore never runs again, while an interrupted step does. Each step is charged
+once: the job adds up the prices of its steps, and the transaction that ends the job closes its reservation with the
+sum.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from storage.errors import StorageError
 from storage.store import Store, Tx
 
 STEPS_AT_ONCE: Final = 200
-"""Steps that are read at a time."""
+"""How many steps are read at a time."""
 PLANNED_AT_ONCE: Final = 500
-"""Steps planned per transaction."""
+"""How many steps are planned per transaction."""
 SETTLE_S: Final = 5.0
 _LONG_BYTES: Final = 64 * 1024
-"""Longer results are compressed in a thread."""
+"""Results longer than this are compressed in a thread."""
 NEVER_RESERVED: Final = "not_reserved"
 UNEXPECTED: Final = "internal_error"
 DELETED: Final = "account_deleted"
@@ -41,20 +42,22 @@ DELETED: Final = "account_deleted"
 
 @dataclass(slots=True)
 class _Round:
-    """The steps that an attempt runs after one read of the job. Only its workers change it."""
+    """The steps that an attempt runs after it has read the job. Only the attempt's workers change it."""
 
     job_credits: int
-    """The credits that the job had left at that read."""
+    """The credits that the job had left when it was read."""
     price_of: Callable[[JobStep], int]
     steps: deque[JobStep]
     begun: int = 0
     begun_credits: int = 0
 
     def next(self) -> JobStep | None:
-        """Start the next affordable step. Steps in progress count with their maximum price until the next read.
+        """Start the next step that the job can pay for.
 
-        Steps that the job can never afford are skipped. A step that only has to wait for steps in progress is not
-        skipped: later steps would spend the credits that it needs.
+        Until the next read, started steps count with their maximum price.
+
+        Steps that the job can never pay for are skipped. A step that only has to wait for steps in progress is not
+        skipped, because later steps would spend the credits that it needs.
         """
         while self.steps:
             price = self.price_of(self.steps[0])
@@ -96,7 +99,7 @@ class JobRuns:
             raise
 
     def is_private(self, job: JobRecord) -> bool:
-        """Return whether a job's errors are logged without their text, as they are for unknown kinds."""
+        """Return whether a job's errors are logged without their text. This is also the case for unknown kinds."""
         kind = self._kinds.get(job.kind)
         return kind is None or kind.is_private
 
@@ -120,16 +123,16 @@ class JobRuns:
             return
         after = 0
         while True:
-            look = await self._store.read(partial(_look, job=job, after=after))
+            look = await self._store.read(partial(_read_state, job=job, after=after))
             if look is None:
                 return
             job, steps = look
             if steps:
-                begun = await self._make_all(kind, job, steps)
+                begun = await self._run_steps(kind, job, steps)
                 if begun is None:
                     return
                 after = 0 if begun else steps[-1].number
-            elif after:  # the remaining credits are too few for any step
+            elif after:  # the remaining credits do not cover any step
                 await self._end(job, has_credits=False)
                 return
             elif (planned := await self._plan(kind, job)) is None:
@@ -140,10 +143,10 @@ class JobRuns:
             else:
                 job = planned
 
-    async def _make_all(self, kind: JobKind, job: JobRecord, steps: list[JobStep]) -> int | None:
+    async def _run_steps(self, kind: JobKind, job: JobRecord, steps: list[JobStep]) -> int | None:
         """Run these steps, as far as the credits allow, and return how many were started.
 
-        Return None if this attempt has lost the job; steps in progress are then cancelled.
+        Return None if this attempt has lost the job. Steps in progress are then cancelled.
         """
         failures, is_ours = list[StorageError](), True
         turn = _Round(job.left_credits, partial(kind.price_of, job), deque(steps))
@@ -152,7 +155,7 @@ class JobRuns:
             nonlocal is_ours
             try:
                 while (step := turn.next()) is not None:
-                    is_ours = await self._make(kind, job, step)
+                    is_ours = await self._run_step(kind, job, step)
                     if not is_ours:
                         nursery.cancel_scope.cancel()
                         return
@@ -167,7 +170,7 @@ class JobRuns:
             raise failures.pop()
         return turn.begun if is_ours else None
 
-    async def _make(self, kind: JobKind, job: JobRecord, step: JobStep) -> bool:
+    async def _run_step(self, kind: JobKind, job: JobRecord, step: JobStep) -> bool:
         async with self._turns.of(job.account_id):
             outcome = await kind.perform(job, step)
         if outcome.result is not None:
@@ -188,7 +191,7 @@ class JobRuns:
     async def _plan(self, kind: JobKind, job: JobRecord) -> JobRecord | None:
         """Plan the next wave, some steps per transaction.
 
-        Return the unchanged job after the last wave, None if the job is lost.
+        Return the unchanged job after the last wave, or None if this attempt has lost the job.
         """
 
         def look(tx: Tx) -> tuple[JobRecord, job_rows.PlanPart] | None:
@@ -199,7 +202,7 @@ class JobRuns:
             return None
         found, part = seen
         wave = kind.next_wave(found)
-        names = [] if wave is None else await self._fill(wave, found, part)
+        names = [] if wave is None else await self._names_of(wave, found, part)
         if not names:
             return job
         first, planned = found.planned + 1, found.planned + len(names)
@@ -211,8 +214,8 @@ class JobRuns:
                 return None
         return replace(found, waves=found.waves + 1, planned=planned)
 
-    async def _fill(self, wave: Wave, job: JobRecord, part: job_rows.PlanPart) -> list[str]:
-        """Return the names of a job's next wave, planned from its steps part by part."""
+    async def _names_of(self, wave: Wave, job: JobRecord, part: job_rows.PlanPart) -> list[str]:
+        """Return the names of the steps in a job's next wave, planned from its earlier steps part by part."""
         named = found = 0
         while True:
             for _, name in part.names:
@@ -227,7 +230,7 @@ class JobRuns:
             part = await self._store.read(partial(job_rows.plan_part, job=job, named=named, found=found))
 
     def _add(self, tx: Tx, *, job: JobRecord, first: int, names: list[str], planned: int | None) -> bool:
-        """Add steps; `planned` is the total with the last of them, which starts the wave."""
+        """Add steps. With the last of them, `planned` is the total number, and the wave starts."""
         if not job_rows.holds(tx, job):
             return False
         job_rows.add_steps(tx, job.id, first=first, wave=job.waves + 1, names=names)
@@ -238,7 +241,7 @@ class JobRuns:
     async def _end(
         self, job: JobRecord, stop: Stop | None = None, *, has_credits: bool = True, unless_reserved: bool = False
     ) -> bool:
-        """End the job, using its kind's verdict if `stop` is None. Return False if it was reserved in the meantime."""
+        """End the job. If `stop` is None, its kind decides how. Return False if it was reserved in the meantime."""
 
         def end(tx: Tx) -> bool:
             tx.all_in(READ_ACCOUNTS, [job.account_id])  # lock the account before its rows
@@ -255,19 +258,19 @@ class JobRuns:
         return await self._store.write(end)
 
 
-class _Look(NamedTuple):
+class _JobState(NamedTuple):
     """The current state of a job, and its next steps."""
 
     job: JobRecord
     steps: list[JobStep]
 
 
-def _look(tx: Tx, job: JobRecord, after: int) -> _Look | None:
+def _read_state(tx: Tx, job: JobRecord, after: int) -> _JobState | None:
     now = job_rows.read_job(tx, job.id)
     if now is None:
         return None
     as_ours = replace(now, attempt=job.attempt, node=job.node)
-    return _Look(as_ours, job_rows.planned_steps(tx, now, STEPS_AT_ONCE, after=after))
+    return _JobState(as_ours, job_rows.planned_steps(tx, now, STEPS_AT_ONCE, after=after))
 
 
 def settle(tx: Tx, charges: Charges, job_id: str, now: float, stop: Stop) -> JobRecord:
@@ -285,7 +288,7 @@ def settle(tx: Tx, charges: Charges, job_id: str, now: float, stop: Stop) -> Job
 
 
 def cancel_jobs_of(tx: Tx, account_id: str, *, charges: Charges, now: Callable[[], float]) -> int:
-    """Cancel a job of a deleted account that has not ended; return 0 when none is left."""
+    """Cancel a job of a deleted account that has not ended. Return 0 once none is left."""
     tx.all_in(READ_ACCOUNTS, [account_id])
     job_id = job_rows.live_job(tx, account_id)
     if job_id is None:

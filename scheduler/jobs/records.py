@@ -24,17 +24,17 @@ class JobRecord:
     account_id: str
     key_id: str | None
     request_id: str
-    """The request under which its credits are reserved."""
+    """The request id under which its credits are reserved."""
     spec: str
-    """Its request as JSON, which its kind reads."""
+    """Its request as JSON, which its kind parses."""
     status: JobStatus
     stopped_because: str | None
     held_credits: int
-    """The credits of all its reservations. A resumed job whose reservation was returned has several."""
+    """The credits of all its reservations. A job has several if it was resumed after its reservation was returned."""
     used_credits: int
-    """The price of the finished steps."""
+    """The sum of the prices of the finished steps."""
     waves: int
-    """The number of fully planned waves; steps of later waves may be incomplete."""
+    """The number of fully planned waves. Steps of later waves may be incomplete."""
     planned: int
     """The number of all planned steps."""
     done: int
@@ -97,9 +97,9 @@ class Outcome:
     credits_used: int = 0
     error: str | None = None
     found: tuple[str, ...] = ()
-    """The names that it found for the next wave, in order."""
+    """The names that the step found for the next wave, in order."""
     brought: Any = None
-    """Values passed to `JobKind.keep`."""
+    """A value passed to `JobKind.keep`."""
 
 
 class Stop(NamedTuple):
@@ -122,7 +122,7 @@ class Wave(ABC):
 
     @property
     def is_full(self) -> bool:
-        """Whether it has no room for more names."""
+        """Whether the wave has its maximum number of names."""
         return False
 
     @abstractmethod
@@ -142,7 +142,7 @@ class JobKind(ABC):
     """
 
     at_once: ClassVar[int]
-    """The most concurrent steps of one job."""
+    """The maximum number of concurrent steps of one job."""
     is_private: ClassVar[bool] = False
     """Whether unexpected errors are logged without their text, which could contain private data of the job."""
 
@@ -154,10 +154,10 @@ class JobKind(ABC):
         """Return the wave after the last one, ready to be planned, or None if the job has no more waves."""
         return None
 
-    def price_of(self, job: JobRecord, step: JobStep) -> int:  # noqa: ARG002 - for kinds that look at it
-        """Return the maximum price of a step, which starts only while that many credits are left.
+    def price_of(self, job: JobRecord, step: JobStep) -> int:  # noqa: ARG002 - for kinds that use it
+        """Return the maximum price of a step. The step starts only while that many credits are left.
 
-        0: the reservation covers all steps.
+        0 means that the reservation covers all steps.
         """
         return 0
 
@@ -166,7 +166,7 @@ class JobKind(ABC):
     ) -> None:
         """Store a step's data other than its result, in the transaction that ends the step."""
 
-    def verdict(self, tx: Tx, job: JobRecord, *, has_credits: bool) -> Stop:  # noqa: ARG002 - for kinds that look
+    def verdict(self, tx: Tx, job: JobRecord, *, has_credits: bool) -> Stop:  # noqa: ARG002 - for kinds that use it
         """Return how a job stops once all its steps have ended, or once its credits cover no further step."""
         return Stop(verdict_of(job), None) if has_credits else Stop("paused", "max_credits")
 
@@ -182,7 +182,7 @@ def verdict_of(job: JobRecord) -> JobStatus:
 
 
 def progress_of(job: JobRecord) -> dict[str, Any]:
-    """Return the counts of its steps; the other counts add up to `planned`."""
+    """Return the counts of its steps. The other counts add up to `planned`."""
     return {
         "planned": job.planned,
         "done": job.done,

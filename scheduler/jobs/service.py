@@ -19,7 +19,7 @@ from scheduler.webhooks.records import JOB_PREFIX
 from storage.store import Store, Tx, Write
 
 LIVE_MAX: Final = 100
-"""The most unfinished jobs of an account, including paused ones."""
+"""The maximum number of unfinished jobs of an account, including paused ones."""
 OWNER: Final = "owner"
 
 
@@ -34,7 +34,7 @@ class JobDraft:
     platform: str
     path: str
     credits_least: int | None = None
-    """The smallest reservation to accept if the balance is below the maximum cost; by default the full maximum cost."""
+    """The smallest reservation to accept if the balance is below the maximum cost. None means the full maximum cost."""
     prefix: str = JOB_PREFIX
     """The prefix of the job's id."""
     also: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None
@@ -47,14 +47,14 @@ class JobOwner:
 
     account_id: str
     key_id: str | None
-    """None if no key started it; then no key budget applies."""
+    """None if no key started it. In that case no key budget applies."""
     request_id: str
     in_background: bool = False
     """As in `ChargeRequest`."""
 
 
 class JobService:
-    """Jobs. Every method takes the account; jobs of other accounts are unknown to it."""
+    """Jobs. Every method takes the account; jobs of other accounts do not exist for it."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class JobService:
         kinds: Sequence[str],
         ended: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None,
     ) -> None:
-        """Take `wake`, which makes the workers check for new jobs, and `kinds`; jobs of other kinds are unknown here.
+        """`wake` makes the workers check for new jobs. Jobs of other kinds than `kinds` do not exist for the service.
 
         `ended` stores data about the end of a job that its owner cancels, in the same transaction.
         """
@@ -93,7 +93,7 @@ class JobService:
         return job
 
     def add(self, tx: Tx, *, draft: JobDraft, owner: JobOwner) -> JobRecord:
-        """Like `begin`, in the caller's transaction; if it raises, nothing was changed."""
+        """Like `begin`, but in the caller's transaction. If it raises, nothing was changed."""
         tx.all_in(READ_ACCOUNTS, [owner.account_id])  # lock the account before counting its jobs
         if job_rows.live_jobs(tx, owner.account_id) >= LIVE_MAX:
             raise JobLimitReached(LIVE_MAX)
@@ -153,7 +153,7 @@ class JobService:
         )
 
     async def set_status(self, account_id: str, job_id: str, status: Literal["paused", "running"]) -> JobRecord:
-        """Pause or resume a job. Steps in progress at the pause run again later.
+        """Pause or resume a job. Steps that are in progress when the job is paused run again later.
 
         Raises:
             JobUnknown, JobOver: nothing was changed.
@@ -194,7 +194,7 @@ class JobService:
     ) -> tuple[list[EndedStep], bool]:
         """Return steps after number `after` with one of these statuses, and whether there are more.
 
-        Results are in stored form, at most `bytes_max` bytes unless the first one alone is larger.
+        Results are in stored form and have at most `bytes_max` bytes in total, unless the first one alone is larger.
 
         Raises:
             JobUnknown: the account has no such job.

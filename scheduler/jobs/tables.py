@@ -1,9 +1,9 @@
-"""The tables of jobs and cohorts, as migrations create them; never changed after release."""
+"""The tables of jobs and cohorts, as migrations create them. They never change after a release."""
 
 from __future__ import annotations
 
-# The credits of a job are one charge, under `request_id`, until it ends; its steps use parts of it. Waves above `waves`
-# are not fully planned yet.
+# The credits of a job are one charge, under `request_id`, until the job ends; its steps use parts of it. Waves above
+# `waves` are not fully planned yet.
 JOBS = """
 CREATE TABLE jobs (
     id TEXT PRIMARY KEY,
@@ -62,8 +62,8 @@ JOB_INDEXES = (
     "CREATE INDEX job_steps_planned ON job_steps (job_id, number) WHERE status = 'planned'",
 )
 
-# The row of a destroyed cohort, with no readable data left, is kept until its key has been scrubbed from the files.
-# `name` is sealed.
+# The row of a destroyed cohort, which contains no readable data, is kept until its key has been scrubbed from the
+# files. `name` is sealed.
 COHORTS = """
 CREATE TABLE cohorts (
     id TEXT PRIMARY KEY,

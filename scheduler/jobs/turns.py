@@ -13,12 +13,14 @@ from typing import Final
 import trio
 
 EACH_MAX: Final = 4
-"""The most concurrent steps of one account's jobs (decisions 17)."""
+"""The maximum number of concurrent steps of one account's jobs (decisions 17)."""
 ALL_MAX: Final = 32
 YIELD_S: Final = 0.25
 PACE_S: Final = 0.2
-"""Seconds between the starts of two steps while requests arrive. A step takes about 3 ms of the event loop and the
-writer, so fewer than 2 of 100 requests meet a step, and each of these waits for only a part of it.
+"""How many seconds to wait between the starts of two steps while requests arrive.
+
+A step takes about 3 ms of the event loop and the writer, so fewer than 2 of 100 requests coincide with a step, and each
+of these waits for only a part of it.
 """
 BUSY_PER_S: Final = 100.0
 """The request rate, per second, from which on steps start at intervals."""
@@ -32,28 +34,28 @@ class Turns:
         self._all = trio.CapacityLimiter(ALL_MAX)
         self._each: dict[str, trio.CapacityLimiter] = {}
         self.is_yielding: Callable[[], bool] = lambda: False
-        """Returns whether steps must yield to requests; set by the gateway."""
+        """Returns whether steps must yield to requests. The gateway sets it."""
         self.answered: Callable[[], int] = lambda: 0
-        """Returns the number of requests answered so far; set by the gateway."""
+        """Returns the number of requests answered so far. The gateway sets it."""
         self._begins_at = self._looked_at = -inf
         self._seen, self._is_busy = 0, False
 
     @asynccontextmanager
     async def of(self, account_id: str) -> AsyncIterator[None]:
-        """Hold a turn of one account for as long as the block runs."""
+        """Hold a turn of one account while the block runs."""
         own = self._each.setdefault(account_id, trio.CapacityLimiter(EACH_MAX))
         try:
             async with own, self._all:
-                while self.is_yielding():  # noqa: ASYNC110 - a look at figures that nobody announces
+                while self.is_yielding():  # noqa: ASYNC110 - no event reports this change
                     await trio.sleep(YIELD_S)
-                await self._keep_distance()
+                await self._wait_interval()
                 yield
         finally:
             if not own.borrowed_tokens and not own.statistics().tasks_waiting:
                 self._each.pop(account_id, None)
 
-    async def _keep_distance(self) -> None:
-        """Wait for the interval between step starts, if requests are arriving."""
+    async def _wait_interval(self) -> None:
+        """Wait until the next step may start, if requests are arriving."""
         now, answered = trio.current_time(), self.answered()
         if now - self._looked_at >= WINDOW_S:
             self._is_busy = answered - self._seen >= BUSY_PER_S * (now - self._looked_at)

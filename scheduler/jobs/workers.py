@@ -24,15 +24,15 @@ from storage.supervision import Keep
 LOOK_S: Final = 1.0
 RENEW_S: Final = 2.0
 READY_MAX: Final = 1_000
-"""The most candidates read before choosing the next jobs."""
+"""The maximum number of candidates read before choosing the next jobs."""
 IN_FLIGHT_MAX: Final = 200
 EACH_MAX: Final = 20
-"""The most jobs of one account in progress on a node; their steps share the account's turns."""
+"""The maximum number of one account's jobs in progress on a node. Their steps share the account's turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetting:
-    """The dependencies of the workers. `is_alone`: no other process runs the jobs of this store.
+    """The dependencies of the workers. `is_alone` means that no other process runs the jobs of this store.
 
     `stopping` returns True once no more jobs may start.
     """
@@ -60,7 +60,7 @@ class Workers:
         self._leases_at = instant_of(setting.now, is_alone=setting.is_alone)
         self._stopping = setting.stopping
         self.refusal: Callable[[], str | None] = lambda: None
-        """Returns why no job may start, or None; set by the node, for example while the store is unavailable."""
+        """Returns why no job may start, or None. The node sets it, for example while the store is unavailable."""
         self._woken = trio.Event()
         kind = LeasedKind(
             name="job",
@@ -93,19 +93,19 @@ class Workers:
                 await self._woken.wait()
 
     async def adopt(self) -> None:
-        """Take over all jobs of an earlier process, in a store that one process owns."""
+        """Take over all jobs of an earlier process. Only for a store that one process owns."""
         if self._is_alone:
             await self._store.write(lambda tx: job_rows.orphan_jobs(tx, self._leases_at(tx)))
 
     async def _begin(self) -> None:
         try:
-            ready = await self._store.read(self._look)
+            ready = await self._store.read(self._find_ready)
             if chosen := self._leased.choose(ready, at_once=IN_FLIGHT_MAX, each_max=EACH_MAX):
                 self._leased.start(await self._store.write(partial(self._lease, ready=chosen)))
         except StorageError as exc:
             self._log.event("warning", "jobs_wait", error=str(exc))
 
-    def _look(self, tx: Tx) -> list[Ready]:
+    def _find_ready(self, tx: Tx) -> list[Ready]:
         return job_rows.ready_jobs(tx, self._node, kinds=self._kinds, leases_at=self._leases_at(tx), limit=READY_MAX)
 
     def _lease(self, tx: Tx, ready: list[Ready]) -> list[JobRecord]:
@@ -122,7 +122,7 @@ def _lease_of(job: JobRecord) -> WorkLease:
 
 @asynccontextmanager
 async def open_workers(setting: WorkerSetting, *, works: bool = True) -> AsyncIterator[Workers]:
-    """Run workers for as long as the block runs. Jobs still in progress at its end are left to the next node.
+    """Run workers while the block runs. Jobs still in progress at its end are left to the next node.
 
     Raises:
         StorageError: the store is unavailable.

@@ -1,4 +1,4 @@
-"""The changes that owners make to monitors; each function runs in one transaction (spec 2.6, 3; decisions 12)."""
+"""The changes that owners make to monitors. Each function runs in one transaction (spec 2.6, 3; decisions 12)."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from storage.store import Store, Tx
 from upstreams.guard.resolver import Resolve
 
 ACTIVE_MAX: Final = MappingProxyType({"free": 3, "starter": 10, "growth": 25, "pro": 100, "enterprise": 500})
-"""The most active monitors of an account, by plan (spec 8)."""
+"""The maximum number of active monitors of an account, by plan (spec 8)."""
 ALL_MAX: Final = 5_000
-"""The most monitors of an account, including paused ones."""
+"""The maximum number of monitors of an account, including paused ones."""
 RUN_APART_S: Final = 60.0
 PREVIOUS_S: Final = 24 * 3600.0
-"""Seconds during which the previous secret still signs after a rotation."""
+"""How many seconds deliveries are also signed with the previous secret after a rotation."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorSetting:
     """The dependencies of monitors.
 
-    `resolve` looks up a webhook's host at registration; `wake` makes the clock check for earlier slots.
+    `resolve` looks up a webhook's host at registration. `wake` makes the clock check for earlier slots.
     """
 
     store: Store
@@ -60,14 +60,14 @@ class View(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """A monitor that was created or changed, and the secret of its new webhook, which is shown only this once."""
+    """A monitor that was created or changed, and the secret of its new webhook, which is shown only once."""
 
     view: View
     secret: str | None
 
 
 def add(tx: Tx, setting: MonitorSetting, monitor: Monitor, webhook: Webhook | None, *, run_now: bool) -> View:
-    """Add a monitor within its account's plan, and open its first slot if `run_now`.
+    """Add a monitor within the limits of its account's plan, and open its first slot if `run_now`.
 
     Raises:
         MonitorLimitReached: nothing was added.
@@ -86,7 +86,7 @@ def add(tx: Tx, setting: MonitorSetting, monitor: Monitor, webhook: Webhook | No
 def change(
     tx: Tx, setting: MonitorSetting, account_id: str, monitor_id: str, *, patch: Patch, secret: str
 ) -> tuple[View, bool]:
-    """Change a monitor; `secret` signs for a first webhook. Return True if the webhook is new and uses that secret.
+    """Change a monitor. Return True if the change created its webhook, which then uses `secret`.
 
     Raises:
         MonitorInvalid, MonitorUnknown, MonitorLimitReached: nothing was changed.
@@ -108,7 +108,7 @@ def change(
 
 
 def _rotate(tx: Tx, cipher: Cipher, monitor_id: str, secret: str, *, previous_until: float) -> None:
-    """Set another signing secret; the previous one signs too until `previous_until`.
+    """Set another signing secret. Until `previous_until`, deliveries are also signed with the previous one.
 
     Raises:
         MonitorInvalid: the monitor has no webhook.
@@ -167,8 +167,8 @@ def view_of(tx: Tx, monitor: Monitor) -> View:
 def _check_plan(tx: Tx, account: Account) -> None:
     """Check that the plan allows one more active monitor.
 
-    The caller locked the account before it read anything that this check uses, so the count is exact on any number of
-    nodes.
+    The caller must have locked the account before it read anything that this check uses. The count is then exact even
+    with several nodes.
     """
     if lists.active_monitors(tx, account.id) >= ACTIVE_MAX[account.plan]:
         raise MonitorLimitReached(account.plan, ACTIVE_MAX[account.plan], "active monitors")

@@ -27,6 +27,6 @@ async def forget_monitor(store: Store, account_id: str, monitor_id: str) -> None
 
 
 def _unschedule(tx: Tx, account_id: str, monitor_id: str) -> None:
-    """Pause it for good. Raises MonitorUnknown."""
+    """Pause the monitor permanently. Raises MonitorUnknown."""
     lists.save_monitor(tx, replace(owned(tx, account_id, monitor_id, locked=True), status="paused", next_slot_at=None))
     lists.drop_pending(tx, monitor_id)

@@ -33,7 +33,7 @@ from upstreams.model.errors import TargetRefused
 
 
 class MonitorService:
-    """Monitors. Every method takes the account; monitors of other accounts are unknown to it."""
+    """Monitors. Every method takes the account; monitors of other accounts do not exist for it."""
 
     def __init__(self, setting: MonitorSetting) -> None:
         self._setting = setting
@@ -71,9 +71,9 @@ class MonitorService:
         return with_cost_warning(self._json(monitor, hook))
 
     async def create(self, draft: Draft, account_id: str, key_id: str | None, *, write: Write | None = None) -> Saved:
-        """Create a monitor within the account's plan, and start its first run if requested.
+        """Create a monitor within the limits of the account's plan, and start its first run if requested.
 
-        Its events belong to the key. Without a key, the owner creates it, and every key of the account sees its events.
+        Its events belong to the key. If the owner creates it without a key, every key of the account sees its events.
         `write` replaces the store's own write, so that the caller can record the result in the same transaction.
 
         Raises:
@@ -119,9 +119,9 @@ class MonitorService:
         return await self._store.read(lambda tx: view_of(tx, owned(tx, account_id, monitor_id)))
 
     async def change(self, account_id: str, monitor_id: str, sent: PatchBody) -> Saved:
-        """Change the fields that were sent. Saving a webhook's URL resumes it if paused; a first webhook gets a secret.
+        """Change the fields that were sent. Saving a webhook's URL resumes the webhook; a first webhook gets a secret.
 
-        Pausing drops a pending run; a run in progress continues.
+        If the monitor is paused, a pending run is dropped and a run in progress continues.
 
         Raises:
             MonitorInvalid, MonitorUnknown, MonitorLimitReached: nothing was changed.

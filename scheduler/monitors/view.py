@@ -19,13 +19,13 @@ from scheduler.webhooks.records import Webhook
 from scheduler.webhooks.targets.urls import OpenedWebhook
 
 _HINT: Final = 4
-"""The most characters of a secret that are shown, and never more than a quarter of it."""
+"""The maximum number of characters of a secret that are shown, and at most a quarter of the secret."""
 
 
 def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recipes, now: float) -> dict[str, Any]:
     """Return a monitor as JSON, with only the last characters of the webhook's secret.
 
-    Prices are current, never stored.
+    Prices are the current ones; they are never stored.
     """
     webhook = None if hook is None else hook.webhook
     warnings: list[str] = []
@@ -43,7 +43,7 @@ def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recip
     runs = None
     try:
         runs = runs_a_month(cadence_of(monitor.cadence), now)
-    except CadenceInvalid as exc:  # such as a removed timezone, which must not hide other warnings
+    except CadenceInvalid as exc:  # for example because of a removed timezone, which must not hide other warnings
         warnings.append(f"it no longer runs: {exc}")
     warnings += _of_webhook(monitor, webhook)
     return {
@@ -73,9 +73,9 @@ def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recip
 
 
 def with_cost_warning(monitor: dict[str, Any]) -> dict[str, Any]:
-    """Return a monitor as `monitor_json` has it, with a warning if a run may cost more than it usually does.
+    """Add a warning to the result of `monitor_json` if a run may cost more than it usually does.
 
-    Only the answer to a create or a dry run has this warning: it is about a decision, not a fault.
+    Only the answer to a create or a dry run has this warning, because it helps with a decision and reports no fault.
     """
     cost, most = monitor["estimated_cost_per_run"], monitor["max_cost_per_run"]
     if cost is None or most is None or cost >= most:
@@ -89,7 +89,7 @@ def _times(cost: int | None, runs: int | None) -> int | None:
 
 
 def _of_track(track: Track, recipe: Recipe) -> list[str]:
-    """Return warnings about paths that could not be checked, or that the recipe's responses no longer have."""
+    """Return warnings about paths that could not be checked, or that the recipe's responses no longer contain."""
     try:
         return read_track(track.to_json(), recipe.archetype, recipe.never).warnings
     except TrackInvalid as exc:

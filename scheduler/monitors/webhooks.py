@@ -1,4 +1,4 @@
-"""The owner's operations on a webhook, of a monitor, a job or the account, and on its deliveries (decisions 12, 22)."""
+"""The owner's operations on webhooks of a monitor, a job or the account, and on their deliveries (decisions 12, 22)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from storage.store import Store, Tx, Write
 PAGE_CHARACTERS: Final = 1_000_000
 """A page of deliveries ends early when the stored responses of receivers reach this size, in characters."""
 ATTEMPTS_MAX: Final = 60
-"""The most attempts of a delivery before it can no longer be sent again, which bounds its log."""
+"""The maximum number of attempts of a delivery that can be sent again. This limits its log."""
 
 
 class Logged(NamedTuple):
@@ -42,7 +42,10 @@ class LoggedPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rotated:
-    """A webhook's new secret, shown only this once, and the time until which the previous one still signs."""
+    """A webhook's new secret, which is shown only once.
+
+    Until `previous_until`, deliveries are also signed with the previous secret.
+    """
 
     secret: str
     previous_until: float
@@ -56,10 +59,10 @@ def check_monitor(tx: Tx, account_id: str, monitor_id: str, *, locked: bool = Fa
 
 
 class CheckOwner(Protocol):
-    """Checks that an object belongs to the account; `locked` locks it until the end of the transaction."""
+    """Checks that an object belongs to the account. `locked` locks it until the end of the transaction."""
 
     def __call__(self, tx: Tx, account_id: str, monitor_id: str, /, *, locked: bool = False) -> None:
-        """Raise SchedulerError if it does not."""
+        """Raise SchedulerError if the object does not belong to the account."""
         ...
 
 
@@ -70,14 +73,14 @@ class WebhookOwner(NamedTuple):
     source: str
     """Where the owner can read the data of a delivery."""
     resume: str = ""
-    """The call that resumes a webhook, with `{}` for the id; empty if such webhooks are never paused."""
+    """The call that resumes a webhook, with `{}` for the id. Empty if such webhooks are never paused."""
 
 
 OF_MONITORS: Final = WebhookOwner(check_monitor, "run", "POST /v1/monitors/{}/webhook/resume")
 
 
 class Webhooks:
-    """Webhooks. Every method takes the account; webhooks of other accounts are unknown to it.
+    """Webhooks. Every method takes the account; webhooks of other accounts do not exist for it.
 
     If the owner is a job or the account, `monitor_id` is the id of the job or of the webhook.
     """
@@ -92,7 +95,7 @@ class Webhooks:
         wake: Callable[[], None],
         owner: WebhookOwner = OF_MONITORS,
     ) -> None:
-        """Take `instant`, the clock of deliveries, and `wake`, which reports a new delivery (`Deliveries` has both)."""
+        """`instant` is the clock of deliveries. `wake` reports a new delivery. `Deliveries` has both."""
         self._store = store
         self._cipher = cipher
         self._now = now
@@ -103,10 +106,12 @@ class Webhooks:
     async def rotate(
         self, account_id: str, monitor_id: str, *, secret: str | None = None, write: Write | None = None
     ) -> Rotated:
-        """Set a new signing secret. For one day the previous one signs too, and its signature comes last.
+        """Set a new signing secret.
 
-        `secret` is the owner's own, if any. `write` replaces the store's own write, so that the caller can record the
-        result in the same transaction.
+        For one day, deliveries are also signed with the previous one, as the last signature.
+
+        `secret` is the one that the owner sent, if any. `write` replaces the store's own write, so that the caller can
+        record the result in the same transaction.
 
         Raises:
             MonitorUnknown, WebhookUnknown: nothing was changed.
@@ -123,7 +128,7 @@ class Webhooks:
         return await (write or self._store.write)(rotate)
 
     async def resume(self, account_id: str, monitor_id: str, *, write: Write | None = None) -> OpenedWebhook:
-        """Resume a webhook: deliver from now on, with the failure count reset. An active webhook is only reset.
+        """Resume a webhook: deliver from now on, with the failure count reset. If it is active, only reset the count.
 
         Raises:
             MonitorUnknown, WebhookUnknown: nothing was changed.
@@ -158,7 +163,7 @@ class Webhooks:
     ) -> Logged:
         """Send the same bytes of a delivery again, to the webhook's current URL, in a new series of attempts.
 
-        It never changes the failure count. If an attempt is in progress, the delivery is returned unchanged.
+        The failure count never changes. If an attempt is in progress, the delivery is returned unchanged.
 
         Raises:
             MonitorUnknown, DeliveryUnknown, WebhookUnknown, RedeliveryRefused: nothing was changed.
@@ -185,7 +190,7 @@ class Webhooks:
     async def deliveries(
         self, account_id: str, monitor_id: str, *, before: tuple[float, str] | None, limit: int
     ) -> LoggedPage:
-        """Return at most `limit` of a monitor's deliveries, newest first; `before` is the end of the previous page.
+        """Return at most `limit` of a monitor's deliveries, newest first. `before` is the end of the previous page.
 
         Raises:
             MonitorUnknown: the account has no such monitor.

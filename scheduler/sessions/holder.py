@@ -2,7 +2,7 @@
 
 A session's credits and its state are in one row, so the first transaction that closes the row closes the session, on
 any node: for its owner, because its time is up, or because its node is gone. The node with the page sees this at its
-next poll and closes the page. The browser itself closes the pages of a dead node.
+next poll and closes the page. The pages of a dead node are closed by the browser itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ SETTLE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class HolderSetting:
-    """The dependencies of a holder. `is_alone`: no other process uses this store. `pages` is None without a browser."""
+    """The dependencies of a holder. `is_alone` means that no other process uses this store.
+
+    `pages` is None without a browser.
+    """
 
     store: Store
     charges: Charges
@@ -47,18 +50,18 @@ class HolderSetting:
 
 @dataclass(slots=True)
 class _Held:
-    """A session held by this node; its own task and lease renewal change it."""
+    """A session held by this node. Only its own task and the lease renewal change it."""
 
     session: SessionRecord
     opened: trio.Event = field(default_factory=trio.Event)
     failure: Exception | None = None
     over: trio.Event = field(default_factory=trio.Event)
     because: str | None = None
-    """Why this node closes it; None if it was closed in the store."""
+    """Why this node closes the session. None if it was closed in the store."""
 
 
 class SessionHolder:
-    """Holds sessions in `nursery`, which owns a task for each."""
+    """Holds sessions in `nursery`, which owns a task for each session."""
 
     def __init__(self, setting: HolderSetting, nursery: trio.Nursery) -> None:
         self._store = setting.store
@@ -84,11 +87,11 @@ class SessionHolder:
         return len(self._held)
 
     async def open(self, session: SessionRecord) -> None:
-        """Open the page of a stored session, and hold it. The session continues if the caller is cancelled.
+        """Open the page of a stored session, and hold the session. It continues if the caller is cancelled.
 
         Raises:
             UpstreamError, LimitError: the page could not be opened. The session is closed, and charged only if the page
-            was too costly.
+                was too costly.
         """
         held = _Held(session)
         self._held.start([held])
@@ -111,7 +114,7 @@ class SessionHolder:
             await trio.sleep(LOOK_S)
 
     async def adopt(self) -> None:
-        """Close all sessions of an earlier process, in a store that one process owns."""
+        """Close all sessions of an earlier process. Only for a store that one process owns."""
         if self._is_alone:
             await self._store.write(lambda tx: session_rows.orphan_sessions(tx, self.leases_at(tx)))
             await self._close_lost()
@@ -144,10 +147,13 @@ class SessionHolder:
                 held.opened.set()
 
     async def _fail(self, held: _Held) -> None:
-        """Do nothing: `_hold` has closed the session, or another node will once its lease has expired."""
+        """Do nothing. `_hold` has closed the session, or another node will close it once its lease has expired."""
 
     async def _wait_until_over(self, held: _Held) -> str:
-        """Return why the session ends; the store uses this only if it was not closed before."""
+        """Wait until the session ends, and return why.
+
+        The store ignores the reason if the session was closed before.
+        """
         while not held.over.is_set():
             left_s = held.session.expires_at - self._now()
             if left_s <= 0:
@@ -177,7 +183,7 @@ class SessionHolder:
     async def _close_lost(self) -> None:
         """Close the sessions of dead nodes. They count as open until their last renewal.
 
-        A session held by this node is never lost, even if this poll is late: its lease is renewed next.
+        A session held by this node is never lost, even if this poll is late, because its lease is renewed next.
         """
         look = lambda tx: session_rows.lost_sessions(tx, self.leases_at(tx), LOST_AT_ONCE)  # noqa: E731
         for session_id in await self._store.read(look):
@@ -202,7 +208,7 @@ def _lease_of(held: _Held) -> WorkLease:
 
 @asynccontextmanager
 async def open_holder(setting: HolderSetting) -> AsyncIterator[SessionHolder]:
-    """Run a holder for as long as the block runs. Sessions still held at its end are closed.
+    """Run a holder while the block runs. Sessions still held at its end are closed.
 
     Raises:
         StorageError: the store is unavailable.

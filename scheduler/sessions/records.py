@@ -41,7 +41,7 @@ class SessionRecord:
     used_credits: int
     ttl_s: int
     idle_s: int | None
-    """The seconds without an action after which the session ends."""
+    """After how many seconds without an action the session ends."""
     context_id: str | None
     target_id: str | None
     node: str
@@ -58,23 +58,23 @@ class SessionRecord:
 
     @property
     def expires_at(self) -> float:
-        """The instant at which the session ends if no action extends it."""
+        """The time at which the session ends if no action extends it."""
         until = self.created_at + self.ttl_s
         return until if self.idle_s is None else min(until, self.active_at + self.idle_s)
 
 
 class SessionPages(Protocol):
-    """The browser interface that sessions use."""
+    """The part of the browser that sessions use."""
 
     def open(self, url: str, *, mobile: bool) -> AbstractAsyncContextManager[PageIds]:
-        """Open a page for the length of the block.
+        """Keep a page open while the block runs.
 
         Raises `UpstreamError` and `LimitError`, also when the page is lost later.
         """
         ...
 
     async def run(self, target_id: str, actions: Sequence[Action], *, account_id: str) -> dict[str, Any]:
-        """Run actions in an account's page; return their results and the page's URL.
+        """Run actions in an account's page. Return their results and the page's URL.
 
         Raises `UpstreamError` if the page is gone.
         """
@@ -87,7 +87,7 @@ def price_of(seconds: float) -> int:
 
 
 def used_by(session: SessionRecord, ended_at: float, because: str) -> int:
-    """Return the credits used by a session that ends now for this reason, at most the reserved ones."""
+    """Return the credits used by a session that ends for this reason, at most the reserved ones."""
     if session.opened_at is None:
         return used_by_failure(session.held_credits, LEAST_CREDITS, is_costly=because == TOO_COSTLY)
     seconds = max(0.0, min(ended_at, session.created_at + session.ttl_s) - session.opened_at)

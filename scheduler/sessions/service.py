@@ -23,7 +23,7 @@ from upstreams.model.errors import InvalidArgument, UpstreamThrottled
 from upstreams.web.browser.actions import Action
 
 EACH_MAX: Final = 5
-"""The most open sessions of an account; on small nodes, half of the node's sessions."""
+"""The maximum number of open sessions of an account. On small nodes, it is half of the node's sessions."""
 PLATFORM: Final = "web"
 PATH: Final = "/v1/web/sessions"
 _FULL_S: Final = 30.0
@@ -49,7 +49,7 @@ class SessionOwner:
 
 
 class SessionService:
-    """Sessions. Every method takes the account; sessions of other accounts are unknown to it."""
+    """Sessions. Every method takes the account; sessions of other accounts do not exist for it."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class SessionService:
         make_id: Callable[[str], str],
         held_max: int,
     ) -> None:
-        """Take `pages`, or None if the node has no browser, and `held_max`, the most sessions of the node."""
+        """`pages` is None if the node has no browser. `held_max` is the maximum number of sessions on the node."""
         self._store = store
         self._charges = charges
         self._holder = holder
@@ -77,23 +77,23 @@ class SessionService:
         """Return the browser.
 
         Raises:
-            InvalidArgument: the node has none, so this parameter cannot be used.
+            InvalidArgument: the node has no browser, so the parameter `param` cannot be used.
         """
         if self._pages is None:
             raise InvalidArgument(param, "needs a browser, which this node does not have", reason="capability_missing")
         return self._pages
 
     def held(self) -> int:
-        """The number of sessions whose pages this node holds or is opening."""
+        """Return the number of sessions whose pages this node holds or is opening."""
         return len(self._holder)
 
     async def begin(self, draft: SessionDraft, owner: SessionOwner, *, write: Write | None = None) -> SessionRecord:
-        """Reserve the price of a session's time and store it, in one transaction; `open` opens its page.
+        """Reserve the price of a session's time and store the session, in one transaction. `open` opens its page.
 
         `write` replaces the store's own write, so that the caller can record the result in the same transaction.
 
         Raises:
-            SessionLimitReached, UpstreamThrottled: the account or the node has no room for it.
+            SessionLimitReached, UpstreamThrottled: the account or the node has no room for another session.
             InsufficientCredits, KeyBudgetReached, KeyUnusable, StorageError: nothing was reserved.
         """
         if self.held() >= self._held_max:
@@ -158,7 +158,7 @@ class SessionService:
     async def set_time(self, owner: SessionOwner, session_id: str, ttl_s: int) -> SessionRecord:
         """Set how many seconds after its start a session ends.
 
-        More time is reserved now; unused time is refunded at the end.
+        Additional time is reserved now; unused time is refunded when the session ends.
 
         Raises:
             SessionUnknown, WebSessionOver, SessionTimePassed: nothing was changed.
@@ -199,12 +199,12 @@ class SessionService:
         return session
 
     async def execute(self, account_id: str, session_id: str, actions: Sequence[Action]) -> dict[str, Any]:
-        """Run actions in order until one fails, and return their results and the page's URL.
+        """Run actions in order until one fails. Return their results and the page's URL.
 
         The actions of several calls never interleave on one node.
 
         Raises:
-            SessionUnknown, WebSessionOver, InvalidArgument: nothing was done.
+            SessionUnknown, WebSessionOver, InvalidArgument: no action was run.
             UpstreamError: the page or the browser is gone.
         """
         lock = self._locks.setdefault(session_id, trio.Lock())

@@ -1,4 +1,4 @@
-"""The SQL of sessions; each function runs in the caller's transaction."""
+"""The SQL of sessions. Each function runs in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from storage.store import Tx
 if TYPE_CHECKING:
     from upstreams.web.browser.page import PageIds
 
-# `charges` holds the reservations as JSON: one from the opening, and one from each extension.
+# `charges` contains the reservations as JSON: one from the opening, and one from each extension.
 WEB_SESSIONS = """
 CREATE TABLE web_sessions (
     id TEXT PRIMARY KEY,
@@ -55,7 +55,7 @@ SESSION_INDEXES = (
     "CREATE INDEX web_sessions_closed ON web_sessions (closed_at) WHERE closed_at IS NOT NULL",
 )
 LEASE_S: Final = 8.0
-"""The session of a dead node is closed after this time plus one polling interval."""
+"""How many seconds a lease lasts. The session of a dead node is closed after this time plus one polling interval."""
 COLUMNS: Final = """
 id, account_id, key_id, url, mobile, status, closed_because, charges, held_credits, used_credits, ttl_s, idle_s,
 context_id, target_id, node, lease_until, created_at, opened_at, active_at, closed_at
@@ -95,7 +95,7 @@ def add_session(tx: Tx, session: SessionRecord) -> None:
 
 
 def read_session(tx: Tx, session_id: str, *, locked: bool = False) -> SessionRecord | None:
-    """Return the session with this id."""
+    """Return the session with this id, or None."""
     row = tx.one(LOCKED if locked else READ, (session_id,))
     return None if row is None else SessionRecord(*row)
 
@@ -119,7 +119,7 @@ def sessions_page(tx: Tx, account_id: str, *, before: tuple[float, str] | None, 
 
 
 def live_sessions(tx: Tx, account_id: str) -> int:
-    """The number of an account's sessions that are not closed."""
+    """Return the number of an account's sessions that are not closed."""
     row = tx.one(LIVE, (account_id,))
     assert row is not None, "COUNT returns one row"
     return int(row[0])
@@ -147,12 +147,12 @@ def renew(tx: Tx, session_ids: Sequence[str], node: str, leases_at: float) -> li
 
 
 def revoked_keys(tx: Tx, key_ids: Sequence[str]) -> set[str]:
-    """Return the keys among these that are revoked."""
+    """Return the given keys that are revoked."""
     return {row[0] for row in tx.all_in(REVOKED, key_ids)}
 
 
 def orphan_sessions(tx: Tx, leases_at: float) -> int:
-    """Expire all leases in a store that one process owns and has just opened, and return their number."""
+    """Expire all leases, and return their number. Only for a store that one process owns and has just opened."""
     return tx.run(ORPHANED, (leases_at - LEASE_S,))
 
 
@@ -164,7 +164,7 @@ def lost_sessions(tx: Tx, leases_at: float, limit: int) -> list[str]:
 def settle(tx: Tx, charges: Charges, session_id: str, *, ended_at: float, because: str) -> SessionRecord | None:
     """Close a session in the caller's transaction: charge its time, and return the rest of its reservations.
 
-    Return None if it was closed before.
+    Return None if the session was closed before.
     """
     known = read_session(tx, session_id)
     if known is None:
@@ -184,7 +184,7 @@ def settle(tx: Tx, charges: Charges, session_id: str, *, ended_at: float, becaus
 
 
 def close_sessions_of(tx: Tx, account_id: str, *, charges: Charges, now: float) -> int:
-    """Close a session of a deleted account; return 0 when none is left."""
+    """Close a session of a deleted account. Return 0 once none is left."""
     row = tx.one(LIVE_OF_ACCOUNT, (account_id,))
     if row is None:
         return 0
@@ -193,10 +193,10 @@ def close_sessions_of(tx: Tx, account_id: str, *, charges: Charges, now: float) 
 
 
 def forget_sessions_of(tx: Tx, account_id: str) -> int:
-    """Delete the closed sessions of a deleted account; return 0 when none are left."""
+    """Delete the closed sessions of a deleted account. Return 0 once none are left."""
     return tx.run(DROP_OF_ACCOUNT, (account_id,))
 
 
 def drop_old_sessions(tx: Tx, before: float, limit: int) -> int:
-    """Delete some sessions that were closed before an instant, and return their number."""
+    """Delete some sessions that were closed before this time, and return their number."""
     return tx.run(DROP_OLD, (before, limit))

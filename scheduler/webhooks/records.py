@@ -12,12 +12,12 @@ REMOVED: Final[FailReason] = "webhook_removed"
 ACCOUNT_PREFIX: Final = "wh_"
 """The id prefix of account webhooks."""
 JOB_PREFIX: Final = "job_"
-"""The id prefix of jobs; a job's webhook has the job's id."""
+"""The id prefix of jobs. A job's webhook has the job's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A webhook's row; its URL and its secrets are sealed. The previous secret signs too, until `previous_until`.
+    """A webhook's row. Its URL and its secrets are sealed. Until `previous_until`, the previous secret also signs.
 
     `monitor_id` is the id of its monitor or job; an account webhook has its own id there, `wh_...`. `failures` counts
     consecutive failed deliveries. If `host` is None, the URL is not sealed yet.
@@ -35,7 +35,7 @@ class Webhook:
 
     @property
     def may_pause(self) -> bool:
-        """Whether failures pause it. A job's webhook is called only once, so a pause would have no effect."""
+        """Whether failures pause the webhook. A job's webhook is called only once, so a pause would have no effect."""
         return not self.monitor_id.startswith(JOB_PREFIX)
 
 
@@ -44,8 +44,8 @@ class Delivery:
     """A delivery's row without its body. While a node has leased it, `next_at` is the end of the lease.
 
     `monitor_id` is the id of the monitor, the account webhook or the job; only a monitor's delivery has a `run_id`.
-    `redelivered_after` is the number of attempts before the owner's last redelivery request; it is 0 for a test, and
-    None without any such request.
+    `redelivered_after` is the number of attempts before the owner's last redelivery request. It is 0 for a test, and
+    None if there was no such request.
     """
 
     id: str
@@ -73,7 +73,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """An attempt's row: the receiver's `status` and the start of its response, or the `error` that prevented one."""
+    """An attempt's row: the receiver's `status` and the start of its response, or the `error` instead."""
 
     delivery_id: str
     number: int

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from scheduler.webhooks.errors import SignatureRefused
 
-SECRET_PREFIX = "whsec_"  # noqa: S105 - what every secret begins with
+SECRET_PREFIX = "whsec_"  # noqa: S105 - the prefix of secrets
 TOLERANCE_S = 300.0
 _SECRET_BYTES = 32
 _HEADER_CHARACTERS_MAX = 4_096
@@ -30,9 +30,9 @@ def new_secret(random_bytes: Callable[[int], bytes] = secrets.token_bytes) -> st
 
 
 def signed_headers(body: bytes, *, delivery_id: str, keys: Sequence[str], at: float, header_name: str) -> Headers:
-    """Return the headers that authenticate a delivery, signed at the instant of its attempt.
+    """Return the headers that authenticate a delivery, signed with the time of its attempt.
 
-    `keys` are the webhook's secrets, the current one first; during a rotation, the previous one follows.
+    `keys` are the webhook's secrets, the current one first. During a rotation, the previous one follows.
     """
     return ((header_name, sign(body, keys=keys, at=at)), *_standard_headers(body, delivery_id, keys, int(at)))
 
@@ -48,7 +48,7 @@ def sign(body: bytes, *, keys: Sequence[str], at: float) -> str:
 
 
 def verify(secret: str, header: str, body: bytes, *, now: float, tolerance_s: float = TOLERANCE_S) -> float:
-    """Verify a delivery as its receiver does, and return the instant at which it was signed.
+    """Verify a delivery as its receiver does, and return the time at which it was signed.
 
     Raises:
         SignatureRefused: the header cannot be read, no `v1` matches this secret and body, or it is too old.
@@ -64,7 +64,10 @@ def verify(secret: str, header: str, body: bytes, *, now: float, tolerance_s: fl
 
 
 def _read(header: str) -> tuple[int, list[str]]:
-    """Return the instant and every `v1` of a signature header's value; other items are reserved for later versions."""
+    """Return the timestamp and every `v1` of a signature header's value.
+
+    Other items are reserved for later versions.
+    """
     if len(header) > _HEADER_CHARACTERS_MAX:
         raise SignatureRefused(f"the header is longer than {_HEADER_CHARACTERS_MAX} characters")
     pairs = [tuple(item.strip().split("=", 1)) for item in header.split(",") if "=" in item]
@@ -80,7 +83,7 @@ def _hex_digest(secret: str, stamp: int, body: bytes) -> str:
 
 
 def _standard_headers(body: bytes, delivery_id: str, keys: Sequence[str], stamp: int) -> Headers:
-    """Return the headers of Standard Webhooks 1.0; the id is the same for all attempts."""
+    """Return the headers of Standard Webhooks 1.0. The id is the same for all attempts."""
     content = b"%b.%d.%b" % (delivery_id.encode("ascii"), stamp, body)
     digests = (hmac.digest(_standard_key(key), content, "sha256") for key in keys)
     return (
@@ -95,6 +98,6 @@ def _standard_key(secret: str) -> bytes:
     if encoded and encoded != secret:
         try:
             return base64.b64decode(encoded, validate=True)
-        except (binascii.Error, ValueError):  # ValueError: not ASCII
+        except (binascii.Error, ValueError):  # ValueError if the text is not ASCII
             pass
     return secret.encode("utf-8")

@@ -1,4 +1,4 @@
-"""One connection to PostgreSQL in libpq's pipeline mode: statements are queued, and one round trip answers all of them.
+"""One connection to PostgreSQL in libpq's pipeline mode: several statements are sent in one round trip.
 
 It uses psycopg's libpq layer, which is faster than its cursors. Each wait has its own deadline, because a server that
 hangs keeps its sockets open.
@@ -20,21 +20,22 @@ from storage.store import Value
 
 CONNECT_S = 2
 STATEMENT_MS = 3000
-# Less than a second, when the server would look for a deadlock: a transaction that waits too long gives up and retries.
+# Less than a second, after which the server would look for a deadlock: a transaction that waits too long gives up and
+# retries.
 LOCK_MS = 900
 IDLE_IN_TRANSACTION_MS = 10_000
-PATIENCE_S = 4.0  # beyond the server's own limits; after that, the server or the network hangs
+PATIENCE_S = 4.0  # longer than the server's own limits; after that, the server or the network hangs
 STATEMENTS_KEPT = 500
 
-_FINE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
+_SUCCESS = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
 
 
 class LinkLost(Exception):
-    """The connection was lost. Statements in progress may have happened."""
+    """The connection was lost. Statements in progress may have taken effect."""
 
 
 class PostgresLink:
-    """A connection used by one thread; only `cut` may be called from another."""
+    """A connection used by one thread. Only `cut` may be called from another thread."""
 
     def __init__(self, connection: "psycopg.Connection[object]", *, query_only: bool, patience_s: float) -> None:
         """Take ownership of `connection`."""
@@ -51,7 +52,7 @@ class PostgresLink:
         self._lock = threading.Lock()
         self._why: str | None = None
         self.is_pending = False
-        """Whether statements were queued and not fetched."""
+        """Whether statements were queued but not fetched."""
 
     def queue(self, sql: str, params: Sequence[Value] = ()) -> None:
         """Queue a statement. Its errors and result are returned by `fetch`."""
@@ -89,11 +90,11 @@ class PostgresLink:
             self._fresh.clear()
 
     def cut(self) -> None:
-        """End the connection from any thread. A waiting caller is notified at once."""
+        """End the connection from any thread. A waiting caller is notified immediately."""
         with self._lock:
             if self._wire.status == pq.ConnStatus.OK:
                 with socket.socket(fileno=os.dup(self._wire.socket)) as other_end:
-                    _shut(other_end)
+                    _shut_down(other_end)
 
     def close(self) -> None:
         """Close the connection."""
@@ -138,12 +139,12 @@ class PostgresLink:
                 continue
             if result.status == pq.ExecStatus.PIPELINE_SYNC:
                 break
-            if result.status in _FINE:
+            if result.status in _SUCCESS:
                 last = result
             elif failed is None:
                 failed = result
         if failed is not None:
-            for key in self._fresh:  # whether they are prepared depends on the failure
+            for key in self._fresh:  # the failure decides whether they are prepared
                 self._names.pop(key, None)
             raise psycopg.errors.error_from_result(failed)
         assert last is not None, "nothing was queued"
@@ -165,11 +166,11 @@ class PostgresLink:
         return LinkLost(self._why)
 
 
-def _shut(end: socket.socket) -> None:
+def _shut_down(end: socket.socket) -> None:
     try:
         end.shutdown(socket.SHUT_RDWR)
     except OSError:
-        return  # the other side closed it first
+        return  # the server closed it first
 
 
 def open_link(

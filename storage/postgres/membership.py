@@ -1,7 +1,7 @@
-"""Whether the server is available: the writer's connection, its loss, and reconnecting.
+"""Tracks whether the server is available: the writer's connection, its loss, and reconnecting.
 
-After a loss, a thread reconnects repeatedly. Before it reports that the server is back, it ends the lost connection's
-remains on the server, and checks whether the interrupted commit has happened.
+After a loss, a thread tries to reconnect until it succeeds. Before it reports that the server is back, it ends what
+remains of the lost connection on the server, and checks whether the interrupted commit took effect.
 """
 
 import secrets
@@ -15,14 +15,14 @@ from storage.link_log import LinkLog
 from storage.postgres.link import LinkLost, PostgresLink, open_link
 from storage.postgres.text import rows_of
 
-# A loss that ends within this time affects only calls in progress.
+# A loss shorter than this affects only calls in progress.
 REJOIN_S = 0.03
 RESOLVE_S = 1.0
 PAUSE_S_MAX = 0.8
 END_MS = 2000
 
 # Every transaction stores its number here. The server's transaction ids are not usable: after a crash that loses a
-# transaction's records, its id is assigned again.
+# transaction's records, the server assigns its id again.
 MARK = """
 INSERT INTO store_writers (id, batch, at) VALUES (?, ?, {now})
 ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, at = excluded.at
@@ -39,7 +39,10 @@ class WriterConnection:
     """The writer's connection while there is one. Only the writer's thread calls methods other than `close`."""
 
     def __init__(self, url: str, link: PostgresLink, *, id_: str, publish: Callable[[str | None], None]) -> None:
-        """`link` is the first connection. `publish` gets the reason when the server is lost, None when it returns."""
+        """`link` is the first connection.
+
+        `publish` gets the reason when the server is lost, and None when it is back.
+        """
         self._url = url
         self._link: PostgresLink | None = link
         self._publish = publish
@@ -61,14 +64,17 @@ class WriterConnection:
         return self._link
 
     def lose(self, link: PostgresLink, why: str, *, unresolved: int | None = None) -> None:
-        """Replace a lost `link`, maybe during the commit of the batch `unresolved`; wait a moment for the next one."""
+        """Replace a lost `link`, and wait a moment for the new connection.
+
+        `unresolved` is the number of the batch whose commit was interrupted by the loss, if any.
+        """
         if link is not self._link:
             return
         link.close()
         self._link = None
         self._why, self._unresolved = why, unresolved
         self._back.clear()
-        self._thread = threading.Thread(target=self._return, name="storage-connect", daemon=True)
+        self._thread = threading.Thread(target=self._reconnect, name="storage-connect", daemon=True)
         self._thread.start()
         if self._back.wait(REJOIN_S):
             return
@@ -78,10 +84,10 @@ class WriterConnection:
                 self._publish(why)
 
     def check_happened(self) -> None:
-        """Check that the batch of the interrupted commit has happened.
+        """Check that the batch of the interrupted commit took effect.
 
         Raises:
-            StoreContended: it has not.
+            StoreContended: it did not.
             CommitUnknown: the server is still unavailable.
         """
         if not self._back.wait(RESOLVE_S):
@@ -98,7 +104,7 @@ class WriterConnection:
             _forget(self._link, self.id)
             self._link.close()
 
-    def _return(self) -> None:
+    def _reconnect(self) -> None:
         for pause_s in _pauses():
             if self._closing.wait(pause_s):
                 return
@@ -137,8 +143,8 @@ def new_id() -> str:
 def prepare_writer(link: PostgresLink) -> None:
     """Set up a writer's connection: commits are durable, and plans do not change.
 
-    Hot statements look up each row in an index, however small the tables were when they were planned. The planner then
-    considers statements without an index very expensive, so JIT compilation must be off.
+    Hot statements look up each row in an index, even if the tables were small when the statement was planned. With this
+    setting the planner considers statements without an index very expensive, so JIT compilation must be off.
     """
     link.queue(
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
@@ -150,7 +156,7 @@ def prepare_writer(link: PostgresLink) -> None:
 
 
 def end_others(link: PostgresLink, id_: str) -> None:
-    """End the remains of the writer's earlier connections, so that nothing from them happens later.
+    """End what remains of the writer's earlier connections, so that nothing from them takes effect later.
 
     Raises:
         LinkLost: one of them has not ended.
@@ -165,7 +171,7 @@ def _forget(link: PostgresLink, id_: str) -> None:
         link.queue(FORGET, (id_,))
         link.fetch()
     except (psycopg.Error, LinkLost):
-        return  # the row is deleted later because of its age
+        return  # the row will be deleted because of its age
 
 
 def _pauses() -> Iterator[float]:

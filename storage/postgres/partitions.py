@@ -2,7 +2,7 @@
 
 A converted table stays in place as the partition `{table}_before`, which has all ids below the first range, so that
 nothing is copied. Rows without a partition are kept in `{table}_others`, and all partitions are created like it: each
-has its own columns, checks and indexes. An index of the whole table exists only for the ids.
+has its own columns, checks and indexes. Only the ids have an index over the whole table.
 """
 
 from collections.abc import Callable
@@ -18,15 +18,15 @@ from storage.postgres.transaction import PostgresTx, translate
 from storage.store import Partition, PartitionTx, T
 
 LOCK_MS: Final = 10
-"""How long a change waits for users of the table, because all later users wait for the change."""
+"""How many milliseconds a change waits for users of the table, because all later users wait for the change."""
 TRIES: Final = 20
 """How many times a change is tried."""
 PAUSE_S: Final = 0.25
-"""The pause between two tries, so that users that waited for the change go first."""
+"""The pause in seconds between two tries, so that users that waited for the change go first."""
 CHANGE_MS: Final = 600_000
 MOVED_MAX: Final = 10_000
 
-# No row of `{table}_before` may be above its range. This is validated in advance, during normal traffic, so that
+# All rows of `{table}_before` must be in its range. This is validated in advance, during normal traffic, so that
 # attaching it scans no rows.
 PREPARE: Final = (
     "DROP TABLE IF EXISTS {table}_others",
@@ -58,7 +58,7 @@ CONVERT: Final = (
     $$ BEGIN INSERT INTO {late} (id) VALUES (NEW.id); RETURN NULL; END $$
     """,
 )
-# Statement triggers belong to the table in the statement, so each partition needs its own.
+# A statement trigger applies only to the table that the statement names, so each partition needs its own.
 REFUSE_CHANGES: Final = """
 CREATE TRIGGER {table}_refuses_changes BEFORE UPDATE OR TRUNCATE ON {name}
 FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuses_changes()
@@ -110,11 +110,11 @@ class PostgresPartitionTx(PostgresTx):
         self._define(DETACH, part)
 
     def drop_partition(self, part: Partition) -> None:
-        """Delete its files."""
+        """Delete the partition's files."""
         self._define(DROP, part)
 
     def _define(self, statement: str, part: Partition) -> None:
-        """Run a statement that defines tables; these take no parameters."""
+        """Run a statement that defines tables. Such statements cannot have parameters."""
         begin, end = literal(part.begin), literal(part.end)
         self.run(statement.format(table=part.table, name=part.name, begin=begin, end=end))
 
@@ -126,7 +126,7 @@ class PostgresPartitions:
         self._url = url
 
     async def change(self, fn: Callable[[PartitionTx], T]) -> T:
-        """Run `fn` in a transaction on a new connection, which is closed afterwards. Retries if necessary."""
+        """Run `fn` in a transaction on a new connection, which is closed afterwards. Retry if the table is in use."""
         for _ in range(TRIES - 1):
             with suppress(StoreContended):
                 return await trio.to_thread.run_sync(self._change, fn)

@@ -39,7 +39,7 @@ CREATE TRIGGER {table}_refuses_changes BEFORE UPDATE OR DELETE OR TRUNCATE ON {t
 FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuses_changes()
 """
 
-# Each deleted row is checked. Changes and TRUNCATE are still refused as a whole.
+# Each deleted row is checked. Updates and TRUNCATE are still refused in general.
 REFUSE_DELETES = """
 CREATE FUNCTION {table}_refuses_deletes() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN

@@ -26,7 +26,8 @@ MIGRATE_LOCK_MS = 60_000
 CLOSE_S = 5.0
 SCRUB_LOCK_MS = 500
 
-# A partitioned table is the sum of its partitions. The server counts rows when it vacuums or analyzes; before that, -1.
+# A partitioned table is the sum of its partitions. The server counts rows when it vacuums or analyzes; before that, the
+# count is -1.
 TABLES = """
 SELECT COALESCE(whole.relname, part.relname)::text,
     CASE WHEN MIN(part.reltuples) >= 0 THEN SUM(part.reltuples::float8)::bigint END,
@@ -47,7 +48,7 @@ class PostgresReaders:
         self._why: str | None = None
 
     def run(self, fn: Callable[[Tx], T]) -> T:
-        """Run `fn` on one snapshot. If the old connection turns out to be lost, run it again on a new one."""
+        """Run `fn` on one snapshot. If the connection turns out to be lost, run `fn` again on a new one."""
         if self._why is not None:
             raise StoreUnavailable(self._why)
         link = self._idle.pop() if self._idle else None
@@ -103,7 +104,7 @@ class PostgresStore:
     """An open connection to the server (see `storage.store.Store`)."""
 
     def __init__(self, writer: Writer, readers: PostgresReaders, url: str) -> None:
-        """All arguments are owned by `open_postgres`."""
+        """`open_postgres` owns all arguments."""
         self.partitions = PostgresPartitions(url)
         self._url = url
         self._writer = writer
@@ -119,7 +120,7 @@ class PostgresStore:
         return await trio.to_thread.run_sync(self._readers.run, fn, limiter=self._limiter)
 
     def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Awaitable[Res]:
-        """Pass `request` to `handler` together with all others that wait for it."""
+        """Pass `request` to `handler` together with all other requests that wait for it."""
         return self._writer.submit(Job(handler, request))  # type: ignore[arg-type, return-value]  # the queue mixes them
 
     def submit_nowait(
@@ -129,7 +130,10 @@ class PostgresStore:
         self._writer.submit_nowait(Job(handler, request, on_failure))  # type: ignore[arg-type]  # as above
 
     async def ping(self) -> None:
-        """Prove that the store can be written: every commit writes the writer's mark."""
+        """Prove that the store can be written.
+
+        An empty transaction is enough, because every commit writes the writer's mark.
+        """
         await self._writer.submit(Job(fn=_nothing, abandonable=True))
 
     def announce(self, note: Mapping[str, str]) -> None:
@@ -148,11 +152,11 @@ class PostgresStore:
         return await trio.to_thread.run_sync(_rewrite, self._url, table)
 
     async def flush_log(self) -> None:
-        """Do nothing; the server does this."""
+        """Do nothing: the server does this."""
         await trio.lowlevel.checkpoint()
 
     async def disk(self) -> None:
-        """Return None, because the server's disk is not visible."""
+        """Return None, because the server's disk cannot be measured from here."""
         await trio.lowlevel.checkpoint()
 
 
@@ -167,8 +171,8 @@ async def open_postgres(url: str, migrations: Sequence[MigrationSet]) -> AsyncIt
     readers = PostgresReaders(url)
     id_ = new_id()
     link = await trio.to_thread.run_sync(_open_first, url, migrations, id_)
-    membership = WriterConnection(url, link, id_=id_, publish=lambda why: _soon(token, refuse, why))
-    engine = PostgresEngine(membership, lambda doubts: _soon(token, _call_all, doubts))
+    membership = WriterConnection(url, link, id_=id_, publish=lambda why: _call_soon(token, refuse, why))
+    engine = PostgresEngine(membership, lambda doubts: _call_soon(token, _call_all, doubts))
 
     def refuse(why: str | None) -> None:
         text = None if why is None else f"the database is unavailable: {why}"
@@ -202,7 +206,7 @@ def _open_first(url: str, migrations: Sequence[MigrationSet], id_: str) -> Postg
         raise StoreUnusable(f"cannot open the database: {_first_line(exc)}") from exc
 
 
-def _soon(token: trio.lowlevel.TrioToken, fn: Callable[..., None], *args: object) -> None:
+def _call_soon(token: trio.lowlevel.TrioToken, fn: Callable[..., None], *args: object) -> None:
     with suppress(trio.RunFinishedError):
         token.run_sync_soon(fn, *args)
 
@@ -223,7 +227,7 @@ def _measure(tx: Tx) -> StoreSize:
 
 
 def _rewrite(url: str, table: str) -> bool:
-    """Rewrite the table. Return False if it is in use for long, or another node does the same."""
+    """Rewrite the table. Return False if the table is in use for long, or another node is rewriting it."""
     try:
         link = open_link(url, name="sluice-scrub", statement_ms=READ_MS, lock_ms=SCRUB_LOCK_MS)
     except psycopg.OperationalError as exc:
@@ -241,4 +245,4 @@ def _rewrite(url: str, table: str) -> bool:
 
 
 def _nothing(_tx: Tx) -> None:
-    """Do nothing; the commit itself writes."""
+    """Do nothing, because the commit itself writes."""

@@ -14,7 +14,7 @@ from storage.errors import ConstraintViolated
 from storage.store import Row, Value
 
 NOW: Final = "extract(epoch FROM clock_timestamp())::double precision"
-# Accounts are locked against each other, but not against rows that only refer to them.
+# Writers lock accounts against each other, but not against inserts of rows that only refer to an account.
 LOCK: Final = "FOR NO KEY UPDATE"
 
 _ARRAYS = {int: "bigint[]", float: "double precision[]", str: "text[]", bytes: "bytea[]"}
@@ -23,7 +23,10 @@ _NONE = type(None)
 
 
 def translate(sql: str, types: Sequence[type], *, query_only: bool = False) -> str:
-    """Return `sql` with numbered parameters. `types` belong to the columns of `{rows}` or to the values of `{in}`."""
+    """Return `sql` with numbered parameters.
+
+    `types` are the types of the columns of `{rows}`, or of the values of `{in}`.
+    """
     count = 0
 
     def numbered(mark: re.Match[str]) -> str:
@@ -65,7 +68,7 @@ def encode(value: Value) -> bytes | None:
     """Encode a parameter.
 
     Raises:
-        ConstraintViolated: the text contains a NUL, where the driver would silently truncate it.
+        ConstraintViolated: the text contains a NUL, at which the driver would silently cut the text off.
     """
     if value is None:
         return None
@@ -83,7 +86,7 @@ def encode_array(values: Sequence[Value], kind: type) -> bytes:
     """Encode a parameter that is an array of `kind`."""
     if kind is not bytes:
         text = orjson.dumps(values, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
-        # JSON's array equals PostgreSQL's except for the brackets, and for the escapes in some texts.
+        # JSON's array equals PostgreSQL's except for the brackets and for the escapes in some texts.
         if b"\\" not in text:
             return b"{" + text[1:-1] + b"}"
     return b"{" + b",".join([b"null" if value is None else _element(value) for value in values]) + b"}"
@@ -96,7 +99,7 @@ def _element(value: str | bytes | float) -> bytes:
 
 
 def _number(text: bytes) -> int | float:
-    """Return the number; PostgreSQL's sum of integers has a type of its own, here it is an integer."""
+    """Return the number. PostgreSQL's sum of integers has a type of its own, which is returned as an integer."""
     return int(text) if text.lstrip(b"-").isdigit() else float(text)
 
 

@@ -1,7 +1,8 @@
 """Transactions on PostgreSQL, and the translation of its errors.
 
-Statements whose result is not needed are sent together with the next one whose result is, the last ones with the
-commit. Each batch of calls locks its rows in a fixed order, so that nodes take turns.
+Statements whose result is not needed are sent together with the next statement whose result is needed, and the last
+ones with the commit. Each batch of calls locks its rows in a fixed order, so that nodes wait for each other without
+deadlocks.
 """
 
 import time
@@ -18,19 +19,19 @@ from storage.postgres.text import rows_of
 from storage.store import Row, T, Value
 from storage.transactions import Callback, Job, groups_of, run_batch
 
-# A group of calls that hit another node's locks is retried in a transaction of its own. As it holds no locks then, it
-# can wait for longer without blocking others.
+# A group of calls that is blocked by another node's locks is retried in its own transaction, which holds no locks at
+# first. It can therefore wait longer without blocking others.
 TRIES = 4
 AGAIN_S = 3.0
-# A transaction that holds the locks of one group of calls hardly waits for the locks of the next, because two nodes
-# could wait for each other. Three nodes that append to eight feeds write two to five times as much with 10 ms as with
-# 100.
+# A transaction that already holds the locks of one group of calls waits only briefly for the locks of the next group,
+# because two nodes could wait for each other. Three nodes that append to eight feeds write two to five times as much
+# with 10 ms as with 100 ms.
 LOCK_MS_IN_PASSING = 10
 
 LOCK_NAMES = "SELECT pg_advisory_xact_lock(hashtextextended(asked.value, 0)) FROM {in} AS asked"
 
 _CONTENDED: Final = {"40001", "40P01", "55P03"}
-_AWAY: Final = {"08", "25", "53", "57", "58", "XX"}
+_UNAVAILABLE: Final = {"08", "25", "53", "57", "58", "XX"}
 # Missing tables, schema or columns: they were dropped, or the database was recreated.
 _GONE: Final = {"42P01", "42703", "3F000"}
 _ROWS: Final = {"22", "23"}
@@ -39,21 +40,21 @@ _ROWS: Final = {"22", "23"}
 def translate(error: Exception) -> Exception:
     """Translate an error of the driver or server. A bug is returned unchanged."""
     if isinstance(error, LinkLost):
-        return _because(StoreContended(f"the connection to the database was lost: {error}"), error)
+        return _with_cause(StoreContended(f"the connection to the database was lost: {error}"), error)
     code = error.sqlstate if isinstance(error, psycopg.Error) else None
     if code is None:
         return error
     text = str(error).partition("\n")[0]
     if code in _CONTENDED:
-        return _because(StoreContended(text), error)
+        return _with_cause(StoreContended(text), error)
     if code in _GONE:
-        return _because(StoreUnavailable(f"the database was emptied or changed ({text}): restore it"), error)
+        return _with_cause(StoreUnavailable(f"the database was emptied or changed ({text}): restore it"), error)
     if code[:2] in _ROWS:
-        return _because(ConstraintViolated(text), error)
-    return _because(StoreUnavailable(text), error) if code[:2] in _AWAY else error
+        return _with_cause(ConstraintViolated(text), error)
+    return _with_cause(StoreUnavailable(text), error) if code[:2] in _UNAVAILABLE else error
 
 
-def _because(refusal: Exception, cause: Exception) -> Exception:
+def _with_cause(refusal: Exception, cause: Exception) -> Exception:
     refusal.__cause__ = cause
     return refusal
 
@@ -66,7 +67,7 @@ class PostgresTx:
     def __init__(
         self, link: PostgresLink, callbacks: list[Callback] | None = None, doubts: list[Callback] | None = None
     ) -> None:
-        """The lists receive the callbacks of `on_commit` and `on_doubt`; None on a query-only connection."""
+        """The lists receive the callbacks of `on_commit` and `on_doubt`. They are None on a query-only connection."""
         self._link = link
         self._callbacks = callbacks
         self._doubts = doubts
@@ -87,12 +88,12 @@ class PostgresTx:
         return self._link.fetch().command_tuples or 0
 
     def run_many(self, sql: str, rows: Sequence[Sequence[Value]], *, one: str | None = None) -> None:  # noqa: ARG002
-        """Run one statement for all rows, with the commit at the latest."""
+        """Run one statement for all rows, at the latest with the commit."""
         if rows:
             self._link.queue_rows(sql, rows)
 
     def count_many(self, sql: str, rows: Sequence[Sequence[Value]], params: Sequence[Value] = ()) -> int:
-        """Like `run_many`, but at once. Return how many rows it changed."""
+        """Like `run_many`, but run immediately. Return how many rows it changed."""
         if not rows:
             return 0
         self._link.queue_rows(sql, rows, params)
@@ -118,7 +119,7 @@ class PostgresTx:
             self._link.queue_list(LOCK_NAMES, sorted(names))
 
     def pin(self, table: str) -> None:
-        """Lock the table before the snapshot, which this statement does not take.
+        """Lock the table before the transaction's snapshot is taken; locking itself does not take the snapshot.
 
         Planning over many partitions takes longer than running, so plans are kept regardless of the parameters.
         """
@@ -157,18 +158,19 @@ class PostgresEngine:
 
     def begin(self) -> None:
         """Open a transaction. Raises StoreUnavailable while the server is unavailable."""
-        self.rollback()  # in case an earlier error left one open
+        self.rollback()  # in case an earlier error left a transaction open
         link = self._membership.link()
         self._doubts = []
         self._groups = 0
-        if self._batch & (self._batch - 1) == 0:  # plans are kept, so renew them whenever the number of batches doubles
+        # The server keeps plans, so renew them whenever the number of batches doubles.
+        if self._batch & (self._batch - 1) == 0:
             link.queue("DISCARD PLANS")
         link.queue("BEGIN")
         self._link = link
 
     def commit(self) -> None:
-        """Make the transaction durable. If the connection is lost meanwhile, find out whether it is."""
-        link = self._opened()
+        """Make the transaction durable. If the connection is lost meanwhile, find out whether it took effect."""
+        link = self._open_link()
         self._batch += 1
         try:
             link.queue(MARK, (self._membership.id, self._batch))
@@ -184,7 +186,7 @@ class PostgresEngine:
         self._link = None
 
     def rollback(self) -> None:
-        """Undo the transaction. A lost connection is replaced."""
+        """Undo the transaction. Replace the connection if it was lost."""
         link, self._link = self._link, None
         if link is None:
             return
@@ -197,7 +199,7 @@ class PostgresEngine:
 
     def mark(self) -> None:
         """Set the savepoint."""
-        link = self._opened()
+        link = self._open_link()
         self._groups += 1
         if self._groups == 2:
             link.queue(f"SET LOCAL lock_timeout = {LOCK_MS_IN_PASSING}")
@@ -205,17 +207,17 @@ class PostgresEngine:
 
     def settle(self) -> None:
         """Wait for the statements in progress, so that their errors are raised by this call."""
-        link = self._opened()
+        link = self._open_link()
         if link.is_pending:
             link.fetch()
 
     def keep(self) -> None:
         """Release the savepoint."""
-        self._opened().queue("RELEASE call")
+        self._open_link().queue("RELEASE call")
 
     def undo(self) -> bool:
         """Return to the savepoint."""
-        link = self._opened()
+        link = self._open_link()
         _drain(link)
         link.queue("ROLLBACK TO call")
         link.queue("RELEASE call")
@@ -224,13 +226,13 @@ class PostgresEngine:
 
     def transaction(self, callbacks: list[Callback]) -> PostgresTx:
         """Return the transaction for the calls."""
-        return PostgresTx(self._opened(), callbacks, self._doubts)
+        return PostgresTx(self._open_link(), callbacks, self._doubts)
 
     def translate(self, error: Exception) -> Exception:
         """Translate an error of the driver."""
         return translate(error)
 
-    def _opened(self) -> PostgresLink:
+    def _open_link(self) -> PostgresLink:
         assert self._link is not None, "no transaction is open"
         return self._link
 
@@ -250,7 +252,7 @@ def _drain(link: PostgresLink) -> None:
 
 
 def run_patiently(engine: PostgresEngine, jobs: Sequence[Job]) -> list[Callback] | None:
-    """Like `run_batch`. Groups of calls that hit other nodes' locks are run again, each alone.
+    """Like `run_batch`, but groups of calls that hit other nodes' locks are run again, each in its own transaction.
 
     A group is run at most `TRIES` times, and not again after `AGAIN_S`, because all later calls wait for it.
     """

@@ -16,7 +16,10 @@ SLOTS = 16384
 
 
 def slot_of(key: bytes) -> int:
-    """Return the cluster slot of a key, computed from the text in its first braces, if any."""
+    """Return the cluster slot of a key.
+
+    If the key contains text in braces, only the text in the first braces counts.
+    """
     start = key.find(b"{")
     if start >= 0 and (end := key.find(b"}", start + 1)) > start + 1:
         key = key[start + 1 : end]
@@ -54,7 +57,7 @@ class RedisCall:
         self.is_left = False
         """Whether the task that made the call was cancelled."""
         self.on_loss: Callable[[], None] | None = None
-        """Called on failure, for a call without a waiting task."""
+        """Called if the call fails and no task waits for it."""
         self.moves = 0
         self._task: trio.lowlevel.Task | None = None
 
@@ -82,7 +85,7 @@ class RedisCall:
         self._end()
 
     def fail(self, why: str, *, happened: bool | None = False) -> None:
-        """Set a failure. `happened` is None if it is unknown whether the server executed the call."""
+        """Mark the call as failed. `happened` is None if it is unknown whether the server executed the call."""
         self.error = StateUnavailable(why, happened=happened)
         self._end()
         if self.on_loss is not None:
@@ -117,17 +120,17 @@ class Owner(Protocol):
     """The owner of a link, to which the link reports."""
 
     def connected(self, link: Calls) -> None:
-        """Handle that the link is up."""
+        """Called when the link is up."""
         ...
 
     def lost(self, link: Calls) -> None:
-        """Handle that the link is down, and all its calls have failed."""
+        """Called when the link is down, and all its calls have failed."""
         ...
 
     def pushed(self, message: Reply) -> None:
-        """Handle a message pushed by the server."""
+        """Called with a message pushed by the server."""
         ...
 
     def refused(self, call: RedisCall, error: RedisError) -> bool:
-        """Handle a refused call. Return True if the owner retries it, so that it has no outcome yet."""
+        """Called with a refused call. Return True if the owner retries the call, so that it has no outcome yet."""
         ...

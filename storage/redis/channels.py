@@ -1,6 +1,7 @@
 """Pushed messages: the listeners of each channel, and the link on which it is subscribed.
 
-In a cluster every message reaches every server, so any link will do. A channel stays on one link until that is lost.
+In a cluster every message reaches every server, so any link will do. A channel stays on one link until that link is
+lost.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Channels:
                 self._leave(name, channel)
 
     def connected(self, link: Calls) -> None:
-        """Use a new link for channels without a link."""
+        """Use a new link for the channels that have no link."""
         self._links[link] = None
         for name, channel in self._channels.items():
             self._settle(name, channel)

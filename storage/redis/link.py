@@ -1,11 +1,11 @@
 """A link to one server: calls made during a round trip are sent in the next one, as one pipeline.
 
-away --(greeted)--> up --(connection lost)--> away --(retries)--> ...
-                    up --(a round trip exceeds its deadline)--> stalled --(late answers arrive)--> up
-                                                                stalled --(no answers arrive)--> away
+away --(greeted)--> up --(connection lost)--> away --(retries)--> ... up --(a round trip exceeds its deadline)-->
+stalled --(late answers arrive)--> up stalled --(no answers arrive)--> away
 
-While the link is away or stalled, every call is refused at once; a stalled link keeps its connection. Two tasks do the
-work: one sends queued calls once nothing is in flight, one receives and delivers the replies in the order of the calls.
+While the link is away or stalled, every call is refused immediately; a stalled link keeps its connection. Two tasks do
+the work: one sends queued calls once nothing is in flight, one receives and delivers the replies in the order of the
+calls.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from storage.redis.wire import FAULTS, Answer, RedisConnection, end_remains, pac
 QUEUE_MAX = 10_000
 BATCH_MAX = 512
 ROUND_TRIP_S = 0.1
-STALL_S = 0.15  # together with one round trip, enough for TCP to resend a lost packet after 0.2 s
+STALL_S = 0.15  # together with one round trip, long enough for TCP to resend a lost packet after 0.2 s
 CONNECT_S = 0.5
 PAUSE_S, PAUSE_S_MAX = 0.05, 0.5
-STEADY_S = 1.0  # a connection that lasted less than this is not retried at once
+STEADY_S = 1.0  # a connection that lasted less than this is not retried immediately
 GRACE_S = 0.02
-SAID_MAX = 100
-SAY_AGAIN_S = 30.0  # a repeated message is logged this often
-QUIET_S = 1.0  # a server that froze without calls is detected after this time
+LOGGED_MAX = 100
+LOG_AGAIN_S = 30.0  # a repeated message is logged at most once in this time
+QUIET_S = 1.0  # a server that froze while no calls were made is detected after this time
 
 _log = logging.getLogger(__name__)
 
@@ -56,34 +56,34 @@ class RedisLink:
         self._owner = owner
         self._round_trip_s = round_trip_s
         self._queue: deque[RedisCall] = deque()
-        self._flying: deque[RedisCall] = deque()
+        self._in_flight: deque[RedisCall] = deque()
         self._last: tuple[bytes, bytes] | None = None
-        self._again: list[RedisCall] = []
+        self._resend: list[RedisCall] = []
         self._sent_scripts: set[bytes] = set()
         self._sender = trio.lowlevel.ParkingLot()
         self._patience = trio.CancelScope()
         self._rng = Random()
-        self._said_at: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
         self._log = log
         self.calls = self.round_trips = self.lost = self.connects = 0
 
     @property
     def waiting(self) -> int:
         """Return the number of calls without an outcome."""
-        return len(self._queue) + len(self._flying) + len(self._again)
+        return len(self._queue) + len(self._in_flight) + len(self._resend)
 
     def submit(self, call: RedisCall) -> None:
         """Queue a call.
 
         Raises:
-            StateUnavailable: at once, if the link is down or too many calls wait.
+            StateUnavailable: immediately, if the link is down or too many calls wait.
         """
         if self.fault is not None:
             raise StateUnavailable(self.fault)
         if len(self._queue) >= QUEUE_MAX:
             raise StateUnavailable(f"{QUEUE_MAX} calls are already waiting for the server")
         self._queue.append(call)
-        if not self._flying:
+        if not self._in_flight:
             self._sender.unpark()
 
     async def run(self) -> None:
@@ -91,12 +91,12 @@ class RedisLink:
         pause_s = PAUSE_S
         while True:
             began = trio.current_time()
-            await self._live()
+            await self._use_connection()
             pause_s = PAUSE_S if trio.current_time() - began > STEADY_S + CONNECT_S else min(2 * pause_s, PAUSE_S_MAX)
             await trio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
 
-    async def _live(self) -> None:
-        """Use one connection from the attempt to its end. The reason for the end is in `fault`."""
+    async def _use_connection(self) -> None:
+        """Use one connection, from connecting until it is lost. The reason for the loss is in `fault`."""
         why = ""
         try:
             with trio.move_on_after(CONNECT_S) as greeting:
@@ -105,7 +105,7 @@ class RedisLink:
                     greeting.deadline = math.inf
                     self._sent_scripts.clear()
                     self.connects += 1
-                    self._rise()
+                    self._mark_up()
                     await self._serve(connection)
             why = f"no greeting within {CONNECT_S:g} s"
         except* FAULTS as group:
@@ -114,16 +114,16 @@ class RedisLink:
             if why:
                 self._log.down(why)
             self._lose(why or "the link is closed")
-            self._flying.clear()
+            self._in_flight.clear()
             self._owner.lost(self)
 
     async def _end_last(self, connection: RedisConnection) -> None:
-        """End the previous connection on the server, so that none of its calls takes effect after it failed."""
+        """End the previous connection on the server, so that none of its failed calls can take effect any more."""
         if self._last is not None:
             await end_remains(connection, self._last)
         self._last = connection.identity
 
-    def _rise(self) -> None:
+    def _mark_up(self) -> None:
         self.fault = None
         self._log.up()
         self._owner.connected(self)
@@ -131,8 +131,8 @@ class RedisLink:
     def _lose(self, why: str) -> None:
         """Refuse calls from now on, and fail those without an outcome. Calls in flight may still be answered."""
         self.fault = why
-        flying, queued = [call for call in self._flying if not call.is_done], [*self._again, *self._queue]
-        self._again.clear()
+        flying, queued = [call for call in self._in_flight if not call.is_done], [*self._resend, *self._queue]
+        self._resend.clear()
         self._queue.clear()
         self.lost += len(flying) + len(queued)
         for call in flying:
@@ -143,18 +143,18 @@ class RedisLink:
     async def _serve(self, connection: RedisConnection) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._send, connection)
-            nursery.start_soon(self._look_after)
+            nursery.start_soon(self._keep_alive)
             await self._receive(connection)
 
     async def _send(self, connection: RedisConnection) -> None:
         """Send all queued calls as one batch, as soon as nothing is in flight."""
         while True:
-            while not self._queue or self._flying:
+            while not self._queue or self._in_flight:
                 await self._sender.park()
             batch = self._take_batch()
             if batch:
                 self.calls += len(batch)
-                if self._flying:
+                if self._in_flight:
                     self.round_trips += 1
                     self._patience.deadline = trio.current_time() + self._round_trip_s
                 await connection.send(b"".join([pack(call.parts) for call in batch]))
@@ -166,27 +166,27 @@ class RedisLink:
         while queue and len(batch) < BATCH_MAX:
             call = queue.popleft()
             if not call.is_left:
-                self._teach(call)
+                self._include_script(call)
                 batch.append(call)
-        self._flying.extend([call for call in batch if not call.is_silent])
+        self._in_flight.extend([call for call in batch if not call.is_silent])
         return batch
 
-    def _teach(self, call: RedisCall) -> None:
+    def _include_script(self, call: RedisCall) -> None:
         """Send the text of a script on its first use on a connection."""
         if call.script is not None and call.script.sha not in self._sent_scripts:
             self._sent_scripts.add(call.script.sha)
             call.with_text()
 
     async def _receive(self, connection: RedisConnection) -> None:
-        """Deliver arriving replies, each round trip within its deadline."""
+        """Deliver arriving replies. Each round trip has a deadline."""
         while True:
-            patience_s = self._round_trip_s if self._flying else math.inf
+            patience_s = self._round_trip_s if self._in_flight else math.inf
             with trio.move_on_after(patience_s) as self._patience:
                 while True:
                     self._take(await connection.receive())
-            # This process may have been slow while the answer was already here.
+            # The reply may already have arrived while this process was slow, so look once more.
             with trio.move_on_after(GRACE_S) as grace:
-                while self._flying:
+                while self._in_flight:
                     self._take(await connection.receive())
             if grace.cancelled_caught:
                 await self._stall(connection)
@@ -194,28 +194,28 @@ class RedisLink:
     async def _stall(self, connection: RedisConnection) -> None:
         """Fail all waiting calls, and check whether answers still arrive."""
         why = f"no answer within {self._round_trip_s:g} s"
-        self._say(logging.WARNING, f"the link to Redis stalls: {why}")
+        self._log_rarely(logging.WARNING, f"the link to Redis stalls: {why}")
         self._lose(why)
         with trio.move_on_after(STALL_S):
-            while self._flying:
+            while self._in_flight:
                 self._take(await connection.receive())
-        if self._flying:
+        if self._in_flight:
             raise trio.TooSlowError(why)
-        self._rise()
+        self._mark_up()
 
     def _take(self, answers: Sequence[tuple[bool, Answer]]) -> None:
         for is_push, answer in answers:
             if is_push:
                 assert not isinstance(answer, RedisError)
                 self._owner.pushed(answer)
-            elif self._flying:
-                self._return(self._flying.popleft(), answer)
+            elif self._in_flight:
+                self._return(self._in_flight.popleft(), answer)
             else:
                 raise InvalidResponse("an unexpected answer")
-        if not self._flying:
+        if not self._in_flight:
             self._patience.deadline = math.inf
-            self._queue.extendleft(reversed(self._again))
-            self._again.clear()
+            self._queue.extendleft(reversed(self._resend))
+            self._resend.clear()
             if self._queue:
                 self._sender.unpark()
 
@@ -230,29 +230,29 @@ class RedisLink:
             self._refuse(call, answer)
 
     def _send_text(self, call: RedisCall) -> None:
-        """Resend a script that the server has lost, before all queued calls. Nothing has happened yet."""
+        """Resend a call whose script the server has lost, before all queued calls. The call has had no effect yet."""
         if not call.is_left:
             call.with_text()
-            self._again.append(call)
+            self._resend.append(call)
 
     def _refuse(self, call: RedisCall, error: RedisError) -> None:
         words = f"{type(error).__name__}: {error}"
         call.fail(words)
-        self._say(logging.ERROR, f"Redis refused {call.parts[0]!r}: {words}")
+        self._log_rarely(logging.ERROR, f"Redis refused {call.parts[0]!r}: {words}")
         if isinstance(error, ReadOnlyError):
-            raise error  # no longer a primary: another connection may find the new one
+            raise error  # the server is no longer a primary; another connection may find the new one
 
-    def _say(self, level: int, what: str) -> None:
+    def _log_rarely(self, level: int, what: str) -> None:
         """Log a message, unless it was logged recently. Messages that differ only in the script count as the same."""
         now, kind = trio.current_time(), what.partition(" script: ")[0]
-        if now - self._said_at.get(kind, -math.inf) < SAY_AGAIN_S:
+        if now - self._logged_at.get(kind, -math.inf) < LOG_AGAIN_S:
             return
-        if len(self._said_at) >= SAID_MAX:
-            self._said_at.clear()
-        self._said_at[kind] = now
+        if len(self._logged_at) >= LOGGED_MAX:
+            self._logged_at.clear()
+        self._logged_at[kind] = now
         _log.log(level, "%s", what)
 
-    async def _look_after(self) -> None:
+    async def _keep_alive(self) -> None:
         """Send a PING when no other calls are made."""
         while True:
             await trio.sleep(QUIET_S)

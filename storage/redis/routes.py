@@ -1,4 +1,4 @@
-"""Chooses the link for a key's calls: the only one, or in a cluster the one to the server of the key's slot."""
+"""Chooses the link for a key's calls: the only link, or in a cluster the link to the server of the key's slot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from storage.state import Reply
 from storage.supervision import Keep
 
 MOVES_MAX = 3
-SCOUT_S = 0.2  # how often the map is read again while it is wrong
+SCOUT_S = 0.2  # how often the map is read again while it is outdated
 QUIET_SCOUT_S = 30.0
 
 _log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class RedisRoutes(Protocol):
         ...
 
     def lost(self, link: Calls) -> None:
-        """Handle that a link is down."""
+        """Called when a link is down."""
         ...
 
 
@@ -93,7 +93,7 @@ class Cluster:
         self._owner: Owner | None = None
         self._links: dict[Address, tuple[RedisLink, trio.CancelScope]] = {}
         self._slots: list[Address | None] = [None] * SLOTS
-        self._wrong = trio.Event()
+        self._outdated = trio.Event()
         self._rng = Random()
 
     @property
@@ -115,7 +115,7 @@ class Cluster:
         return self._links[address][0]
 
     def refused(self, call: RedisCall, error: RedisError) -> bool:
-        """Follow a slot that has moved or is moving; the call has not happened."""
+        """Follow a slot that has moved or is moving. A refused call has had no effect, so it can be retried."""
         if not isinstance(error, MovedError | AskError) or call.moves >= MOVES_MAX:
             return False
         if call.is_left:
@@ -127,7 +127,7 @@ class Cluster:
                 link.submit(RedisCall([b"ASKING"], call.key))
             else:
                 self._slots[error.slot_id] = (error.host, error.port)
-                self._wrong.set()
+                self._outdated.set()
             link.submit(call)
         except StateUnavailable as exc:
             call.fail(str(exc))
@@ -135,19 +135,19 @@ class Cluster:
 
     def lost(self, link: Calls) -> None:  # noqa: ARG002 - which one does not matter
         """Read the map again, because another server may have the slots now."""
-        self._wrong.set()
+        self._outdated.set()
 
     async def run(self, owner: Owner) -> None:
         """Keep the map up to date until cancelled."""
         self._owner = owner
         while True:
-            self._wrong = trio.Event()
+            self._outdated = trio.Event()
             is_read = await self._scout()
             if not is_read or self.fault is not None:
                 await trio.sleep(SCOUT_S)
                 continue
             with trio.move_on_after(QUIET_SCOUT_S):
-                await self._wrong.wait()
+                await self._outdated.wait()
 
     async def _scout(self) -> bool:
         """Read the map from the first server that responds."""
@@ -164,11 +164,11 @@ class Cluster:
                     _log.debug("%s:%d did not return the slots: %s", *address, exc)
         return False
 
-    def _take_map(self, teller: Address, entries: Reply) -> None:
+    def _take_map(self, sender: Address, entries: Reply) -> None:
         slots: list[Address | None] = [None] * SLOTS
         assert isinstance(entries, list)
         for entry in entries:
-            first, last, address = _range(entry, teller)
+            first, last, address = _range(entry, sender)
             slots[first : last + 1] = [address] * (last + 1 - first)
         for address in {address for address in slots if address is not None}:
             self._link_to(address)
@@ -193,8 +193,11 @@ class Cluster:
             await self._keep("state_link", link.run)
 
 
-def _range(entry: Reply, teller: Address) -> tuple[int, int, Address]:
-    """Return first slot, last slot and primary from a line of CLUSTER SLOTS. An empty name means the asked server."""
+def _range(entry: Reply, sender: Address) -> tuple[int, int, Address]:
+    """Return first slot, last slot and primary from a line of CLUSTER SLOTS.
+
+    An empty name means the server that sent the map.
+    """
     assert isinstance(entry, list)
     first, last, primary = entry[:3]
     assert isinstance(first, int)
@@ -202,4 +205,4 @@ def _range(entry: Reply, teller: Address) -> tuple[int, int, Address]:
     assert isinstance(primary, list)
     host, port = primary[:2]
     assert isinstance(port, int)
-    return first, last, (host.decode() if isinstance(host, bytes) and host else teller[0], port)
+    return first, last, (host.decode() if isinstance(host, bytes) and host else sender[0], port)

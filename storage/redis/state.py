@@ -146,7 +146,10 @@ class RedisState:
             await self._changed.wait()
 
     async def drain(self) -> None:
-        """Wait for calls without a waiting task, such as the last releases. The caller sets the deadline."""
+        """Wait until calls without a waiting task, such as the last releases, are sent.
+
+        The caller sets the deadline.
+        """
         while self.statistics().waiting:  # noqa: ASYNC110 - only at the end; an event would slow every call
             await trio.sleep(DRAIN_TICK_S)
 
@@ -155,7 +158,9 @@ class RedisState:
 async def open_redis(
     url: str, *, round_trip_s: float = ROUND_TRIP_S, start_s: float = START_S, keep: Keep = unsupervised
 ) -> AsyncIterator[RedisState]:
-    """Open the state at `url`. It is usable after `start_s` even without the server, and connects automatically.
+    """Open the state at `url`.
+
+    It is usable after `start_s` even if the server is unavailable, and connects automatically.
 
     Raises:
         StoreUnusable: the address is invalid.

@@ -1,8 +1,8 @@
-"""One connection to a Redis server: packs commands, parses replies (RESP3).
+"""One connection to a Redis server: packs commands and parses replies (RESP3).
 
 It uses only the parser and the errors of coredis. Measured for a small script (us of CPU per call, alone / in a
-pipeline of 64): its client 241 / 20, its connection 154 / 9, this module 50 / 5. Its connection also turns a
-cancellation during the handshake into an error of its own, which breaks reconnecting under a deadline.
+pipeline of 64): coredis' client 241 / 20, coredis' connection 154 / 9, this module 50 / 5. The connection of coredis
+also turns a cancellation during the handshake into an error of its own, which breaks reconnecting under a deadline.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from storage.state import Reply
 
 RECEIVE_BYTES = 65536
 _SIZES_MAX = 256
-_SIZES = tuple(b"$%d" % size for size in range(_SIZES_MAX))  # prepared: this halves the cost of packing a command
+_SIZES = tuple(b"$%d" % size for size in range(_SIZES_MAX))  # precomputed, to halve the cost of packing
 
 _log = logging.getLogger(__name__)
 
-# All errors that end a connection or prevent one.
+# All errors that end a connection or prevent it from being opened.
 FAULTS = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, RedisError)
 
 Answer: TypeAlias = "Reply | RedisError"
@@ -104,7 +104,7 @@ async def open_connection(address: Address, access: Access) -> AsyncIterator[Red
         connection.identity = await _identity(connection)
         yield connection
     finally:
-        # Close at once, without waiting for a frozen server to read the rest.
+        # Close immediately, without waiting for a frozen server to read the rest.
         await trio.aclose_forcefully(stream)
 
 
@@ -125,21 +125,21 @@ async def _greet(connection: RedisConnection, access: Access) -> None:
     await connection.ask(*hello)
     if access.db:
         await connection.ask(b"SELECT", b"%d" % access.db)
-    await connection.ask(b"PING")  # refused while the server still loads its data
+    await connection.ask(b"PING")  # refused while the server is still loading its data
 
 
 async def _identity(connection: RedisConnection) -> tuple[bytes, bytes] | None:
     try:
         info = await connection.ask(b"CLIENT", b"INFO")
     except RedisError:
-        return None  # some providers forbid it
+        return None  # some providers forbid this command
     assert isinstance(info, bytes)
     fields = dict(entry.partition(b"=")[::2] for entry in info.split())
     return fields[b"id"], fields[b"addr"]
 
 
 async def end_remains(connection: RedisConnection, identity: tuple[bytes, bytes]) -> None:
-    """End an earlier connection on the server too, so that nothing sent over it can happen any more."""
+    """End an earlier connection on the server too, so that nothing sent over it can take effect any more."""
     number, address = identity
     try:
         await connection.ask(b"CLIENT", b"KILL", b"ID", number, b"ADDR", address)

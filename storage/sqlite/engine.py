@@ -42,7 +42,10 @@ class SqliteEngine:
         self._memo.begin()
 
     def commit(self) -> None:
-        """Make it durable, and check that the file is still in place. Raises CommitUnknown if it is not."""
+        """Make the transaction durable, and check that the file is still in place.
+
+        Raises CommitUnknown if it is not.
+        """
         if self._watch is None:
             self._cursor.execute("COMMIT")
             return
@@ -67,14 +70,14 @@ class SqliteEngine:
         self._cursor.execute("SAVEPOINT call")
 
     def settle(self) -> None:
-        """Do nothing, because every statement is completed at once."""
+        """Do nothing, because every statement completes when it is called."""
 
     def keep(self) -> None:
         """Release the savepoint."""
         self._cursor.execute("RELEASE call")
 
     def undo(self) -> bool:
-        """Return to the savepoint; False if SQLite has dropped the whole transaction, such as on a full disk."""
+        """Return to the savepoint. Return False if SQLite has undone the whole transaction, such as on a full disk."""
         self._memo.forget()
         if not self._connection.in_transaction:
             return False

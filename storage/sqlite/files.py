@@ -1,4 +1,4 @@
-"""Prepares the database file: its folder, its health and its schema."""
+"""Prepares the database file: its folder, its integrity and its schema."""
 
 import secrets
 import sqlite3
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _APPLIED = "_sqlite_migrations"
 """The table in which sqlite-utils records applied migrations."""
-CHECKED_BYTES_MAX = 268435456  # a full check of larger files would delay the start by seconds
+CHECKED_BYTES_MAX = 268435456  # a full check of a larger file would delay the start by seconds
 
 RESTORE = (
     "stop the node, then restore the file from a backup, "
@@ -56,10 +56,10 @@ class SqliteSchema:
         self._connection.execute(f"DROP TABLE {table}")
 
     def partition(self, table: str, *, below: bytes, late: str) -> None:
-        """Do nothing, because rows are deleted one by one here."""
+        """Do nothing, because SQLite has no partitions and rows are deleted one by one."""
 
     def reword(self, table: str, words: str, others: str) -> None:
-        """Change the text of the definition in the way that SQLite's page on ALTER TABLE describes."""
+        """Change the text of the definition, as described on SQLite's page about ALTER TABLE."""
         ((version,),) = self._connection.execute("PRAGMA schema_version").fetchall()
         self._connection.execute("PRAGMA writable_schema = ON")
         self._connection.execute(
@@ -100,7 +100,7 @@ def check(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def damaged(path: Path, what: str) -> StoreCorrupt:
-    """Return the refusal of a damaged file, with instructions to restore it."""
+    """Return the error for a damaged file, with instructions to restore it."""
     return StoreCorrupt(f"the database {path} is damaged ({what}): {RESTORE.format(path=path)}")
 
 

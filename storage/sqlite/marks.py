@@ -1,7 +1,7 @@
-"""Marks next to a database that outlive it: that it existed, and that its contents were replaced under a running node.
+"""Marks next to a database that outlive it.
 
-The first mark is a hidden file, which `rm data/*` leaves in place, plus an attribute of the folder if the file system
-supports it.
+They record that the database existed, and that its contents were replaced under a running node. The first mark is a
+hidden file, which `rm data/*` leaves in place, plus an attribute of the folder if the file system supports it.
 """
 
 import os
@@ -22,7 +22,7 @@ REPLACED = (
 
 
 def refuse_missing(database: Path, *, new_store: bool) -> None:
-    """Raise StoreUnusable if an earlier store has no file now, unless a new one is wanted."""
+    """Raise StoreUnusable if the file of an earlier store is missing, unless a new store is wanted."""
     if new_store or not _was_made(database):
         return
     with suppress(OSError):
@@ -34,20 +34,20 @@ def refuse_missing(database: Path, *, new_store: bool) -> None:
 def mark_made(database: Path) -> None:
     """Leave the marks of a new store. If one of them cannot be written, the other is sufficient."""
     with suppress(OSError):
-        os.close(open_private(_made(database)))
-    with suppress(OSError, AttributeError):  # only Linux has attributes
+        os.close(open_private(_made_mark(database)))
+    with suppress(OSError, AttributeError):  # only Linux has attributes of files
         os.setxattr(database.parent, _attribute(database), b"1")
 
 
 def mark_replaced(database: Path) -> None:
     """Leave a mark that the log no longer belongs to the file."""
     with suppress(OSError):
-        os.close(open_private(_replaced(database)))
+        os.close(open_private(_replaced_mark(database)))
 
 
 def refuse_mixed(database: Path) -> None:
-    """Raise StoreUnusable while the old log is next to a file with replaced contents; otherwise remove the mark."""
-    mark = _replaced(database)
+    """Raise StoreUnusable while the old log is next to a file with replaced contents. Otherwise remove the mark."""
+    mark = _replaced_mark(database)
     if not mark.exists():
         return
     log, index = (database.with_name(database.name + end) for end in ("-wal", "-shm"))
@@ -58,18 +58,18 @@ def refuse_mixed(database: Path) -> None:
 
 
 def _was_made(database: Path) -> bool:
-    if _made(database).exists():
+    if _made_mark(database).exists():
         return True
     with suppress(OSError, AttributeError):
         return bool(os.getxattr(database.parent, _attribute(database)))
     return False
 
 
-def _made(database: Path) -> Path:
+def _made_mark(database: Path) -> Path:
     return database.with_name(f".{database.name}.made")
 
 
-def _replaced(database: Path) -> Path:
+def _replaced_mark(database: Path) -> Path:
     return database.with_name(f"{database.name}-replaced")
 
 

@@ -1,9 +1,9 @@
 """Exclusive ownership of a database file: a lock on the file itself, which the kernel releases with the process.
 
 The lock is flock(2)'s, which identifies the file by its inode instead of its name, and is independent of SQLite's
-record locks. Closing any descriptor of a file drops all record locks of its process on it. The locked descriptor is
-therefore closed only after SQLite, and no other code here opens the database. A note next to the file informs processes
-that find it in use. The note is locked too, because nodes of earlier versions used only that lock.
+record locks. If a process closes any descriptor of a file, it loses all its record locks on that file. The locked
+descriptor is therefore closed only after SQLite, and no other code here opens the database. A note next to the file
+informs processes that find it in use. The note is locked too, because nodes of earlier versions used only that lock.
 """
 
 import errno
@@ -22,7 +22,10 @@ from storage.private_files import FILE_MODE, open_private, refuse_other_kinds
 NOTE_BYTES_MAX = 4096
 SHARED_LOCK_AT = 0x40000002
 SHARED_LOCK_BYTES = 510
-"""The length of the lock that SQLite's connections share. The last to close holds it alone, and removes the log."""
+"""The length of the lock that SQLite's connections share.
+
+The last connection to close holds it alone, and removes the log.
+"""
 
 
 class Ownership:
@@ -63,7 +66,7 @@ class Ownership:
     def keep_log_apart(self) -> None:
         """Make SQLite keep the log when it closes, instead of writing it into the file.
 
-        A shared lock with an owner other than the process prevents SQLite from being the file's last user.
+        A shared lock that does not belong to the process prevents SQLite from being the file's last user.
         """
         lock = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, SHARED_LOCK_AT, SHARED_LOCK_BYTES, 0)
         with suppress(OSError, AttributeError):  # only Linux has such locks; elsewhere the mark must suffice
@@ -79,10 +82,10 @@ class Ownership:
 def own(database: Path) -> Iterator[Ownership]:
     """Hold the lock of `database`, a path without links, while the block runs. The file is created if missing.
 
-    A process owns a database only once: the note's lock refuses a second attempt before it opens the file.
+    A process can own a database only once: the note's lock refuses a second attempt before the file is opened.
 
     Raises:
-        StoreInUse: another process, or another opening in this one, holds it.
+        StoreInUse: another process holds the lock, or this process holds it already.
         StoreUnusable: the file cannot be written or locked, or has a second name.
     """
     ownership = _take(database)
@@ -94,7 +97,7 @@ def own(database: Path) -> Iterator[Ownership]:
 
 
 def read_note(database: Path) -> dict[str, str] | None:
-    """Return the owner's note while `database` has an owner; None otherwise, or if the note was just removed.
+    """Return the owner's note, or None if `database` has no owner or the note was just removed.
 
     Raises:
         StoreUnusable: this user may not see the lock.
@@ -169,7 +172,7 @@ def _locked(path: Path, database: Path) -> int:
 
 
 def _refuse_other_names(file: int, database: Path) -> None:
-    """Refuse a file with a second name: it would have a second log, and two logs destroy a file."""
+    """Refuse a file with a second name. It would get a second log, and two logs destroy a database."""
     if not _is_at(database, file):
         raise StoreInUse(f"{database} was replaced while it was being opened")
     names = os.fstat(file).st_nlink
@@ -183,7 +186,7 @@ def _refuse_other_names(file: int, database: Path) -> None:
 
 
 def _is_mounted(path: Path) -> bool:
-    """Return whether a file is a mount point; detected only on Linux."""
+    """Return whether a file is a mount point. Mount points are detected only on Linux."""
     escaped = os.fsencode(path).replace(b"\\", b"\\134").replace(b" ", b"\\040").replace(b"\t", b"\\011")
     try:
         mounts = Path("/proc/self/mountinfo").read_bytes().splitlines()
@@ -212,7 +215,7 @@ def _is_free(descriptor: int) -> bool:
 
 
 def _parse(text: bytes) -> dict[str, str]:
-    """Parse a note. An owner that has just started may not have written it yet: empty."""
+    """Parse a note. The result is empty if an owner that has just started has not written its note yet."""
     try:
         note = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,9 +1,9 @@
 """The sizes of a file's tables, estimated from a bounded number of pages, however large the file is.
 
-SQLite's own count (`dbstat`) reads every page, which a node with traffic cannot afford. All leaves of a B-tree have the
-same depth, so each level is counted from a sample of the level above: exactly for small levels, within some percent for
-large ones. Pages are read from the file as of the last checkpoint. Another checkpoint may write them meanwhile; pages
-that no longer belong to the tree are skipped.
+SQLite's own count (`dbstat`) reads every page, which is too slow on a node with traffic. All leaves of a B-tree have
+the same depth, so each level is counted from a sample of the level above: exactly for small levels, within some percent
+for large ones. Pages are read from the file as of the last checkpoint. Another checkpoint may overwrite pages
+meanwhile; pages that no longer belong to the tree are skipped.
 """
 
 import os
@@ -25,12 +25,12 @@ UNION ALL SELECT name, type, tbl_name, rootpage FROM sqlite_schema WHERE rootpag
 """
 
 ReadPage = Callable[[int], bytes]
-"""Returns a page by its number, or a partial page at the end of the file."""
+"""Returns a page by its number. At the end of the file the page may be partial."""
 
 
 @dataclass(slots=True)
 class TreePage:
-    """One page of a B-tree: its children, its number of rows, and the overflow pages of its long rows."""
+    """One page of a B-tree: its children, its number of rows, and the number of overflow pages of its long rows."""
 
     children: list[int] = field(default_factory=list)
     rows: int = 0
@@ -39,7 +39,7 @@ class TreePage:
 
 @dataclass(slots=True)
 class TreeSize:
-    """An estimate of a whole B-tree, accumulated by the function that counts it."""
+    """An estimate of a whole B-tree, accumulated while it is counted."""
 
     pages: float = 0.0
     rows: float = 0.0
@@ -80,7 +80,10 @@ def count_tree(read: ReadPage, root: int, rng: Random) -> TreeSize:
 
 
 def parse_page(page: bytes, *, is_first: bool = False) -> TreePage | None:
-    """Parse a page as far as sizes need it; None if it is not a B-tree page (SQLite file format, section 1.6)."""
+    """Parse as much of a page as its size needs, or return None if it is not a B-tree page.
+
+    The format is described in SQLite's file format, section 1.6.
+    """
     start = HEADER_BYTES if is_first else 0
     if len(page) < 512 or page[start] not in (INDEX_INTERIOR, TABLE_INTERIOR, INDEX_LEAF, TABLE_LEAF):
         return None

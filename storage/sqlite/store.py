@@ -26,9 +26,9 @@ from storage.store import BatchHandler, DiskSpace, Req, Res, StoreSize, StoreSta
 from storage.transactions import Callback, Job, run_batch
 
 READERS = 4
-OPEN_TRIES = 10  # a process that checks whether the store is in use holds the lock for a moment
+OPEN_TRIES = 10  # a process that checks whether the store is in use holds the lock briefly
 OPEN_RETRY_S = 0.02
-SCRUB_BUSY_MS = 50  # the writer waits during this time
+SCRUB_BUSY_MS = 50  # how long a scrub may make the writer wait
 WATCH_CLOSE_S = 10.0  # like the writer's: a disk that does not respond must not keep the process alive for longer
 
 
@@ -40,7 +40,7 @@ class SqliteStore:
     def __init__(
         self, writer: Writer, readers: Sequence[sqlite3.Connection], ownership: Ownership, watch: FileWatch
     ) -> None:
-        """All arguments are owned by `open_sqlite`."""
+        """`open_sqlite` owns all arguments."""
         self._writer = writer
         self._watch = watch
         self._idle = list(readers)
@@ -56,7 +56,7 @@ class SqliteStore:
         return await trio.to_thread.run_sync(self._read, fn, limiter=self._limiter)
 
     def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Awaitable[Res]:
-        """Pass `request` to `handler` together with all others that wait for it."""
+        """Pass `request` to `handler` together with all other requests that wait for it."""
         return self._writer.submit(Job(handler, request))  # type: ignore[arg-type, return-value]  # the queue mixes them
 
     def submit_nowait(
@@ -86,11 +86,11 @@ class SqliteStore:
         return await trio.to_thread.run_sync(self._empty_log, limiter=self._limiter)
 
     async def flush_log(self) -> None:
-        """Write the log into the file as far as readers allow, in parallel to the writer."""
+        """Write the log into the file as far as readers allow, while the writer continues."""
         await trio.to_thread.run_sync(self._flush_log, limiter=self._limiter)
 
     async def disk(self) -> DiskSpace:
-        """Return the space of the disk that the file is on."""
+        """Return the space of the disk that contains the file."""
         return await trio.to_thread.run_sync(self._disk, abandon_on_cancel=True)
 
     def _measure(self) -> StoreSize:
@@ -148,9 +148,10 @@ class SqliteStore:
 async def open_sqlite(
     path: Path, migrations: Sequence[MigrationSet], *, new_store: bool = False
 ) -> AsyncIterator[SqliteStore]:
-    """Own, check and migrate the file at `path`, which contains no links, and serve it.
+    """Take ownership of the file at `path`, check, migrate and serve it. `path` contains no links.
 
-    The file is created if no store existed there; a missing file of an earlier store is created only with `new_store`.
+    The file is created if no store existed there. If the file of an earlier store is missing, a new one is created only
+    with `new_store`.
 
     Raises:
         StoreInUse, StoreCorrupt, StoreTooNew, StoreUnusable: with a message for the operator.
@@ -159,18 +160,18 @@ async def open_sqlite(
     refuse_missing(path, new_store=new_store)
     token = trio.lowlevel.current_trio_token()
     with ExitStack() as stack:
-        ownership = await _own_soon(path, stack)
+        ownership = await _own_with_retries(path, stack)
         refuse_mixed(path)
         connections = await trio.to_thread.run_sync(_open_connections, path, migrations, stack)
         mark_made(path)
-        watch = _watch(path, ownership, connections.watching, lambda fault: _soon(token, refuse, fault))
-        engine = SqliteEngine(connections.writing, watch, lambda doubts: _soon(token, _call_all, doubts))
+        watch = _watch(path, ownership, connections.watching, lambda fault: _call_soon(token, refuse, fault))
+        engine = SqliteEngine(connections.writing, watch, lambda doubts: _call_soon(token, _call_all, doubts))
 
         def refuse(fault: str | None) -> None:
             writer.refuse(fault)
 
         async with open_writer(partial(run_batch, engine)) as writer:
-            stack.enter_context(_running(watch))  # until everything is committed, and then for one more check
+            stack.enter_context(_running(watch))  # it runs until everything is committed, and then checks once more
             yield SqliteStore(writer, connections.readers, ownership, watch)
 
 
@@ -195,7 +196,7 @@ def _running(watch: FileWatch) -> Iterator[None]:
         thread.join(WATCH_CLOSE_S)
 
 
-def _soon(token: trio.lowlevel.TrioToken, fn: Callable[..., None], *args: object) -> None:
+def _call_soon(token: trio.lowlevel.TrioToken, fn: Callable[..., None], *args: object) -> None:
     with suppress(trio.RunFinishedError):
         token.run_sync_soon(fn, *args)
 
@@ -205,7 +206,7 @@ def _call_all(callbacks: Sequence[Callback]) -> None:
         callback()
 
 
-async def _own_soon(path: Path, stack: ExitStack) -> Ownership:
+async def _own_with_retries(path: Path, stack: ExitStack) -> Ownership:
     await trio.lowlevel.checkpoint()
     for _ in range(OPEN_TRIES - 1):
         try:
@@ -225,7 +226,10 @@ class _Connections:
 
 
 def _open_connections(path: Path, migrations: Sequence[MigrationSet], stack: ExitStack) -> _Connections:
-    """Open the connections of the checked and migrated file. The writing one is closed last and cleans up the log."""
+    """Open the connections of the checked and migrated file.
+
+    The writing connection is closed last, and then cleans up the log.
+    """
     try:
         writing = stack.enter_context(closing(connect(path)))
         check(writing, path)
@@ -239,7 +243,7 @@ def _open_connections(path: Path, migrations: Sequence[MigrationSet], stack: Exi
             raise damaged(path, str(exc)) from exc
         if isinstance(refusal := translate(exc), StoreUnavailable):
             raise StoreUnusable(f"cannot open {path}: {refusal}") from exc
-        raise  # a bug in a migration
+        raise  # the error is a bug in a migration
 
 
 def _touch(tx: Tx) -> None:

@@ -14,17 +14,17 @@ from storage.sqlite.memo import Memo
 from storage.store import Row, T, Value
 from storage.transactions import Callback
 
-# Rows are sent in pieces of this size or of a multiple of `STEP`, plus one piece for the rest. This keeps the number of
-# prepared statements small, and each statement starts with 10,000 to 20,000 instructions. Preparing one for each length
-# would take 60,000 per miss.
+# Rows are sent in pieces whose size is this or a multiple of `STEP`, plus one piece for the rest. This keeps the number
+# of prepared statements small. Starting a statement costs 10,000 to 20,000 instructions. With one statement for each
+# length, preparing a new one would cost 60,000.
 ROWS_MAX = 64
 STEP = 4
 STATEMENTS_KEPT = 512
 NOW = "((julianday('now') - 2440587.5) * 86400.0)"
-# The text does not depend on the list's length, so it is prepared once. It needs one parameter, where each would cost
-# 600 instructions.
+# The text does not depend on the list's length, so it is prepared once. It needs one parameter for the whole list; with
+# one parameter per value, each would cost 600 instructions.
 LIST = "(SELECT value FROM json_each(?))"
-BUSY_MS = 5000  # only an external tool on the file can make the writer wait
+BUSY_MS = 5000  # only an external tool that uses the file can make the writer wait
 CACHE_KIB = 8192
 # Pages between checkpoints. A checkpoint costs two more fsyncs, so it should cover many commits (16 MB of log).
 CHECKPOINT_PAGES = 4000
@@ -58,11 +58,12 @@ def connect(path: Path, *, query_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
-# The file is not mapped into memory: truncating it, like `cp` does when it overwrites the file, would end the process
-# by SIGBUS at the next page read.
+# The file is not mapped into memory. If it were, truncating the file, as `cp` does when it overwrites the file, would
+# end the process by SIGBUS at the next page read.
 def _pragmas(*, query_only: bool) -> Iterator[str]:
     yield "journal_mode = WAL"
-    # Some builds wipe deleted data. No stored data is secret in its stored form, and every closed charge is deleted.
+    # Some builds wipe deleted data by default, which is costly because every closed charge is deleted. It is not
+    # needed, because the store contains no plain secrets.
     yield "secure_delete = OFF"
     yield "synchronous = FULL"
     yield "foreign_keys = ON"
@@ -78,14 +79,14 @@ def _pragmas(*, query_only: bool) -> Iterator[str]:
 def translate(error: Exception) -> Exception:
     """Translate an error of the driver or file system. A bug is returned unchanged."""
     if isinstance(error, sqlite3.IntegrityError):
-        return _because(ConstraintViolated(str(error)), error)
+        return _with_cause(ConstraintViolated(str(error)), error)
     code = getattr(error, "sqlite_errorcode", None)
     if isinstance(error, sqlite3.Error) and isinstance(code, int) and code & 0xFF in _ENVIRONMENT:
-        return _because(StoreUnavailable(f"{_ENVIRONMENT[code & 0xFF]} ({error})"), error)
+        return _with_cause(StoreUnavailable(f"{_ENVIRONMENT[code & 0xFF]} ({error})"), error)
     return error
 
 
-def _because(refusal: Exception, cause: Exception) -> Exception:
+def _with_cause(refusal: Exception, cause: Exception) -> Exception:
     refusal.__cause__ = cause
     return refusal
 
@@ -102,9 +103,11 @@ class SqliteTx:
         doubts: list[Callback] | None = None,
         memo: Memo | None = None,
     ) -> None:
-        """The lists receive the callbacks of `on_commit` and `on_doubt`; None if a commit cannot happen or be lost.
+        """The lists receive the callbacks of `on_commit` and `on_doubt`.
 
-        Nothing is kept without a `memo`.
+        None means that a commit cannot happen or be lost.
+
+        Without a `memo`, no values are kept.
         """
         self._cursor = cursor
         self._callbacks = callbacks
@@ -129,10 +132,10 @@ class SqliteTx:
     def run_many(self, sql: str, rows: Sequence[Sequence[Value]], *, one: str | None = None) -> None:
         """Run one statement for all rows.
 
-        Not `executemany`: the driver releases the interpreter lock at every step, and under load has to wait for it
-        again.
+        It does not use `executemany`, because with that the driver releases the interpreter lock at every step, and
+        under load has to wait for it again.
         """
-        if one is not None and len(rows) == 1:  # faster than `UPDATE ... FROM` a list of one
+        if one is not None and len(rows) == 1:  # faster than `UPDATE ... FROM` with a list of one
             self._cursor.execute(one, rows[0])
         elif rows:
             self.count_many(sql, rows)
@@ -161,7 +164,7 @@ class SqliteTx:
             values = _plain_bytes(values)
         if len(values) == 1 and (alone := _over_one(sql)):
             return self._cursor.execute(alone, values).fetchall()
-        if isinstance(values[0], bytearray):  # not possible in JSON
+        if isinstance(values[0], bytearray):  # JSON cannot represent bytes
             return [row for one in _filled(values) for row in self._cursor.execute(_over_marks(sql, len(one)), one)]
         return self._cursor.execute(_over_list(sql), (_listed(values),)).fetchall()
 
@@ -173,7 +176,7 @@ class SqliteTx:
             values = _plain_bytes(values)
         if len(values) == 1 and (alone := _over_one(sql)):
             return self._cursor.execute(alone, (*params, values[0])).rowcount
-        if isinstance(values[0], bytearray):  # not possible in JSON
+        if isinstance(values[0], bytearray):  # JSON cannot represent bytes
             pieces = _filled(values)
             return sum(self._cursor.execute(_over_marks(sql, len(one)), (*params, *one)).rowcount for one in pieces)
         return self._cursor.execute(_over_list(sql), (*params, _listed(values))).rowcount
@@ -185,7 +188,7 @@ class SqliteTx:
         """Do nothing: tables have no partitions here."""
 
     def recall(self, kind: type[T]) -> T | None:
-        """Return the value of this kind that was kept last, if it is still valid."""
+        """Return the kept value of this kind, if it is still valid."""
         return self._memo.recall(kind) if self._memo is not None else None
 
     def remember(self, what: object) -> None:
@@ -205,12 +208,12 @@ class SqliteTx:
 
 
 def _plain_bytes(values: Sequence[Any]) -> list[Any]:
-    """Return bytes in the type that the driver binds directly; for `bytes` it spends 4,000 instructions on adapters."""
+    """Return bytes in the type that the driver binds directly. For `bytes` it spends 4,000 instructions on adapters."""
     return [*map(bytearray, values)]
 
 
 def _filled(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield pieces for lists after `IN`, padded with repeated values, because each length is a separate statement."""
+    """Yield pieces for lists after `IN`, padded with repeated values to few lengths, as each length is a statement."""
     for start in range(0, len(values), ROWS_MAX):
         piece = values[start : start + ROWS_MAX]
         yield [*piece, *[piece[-1]] * (-len(piece) % STEP)]
@@ -227,7 +230,10 @@ def _pieces(values: Sequence[T]) -> Sequence[Sequence[T]]:
 
 @lru_cache(maxsize=STATEMENTS_KEPT)
 def _over_list(sql: str) -> str:
-    """Return `sql` over a list in SQLite's syntax. Cached: building it took a thirtieth of a lone charge's commit."""
+    """Return `sql` over a list in SQLite's syntax.
+
+    Cached, because building it took a thirtieth of a lone charge's commit.
+    """
     return _plain(sql).replace("{in}", LIST)
 
 
@@ -239,9 +245,9 @@ def _over_marks(sql: str, count: int) -> str:
 
 @lru_cache(maxsize=STATEMENTS_KEPT)
 def _over_one(sql: str) -> str | None:
-    """Return `sql` over a list of one, with its value as the parameter; None if the SQL has another form.
+    """Return `sql` over a list of one, with the value as the parameter; None if the SQL has another form.
 
-    SQLite builds and sorts a table for the list, even if it has only one value.
+    For a list, SQLite builds and sorts a table, even if the list has only one value.
     """
     if " IN {in}" in sql and " NOT IN {in}" not in sql:
         return _plain(sql).replace(" IN {in}", " = ?")
@@ -263,7 +269,7 @@ def _plain(sql: str) -> str:
 
 
 def _listed(values: Sequence[Value]) -> str:
-    """Return the list as JSON. Texts with a NUL are refused, because SQLite would read them only up to it."""
+    """Return the list as JSON. Texts with a NUL are refused, because SQLite would ignore everything after the NUL."""
     text = orjson.dumps(values).decode()
     if "\\u0000" in text and any(isinstance(value, str) and "\0" in value for value in values):
         raise ConstraintViolated("a text contains a NUL")

@@ -1,12 +1,12 @@
 """Watches the files of an open database, because SQLite keeps using files that were removed or replaced.
 
-Each commit is followed by a check of the files' names, and a thread checks more twice a second. A file that was moved
-away may return; replaced contents never do.
+Each commit is followed by a check of the files' names, and a thread makes further checks twice a second. A file that
+was moved away may be moved back; a file whose contents were replaced stays unusable.
 
 Contents are identified by two fields of the database header: the application id is random for each opening, and the
 user version counts the half seconds with commits. Checkpoints write both into the file. A backup from another opening
-therefore has another id, and one from before the last checkpoint a lower count. A later backup differs from the file
-only in pages that are also in the log.
+therefore has another id, and a backup from before the last checkpoint has a lower count. A later backup differs from
+the file only in pages that are also in the log.
 """
 
 import logging
@@ -24,7 +24,7 @@ from storage.sqlite.owner import Ownership
 
 WATCH_S = 0.5
 AGAIN_S = 0.01
-# A folder's time has the granularity of the kernel's clock, so changes within it are not visible.
+# A folder's modification time has the granularity of the kernel's clock, so changes within one tick are not visible.
 SETTLED_S = 1.0
 HEADER_BYTES = 100
 COUNT_AT, ID_AT = 60, 68
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class DatabaseFiles:
-    """The database, its log and its index, by the names that were opened."""
+    """The database, its log and its index, by the names under which they were opened."""
 
     def __init__(self, path: Path) -> None:
         """Record the identities of the three files, which must exist."""
@@ -43,7 +43,7 @@ class DatabaseFiles:
         self._seen: tuple[int, int, int] | None = None
 
     def fault(self) -> str | None:
-        """Return which file is not the opened one any more; None if all are."""
+        """Return which file was removed or replaced, or cannot be checked; None if there is no such file."""
         for name, opened in zip(self._names, self._opened, strict=True):
             try:
                 found = _identity(os.stat(name))
@@ -56,7 +56,7 @@ class DatabaseFiles:
         return None
 
     def fault_after_commit(self) -> str | None:
-        """Like `fault`, but with a single check of the folder if it has not changed since the last call."""
+        """Like `fault`, but check only the folder if the folder has not changed since the last call."""
         try:
             folder = os.stat(self._folder)
         except OSError:
@@ -71,7 +71,7 @@ class DatabaseFiles:
 
 
 class FileWatch:
-    """Keeps the reason why the database cannot be used: `fault`, None while it can."""
+    """Keeps the reason why the database cannot be used as `fault`, which is None while it can be used."""
 
     def __init__(
         self, path: Path, ownership: Ownership, connection: sqlite3.Connection, publish: Callable[[str | None], None]
@@ -99,7 +99,7 @@ class FileWatch:
             raise StoreUnavailable(self.fault)
 
     def next_count(self) -> int | None:
-        """Return the user version for the next commit, at most twice a second."""
+        """Return the user version for the next commit, or None if it was already changed in this half second."""
         now = time.monotonic()
         if now < self._count_at:
             return None
@@ -108,7 +108,7 @@ class FileWatch:
         return self._counted
 
     def check_commit(self) -> None:
-        """Raise CommitUnknown if the last commit may be in a file that is not kept."""
+        """Raise CommitUnknown if the last commit may be in a file that was removed or replaced."""
         if fault := self.fault or self._files.fault_after_commit():
             self._wake.set()
             raise CommitUnknown(f"{fault} during a commit")
@@ -118,14 +118,14 @@ class FileWatch:
         while not self._stopping:
             self._wake.wait(WATCH_S)
             self._wake.clear()
-            self._look()
+            self._check_files()
 
     def stop(self) -> None:
-        """End the thread after a last check, because closing writes the log into the file."""
+        """End the thread after a last check. Check before closing, because closing writes the log into the file."""
         self._stopping = True
         self._wake.set()
 
-    def _look(self) -> None:
+    def _check_files(self) -> None:
         self._ownership.keep_note()
         if self._is_final:
             return
@@ -149,7 +149,7 @@ class FileWatch:
         self._change(None if fault is None else f"{fault}: {self._advice(fault)}")
 
     def _save_log(self) -> bool:
-        """Write committed data into the open file, because its log may be removed or separated from now on."""
+        """Write committed data into the open file, because its log may be removed or separated from it at any time."""
         with suppress(sqlite3.Error):
             ((is_busy, _, _),) = self._connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
             return not is_busy
@@ -167,7 +167,7 @@ class FileWatch:
         )
 
     def _is_overwritten(self) -> bool:
-        """Return whether the file has another header, also after a moment, because the first check may hit a write."""
+        """Return whether the file has another header. A second check confirms it, because the first may hit a write."""
         if self._has_header():
             return False
         time.sleep(AGAIN_S)

@@ -187,7 +187,7 @@ class World:
             self.model,
             until if until is None else max(0.0, until - now),
             inner._open_for_s,
-            inner._probe_is_out,
+            inner._is_probing,
             tuple(min(now - one.at, window_s) for one in inner._failures),
             tuple(min(inner._generation - permit._generation, 2) for permit in self.stale),
         )

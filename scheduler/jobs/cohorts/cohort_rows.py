@@ -43,7 +43,7 @@ EXPIRED = (
 )
 OF_ACCOUNT = "SELECT id FROM cohorts WHERE account_id = ? AND destroyed_at IS NULL LIMIT 1"
 LOCK_ANY = "SELECT id FROM cohorts WHERE id = ? AND destroyed_at IS NULL {lock}"
-# The zeros are as long as the key, so that they overwrite it in place before its row is deleted.
+# There are as many zeros as bytes in the key, so that they overwrite it in place before its row is deleted.
 ZERO_KEY = "UPDATE cohort_keys SET kept = ? WHERE cohort_id = ?"
 DROP_KEY = "DELETE FROM cohort_keys WHERE cohort_id = ?"
 DESTROY = "UPDATE cohorts SET destroyed_at = ?, name = NULL WHERE id = ?"
@@ -79,7 +79,7 @@ class MemberRecord(NamedTuple):
 
 
 class NewMember(NamedTuple):
-    """A member to store: its platform, the digests of its account and its external id, and both of them sealed."""
+    """A member to store: its platform, the digests of its account and its external id, and both ids in sealed form."""
 
     platform: str
     identity: bytes
@@ -94,14 +94,14 @@ def add_cohort(tx: Tx, cohort: CohortRecord, kept: bytes) -> None:
 
 
 def count_cohorts(tx: Tx, account_id: str, now: float) -> int:
-    """The number of cohorts of an account."""
+    """Return the number of cohorts of an account."""
     row = tx.one(COUNT, (account_id, now))
     assert row is not None, "COUNT returns one row"
     return int(row[0])
 
 
 def owned(tx: Tx, account_id: str, cohort_id: str, now: float, *, locked: bool = False) -> CohortRecord:
-    """The cohort of an account.
+    """Return the cohort of an account.
 
     Raises:
         CohortUnknown: the account has no such cohort, or its retention has passed.
@@ -113,7 +113,7 @@ def owned(tx: Tx, account_id: str, cohort_id: str, now: float, *, locked: bool =
 
 
 def cohorts_of(tx: Tx, account_id: str, now: float, limit: int) -> list[CohortRecord]:
-    """The cohorts of an account, newest first."""
+    """Return the cohorts of an account, newest first."""
     return [CohortRecord(*row) for row in tx.all(LIST, (account_id, now, limit))]
 
 
@@ -124,17 +124,17 @@ def read_key(tx: Tx, cohort_id: str) -> bytes | None:
 
 
 def read_keys(tx: Tx, cohort_ids: Sequence[str]) -> dict[str, bytes]:
-    """Return the stored keys of these cohorts, without destroyed ones."""
+    """Return the stored keys of these cohorts, except destroyed ones."""
     return {cohort_id: bytes(kept) for cohort_id, kept in tx.all_in(READ_KEYS, cohort_ids)}
 
 
 def renew(tx: Tx, cohort: CohortRecord, now: float, *, added: int = 0) -> None:
-    """Add to the member count, and restart the retention period of a cohort."""
+    """Add to the member count of a cohort, and restart its retention period."""
     tx.run(RENEW, (added, now, now + cohort.retention_days * 86_400.0, cohort.id))
 
 
 def known_members(tx: Tx, identities: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
-    """Return the external digests of the accounts that are already members."""
+    """Return the external digests of the given accounts that are already members."""
     return {bytes(one): external and bytes(external) for one, external in tx.all_in(FIND_MEMBERS, identities)}
 
 
@@ -154,12 +154,12 @@ def name_member(tx: Tx, member: NewMember) -> None:
 
 
 def member_platforms(tx: Tx, cohort_id: str) -> list[tuple[int, str]]:
-    """The number and the platform of each member, in order."""
+    """Return the number and the platform of each member, in order."""
     return [(number, platform) for number, platform in tx.all(PLATFORMS, (cohort_id,))]
 
 
 def members_between(tx: Tx, cohort_id: str, first: int, last: int) -> list[MemberRecord]:
-    """The members with these numbers, in order."""
+    """Return the members with these numbers, in order."""
     return [MemberRecord(*row) for row in tx.all(MEMBERS, (cohort_id, first, last))]
 
 
@@ -176,7 +176,7 @@ def cohort_of(tx: Tx, account_id: str) -> str | None:
 
 
 def lock_any(tx: Tx, cohort_id: str) -> bool:
-    """Lock a cohort of any account; return False if it was destroyed."""
+    """Lock a cohort of any account. Return False if the cohort was destroyed."""
     return tx.one(LOCK_ANY, (cohort_id,)) is not None
 
 

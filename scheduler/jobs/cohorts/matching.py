@@ -3,13 +3,13 @@
 A word ends where the next character does not continue it. Four rules decide what continues a word:
 
 - Letters of scripts with spaces between words are continued by any other such letter, mark, digit or underscore: `acme`
-  is found in `#acme`, not in `acmecorp`.
-- Han, Hiragana, Thai, Lao, Khmer and others put no spaces between words. A keyword in them is found wherever its
-  letters occur, unless the match would split a written unit: a mark, a vowel or a small kana from its letter.
+  matches in `#acme`, but not in `acmecorp`.
+- Han, Hiragana, Thai, Lao, Khmer and others put no spaces between words. A keyword in them matches wherever its letters
+  occur, unless the match would separate a mark, a vowel or a small kana from its letter.
 - Katakana is continued only by Katakana, because Katakana words are written next to other scripts.
 - Hangul is continued by Hangul; a Korean particle may follow the word.
 
-A change between kinds of letters ends a word: `Apple` is found in `Apple公司`, and `acme` in `acme는`.
+A change between kinds of letters ends a word: `Apple` matches in `Apple公司`, and `acme` in `acme는`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Final
 import trio
 
 LONG_TEXT: Final = 10_000
-"""Longer texts are searched keyword by keyword, with checkpoints so that other tasks run in between."""
+"""For longer texts, there is a checkpoint before each keyword, so that other tasks run in between."""
 _IGNORED: Final = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -53,24 +53,25 @@ class Keywords:
     """Normalized keywords, each once."""
 
     def __init__(self, normal: Sequence[str]) -> None:
-        """Take keywords that `normalized` returned; none is empty."""
+        """`normal` contains keywords as returned by `normalized`. None of them is empty."""
         self.normal = tuple(normal)
         self._patterns = {one: _pattern(one) for one in self.normal}
 
     async def found_in(self, text: str) -> list[str]:
-        """Return the keywords found in a text."""
+        """Return the keywords that occur in a text."""
         words = normalized(text)
-        present = [one for one in self.normal if one in words]  # rejects nearly all, in a hundredth of the time
+        # Rejects nearly all keywords, in a hundredth of the time.
+        present = [one for one in self.normal if one in words]
         if len(words) <= LONG_TEXT:
-            return [one for one in present if self.stands_in(words, one)]
+            return [one for one in present if self.matches_in(words, one)]
         found = []
         for one in present:
             await trio.lowlevel.checkpoint()
-            if self.stands_in(words, one):
+            if self.matches_in(words, one):
                 found.append(one)
         return found
 
-    def stands_in(self, words: str, keyword: str) -> bool:
+    def matches_in(self, words: str, keyword: str) -> bool:
         """Return whether a keyword occurs in a normalized text."""
         return self._patterns[keyword].search(words) is not None
 
@@ -100,7 +101,10 @@ def _pattern(keyword: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _kinds() -> tuple[tuple[Any, tuple[str, str]], ...]:
-    """The kinds of letters, each with the patterns required before and after a keyword that starts or ends with it."""
+    """Return the kinds of letters.
+
+    Each kind has the patterns that are required before and after a keyword that starts or ends with it.
+    """
     import regex  # noqa: PLC0415 - as above
 
     spaced = f"[[{_WORD}]--[{_SPACELESS}{_KATAKANA}{_HANGUL}]]"

@@ -1,4 +1,4 @@
-"""The platforms that cohort members can be on: those with a list of an account's posts (decisions 20)."""
+"""The platforms that support cohort members: those with a list of an account's posts (decisions 20)."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from upstreams.model.endpoint import Endpoint
 from upstreams.model.paths import Within
 
 PAGE_ROWS: Final = 100
-"""Posts per page, if the platform's list returns as many."""
+"""Posts per page, if the platform's list can return as many."""
 
 
 @dataclass(frozen=True, slots=True)
 class PostRoute:
-    """The list of an account's posts on one platform, and how an account is named there."""
+    """The list of an account's posts on one platform, and the parameters that name the account."""
 
     platform: str
     endpoint: str
     """The id of the endpoint, such as `bluesky/user/posts`."""
     named_by: tuple[str, ...]
-    """The parameters that may name an account, a handle first."""
+    """The parameters that may name an account. A parameter for handles comes first."""
     is_available: bool
     """Whether this node has the required credentials."""
     fixed: Mapping[str, Any]
     """The other parameters: the page size, and the order by time."""
     place: str = ""
-    """The parameter for the host or site of an account; empty if the platform has only one."""
+    """The parameter for the host or site of an account. Empty if the platform has only one host."""
 
     def recipe(self, recipes: Recipes, handle: str) -> Recipe:
         """Return the recipe for one account's posts, using the first parameter that accepts its handle.
@@ -47,12 +47,12 @@ class PostRoute:
         return recipes.read(self.endpoint, {**self.fixed, self.named_by[-1]: handle})
 
     def identity(self, recipe: Recipe) -> str:
-        """Return the canonical form that identifies the account of a recipe, however its handle was written."""
+        """Return the canonical form that identifies the account of a recipe, no matter how its handle was written."""
         name = next(str(recipe.values[name]) for name in self.named_by if name in recipe.values)
         return name if "/" in name or not self.place else f"{name}/{recipe.values[self.place]}"
 
     def plain(self, handle: str) -> str:
-        """Return a handle without an at sign or surrounding whitespace, in lower case; ids keep their case."""
+        """Return a handle in lower case without an at sign or surrounding whitespace. Ids keep their case."""
         plain = unicodedata.normalize("NFKC", handle).strip()
         return plain.lstrip("@").casefold() if self.named_by[0] == "handle" else plain
 

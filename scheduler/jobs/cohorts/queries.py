@@ -21,7 +21,7 @@ from storage.store import Tx, Write
 
 QueryStatus = Literal["queued", "running", "succeeded", "failed", "cancelled", "expired"]
 SHARDS_AT_ONCE: Final = 8
-"""The most shards read from the store at a time, since each can be as long as several pages."""
+"""The maximum number of shards read from the store in one query. Each can be as long as several pages."""
 _STATUS: Final[dict[JobStatus, QueryStatus]] = {
     "queued": "queued",
     "running": "running",
@@ -51,10 +51,10 @@ class Query(NamedTuple):
 
 
 class CohortQueries:
-    """Cohort queries. Every method takes the account; queries of other accounts are unknown to it."""
+    """Cohort queries. Every method takes the account; queries of other accounts do not exist for it."""
 
     def __init__(self, setting: CohortSetting, cohorts: CohortService, jobs: JobService) -> None:
-        """Take a job service for query jobs."""
+        """`jobs` is a job service for query jobs."""
         self._jobs = jobs
         self._cohorts = cohorts
         self._store = setting.store
@@ -68,7 +68,7 @@ class CohortQueries:
         """Return a query that can be started, with its maximum cost.
 
         Raises:
-            CohortUnknown, JobInvalid, CohortPlatformUnsupported, CohortQueryTooDear: it cannot be started.
+            CohortUnknown, JobInvalid, CohortPlatformUnsupported, CohortQueryTooDear: the query cannot be started.
             SealBroken: the cohort was sealed with another secret.
         """
         key = await self._cohorts.open(account_id, cohort_id)
@@ -144,9 +144,9 @@ class CohortQueries:
 
         Raises:
             CohortQueryUnknown: the account has no such query.
-            CohortQueryNotReady: it is not finished, was cancelled, or its retention has passed.
+            CohortQueryNotReady: the query has not finished, was cancelled, or its retention has passed.
             CohortResultTooLarge: the first row is longer than a page.
-            SealBroken: it was sealed with another secret.
+            SealBroken: the query was sealed with another secret.
         """
         query = await self.get(account_id, query_id)
         if query.status not in ("succeeded", "failed"):
@@ -167,7 +167,7 @@ class CohortQueries:
 def _fill(
     builder: PageBuilder, key: CohortKey, query_id: str, begin: ResultPosition, found: list[tuple[int, bytes]]
 ) -> ResultPosition | None:
-    """Fill a page from these shards, and return the first row that did not fit, or None if all fitted."""
+    """Fill a page from these shards. Return the position of the first row that did not fit, or None if all fitted."""
     for number, sealed in found:
         here = begin if number == begin.number else ResultPosition(number, 0)
         rows = rows_of(query_id, number, key.unseal(sealed, results_of(query_id, number)))

@@ -63,7 +63,7 @@ Gone = Literal["deleted", "expired"]
 
 
 class QueryRecord(NamedTuple):
-    """The part of a query that is stored in addition to its job."""
+    """The stored data of a query that is not in its job."""
 
     id: str
     cohort_id: str
@@ -96,7 +96,7 @@ def add_query(tx: Tx, query: QueryRecord) -> None:
 
 
 def owned(tx: Tx, account_id: str, query_id: str, now: float) -> tuple[QueryRecord, JobRecord]:
-    """Return an account's query with its job. The query is expired if its cohort's retention has passed.
+    """Return an account's query with its job. The query counts as expired if its cohort's retention has passed.
 
     Raises:
         CohortQueryUnknown: the account has no such query, or its cohort was deleted.
@@ -128,7 +128,7 @@ def add_results(tx: Tx, query_id: str, number: int, sealed: bytes, counts: Shard
 
 
 def results_from(tx: Tx, query_id: str, number: int, limit: int) -> list[tuple[int, bytes]]:
-    """Return the sealed results of up to `limit` shards, starting at `number`, within the size that a page may read."""
+    """Return the sealed results of up to `limit` shards from `number` on, as many as a page may read."""
     sizes = tx.all(RESULT_SIZES, (query_id, number, limit))
     if not sizes:
         return []
@@ -142,7 +142,7 @@ def live_queries(tx: Tx, cohort_id: str) -> list[str]:
 
 
 def leave(tx: Tx, cohort_id: str, gone: Gone, now: float) -> None:
-    """Mark the queries of a cohort that is being destroyed."""
+    """Record in the queries of a cohort why the cohort is being destroyed."""
     tx.run(LEAVE, (gone, now, cohort_id))
 
 
@@ -152,7 +152,7 @@ def is_left(tx: Tx) -> bool:
 
 
 def next_expired(tx: Tx, before: float) -> str | None:
-    """Return a query whose cohort expired before an instant."""
+    """Return a query whose cohort expired before this time."""
     row = tx.one(OLD, (before,))
     return None if row is None else str(row[0])
 
@@ -164,7 +164,7 @@ def drop_results(tx: Tx, limit: int) -> int:
 
 
 def drop_deleted(tx: Tx, limit: int) -> int:
-    """Delete some rows of a query whose cohort was deleted; return 0 if there is none."""
+    """Delete some rows of a query whose cohort was deleted. Return 0 if there is no such query."""
     row = tx.one(DELETED)
     if row is not None:
         job_rows.drop_some(tx, row[0], limit)
@@ -172,7 +172,7 @@ def drop_deleted(tx: Tx, limit: int) -> int:
 
 
 def drop_expired(tx: Tx, before: float, limit: int) -> int:
-    """Delete some rows of a query whose cohort expired before an instant; return 0 if there is none."""
+    """Delete some rows of a query whose cohort expired before this time. Return 0 if there is no such query."""
     query_id = next_expired(tx, before)
     if query_id is not None:
         job_rows.drop_some(tx, query_id, limit)

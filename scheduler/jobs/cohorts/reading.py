@@ -1,4 +1,4 @@
-"""The posts of one member, read page by page within the limits of its query: time window, pages and items."""
+"""The posts of one member, read page by page within the limits of the query: time window, pages and items."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MemberStatus = Literal["complete", "partial", "not_found", "unsupported", "faile
 
 
 class QueryWindow(NamedTuple):
-    """The bounds of a query for each member."""
+    """The limits of a query for each member."""
 
     date_from: float
     date_to: float | None
@@ -47,15 +47,15 @@ class MatchedPost(NamedTuple):
 
 @dataclass(slots=True)
 class MemberPosts:
-    """The matching posts of a member, and how far it was read. Only the functions of this module change it."""
+    """The matching posts of a member, and how far the member was read. Only the functions of this module change it."""
 
     status: MemberStatus = "partial"
     window_complete: bool = False
-    """Whether all posts of the window were read."""
+    """Whether all posts of the time window were read."""
     oldest_at: float | None = None
     pages: int = 0
     pages_used: int = 0
-    """Pages with posts; only these are charged."""
+    """How many pages had posts. Only these pages are charged."""
     error: str | None = None
     """The error code of the page that failed."""
     matches: list[MatchedPost] = field(default_factory=list)
@@ -72,7 +72,7 @@ class PagesOfMember(Protocol):
 async def read_member(
     pages: PagesOfMember, keywords: Keywords, window: QueryWindow, *, now: Callable[[], float]
 ) -> MemberPosts:
-    """Return the matching posts of a member. Errors of its source are recorded, never raised."""
+    """Return the matching posts of a member. Errors of the member's source are recorded, never raised."""
     found, seen, state = MemberPosts(), set[str](), None
     while found.pages < window.pages_max and not found.window_complete and len(found.matches) < window.items_max:
         try:
@@ -93,7 +93,7 @@ async def read_member(
 
 
 async def _page(pages: PagesOfMember, state: State | None) -> RecipePage:
-    """Read a page; retry later if the source asks for a pause or its circuit breaker is open."""
+    """Read a page. Retry later if the source asks for a pause or its circuit breaker is open."""
     return await patiently(partial(pages, state, timeout_s=PAGE_S), on=(*HELD_BACK, CircuitOpen))
 
 
@@ -106,9 +106,9 @@ async def _take(
     seen: set[str],
     retrieved_at: str,
 ) -> None:
-    """Add the matching posts of a page, each once.
+    """Add the matching posts of a page, each only once.
 
-    Posts without a date are skipped, since they may be outside the window.
+    Posts without a date are skipped, because they may be outside the window.
     """
     dated = [(post, at) for post in posts if (at := _instant(post["published_at"])) is not None]
     for post, at in dated:
@@ -128,7 +128,10 @@ async def _take(
 
 
 def passes(instants: Sequence[float], date_from: float) -> bool:
-    """Return whether a page has passed the end of the window. An unsorted page must lie entirely before the window."""
+    """Return whether a page has passed the end of the window.
+
+    If the page is not sorted, all its posts must have passed it.
+    """
     if not instants:
         return False
     is_sorted = all(newer >= older for newer, older in pairwise(instants))
@@ -136,7 +139,7 @@ def passes(instants: Sequence[float], date_from: float) -> bool:
 
 
 async def excerpt_of(text: str, keywords: Keywords) -> str:
-    """Return the excerpt that contains the first keyword, or the whole text if it is short."""
+    """Return the first part of a text that contains a keyword, or the whole text if it is short."""
     if len(text) <= EXCERPT:
         return text
     half = EXCERPT // 2

@@ -1,4 +1,4 @@
-"""Removal of cohorts: the key is destroyed immediately, its data is deleted in batches (decisions 20).
+"""Removal of cohorts: the key is destroyed immediately, the data is deleted in batches (decisions 20).
 
 A key is deleted from the store when the transaction commits. Then the store is scrubbed, so that no copy remains in
 free pages or in the write-ahead log. The cohort's row is kept until the scrub has succeeded.
@@ -26,39 +26,42 @@ from storage.store import Store, Tx
 KEYS: Final = "cohort_keys"
 """The table of cohort keys."""
 EXPIRED_S: Final = 30 * 86_400.0
-"""Seconds during which an expired query is still reported as expired."""
+"""How many seconds an expired query is still reported as expired."""
 MEMBERS_AT_ONCE: Final = 500
 RESULTS_AT_ONCE: Final = 10
-"""Results are long, and freeing their pages takes most of the time."""
+"""How many results to delete per write. Results are long, and freeing their pages takes most of the time."""
 COHORTS_AT_ONCE: Final = 100
 PAUSE_S: Final = 0.02
-_BECAUSE: Final[dict[Gone, str]] = {"deleted": "cohort_deleted", "expired": "cohort_expired"}
+_REASON: Final[dict[Gone, str]] = {"deleted": "cohort_deleted", "expired": "cohort_expired"}
 
 
 def destroy(tx: Tx, charges: Charges, account_id: str, cohort_id: str, now: float, *, gone: Gone) -> bool:
-    """Destroy the key of a cohort, and end its queries, which pay for the pages read so far.
+    """Destroy the key of a cohort, and end its queries. The pages read so far are charged.
 
-    Return False if already destroyed.
+    Return False if the key was already destroyed.
     """
     tx.all_in(READ_ACCOUNTS, [account_id])  # lock the account before its rows
     if not cohort_rows.lock_any(tx, cohort_id):
         return False
     for query_id in query_rows.live_queries(tx, cohort_id):
-        settle(tx, charges, query_id, now, Stop("cancelled", _BECAUSE[gone]))
+        settle(tx, charges, query_id, now, Stop("cancelled", _REASON[gone]))
     query_rows.leave(tx, cohort_id, gone, now)
     cohort_rows.destroy_key(tx, cohort_id, now)
     return True
 
 
 async def scrub(store: Store) -> bool:
-    """Remove all copies of destroyed keys from the store's files. Return False if a reader prevents it; retry later."""
+    """Remove all copies of destroyed keys from the store's files.
+
+    Return False if a reader prevents this and it must be retried later.
+    """
     with suppress(StorageError):
         return await store.scrub(KEYS)
     return False
 
 
 def destroy_one_of(tx: Tx, account_id: str, *, charges: Charges, now: float) -> int:
-    """Destroy a cohort of a deleted account; return 0 if none is left."""
+    """Destroy a cohort of a deleted account. Return 0 if none is left."""
     cohort_id = cohort_rows.cohort_of(tx, account_id)
     if cohort_id is None:
         return 0
@@ -76,7 +79,7 @@ def is_left(tx: Tx) -> bool:
 
 
 async def expire(store: Store, charges: Charges, at: float) -> int:
-    """Destroy the cohorts whose retention has passed by `at`, delete old queries, and return the number of cohorts.
+    """Destroy the cohorts whose retention has passed by `at`, and delete old queries. Return how many were destroyed.
 
     Raises:
         StorageError: the remaining cohorts are destroyed later.

@@ -11,13 +11,13 @@ from scheduler.errors import CohortResultTooLarge
 from scheduler.packing import unpacked
 
 PAGE_BYTES: Final = 1_000_000
-"""The maximum size of a page, including everything around its rows."""
+"""The maximum size of a page in bytes, including everything around its rows."""
 AROUND_BYTES: Final = 2_000
-"""The maximum size of a response without its rows."""
+"""The maximum size of a response in bytes without its rows."""
 
 
 class ResultPosition(NamedTuple):
-    """A position among the rows: the number of a shard, and how many of its rows come before."""
+    """A position among the rows: the number of a shard, and how many of its rows come before the position."""
 
     number: int
     place: int
@@ -27,7 +27,7 @@ BEGIN: Final = ResultPosition(1, 0)
 
 
 class ResultPage(NamedTuple):
-    """The rows of a page as JSON, in order, and the start of the next page, or None on the last page."""
+    """The rows of a page as JSON, in order, and the start of the next page, which is None on the last page."""
 
     items: list[bytes]
     coverage: list[bytes]
@@ -62,7 +62,7 @@ def _coverage(member: dict[str, Any]) -> dict[str, Any]:
 
 
 class PageBuilder:
-    """A page that is filled row by row; only its creator changes it."""
+    """A page that is filled row by row. Only its creator changes it."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -71,9 +71,9 @@ class PageBuilder:
         self._coverage: list[bytes] = []
 
     def fill(self, begin: ResultPosition, rows: Iterable[ResultRow]) -> ResultPosition | None:
-        """Take rows from `begin` on, as many as fit.
+        """Add rows from `begin` on, as many as fit.
 
-        Return the first row that did not fit, or None if all were taken.
+        Return the position of the first row that did not fit, or None if all were added.
 
         Raises:
             CohortResultTooLarge: the first row is longer than a whole page.
@@ -94,5 +94,5 @@ class PageBuilder:
         return None
 
     def page(self, following: ResultPosition | None) -> ResultPage:
-        """Return the page with the rows taken so far."""
+        """Return the page with the rows added so far."""
         return ResultPage(self._items, self._coverage, following)

@@ -1,9 +1,10 @@
 """The key of a cohort, and the data that it seals: names, members, keywords and results (decisions 20).
 
-The key is random and is stored sealed with the node's secret. Once it is destroyed, its data cannot be decrypted any
-more, even with the node's secret. Identities are found by a keyed digest derived from the same key.
+The key is random and is stored sealed with the node's secret. Once the key is destroyed, the data cannot be decrypted
+any more, even with the node's secret. Identities are looked up by a keyed digest, whose key is derived from the same
+key.
 
-The sealed key is stored after random bytes that fill more than one SQLite page. It is therefore on pages that hold
+The sealed key is stored after random bytes that fill more than one SQLite page. It is therefore on pages that contain
 nothing else and are never moved, and overwriting it with zeros of the same length leaves no copy in the file.
 """
 
@@ -25,7 +26,7 @@ from billing.keys.sealing import NONCE_BYTES, Cipher
 KEY_BYTES: Final = 32
 SEALED_BYTES: Final = 96
 KEPT_BYTES: Final = 4_200
-"""The length of a stored key. From 4,062 bytes on, SQLite puts the end of a row on separate overflow pages."""
+"""The length of a stored key in bytes. From 4,062 bytes on, SQLite puts the end of a row on separate overflow pages."""
 ZEROS: Final = bytes(KEPT_BYTES)
 DIGEST_BYTES: Final = 16
 
@@ -34,12 +35,12 @@ class CohortKey:
     """Seals and opens the data of one cohort."""
 
     def __init__(self, key: bytes) -> None:
-        """Take a key of 32 bytes."""
+        """`key` has 32 bytes."""
         self._aead = AESGCM(key)
         self._index = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"sluice/cohort index/1").derive(key)
 
     def seal(self, body: bytes, bound_to: str) -> bytes:
-        """Encrypt a body so that it opens only together with `bound_to`."""
+        """Encrypt `body` so that it can be decrypted only together with `bound_to`."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         return nonce + self._aead.encrypt(nonce, body, bound_to.encode())
 
@@ -55,7 +56,7 @@ class CohortKey:
             raise SealBroken("the cohort's key cannot decrypt this data") from exc
 
     def digest(self, *parts: str) -> bytes:
-        """Return the keyed digest of these texts, used to find a row. Guesses cannot be tested without the key."""
+        """Return the keyed digest of these texts, used to find a row. Without the key, a guess cannot be tested."""
         return hmac.digest(self._index, "\0".join(parts).encode(), "sha256")[:DIGEST_BYTES]
 
 
@@ -70,7 +71,7 @@ def open_key(cipher: Cipher, cohort_id: str, kept: bytes) -> CohortKey:
     """Return the key of a cohort.
 
     Raises:
-        SealBroken: it was sealed with another secret, or was destroyed.
+        SealBroken: the key was sealed with another secret, or was destroyed.
     """
     sealed = kept[-SEALED_BYTES:].decode("latin-1")
     return CohortKey(base64.b64decode(cipher.unseal(sealed, bound_to=_key_of(cohort_id))))

@@ -29,11 +29,11 @@ from scheduler.jobs.cohorts.spec import (
 from storage.store import Tx, Write
 
 READ_AT_ONCE: Final = 50
-"""Members that are validated between two checkpoints."""
+"""How many members are validated between two checkpoints."""
 
 
 class Cohort(NamedTuple):
-    """A cohort with its decrypted name; None if it has no name or was sealed with another secret."""
+    """A cohort with its decrypted name. The name is None if there is none, or if it was sealed with another secret."""
 
     record: CohortRecord
     name: str | None
@@ -49,7 +49,7 @@ class MembersChange(NamedTuple):
 
 
 class CohortService:
-    """Cohorts. Every method takes the account; cohorts of other accounts are unknown to it."""
+    """Cohorts. Every method takes the account; cohorts of other accounts do not exist for it."""
 
     def __init__(self, setting: CohortSetting) -> None:
         self._store = setting.store
@@ -125,9 +125,9 @@ class CohortService:
         return record, cohort_rows.read_key(tx, cohort_id)
 
     async def delete(self, account_id: str, cohort_id: str) -> None:
-        """Destroy a cohort's key, and so all data sealed with it.
+        """Destroy a cohort's key, which makes all data sealed with it unreadable.
 
-        Running queries are cancelled and pay for the pages read so far.
+        Running queries are cancelled, and the pages read so far are charged.
 
         Raises:
             CohortUnknown: the account has no such cohort.
@@ -143,11 +143,13 @@ class CohortService:
     async def put_members(
         self, account_id: str, cohort_id: str, sent: MembersBody, *, write: Write | None = None
     ) -> MembersChange:
-        """Add members, and set the external ids of members that had none. Either all are saved or none.
+        """Add members, and set the external ids of existing members that have none.
+
+        Either all members are saved or none.
 
         Raises:
             CohortUnknown, JobInvalid, CohortPlatformUnsupported, CohortIdentityConflict, CohortMembersLimitReached:
-            nothing was changed.
+                nothing was changed.
             SealBroken: the cohort was sealed with another secret.
         """
         key = await self.open(account_id, cohort_id)

@@ -1,4 +1,4 @@
-"""The shared dependencies of cohorts."""
+"""The dependencies that all parts of cohorts share."""
 
 from __future__ import annotations
 

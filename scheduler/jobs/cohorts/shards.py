@@ -25,7 +25,7 @@ from scheduler.recipes import RecipeInvalid
 from storage.store import Tx
 
 KEY_GONE: Final = "KEY_GONE"
-"""The error of a shard whose cohort was destroyed in the meantime or sealed with another secret."""
+"""The error of a shard whose cohort was destroyed in the meantime, or sealed with another secret."""
 
 NOTHING: Final = ShardCounts(0, 0, 0, 0, 0)
 
@@ -120,7 +120,7 @@ class CohortShards(JobKind):
 
 
 def results_of(query_id: str, number: int) -> str:
-    """The context that a shard's results are bound to when they are sealed."""
+    """Return the context that a shard's results are bound to when they are sealed."""
     return f"shard {number} of {query_id}"
 
 

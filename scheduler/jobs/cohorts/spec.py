@@ -33,7 +33,7 @@ ITEMS_MAX: Final = 1_000
 PAGES_MAX: Final = 20
 CREDITS_MAX: Final = 1_000_000
 SHARD_PAGES: Final = 20
-"""The maximum number of pages in a shard; a crash repeats at most this many."""
+"""The maximum number of pages in a shard. A crash repeats at most this many."""
 ACCOUNT: Final = "account"
 
 
@@ -57,7 +57,7 @@ class MemberBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MembersBody(msgspec.Struct, frozen=True):
-    """Members to add, or existing ones to give an external id."""
+    """New members to add, and existing members that get an external id."""
 
     members: Annotated[list[MemberBody], Meta(description="1 to 1,000 members.")]
 
@@ -94,14 +94,14 @@ class QuerySpec(msgspec.Struct, frozen=True):
     max_items: int
     max_pages: int
     platforms: tuple[str, ...] = ()
-    """Empty for all platforms."""
+    """The platforms to read. Empty for all platforms."""
     prices: dict[str, int] = {}
-    """The page price of each platform that could be read when the query started; other platforms are not read."""
+    """The page price of each platform that could be read when the query started. Other platforms are not read."""
 
 
 @lru_cache(maxsize=100)  # at most 50 KB each, and a few dozen are in use at the same time
 def spec_of(text: str) -> QuerySpec:
-    """Return the query that a job stores; cached, because each of its shards reads it."""
+    """Return the query that a job stores. Cached, because each of its shards reads it."""
     return msgspec.json.decode(text, type=QuerySpec)
 
 
@@ -116,7 +116,7 @@ class SentMember(NamedTuple):
     """A member as it was sent, with the route of its platform."""
 
     param: str
-    """Its position in the body."""
+    """Its path in the body."""
     route: PostRoute
     identity: str
     handle: str
@@ -124,7 +124,7 @@ class SentMember(NamedTuple):
 
 
 class SealedMember(NamedTuple):
-    """A member to store, and the same member under the plain form of its handle if that differs."""
+    """A member to store. If its handle differs from the plain form, also the same member under the plain form."""
 
     param: str
     kept: NewMember
@@ -132,7 +132,7 @@ class SealedMember(NamedTuple):
 
 
 def sent_member(place: int, sent: MemberBody, routes: PostRoutes, recipes: Recipes) -> SentMember:
-    """Return a member that can be read.
+    """Validate a member that was sent.
 
     Raises:
         CohortPlatformUnsupported: its platform has no list of posts.
@@ -148,7 +148,7 @@ def sent_member(place: int, sent: MemberBody, routes: PostRoutes, recipes: Recip
     if route.is_available:
         try:
             identity = route.identity(route.recipe(recipes, sent.handle))
-        except RecipeInvalid as exc:  # its text may repeat the handle
+        except RecipeInvalid as exc:  # the text of the error may repeat the handle
             wanted = " or ".join(route.named_by)
             problem, how = (
                 f"is not a valid {wanted} of {route.platform}",
@@ -159,7 +159,7 @@ def sent_member(place: int, sent: MemberBody, routes: PostRoutes, recipes: Recip
 
 
 def sealed_members(key: CohortKey, cohort_id: str, sent: Sequence[SentMember]) -> list[SealedMember]:
-    """Return the members to store, in order; an account that is listed twice is stored once.
+    """Return the members to store, in order. An account that is listed twice is stored once.
 
     Raises:
         CohortIdentityConflict: an account has two external ids.
@@ -186,12 +186,12 @@ def _sealed(key: CohortKey, cohort_id: str, sent: SentMember, identity: str) -> 
 
 
 def sealed_member_of(cohort_id: str, identity: bytes) -> str:
-    """The context that a sealed member is bound to."""
+    """Return the context that a sealed member is bound to."""
     return f"member {identity.hex()} of {cohort_id}"
 
 
 def keywords_sealed_for(cohort_id: str) -> str:
-    """The context that the sealed keywords of a query are bound to."""
+    """Return the context that the sealed keywords of a query are bound to."""
     return f"keywords of {cohort_id}"
 
 
@@ -201,7 +201,7 @@ def read_keywords(key: CohortKey, spec: QuerySpec) -> tuple[str, ...]:
 
 
 def query_spec(sent: QueryBody, key: CohortKey, cohort_id: str, routes: PostRoutes) -> QuerySpec:
-    """Return a new query, validated.
+    """Validate a new query.
 
     Raises:
         JobInvalid, CohortPlatformUnsupported: names the first invalid field.
@@ -229,7 +229,7 @@ def query_spec(sent: QueryBody, key: CohortKey, cohort_id: str, routes: PostRout
 
 
 def _keywords(sent: Sequence[str]) -> list[str]:
-    """Return the keywords in normalized form, each once."""
+    """Return the keywords in normalized form, without duplicates."""
     _check_number("keywords", len(sent), 1, KEYWORDS_MAX, f"must hold 1 to {KEYWORDS_MAX} keywords")
     found: dict[str, None] = {}
     for place, text in enumerate(sent):
@@ -258,7 +258,7 @@ def _check_number(param: str, number: int, least: int, most: int, problem: str =
 
 
 class QueryPlan(NamedTuple):
-    """A query that can be started, and its counts."""
+    """A query that can be started, with its counts."""
 
     draft: JobDraft
     members: int
@@ -270,12 +270,11 @@ def plan_query(
 ) -> QueryPlan:
     """Return the shards of a query over these members (number and platform), and its maximum cost.
 
-    `prices` holds the page price of each platform that can be read. Pages that a platform does not have are not
-    charged.
+    `prices` contains the page price of each platform that can be read. Only pages that the platform has are charged.
 
     Raises:
         JobInvalid: no member is on these platforms.
-        CohortQueryTooDear: it could cost more than `max_credits`.
+        CohortQueryTooDear: the query could cost more than `max_credits`.
     """
     chosen = [(number, slug) for number, slug in members if not spec.platforms or slug in spec.platforms]
     if not chosen:

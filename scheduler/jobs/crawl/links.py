@@ -1,4 +1,4 @@
-"""The links that a crawl follows: one canonical URL per page, within the crawl's bounds, without traps. All pure."""
+"""The links that a crawl follows: one canonical URL per page, within the crawl's limits, without traps. All pure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ URL_MAX: Final = 2_048
 ADDRESS_MAX: Final = 8_192
 """The maximum length of a URL as found; its canonical form may be shorter."""
 MEMBERS_MAX: Final = 100
-"""The most parameters of a query string; links with more rarely lead to pages."""
+"""The maximum number of parameters in a query string. Links with more parameters rarely lead to pages."""
 FOUND_BYTES_MAX: Final = 16_000_000
 """The maximum size of the links of one step as JSON, in bytes."""
 SEGMENTS_MAX: Final = 24
-"""The most segments of a path; longer paths rarely lead to pages."""
+"""The maximum number of segments in a path. Longer paths rarely lead to pages."""
 REPEATS_MAX: Final = 3
-"""How often a segment may occur in one path; broken relative links grow forever."""
+"""How often a segment may occur in one path. Broken relative links repeat a segment without end."""
 QUERIES_MAX: Final = 50
-"""The most pages of one path that differ only in their queries, such as sort orders of a list."""
+"""The maximum number of pages with the same path that differ only in their queries, such as sort orders of a list."""
 SHAPE_MAX: Final = 400
-"""The most pages whose URLs differ only in their digits, such as the days of a calendar."""
+"""The maximum number of pages whose URLs differ only in their digits, such as the days of a calendar."""
 
 _PORTS: Final = {"http": 80, "https": 443}
 _TRACKING = re.compile(
@@ -48,7 +48,7 @@ _SAFE: Final = "/:@!$&'()*+,;=~-._%"
 
 
 def canonical(url: str) -> str | None:
-    """Return the canonical URL of a page, or None if it is not the URL of a page or is too long."""
+    """Return the canonical URL of a page, or None if `url` is not the URL of a page or is too long."""
     if len(url) > ADDRESS_MAX:
         return None
     try:
@@ -78,7 +78,7 @@ def _is_tracking(member: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CrawlBounds:
-    """The limits of a crawl. Patterns apply to paths, with `*` for any characters."""
+    """The limits of a crawl. Patterns apply to paths; `*` matches any text."""
 
     start: str
     pages_max: int
@@ -93,7 +93,7 @@ class CrawlBounds:
 
 @dataclass(frozen=True, slots=True)
 class LinkRules:
-    """The rules of a crawl that need only the link: its site, folder, patterns, and traps."""
+    """The rules of a crawl that depend only on the link: its site, folder, patterns, and traps."""
 
     bounds: CrawlBounds
     _include: PathPatterns = field(init=False)
@@ -124,14 +124,14 @@ class LinkRules:
 
 @dataclass(slots=True)
 class Frontier:
-    """The pages that a crawl has reached. Its methods take a few microseconds per page."""
+    """The pages that a crawl has reached. A method call takes a few microseconds per page."""
 
     _seen: set[str] = field(default_factory=set)
     _paths: Counter[str] = field(default_factory=Counter)
     _shapes: Counter[str] = field(default_factory=Counter)
 
     def take(self, page: str) -> bool:
-        """Record a page that the rules accept. Return False if it was visited before or belongs to a trap."""
+        """Record a page that the rules accept. Return False if the page was visited before or belongs to a trap."""
         key = _key(page)
         if key in self._seen or self._paths[_path(page)] >= QUERIES_MAX:
             return False
@@ -153,9 +153,9 @@ class Frontier:
 
 
 def pages_led_to(bounds: dict[str, Any], found: Sequence[bytes]) -> list[list[str]]:
-    """Return the pages that the links of some steps lead to, each once per step.
+    """Return the pages to which the links of some steps lead, each once per step.
 
-    Runs as a task of the worker processes. `found` holds compressed lists of links, as steps store them. A list that
+    Runs as a task of the worker processes. `found` contains compressed lists of links, as steps store them. A list that
     would decompress to more than a step may store yields no pages.
     """
     rules = LinkRules(msgspec.convert(bounds, CrawlBounds))
@@ -172,8 +172,8 @@ def _pages_of(rules: LinkRules, found: bytes) -> list[str]:
 class PathPatterns:
     """Path patterns in which only `*` is special: it matches any text. A match takes time linear in the path.
 
-    The text between two stars is searched for once, at its first possible position: a later position leaves no more
-    room for the rest. There is therefore no backtracking.
+    The text between two stars is searched for once, at its first possible position, because a later position only
+    leaves less room for the rest. There is therefore no backtracking.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -187,7 +187,7 @@ class PathPatterns:
         """Return whether any pattern matches a path."""
         if path in self._plain:
             return True
-        if not path.startswith(self._heads):  # one call for all patterns
+        if not path.startswith(self._heads):  # one call that checks the beginnings of all patterns
             return False
         return any(_matches(path, *parts) for parts in self._split)
 
@@ -234,6 +234,6 @@ def _site(netloc: str) -> str:
 
 
 def _folder(path: str) -> str:
-    """Return the folder of a page, with a trailing slash; a path without an extension is a folder."""
+    """Return the folder of a page, with a trailing slash. A path without a file extension is a folder."""
     head, _, last = path.rpartition("/")
     return f"{head}/" if "." in last else f"{path.rstrip('/')}/"

@@ -24,21 +24,21 @@ from upstreams.model.steps import Answer, Task
 
 PAGE_S: Final = 60.0
 PAGES_AT_ONCE: Final = 2
-"""Pages read from one host at a time, over all crawls."""
+"""How many pages of one host are read at the same time, over all crawls."""
 WAITS_MAX: Final = 5
 WAIT_S_MAX: Final = 60.0
-"""The most retries of a page whose host asks for a pause, and the longest pause."""
+"""The maximum number of retries of a page whose host asks for a pause, and the longest pause."""
 LINKS_MAX: Final = 2_000
 LINK_CHARS_MAX: Final = 1_000_000
-"""The most links of one page that are examined, and their total length in characters."""
+"""The maximum number of links of one page that are examined, and their maximum total length in characters."""
 LED_AT_ONCE: Final = 4
-"""Pages whose links are examined by one task of a worker process; a hostile page takes 0.2 s."""
+"""How many pages' links one task of a worker process examines. A hostile page takes 0.2 s."""
 TAKEN_AT_ONCE: Final = 50
-"""Pages added to a plan before the next checkpoint; they take about 0.2 ms."""
+"""How many pages are added to a plan before the next checkpoint. They take about 0.2 ms."""
 BUSY_MAX: Final = 60
 """How often planning retries while the worker processes are busy."""
 ATTEMPTS_A_PAGE: Final = 2
-"""Steps that a crawl tries per page of its limit, because many links of a site are broken."""
+"""How many steps a crawl tries per page of its limit, because many links of a site are broken."""
 _ABSENT: Final = frozenset(("RESOURCE_NOT_FOUND", "INVALID_REQUEST"))
 """The error codes of pages that do not exist, which do not count as failures."""
 
@@ -62,7 +62,7 @@ class PageSteps(JobKind):
         workers: TaskRunner,
         on_end: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None,
     ) -> None:
-        """Take `workers` to examine links, and `on_end` to queue a job's delivery in the transaction that ends it."""
+        """`workers` examine links. `on_end` queues a job's delivery in the transaction that ends the job."""
         self._recipes = recipes
         self._workers = workers
         self._planning = FairTurns(1)
@@ -87,7 +87,7 @@ class PageSteps(JobKind):
         return Outcome("done", gathered.body, gathered.used_credits, error=warning if left_out else None, found=links)
 
     async def _gather(self, recipe: Recipe, account_id: str) -> Gathered:
-        """Read a page once its host allows it. A crawl waits as long as robots.txt demands, unlike a request.
+        """Read a page once its host allows it. Unlike a request, a crawl waits as long as robots.txt demands.
 
         Raises:
             GatheringFailed: the page could not be read.
@@ -104,7 +104,7 @@ class PageSteps(JobKind):
         return await gather()
 
     def next_wave(self, job: JobRecord) -> Wave | None:
-        """Return the next wave: the pages linked by the last wave, within the credits and the depth limit."""
+        """Return the next wave: the pages linked from the last wave, within the credits and the depth limit."""
         bounds = spec_of(job.spec).bounds
         if bounds is None or job.waves > bounds.depth_max:
             return None
@@ -113,7 +113,9 @@ class PageSteps(JobKind):
         return PageWave(room, lead, partial(self._planning.turn, job.account_id))
 
     async def _pages_led_to(self, account_id: str, bounds: dict[str, Any], found: Sequence[bytes]) -> list[list[str]]:
-        """Return the pages that the links of some steps lead to. Worker processes examine them, in turns by account.
+        """Return the pages to which the links of some steps lead.
+
+        Worker processes examine the links, in turns by account.
 
         Raises:
             UpstreamFailed: no process was free.
@@ -131,7 +133,10 @@ class PageSteps(JobKind):
         raise UpstreamFailed(PLATFORM, "the worker processes were busy for too long", passing=True)
 
     def verdict(self, tx: Tx, job: JobRecord, *, has_credits: bool) -> Stop:
-        """Return how the job ends. A job without any page has failed, even if its pages are only gone or forbidden."""
+        """Return how the job ends.
+
+        A job without any page has failed, even if all its pages are merely gone or forbidden.
+        """
         stop = super().verdict(tx, job, has_credits=has_credits)
         return Stop("failed", stop.because) if has_credits and not job.done else stop
 
@@ -157,7 +162,7 @@ def followed_links(links: Any) -> tuple[tuple[str, ...], int]:
 
 
 class PageWave(Wave):
-    """The next pages of a crawl: those that its links lead to, in page order."""
+    """The next pages of a crawl: those to which its links lead, in the order of the pages that contain them."""
 
     def __init__(
         self,
@@ -165,9 +170,9 @@ class PageWave(Wave):
         lead: Callable[[Sequence[bytes]], Awaitable[list[list[str]]]],
         turn: Callable[[], AbstractAsyncContextManager[object]],
     ) -> None:
-        """Take `lead`, which returns the pages that the links of some steps lead to.
+        """`lead` returns the pages to which the links of some steps lead.
 
-        Pages are added in turns by account.
+        `turn` waits for the account's turn to add pages.
         """
         super().__init__()
         self._room = room
@@ -177,7 +182,7 @@ class PageWave(Wave):
 
     @property
     def is_full(self) -> bool:
-        """Whether it has reached its maximum number of pages."""
+        """Whether the wave has reached its maximum number of pages."""
         return len(self.names) >= self._room
 
     def note(self, name: str) -> None:
@@ -185,7 +190,7 @@ class PageWave(Wave):
         self._frontier.note(name)
 
     async def add(self, found: Sequence[bytes]) -> None:
-        """Add the pages that the links of some steps lead to, with a checkpoint after every few pages."""
+        """Add the pages to which the links of some steps lead, with a checkpoint after every few pages."""
         for first in range(0, len(found), LED_AT_ONCE):
             pages = [page for some in await self._lead(found[first : first + LED_AT_ONCE]) for page in some]
             for begin in range(0, len(pages), TAKEN_AT_ONCE):
@@ -203,14 +208,14 @@ class PageWave(Wave):
 
 
 class HostTurns:
-    """Limits concurrent pages per host, over all jobs of this node."""
+    """Limits concurrent page reads per host, over all jobs of this node."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, trio.CapacityLimiter] = {}
 
     @asynccontextmanager
     async def of(self, host: str) -> AsyncIterator[None]:
-        """Hold a turn at a host for as long as the block runs."""
+        """Hold a turn at a host while the block runs."""
         turns = self._hosts.setdefault(host, trio.CapacityLimiter(PAGES_AT_ONCE))
         try:
             async with turns:

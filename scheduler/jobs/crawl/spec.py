@@ -25,7 +25,7 @@ PAGES_MAX: Final = 10_000
 DEPTH_MAX: Final = 50
 URLS_MAX: Final = 1_000
 SPELLED_AT_ONCE: Final = 20
-"""URLs that are canonicalized between two checkpoints; a long one takes 0.3 ms."""
+"""How many URLs are canonicalized between two checkpoints. A long one takes 0.3 ms."""
 PATTERNS_MAX: Final = 50
 WILDCARDS_MAX: Final = 10
 _PATTERN_MAX: Final = 200
@@ -81,11 +81,11 @@ class PagesSpec(msgspec.Struct, frozen=True):
     formats: tuple[str, ...] = ()
     only_main_content: bool | None = None
     bounds: CrawlBounds | None = None
-    """None if no links are followed."""
+    """The limits for following links. None if no links are followed."""
     proxy: str | None = None
 
     def params(self, url: str) -> dict[str, Any]:
-        """Return the recipe parameters for a page; for a crawl they include its links."""
+        """Return the recipe parameters for a page. For a crawl they request the page's links."""
         wanted = self.formats or ("markdown",)
         if self.bounds is not None and "links" not in wanted:
             wanted = (*wanted, "links")
@@ -99,12 +99,12 @@ class PagesSpec(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=100)  # at most 50 KB each, and a few dozen are in use at the same time
 def spec_of(text: str) -> PagesSpec:
-    """Return the request that a job stores; cached, because each of its steps reads it."""
+    """Return the request that a job stores. Cached, because each of its steps reads it."""
     return msgspec.json.decode(text, type=PagesSpec)
 
 
 def crawl_of(sent: CrawlBody, recipes: Recipes) -> JobDraft:
-    """Return a new crawl.
+    """Validate a new crawl.
 
     Raises:
         JobInvalid: names the first invalid field; nothing was started.
@@ -128,7 +128,7 @@ def crawl_of(sent: CrawlBody, recipes: Recipes) -> JobDraft:
 
 
 async def batch_of(sent: BatchBody, recipes: Recipes) -> JobDraft:
-    """Return a new batch of pages, each page once, with a checkpoint after every few URLs.
+    """Validate a new batch of pages and remove duplicates, with a checkpoint after every few URLs.
 
     Raises:
         JobInvalid: names the first invalid field; nothing was started.

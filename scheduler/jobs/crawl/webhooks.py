@@ -84,7 +84,7 @@ class JobWebhooks:
 
 
 def links_of(job: JobRecord, base_url: str = "") -> dict[str, str]:
-    """Return the URLs of a job's parts, or their paths if `base_url` is empty."""
+    """Return the URLs of a job and its parts, or only their paths if `base_url` is empty."""
     path = f"{base_url}{PATH}{job.id}"
     return {
         "job": path,

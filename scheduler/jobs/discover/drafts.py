@@ -19,7 +19,7 @@ from upstreams.model.archetypes import AUTHOR, Record
 from upstreams.model.archetypes import author as make_author
 
 DATES: Final = ("published_at", "updated_at", "released_at", "pushed_at", "created_at")
-"""The fields that can hold a record's date; the first one that is set counts."""
+"""The fields that can contain a record's date. The first one that is set is used."""
 _DIGEST_BYTES: Final = 16
 
 
@@ -35,11 +35,11 @@ class RowDraft:
     """The compressed record. It is compressed here because the writing transaction blocks all other writes."""
     rank: int
     is_known_well: bool = True
-    """False for an account whose own page has more details."""
+    """False for an account whose own page has more details than the search returned."""
 
 
 class _Waiting(msgspec.Struct, frozen=True, array_like=True):
-    """A draft in the form stored while it waits."""
+    """A draft in the form in which it is stored while it waits."""
 
     key: str
     row_id: str
@@ -63,21 +63,27 @@ def stored_drafts(stored: bytes | None) -> Iterator[RowDraft]:
 
 
 def row_key(platform: str, record: Mapping[str, Any]) -> str:
-    """Return the digest that identifies a record: from its canonical URL, else its platform and its id or name."""
+    """Return the digest that identifies a record.
+
+    It is computed from the canonical URL, or else from the platform and the id or name.
+    """
     named = record.get("id") or record.get("username") or record.get("name") or record.get("title")
     known_by = canonical_url(record.get("url")) or f"{platform} {named}"
     return blake2b(known_by.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def row_id_of(key: str) -> str:
-    """Return the id of a row that is first found under a key; it is the same in every run."""
+    """Return the id of a row that is first found under a key. It is the same in every run."""
     return f"row_{key}"
 
 
 def drafts_of(
     spec: DiscoverSpec, search: PlannedSearch, items: Sequence[Mapping[str, Any]], *, before: int
 ) -> Iterator[RowDraft]:
-    """Yield the rows of a page, or of a part of one, that the run wants, best first. `before` rows came before them."""
+    """Yield the rows of a page, or of a part of one, that match the run's filters, best first.
+
+    `before` is the number of rows that came before them.
+    """
     for rank, item in enumerate(items, before + 1):
         record = item.get(search.key)
         if isinstance(record, dict) and spec.holds(date_of(record), _language_of(item, record)):
@@ -100,7 +106,7 @@ def _drafts(
 
 
 def _account_of(post: Record) -> Record | None:
-    """Return the author of a post as an account, with the fields that the post has."""
+    """Return the author of a post as an account, with the fields that the post contains."""
     byline = post.get("author")
     return AUTHOR.wrap(make_author(**byline), []) if isinstance(byline, dict) else None
 
@@ -116,8 +122,8 @@ def date_of(record: Mapping[str, Any]) -> float | None:
 
 def _language_of(item: Mapping[str, Any], record: Mapping[str, Any]) -> str | None:
     computed = item.get("computed")
-    told = computed.get("language") if isinstance(computed, dict) else record.get("language")
-    return told if isinstance(told, str) and len(told.partition("-")[0]) in (2, 3) else None
+    known = computed.get("language") if isinstance(computed, dict) else record.get("language")
+    return known if isinstance(known, str) and len(known.partition("-")[0]) in (2, 3) else None
 
 
 def is_past(spec: DiscoverSpec, search: PlannedSearch, items: Sequence[Mapping[str, Any]]) -> bool:
@@ -125,5 +131,5 @@ def is_past(spec: DiscoverSpec, search: PlannedSearch, items: Sequence[Mapping[s
     if spec.date_from is None or not search.is_ordered:
         return False
     dates = [date_of(item[search.key]) for item in items if isinstance(item.get(search.key), dict)]
-    told = [at for at in dates if at is not None]
-    return bool(told) and min(told) < spec.date_from
+    known = [at for at in dates if at is not None]
+    return bool(known) and min(known) < spec.date_from

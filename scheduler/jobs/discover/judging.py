@@ -1,7 +1,7 @@
 """Decides whether an account is the one that a keyword names, by documented weights over its profile.
 
-Every reason counts once, and the score is the sum of the weights, at most 1. From 0.6 on the account is the `same`,
-from 0.3 on a `possible` one. Below 0.3 it is `different` if its own page was read, else `uncertain`.
+Each reason counts once, and the score is the sum of the weights, at most 1. From 0.6 on the account is the `same`, from
+0.3 on a `possible` one. Below 0.3 it is `different` if its own page was read, and `uncertain` otherwise.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ WEIGHTS: Final[Mapping[str, float]] = {
     "bio_contains": 0.15,
     "verified": 0.10,
 }
-"""The weights of all reasons. Only the stronger reason of a handle or a name counts; `verified` counts only with
-another one.
+"""The weights of all reasons. Only the stronger reason of a handle or a name counts.
+
+`verified` counts only together with another reason.
 """
 SAME: Final = 0.6
 POSSIBLE: Final = 0.3
 _CONTAINED_MIN: Final = 4
-"""The shortest keyword that may match part of a handle; shorter ones occur in many handles by chance."""
+"""The minimum length of a keyword that may match part of a handle. Shorter ones occur in many handles by chance."""
 _NO_LETTER = re.compile(r"[\W_]+")
 
 
@@ -42,9 +43,9 @@ class Match(NamedTuple):
 
 
 def judge(keywords: Iterable[str], author: Mapping[str, Any], *, is_read: bool) -> Match:
-    """Return the best match of an account over all keywords, the first if several are equal.
+    """Return the best match of an account over all keywords, the first one if several are equal.
 
-    `is_read`: its own page was read.
+    `is_read` means that the account's own page was read.
     """
     return max((judge_one(one, author, is_read=is_read) for one in keywords), key=lambda match: match.score)
 

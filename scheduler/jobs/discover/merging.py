@@ -21,13 +21,13 @@ class Merge:
     """A run whose rows change in one transaction, and the changed rows. Only its methods change it."""
 
     run: DiscoverRecord
-    """The run before the transaction."""
+    """The run as it was before the transaction."""
     rows: dict[str, DiscoverRow] = field(default_factory=dict)
     """The changed rows by id."""
     is_cut: bool = False
     """Whether a row was left out or a search was skipped."""
     has_rest: bool = False
-    """Whether rows of the page wait for another turn of their leg."""
+    """Whether rows of the page wait until it is their leg's turn again."""
     _changes: int = 0
     _added: int = 0
     _dropped: int = 0
@@ -53,14 +53,14 @@ class Merge:
         )
 
     def end_page(self, leg_status: str) -> None:
-        """Count a page, and its leg if the page has ended it."""
+        """Count a page, and also its leg if the page has ended it."""
         self._changes += 1
         self._ended = None if leg_status == "pending" else f"legs_{leg_status}"
 
     def take(
         self, drafts: Sequence[RowDraft], known: Iterable[DiscoverRow], place: Sighting, *, share: int, at: float
     ) -> tuple[list[DiscoverRow], Sequence[RowDraft]]:
-        """Take the rows of a page until `share` of them were new.
+        """Add the rows of a page until `share` of them were new.
 
         `place` describes the page; ranks come from the drafts. Return the rows that are new in the run, and the drafts
         that were not examined.
@@ -72,7 +72,7 @@ class Merge:
             row = by_key.get(draft.key) or by_id.get(draft.row_id)
             if row is not None:
                 if not row.is_gone:
-                    self._sight(row, [sighting])
+                    self._add_sightings(row, [sighting])
             elif self.is_full:
                 self.is_cut = True
             elif len(added) == share:
@@ -94,7 +94,7 @@ class Merge:
             endpoint=sighting.endpoint,
             found_in=orjson.dumps([sighting._asdict()]).decode(),
             record=draft.packed,
-            judged=_judged([sighting], draft.record, is_read=False) if run.view == "accounts" else None,
+            judged=_judged_json([sighting], draft.record, is_read=False) if run.view == "accounts" else None,
             is_new=None,
             first_seen_at=at,
             first_version=version,
@@ -104,19 +104,19 @@ class Merge:
         return row
 
     def mark(self, new: Iterable[str], added: Iterable[DiscoverRow]) -> None:
-        """Mark the added rows that no earlier occurrence has found."""
+        """Record which of the added rows no earlier occurrence has found."""
         found = set(new)
         for row in added:
             self.rows[row.row_id] = replace(self.rows[row.row_id], is_new=int(row.row_id in found))
         self._new += len(found)
 
     def enrich(self, row: DiscoverRow, key: str, record: Mapping[str, Any], other: DiscoverRow | None) -> None:
-        """Merge an account's own page into its row; `other` is the row that already has its URL."""
+        """Merge an account's own page into its row. `other` is the row that already has its URL, if any."""
         if other is not None and other.row_id != row.row_id:
-            self._sight(other, sightings_of(row))
+            self._add_sightings(other, sightings_of(row))
             self.drop(row)
             return
-        judged = _judged(sightings_of(row), record, is_read=True)
+        judged = _judged_json(sightings_of(row), record, is_read=True)
         self._change(replace(row, key=key, record=packed(record), judged=judged))
 
     def drop(self, row: DiscoverRow) -> None:
@@ -125,8 +125,8 @@ class Merge:
         self._dropped += 1
         self._new -= int(row.is_new or 0)
 
-    def _sight(self, row: DiscoverRow, more: Sequence[Sighting]) -> None:
-        """Add sightings to a row; for each search and keyword the best rank is kept."""
+    def _add_sightings(self, row: DiscoverRow, more: Sequence[Sighting]) -> None:
+        """Add sightings to a row. For each search and keyword, keep the best rank."""
         before = sightings_of(self.rows.get(row.row_id, row))
         found = {(one.endpoint, one.keyword): one for one in before}
         for one in more:
@@ -135,8 +135,8 @@ class Merge:
                 found[one.endpoint, one.keyword] = one
         listed = list(found.values())
         if listed != before:
-            told = orjson.dumps([one._asdict() for one in listed]).decode()
-            self._change(replace(self.rows.get(row.row_id, row), found_in=told))
+            found_json = orjson.dumps([one._asdict() for one in listed]).decode()
+            self._change(replace(self.rows.get(row.row_id, row), found_in=found_json))
 
     def _change(self, row: DiscoverRow) -> None:
         self.rows[row.row_id] = replace(row, version=self._next_version())
@@ -151,6 +151,6 @@ def sightings_of(row: DiscoverRow) -> list[Sighting]:
     return [Sighting(**one) for one in orjson.loads(row.found_in)]
 
 
-def _judged(found: Iterable[Sighting], record: Mapping[str, Any], *, is_read: bool) -> str:
+def _judged_json(found: Iterable[Sighting], record: Mapping[str, Any], *, is_read: bool) -> str:
     keywords = dict.fromkeys(one.keyword for one in found)
     return orjson.dumps(judge(keywords, record["author"], is_read=is_read)._asdict()).decode()

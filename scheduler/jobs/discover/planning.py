@@ -1,6 +1,6 @@
 """The plan of a run: its legs, the pages and accounts that come next, and its maximum cost. Pure functions.
 
-Steps have three kinds of names:
+The name of a step has one of three forms:
 
 - `12.3` reads the third page of the twelfth leg.
 - `12.3+1` adds rows of that page that were left over after the page had filled its share of `max_rows`. It is free, and
@@ -27,7 +27,7 @@ from scheduler.jobs.records import Wave
 from scheduler.packing import unpacked
 
 PAGES_MAX: Final = 20
-"""The most pages of a leg."""
+"""The maximum number of pages of a leg."""
 
 
 class LegPage(NamedTuple):
@@ -43,7 +43,7 @@ class LegPage(NamedTuple):
 
 
 class PageRest(NamedTuple):
-    """The rows of a page that wait for another turn of their leg."""
+    """The rows of a page that wait until it is their leg's turn again."""
 
     leg: int
     page: int
@@ -68,7 +68,7 @@ class AccountRead(NamedTuple):
 
 
 def first_steps(spec: DiscoverSpec) -> list[str]:
-    """Return the names of the first wave: the first page of each leg, in turns."""
+    """Return the names of the first wave's steps: the first page of each leg, in turns."""
     return [LegPage(number, 1).name for number in legs_in_turn(spec)]
 
 
@@ -85,7 +85,7 @@ def legs_in_turn(spec: DiscoverSpec) -> list[int]:
         places.append((seen[search.platform], place))
         seen[search.platform] += 1
     order = [place for _, place in sorted(places)]
-    cycle = lcm(count, size)  # after this many turns the diagonal is back at its start, so shift it by one
+    cycle = lcm(count, size)  # after this many turns the diagonal is at its start again, so shift it by one
     return [turn % count * size + order[(turn + turn // cycle) % size] + 1 for turn in range(count * size)]
 
 
@@ -147,5 +147,5 @@ def most_credits(spec: DiscoverSpec) -> int:
 
 
 def least_credits(spec: DiscoverSpec) -> int:
-    """Return the price of the cheapest page; with fewer credits a run can neither start nor continue."""
+    """Return the price of the cheapest page. With fewer credits a run can neither start nor continue."""
     return min(one.price_credits for one in spec.searches)

@@ -11,7 +11,7 @@ from scheduler.jobs.records import JobRecord
 
 @dataclass(frozen=True, slots=True)
 class DiscoverRecord:
-    """The part of a run that is not in its job."""
+    """The stored data of a run that is not in its job."""
 
     run_id: str
     key_id: str | None
@@ -28,7 +28,7 @@ class DiscoverRecord:
     """The number of all rows added so far, which is also the last row number."""
     rows_kept: int
     rows_new: int
-    """The rows that no earlier occurrence of its schedule has found."""
+    """The number of rows that no earlier occurrence of its schedule has found."""
     is_cut: int
     """Whether rows were left out or searches were skipped because of `max_rows`."""
     legs_planned: int
@@ -46,7 +46,7 @@ class DiscoverRecord:
 
     @property
     def is_full(self) -> bool:
-        """Whether it accepts no more rows."""
+        """Whether the run accepts no more rows."""
         return self.rows_kept >= self.max_rows
 
 
@@ -68,7 +68,8 @@ class FailedLeg(NamedTuple):
 class DiscoverLeg:
     """The current state of a leg.
 
-    `state` is the start of its next page as JSON; `rest` holds the rows of its last page that wait for another turn.
+    `state` is the start of its next page as JSON. `rest` contains the rows of its last page that wait for the leg's
+    next turn.
     """
 
     run_id: str
@@ -83,7 +84,7 @@ class DiscoverLeg:
 
 
 class Sighting(NamedTuple):
-    """A search that found a row for a keyword, and the row's rank there, starting at 1."""
+    """A search that found a row for a keyword, and the row's rank in that search, starting at 1."""
 
     platform: str
     endpoint: str
@@ -93,7 +94,7 @@ class Sighting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DiscoverRow:
-    """A row in stored form; `found_in` and `judged` are JSON, `record` is compressed JSON."""
+    """A row in stored form. `found_in` and `judged` are JSON, `record` is compressed JSON."""
 
     run_id: str
     number: int

@@ -22,7 +22,7 @@ PLATFORM: Final = "prism"
 
 @dataclass(frozen=True, slots=True)
 class RunTerms:
-    """The terms of a run other than its search."""
+    """The terms of a run, except for its search."""
 
     max_credits: int
     is_told: bool

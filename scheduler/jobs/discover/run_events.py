@@ -30,7 +30,7 @@ SETTLED: Final = ("completed", "partial", "paused", "failed")
 
 
 def progressed(job: JobRecord, run: DiscoverRecord) -> tuple[DiscoverRecord, list[Fact]]:
-    """Return a run whose legs have progressed, and the event for the tenth that they crossed, if any."""
+    """Return a run whose legs have made progress, and an event if another tenth of the legs has ended."""
     tenths = 10 * run.legs_ended // run.legs_planned
     if not run.is_told or tenths <= run.told_tenths:
         return run, []
@@ -38,7 +38,7 @@ def progressed(job: JobRecord, run: DiscoverRecord) -> tuple[DiscoverRecord, lis
 
 
 def settled(job: JobRecord, run: DiscoverRecord) -> tuple[DiscoverRecord, list[Fact]]:
-    """Return a run that ended or is paused, and its events; a cancelled run has none."""
+    """Return a run that ended or is paused, with its events. A cancelled run has none."""
     if not run.is_told or job.status not in SETTLED:
         return run, []
     types = [f"discover.{job.status}"]
@@ -94,7 +94,7 @@ def _fact(job: JobRecord, run: DiscoverRecord, type_: str) -> Fact:
 def of_schedule(
     schedule: tuple[str, str, str | None, str], types: Iterable[str], status: str, because: str
 ) -> list[Fact]:
-    """Return the events of an occurrence that never became a run; `schedule` is its account, id, key and name."""
+    """Return the events of an occurrence that never became a run. `schedule` is its account, id, key and name."""
     account_id, id_, key_id, name = schedule
     nothing = DiscoverCounts(legs=DiscoverLegs(planned=0, done=0, empty=0, failed=0, skipped=0, pending=0), rows_kept=0)
     data = DiscoverRun(

@@ -23,8 +23,8 @@ from scheduler.jobs.records import JobRecord
 from scheduler.rows import values_of
 from storage.store import Tx
 
-LEGS_TOLD: Final = 20
-"""The most failed legs reported with a run."""
+LEGS_REPORTED: Final = 20
+"""The maximum number of failed legs that are reported with a run."""
 RUN_COLUMNS: Final = """
 run_id, key_id, view, is_told, schedule_id, max_credits, max_rows, version, rows_total, rows_kept, rows_new, is_cut,
 legs_planned, legs_done, legs_empty, legs_failed, told_tenths, told_version, told_new
@@ -53,9 +53,9 @@ FAILED_LEGS = f"""
 SELECT run_id, number, error FROM (
     SELECT run_id, number, error, ROW_NUMBER() OVER (PARTITION BY run_id ORDER BY number) AS place
     FROM discover_legs WHERE run_id IN {{in}} AND status = 'failed'
-) AS failed WHERE place <= {LEGS_TOLD} ORDER BY run_id, number
+) AS failed WHERE place <= {LEGS_REPORTED} ORDER BY run_id, number
 """  # noqa: S608 - a number
-# Each half uses its own index: with OR, both engines read all rows of the run.
+# Each half uses its own index. With OR, both engines would read all rows of the run.
 FIND = f"""
 SELECT {ROW_COLUMNS} FROM discover_rows WHERE run_id = ? AND is_gone = 0 AND key IN ({{keys}})
 UNION ALL SELECT {ROW_COLUMNS} FROM discover_rows WHERE run_id = ? AND row_id IN ({{ids}})
@@ -66,7 +66,8 @@ INSERT INTO discover_rows ({ROW_COLUMNS}) VALUES {{rows}}
 ON CONFLICT (run_id, number) DO UPDATE SET key = excluded.key, found_in = excluded.found_in, record = excluded.record,
     judged = excluded.judged, version = excluded.version, is_gone = excluded.is_gone
 """  # noqa: S608 - made of constants
-# Each list takes two queries: first the sizes of its rows, which does not read their records, then the rows that fit.
+# Each list takes two queries: the first reads the sizes of its rows without their records, the second reads the rows
+# that fit.
 _SIZE: Final = "COALESCE(length(record), 0) + length(found_in) + COALESCE(length(judged), 0)"
 ROW_SIZES = f"""
 SELECT number, {_SIZE} FROM discover_rows WHERE run_id = ? AND number > ? AND is_gone = 0 AND COALESCE(is_new, 0) >= ?
@@ -96,13 +97,13 @@ def add_run(tx: Tx, run: DiscoverRecord) -> None:
 
 
 def read_run(tx: Tx, run_id: str) -> DiscoverRecord | None:
-    """Return the run with this id."""
+    """Return the run with this id, or None."""
     row = tx.one(READ_RUN, (run_id,))
     return None if row is None else DiscoverRecord(*row)
 
 
 def the_run(tx: Tx, run_id: str) -> DiscoverRecord:
-    """Return the run of a discover job."""
+    """Return the run of a discover job, which must exist."""
     run = read_run(tx, run_id)
     assert run is not None, "every discover job has a run"
     return run
@@ -156,7 +157,7 @@ def failed_legs(tx: Tx, run_ids: Sequence[str]) -> dict[str, list[FailedLeg]]:
 
 
 def find_rows(tx: Tx, run_id: str, keys: Sequence[str], row_ids: Sequence[str]) -> list[DiscoverRow]:
-    """Return the rows with one of these keys or ids; rows found by id may be dropped ones."""
+    """Return the rows with one of these keys or ids. Rows found by id may have been dropped."""
     if not keys:
         return []
     sql = FIND.replace("{keys}", _places(keys)).replace("{ids}", _places(row_ids))
@@ -171,7 +172,7 @@ def read_row(tx: Tx, run_id: str, row_id: str) -> DiscoverRow | None:
 
 
 def save_rows(tx: Tx, rows: Iterable[DiscoverRow]) -> None:
-    """Save rows, dropped ones first, since another row may already have their key."""
+    """Save rows. Dropped rows come first, because another row may already have their key."""
     ordered = sorted(rows, key=lambda row: (not row.is_gone, row.number))
     if ordered:
         tx.run_many(SAVE_ROWS, [_row_values(one) for one in ordered])
@@ -181,7 +182,8 @@ def see(tx: Tx, schedule_id: str, run_id: str, row_ids: Sequence[str]) -> set[st
     """Record the rows of an occurrence, and return the ids that no earlier occurrence has found."""
     if not row_ids:
         return set()
-    tx.run_many(SEE, [(schedule_id, row_id, run_id) for row_id in sorted(row_ids)])  # in the same order on every node
+    # In the same order on every node, to prevent deadlocks.
+    tx.run_many(SEE, [(schedule_id, row_id, run_id) for row_id in sorted(row_ids)])
     sql = SEEN_HERE.replace("{ids}", _places(row_ids))
     return {row[0] for row in tx.all(sql, (schedule_id, run_id, *row_ids))}
 
@@ -203,7 +205,7 @@ def rows_after(
 
 
 def number_after(tx: Tx, run_id: str, row_id: str | None) -> int:
-    """Return the number of a row, even of a dropped one, or 0 for None.
+    """Return the number of a row, even of a dropped one, or 0 if `row_id` is None.
 
     Raises:
         JobInvalid: the run has no such row.

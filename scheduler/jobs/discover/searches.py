@@ -1,4 +1,4 @@
-"""The searches that legs use, by the kind of their rows, and the reads of one account, which enrich rows."""
+"""The searches that legs use, by the kind of their rows, and the endpoints that read one account, to enrich rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "PackageList": "item",
     "RepositoryList": "item",
 }
-"""The kinds of rows, by the archetypes of their lists."""
+"""The kinds of rows, by the archetypes of the lists that contain them."""
 OF_VIEW: Final[Mapping[View, tuple[Kind, ...]]] = {
     "posts": ("post",),
     "accounts": ("account", "post"),
@@ -39,7 +39,7 @@ PAGE_MAX: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class PlatformSearch:
-    """A search of one platform: an endpoint that takes a query and returns a list."""
+    """A search on one platform: an endpoint that takes a query and returns a list."""
 
     id: str
     platform: str
@@ -49,7 +49,7 @@ class PlatformSearch:
     values: Mapping[str, Value]
     """The parameters of every page except the query."""
     newest: Mapping[str, Value]
-    """The parameters that sort newest first; empty if it cannot."""
+    """The parameters that sort the newest first. Empty if the search cannot do that."""
     takes_days: bool
     """Whether it accepts the first and the last day of the results."""
     available: bool
@@ -60,7 +60,7 @@ class PlatformSearch:
 
 @dataclass(frozen=True, slots=True)
 class ProfileRead:
-    """The read of one account of a platform: its endpoint, the parameter that names the account, and the price."""
+    """How to read one account of a platform: the endpoint, the parameter that names the account, and the price."""
 
     id: str
     param: str
@@ -69,7 +69,7 @@ class ProfileRead:
 
 @dataclass(frozen=True, slots=True)
 class Searches:
-    """All searches of a node in catalog order, and the reads of one account by platform."""
+    """All searches of a node in catalog order, and how to read one account, by platform."""
 
     all: tuple[PlatformSearch, ...]
     profiles: Mapping[str, ProfileRead]
@@ -100,7 +100,10 @@ def _is_profile(listing: Listing) -> bool:
 
 
 def _profile(listing: Listing, recipes: Recipes) -> ProfileRead | None:
-    """Return the read of an account by its handle, or None if that needs a credential that reading by id does not."""
+    """Return how to read an account by its handle.
+
+    Return None if that needs a credential that reading by id does not need.
+    """
     try:
         return ProfileRead(listing.id, "handle", _price(listing, recipes, "handle"))
     except RecipeInvalid:

@@ -31,11 +31,11 @@ from storage.store import Store, Tx, Write
 FOLLOWED_AT_ONCE: Final = 500
 _ENDED: Final = ("done", "empty", "failed")
 WAIT_S: Final = 55.0
-"""Seconds that the request that starts a run waits for it to end."""
+"""How many seconds the request that starts a run waits for the run to end."""
 
 
 class RunChanges(NamedTuple):
-    """A run with the rows changed after a version, in order of version, and whether there are more."""
+    """A run with the rows that changed after a version, in order of version, and whether there are more."""
 
     view: DiscoverView
     rows: list[DiscoverRow]
@@ -50,7 +50,7 @@ class RunPatch(msgspec.Struct, frozen=True):
 
 
 class DiscoverService:
-    """Discover runs. Every method takes the account; runs of other accounts are unknown to it."""
+    """Discover runs. Every method takes the account; runs of other accounts do not exist for it."""
 
     def __init__(
         self,
@@ -63,9 +63,7 @@ class DiscoverService:
         now: Callable[[], float],
         wake: Callable[[], None],
     ) -> None:
-        """Take a service for discover jobs, the node's searches, and `wake`, which makes the workers check for new
-        jobs.
-        """
+        """`jobs` is a service for discover jobs. `wake` makes the workers check for new jobs."""
         self._store = store
         self._charges = charges
         self._jobs = jobs
@@ -93,7 +91,7 @@ class DiscoverService:
         return await self._store.read(partial(run_rows.owned, account_id=account_id, run_id=run_id))
 
     async def failed_legs(self, views: Iterable[DiscoverView]) -> dict[str, list[FailedLeg]]:
-        """Return the first failed legs of each of these runs that has any."""
+        """Return the first failed legs of each of these runs. Runs without failed legs are left out."""
         run_ids = [view.run.run_id for view in views if view.run.legs_failed]
         return await self._store.read(partial(run_rows.failed_legs, run_ids=run_ids)) if run_ids else {}
 
@@ -139,14 +137,14 @@ class DiscoverService:
     async def rows(
         self, run_id: str, after: int, *, limit: int, only_new: bool, bytes_max: int = PAGE_BYTES
     ) -> tuple[list[DiscoverRow], bool]:
-        """Return rows of a run after a number, in order, and whether there are more; see `run_rows.rows_after`."""
+        """Return rows of a run after a number, in order, and whether there are more. See `run_rows.rows_after`."""
         read = partial(
             run_rows.rows_after, run_id=run_id, after=after, limit=limit, only_new=only_new, bytes_max=bytes_max
         )
         return await self._store.read(read)
 
     def follow(self, account_id: str, run_id: str) -> Follower:
-        """Return a follower of a run of the account, which reports steps as they end."""
+        """Return a follower of a run of the account. The follower reports steps as they end."""
         return Follower(self._store, account_id, run_id)
 
     async def change(self, owner: JobOwner, run_id: str, patch: RunPatch) -> DiscoverView:
@@ -184,7 +182,7 @@ class DiscoverService:
         return run_rows.owned(tx, owner.account_id, run_id)
 
     def _release(self, tx: Tx, job: JobRecord) -> None:
-        """Close the reservation of a run that will continue with a new one."""
+        """Close the reservation of a run that will continue with a new reservation."""
         used = job.used_credits - job.closed_credits
         self._charges.release(tx, CloseRequest(job.request_id, job.account_id, job.key_id, used))
         job_rows.close_reservation(tx, job.id)
@@ -244,7 +242,7 @@ class Follower:
         self._store = store
         self._account_id = account_id
         self._run_id = run_id
-        self._given: set[int] = set()
+        self._returned: set[int] = set()
         self._low = 0
         """All steps up to this number were returned."""
 
@@ -263,10 +261,10 @@ class Follower:
             return view, ended
 
         view, ended = await self._store.read(read)
-        new = [one for one in ended if one.number not in self._given]
-        self._given.update(one.number for one in new)
+        new = [one for one in ended if one.number not in self._returned]
+        self._returned.update(one.number for one in new)
         pages = [one for one in new if not isinstance(read_step(one.name), PageRest)]
-        while self._low + 1 in self._given:
+        while self._low + 1 in self._returned:
             self._low += 1
-            self._given.remove(self._low)
+            self._returned.remove(self._low)
         return view, pages

@@ -73,14 +73,14 @@ class PlannedSearch(msgspec.Struct, frozen=True):
     key: str
     values: Mapping[str, str | int | bool]  # written out, because msgspec reads annotations at run time
     is_ordered: bool
-    """Whether it returns the newest first."""
+    """Whether the search returns the newest first."""
     takes_days: bool
     price_credits: int
     """The price of a page."""
 
 
 class PlannedRead(msgspec.Struct, frozen=True):
-    """The read of one account of a platform, as a run stores it."""
+    """How to read one account of a platform, as a run stores it."""
 
     id: str
     param: str
@@ -88,7 +88,7 @@ class PlannedRead(msgspec.Struct, frozen=True):
 
 
 class DiscoverSpec(msgspec.Struct, frozen=True):
-    """A request as a job stores it. Each keyword on each search is a leg, ordered by keyword."""
+    """A request as a job stores it. Each keyword on each search is a leg. Legs are ordered by keyword."""
 
     keywords: tuple[str, ...]
     searches: tuple[PlannedSearch, ...]
@@ -100,7 +100,7 @@ class DiscoverSpec(msgspec.Struct, frozen=True):
     unavailable: tuple[str, ...] = ()
     """Searches whose credential is not configured."""
     profiles: Mapping[str, PlannedRead] = {}
-    """The reads of one account by platform; only in the accounts view."""
+    """How to read one account, by platform. Used only in the accounts view."""
 
     @property
     def legs(self) -> int:
@@ -108,7 +108,7 @@ class DiscoverSpec(msgspec.Struct, frozen=True):
         return len(self.keywords) * len(self.searches)
 
     def leg(self, number: int) -> tuple[str, PlannedSearch]:
-        """Return the keyword and the search of a leg; legs are numbered from 1."""
+        """Return the keyword and the search of a leg. Legs are numbered from 1."""
         keyword, search = divmod(number - 1, len(self.searches))
         return self.keywords[keyword], self.searches[search]
 
@@ -122,7 +122,7 @@ class DiscoverSpec(msgspec.Struct, frozen=True):
         return values
 
     def holds(self, at: float | None, language: str | None) -> bool:
-        """Return whether the run wants a row of this date and language. A missing value never excludes a row."""
+        """Return whether a row with this date and language matches. A missing value never excludes a row."""
         if at is not None and not (self.date_from or 0.0) <= at <= (self.date_to or 9e15):
             return False
         return self.language is None or language is None or language.partition("-")[0].lower() == self.language
@@ -130,12 +130,12 @@ class DiscoverSpec(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=100)  # at most 50 KB each, and a few dozen are in use at the same time
 def spec_of(text: str) -> DiscoverSpec:
-    """Return the request that a job stores; cached, because each of its steps reads it."""
+    """Return the request that a job stores. Cached, because each of its steps reads it."""
     return msgspec.json.decode(text, type=DiscoverSpec)
 
 
 def read_body(sent: SearchBody, searches: Searches, *, at: str = "") -> DiscoverSpec:
-    """Return the request of a run; `at` prefixes the names of fields that are nested in another body.
+    """Validate the request of a run. `at` prefixes the names of fields that are nested in another body.
 
     Raises:
         JobInvalid: names the first invalid field.
@@ -164,7 +164,7 @@ def read_body(sent: SearchBody, searches: Searches, *, at: str = "") -> Discover
 
 
 def _planned(search: PlatformSearch, *, is_dated: bool) -> PlannedSearch:
-    """Return a search as a run stores it. A run with dates reads newest first, so that it can stop early."""
+    """Return a search as a run stores it. A run with dates reads the newest first, so that it can stop early."""
     values = {**search.values, **(search.newest if is_dated else {})}
     return PlannedSearch(
         id=search.id,
@@ -210,7 +210,7 @@ class _Fields:
         return tuple(words)
 
     def number(self, name: str, number: int, most: int) -> None:
-        """Check a number."""
+        """Check that a number is in its range."""
         if not 1 <= number <= most:
             self.refuse(name, f"must be a whole number from 1 to {most}", f"Send 1 to {most}.")
 
@@ -223,7 +223,7 @@ class _Fields:
         return found
 
     def instant(self, name: str, sent: str | None, *, is_end: bool = False) -> float | None:
-        """Return an instant, or the first or last instant of a day."""
+        """Return the Unix time of a timestamp or a day. A day means its beginning, or its end if `is_end`."""
         if sent is None:
             return None
         try:
@@ -254,7 +254,7 @@ class _Fields:
     def platforms(
         self, sent: Sequence[str] | None, known: Sequence[PlatformSearch], view: View
     ) -> list[PlatformSearch]:
-        """Return the searches of the named platforms, or all if none is named."""
+        """Return the searches of the named platforms, or all searches if no platform is named."""
         slugs = dict.fromkeys(one.platform for one in known)
         if sent is not None and not 1 <= len(sent) <= len(slugs):
             self.refuse("platforms", f"must name 1 to {len(slugs)} platforms", f"Send some of {', '.join(slugs)}.")

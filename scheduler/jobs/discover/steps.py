@@ -37,13 +37,13 @@ from storage.store import Store, Tx
 
 CALL_S: Final = 30.0
 DRAFTED_AT_ONCE: Final = 10
-"""Rows of a page that are made between two checkpoints; they take about 0.3 ms."""
+"""How many rows of a page are made between two checkpoints. They take about 0.3 ms."""
 _ABSENT: Final = "RESOURCE_NOT_FOUND"
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page of a leg, or the rest of one; `state` is the start of the next page, as JSON."""
+    """A page of a leg, or the rest of one. `state` is the start of the next page, as JSON."""
 
     drafts: Sequence[RowDraft]
     rows: int
@@ -52,7 +52,7 @@ class _Page:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The result of an account's own page; without a record the account does not exist."""
+    """The result of reading an account's own page. Without a record the account does not exist."""
 
     row_id: str
     key: str = ""
@@ -72,15 +72,15 @@ class DiscoverSteps(JobKind):
         """The requests that wait for runs to settle."""
 
     def price_of(self, job: JobRecord, step: JobStep) -> int:
-        """Return the price of a page, or of an account read."""
+        """Return the price of a page, or of reading an account."""
         return price_of(spec_of(job.spec), read_step(step.name))
 
-    def next_wave(self, job: JobRecord) -> Wave:  # noqa: ARG002 - of the protocol
+    def next_wave(self, job: JobRecord) -> Wave:  # noqa: ARG002 - required by the protocol
         """Return the next wave: the accounts that the last wave found, and the next pages."""
         return SearchWave()
 
     async def perform(self, job: JobRecord, step: JobStep) -> Outcome:
-        """Read a page of a search, the rest of one, or an account; a full run reads no more pages."""
+        """Read a page of a search, the rest of a page, or an account. A full run reads no more pages."""
         spec, planned = spec_of(job.spec), read_step(step.name)
         if isinstance(planned, AccountRead):
             row = await self._store.read(partial(run_rows.read_row, run_id=job.id, row_id=planned.row_id))
@@ -102,7 +102,7 @@ class DiscoverSteps(JobKind):
         drafts = await _drafts_of(spec, search, items, before=leg.rows_found)
         goes_on = gathered.next is not None and planned.page < PAGES_MAX and not is_past(spec, search, items)
         following = orjson.dumps(gathered.next).decode() if goes_on else None
-        found = [AccountRead(search.platform, one.row_id).name for one in _unknown(spec, search, drafts)]
+        found = [AccountRead(search.platform, one.row_id).name for one in _incomplete_accounts(spec, search, drafts)]
         if following is not None:
             found.append(LegPage(planned.leg, planned.page + 1).name)
         brought = _Page(drafts, len(items), following)
@@ -122,9 +122,9 @@ class DiscoverSteps(JobKind):
     async def _gather(
         self, account_id: str, id_: str, values: Mapping[str, Any], *, cursor: Mapping[str, Any] | None = None
     ) -> Gathered | Outcome:
-        """Call an endpoint for the price of one page, with retries if its source asks for a pause.
+        """Call an endpoint for the price of one page. Retry if its source asks for a pause.
 
-        Return an outcome if it fails.
+        Return an outcome if the call fails.
         """
         try:
             recipe = self._recipes.read(id_, dict(values))
@@ -137,7 +137,7 @@ class DiscoverSteps(JobKind):
             return Outcome("empty" if code == _ABSENT else "failed", None, exc.used_credits, error=code)
 
     def keep(self, tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float) -> None:
-        """Store the rows of a page or an account, the leg's state, and the progress event, if a tenth was crossed.
+        """Store the rows of a page or an account, the leg's state, and a progress event if another tenth is complete.
 
         A page that changes no row is free. If a page has more rows than its share, another step adds the rest.
         """
@@ -162,9 +162,9 @@ class DiscoverSteps(JobKind):
         self._feed.append(tx, facts)
 
     def verdict(self, tx: Tx, job: JobRecord, *, has_credits: bool) -> Stop:
-        """Return how a run ends, from its legs.
+        """Return how a run ends, depending on its legs.
 
-        Too few credits pause it: either its own limit or the balance was reached.
+        With too few credits the run is paused: either its own limit or the balance was reached.
         """
         run = run_rows.the_run(tx, job.id)
         if not has_credits:
@@ -175,7 +175,7 @@ class DiscoverSteps(JobKind):
             return Stop("completed", because)
         return Stop("partial", because) if run.legs_done or run.legs_empty else Stop("failed", "upstreams_down")
 
-    def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: ARG002 - of the protocol
+    def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: ARG002 - required by the protocol
         """Publish the end or the pause of a run."""
         run = run_rows.the_run(tx, job.id)
         told, facts = settled(job, replace(run, version=run.version + 1))
@@ -187,7 +187,7 @@ class DiscoverSteps(JobKind):
 async def _drafts_of(
     spec: DiscoverSpec, search: PlannedSearch, items: Sequence[Mapping[str, Any]], *, before: int
 ) -> list[RowDraft]:
-    """Return the rows of a page, each once."""
+    """Return the rows of a page, without duplicates."""
     found: dict[str, RowDraft] = {}
     for begin in range(0, len(items), DRAFTED_AT_ONCE):
         some = items[begin : begin + DRAFTED_AT_ONCE]
@@ -209,8 +209,8 @@ def _run_and_leg(tx: Tx, run_id: str, number: int) -> tuple[DiscoverRecord, Disc
     return run_rows.the_run(tx, run_id), run_rows.read_leg(tx, run_id, number)
 
 
-def _unknown(spec: DiscoverSpec, search: PlannedSearch, drafts: Sequence[RowDraft]) -> list[RowDraft]:
-    """Return the accounts of a page whose own page has more details."""
+def _incomplete_accounts(spec: DiscoverSpec, search: PlannedSearch, drafts: Sequence[RowDraft]) -> list[RowDraft]:
+    """Return the accounts of a page whose own pages have more details."""
     if search.platform not in spec.profiles:
         return []
     return [one for one in drafts if not one.is_known_well and one.record["author"]["username"]]
@@ -219,9 +219,9 @@ def _unknown(spec: DiscoverSpec, search: PlannedSearch, drafts: Sequence[RowDraf
 def _keep_page(
     tx: Tx, merge: Merge, spec: DiscoverSpec, planned: LegPage | PageRest, outcome: Outcome, *, share: int, at: float
 ) -> int:
-    """Store a page of which at most `share` rows are new, and return its price: 0 if it changes no row."""
+    """Store a page of which at most `share` rows are new. Return its price, which is 0 if it changes no row."""
     leg = run_rows.read_leg(tx, merge.run.run_id, planned.leg)
-    if leg.status != "pending":  # the previous page, which planned this one, has filled the run
+    if leg.status != "pending":  # the previous page, which planned this one, has already filled the run
         return 0
     page, charged = outcome.brought, outcome.credits_used
     if isinstance(page, _Page):

@@ -1,10 +1,10 @@
-"""The tables of discover runs and schedules, in addition to the job tables: a run has the id of its job."""
+"""The tables of discover runs and schedules, in addition to the job tables. A run has the same id as its job."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# `is_told`: whether its events are published. `told_...`: the values in the last event.
+# `is_told` means that the run's events are published. The columns `told_...` contain the values in the last event.
 RUNS = """
 CREATE TABLE discover_runs (
     run_id TEXT PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
@@ -90,7 +90,7 @@ CREATE TABLE discover_schedules (
 )
 """
 
-# A slot is run at most once. `run_id` is NULL if it was skipped.
+# A slot is run at most once. `run_id` is NULL if the slot was skipped.
 OCCURRENCES = """
 CREATE TABLE discover_occurrences (
     schedule_id TEXT NOT NULL REFERENCES discover_schedules (id) ON DELETE CASCADE,

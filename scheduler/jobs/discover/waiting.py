@@ -1,8 +1,8 @@
-"""Requests that wait until discover runs settle, which means that they end or are paused.
+"""Requests that wait until discover runs settle, which means that the runs end or are paused.
 
 A run that settles on this node wakes its waiters. Runs can also settle on another node or disappear with their account,
 so one of the waiters, the looker, regularly reads the runs of all waiters from the store. The cost is one query per
-`RUNS_AT_ONCE` runs, however many requests wait.
+`RUNS_AT_ONCE` runs, no matter how many requests wait.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from storage.store import Store
 
 LOOK_EVERY_S: Final = 1.0
 RUNS_AT_ONCE: Final = 500
-"""Runs per query."""
+"""How many runs are read per query."""
 
 
 class _Waiter:
-    """One waiting request; only `RunWaits` changes it."""
+    """One waiting request. Only `RunWaits` changes it."""
 
     __slots__ = ("is_done", "run_id", "woken")
 
@@ -68,18 +68,18 @@ class RunWaits:
         self._waiting.setdefault(run_id, {})[waiter] = None
         try:
             with trio.move_on_after(within_s):
-                await self._look([run_id])
+                await self._check([run_id])
                 while not waiter.is_done:
                     if self._looker is None:
                         self._looker = waiter
                     if self._looker is waiter:
-                        await self._look_for_all(waiter, stopping)
+                        await self._check_all(waiter, stopping)
                     else:
                         await waiter.sleep()
         finally:
             self._leave(waiter)
 
-    async def _look_for_all(self, waiter: _Waiter, stopping: Callable[[], bool]) -> None:
+    async def _check_all(self, waiter: _Waiter, stopping: Callable[[], bool]) -> None:
         with trio.move_on_after(self._look_every_s):
             await waiter.sleep()
         if stopping():
@@ -88,10 +88,10 @@ class RunWaits:
         elif not waiter.is_done:
             run_ids = list(self._waiting)
             for begin in range(0, len(run_ids), RUNS_AT_ONCE):
-                await self._look(run_ids[begin : begin + RUNS_AT_ONCE])
+                await self._check(run_ids[begin : begin + RUNS_AT_ONCE])
 
-    async def _look(self, run_ids: list[str]) -> None:
-        """Wake the waiters of the runs among these that have settled."""
+    async def _check(self, run_ids: list[str]) -> None:
+        """Wake the waiters of the given runs that have settled."""
         open_ = await self._store.read(partial(job_rows.unsettled_of, job_ids=run_ids))
         for run_id in run_ids:
             if run_id not in open_:

@@ -17,9 +17,9 @@ WIDTH: Final = 800
 HEIGHT: Final = 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 776, 48, 268
 _DOTS_MAX = 60
-"""The most points of a line that are drawn with a dot each."""
+"""The maximum number of points of a line that is drawn with a dot at each point."""
 _TITLE_MAX = 84
-"""The maximum width of a title in columns; wide characters take two."""
+"""The maximum width of a title in columns. Wide characters take two columns."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STYLE = """
 .paper{fill:#fff}.text{fill:#1f2430}.faint{fill:#5b6270}.grid{stroke:#dfe3ea}.dot{fill:#1b66c9}
@@ -32,7 +32,7 @@ text{font:13px system-ui,sans-serif}.title{font-weight:600;font-size:15px}
 
 
 class ChartPoint(NamedTuple):
-    """The number at an instant, or None, and a text for each alert that fired then."""
+    """The number at one time, or None, and a text for each alert that fired then."""
 
     at: float
     value: Number | None
@@ -46,7 +46,7 @@ def points_of(runs: Iterable[RunNumbers], metric: str, row: str = PAGE) -> Itera
 
 
 def chart_svg(title: str, points: Iterable[ChartPoint]) -> str:
-    """Return the chart of points in time order; without any number, the chart says so."""
+    """Return the chart of points in time order. If there is no number, the chart says so."""
     trimmed = _trimmed(list(points))
     body = _drawn(trimmed) if trimmed else _text(WIDTH / 2, HEIGHT / 2, "No numbers in this window", "middle")
     return (
@@ -58,14 +58,14 @@ def chart_svg(title: str, points: Iterable[ChartPoint]) -> str:
 
 
 def _trimmed(points: Sequence[ChartPoint]) -> Sequence[ChartPoint]:
-    """Return the points from the first to the last with a number or an alert; none if no point has a number."""
+    """Return the points from the first to the last with a number or an alert, or no points if none has a number."""
     positions = [position for position, point in enumerate(points) if point.value is not None or point.alerts]
     has_number = any(point.value is not None for point in points)
     return points[positions[0] : positions[-1] + 1] if has_number else ()
 
 
 def _alerts_of(run: RunNumbers, metric: str, row: str) -> Iterator[str]:
-    """Yield the run's alerts about this number; `no_data` alerts concern every row."""
+    """Yield the run's alerts about this number. `no_data` alerts apply to every row."""
     for alert in run.alerts:
         if alert.get("metric") == metric and (alert.get("op") == "no_data" or alert.get("row_id", PAGE) == row):
             yield f"{alert.get('op')}: {short(alert['to'])}" if alert.get("to") is not None else str(alert.get("op"))
@@ -85,7 +85,7 @@ def _drawn(points: Sequence[ChartPoint]) -> str:
 def _line(placed: Iterable[tuple[float, float, ChartPoint]]) -> str:
     """Return the line through the numbers.
 
-    A run without one breaks it; a number between two gaps is a dot of zero length.
+    A run without a number breaks the line. A number between two gaps is a dot of zero length.
     """
     pieces: list[str] = []
     is_drawing = False
@@ -114,7 +114,7 @@ def _grid(scale: Scale) -> str:
 
 
 def _times(first: float, last: float) -> str:
-    """Return the labels of both ends of the time axis, and of round instants in between."""
+    """Return the labels of both ends of the time axis, and of round times in between."""
     if first == last:
         return _text((_LEFT + _RIGHT) / 2, HEIGHT - 8, _minute(first), "middle")
     ticks = "".join(
@@ -131,7 +131,7 @@ def _dot(x: float, y: float, point: ChartPoint) -> str:
 
 
 def _alert(x: float, y: float, point: ChartPoint) -> str:
-    """Return a disc at the number, or a ring at the lower edge if there is none."""
+    """Return a disc at the number, or a ring at the lower edge if there is no number."""
     title = _safe(f"{_label(point)}; alert {', '.join(point.alerts)}")
     kind, radius = ("alert", 6) if point.value is not None else ("absent", 5)
     return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{title}</title></circle>'
@@ -150,7 +150,7 @@ def _minute(at: float) -> str:
 
 
 def _clipped(title: str) -> str:
-    """Return a title that fits above the chart; the middle of a long one is left out."""
+    """Return a title that fits above the chart. In a long title, the middle is left out."""
     columns = sum(2 if east_asian_width(each) in "WF" else 1 for each in title)
     if columns <= _TITLE_MAX:
         return title

@@ -1,8 +1,8 @@
 """Stored runs as CSV and NDJSON, one line per number, in the order of the runs (spec 4.5).
 
-A spreadsheet must not execute text from an upstream: cells that a spreadsheet would read as formulas start with an
-apostrophe. To read such a cell with a program, remove one apostrophe if the apostrophes are followed by a formula
-character. NDJSON has every text unchanged.
+A spreadsheet must not execute text from an upstream, so cells that a spreadsheet would read as formulas get an
+apostrophe at the beginning. A program that reads the CSV restores the text by removing one apostrophe from each cell in
+which the leading apostrophes are followed by a formula character. NDJSON contains every text unchanged.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from scheduler.monitors.metrics.numbers import Number
 
 COLUMNS: Final = ("t", "row_id", "metric", "value", "abs_change", "pct_change")
 CSV_HEADER: Final = ",".join(COLUMNS) + "\r\n"
-_FORMULA = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")  # noqa: RUF001 - some spreadsheets take the full-width signs too
+_FORMULA = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")  # noqa: RUF001 - some spreadsheets also accept full-width signs
 _NO_CHANGES: Final[Mapping[str, Mapping[str, Number | None]]] = MappingProxyType({})
 _QUOTED = re.compile('[",\r\n]')
 
 
 ExportRow: TypeAlias = tuple[str, str, str, Number, Number | None, Number | None]
-"""One number of one run, in column order; a plain tuple, because an export may have millions."""
+"""One number of one run, in column order. A plain tuple, because an export may have millions of them."""
 
 
 def export_rows(runs: Iterable[RunNumbers]) -> Iterator[ExportRow]:
-    """Yield every number of the runs; a number that the previous run lacked has no change."""
+    """Yield every number of the runs. A number that the previous run lacked has no change."""
     for run in runs:
         t = iso(run.t)
         for row_id, values in run.numbers.items():
@@ -44,7 +44,7 @@ def export_rows(runs: Iterable[RunNumbers]) -> Iterator[ExportRow]:
 
 
 def csv_lines(runs: Iterable[RunNumbers]) -> Iterator[str]:
-    """Yield lines of RFC 4180 without the header; an empty cell is null."""
+    """Yield lines of RFC 4180 without the header. An empty cell means null."""
     cells = _Cells()
     for t, row_id, metric, value, difference, pct in export_rows(runs):
         changes = "," if difference is None else f"{difference!r},{'' if pct is None else repr(pct)}"

@@ -1,4 +1,4 @@
-"""Pages of monitors and of runs, newest first; each function runs in the caller's transaction."""
+"""Pages of monitors and of runs, newest first. Each function runs in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WHERE runs.monitor_id = ? AND (? = '' OR runs.status = ?) AND runs.scheduled_for
 ORDER BY runs.scheduled_for DESC LIMIT ?
 """
 RUN = f"SELECT {run_rows.COLUMNS} FROM runs WHERE monitor_id = ? AND id = ?"  # noqa: S608 - made of constants
-# Later rows are later deliveries of the same run.
+# If a run has several deliveries, the last row is the newest.
 DELIVERIES = """
 SELECT run_id, attempts, last_status, delivered_at, failed_at FROM deliveries
 WHERE run_id IN {in} ORDER BY created_at, id
@@ -61,7 +61,7 @@ class SlotSpan(NamedTuple):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The two instants as numbers that every store accepts."""
+        """Both times as numbers that every store accepts."""
         return max(-9e15, self.since), min(self.until, 9e15)
 
 
@@ -92,7 +92,7 @@ def monitors_page(
 ) -> list[Monitor]:
     """Return at most `limit` monitors of an account that are older than `before`.
 
-    Return only web watches if `of_web`, else only ordinary monitors.
+    If `of_web`, return only web watches, otherwise only ordinary monitors.
     """
     at, id_ = before or _FIRST
     rows = tx.all(MONITORS, (account_id, status, status, int(of_web), at, at, id_, limit))
@@ -160,7 +160,7 @@ def last_slot_at(tx: Tx, monitor_id: str, now: float) -> float | None:
 
 
 def drop_pending(tx: Tx, monitor_id: str) -> None:
-    """Delete the pending runs of a locked monitor; the lock prevents new ones."""
+    """Delete the pending runs of a locked monitor. The lock prevents new ones."""
     tx.run(DROP_PENDING, (monitor_id,))
 
 

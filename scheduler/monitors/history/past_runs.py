@@ -17,9 +17,9 @@ from storage.store import Tx
 Changes = Mapping[str, Mapping[str, Mapping[str, Number | None]]]
 """By row and metric, `abs` and `pct`: the difference from the previous run. New numbers have none."""
 RUNS_MAX: Final = 1_000
-"""The most runs of a window that are read, newest first."""
+"""The maximum number of runs of a window that are read, newest first."""
 
-# Failed runs are included only if rules were evaluated on them: `no_data` rules may have fired.
+# A failed run is included only if rules were evaluated on it, because its `no_data` rules may have fired.
 NEWEST: Final = """
 SELECT id, scheduled_for, status, alerts FROM runs
 WHERE monitor_id = ? AND scheduled_for >= ? AND scheduled_for < ?
@@ -40,8 +40,8 @@ SELECT numbers FROM run_data WHERE run_id = (
 class RunNumbers:
     """The stored numbers of a finished run.
 
-    `t` is its slot; numbers and changes are grouped by row; an ordinary monitor has one row, `_`. `alerts` are the
-    alert objects of 2.7. A failed run has no numbers, but may have alerts.
+    `t` is its slot. Numbers and changes are grouped by row; an ordinary monitor has one row, `_`. `alerts` are the
+    alert objects of spec 2.7. A failed run has no numbers, but may have alerts.
     """
 
     t: float
@@ -55,7 +55,7 @@ class RunNumbers:
 def changes_in(deltas: bytes | None, numbers: Numbers) -> Changes:
     """Return the stored deltas of a run by row, for either kind of monitor.
 
-    An ordinary monitor stores only differences; the percentages are computed from the new number.
+    An ordinary monitor stores only differences. The percentages are computed from the new number.
     """
     stored: Mapping[str, Any] | None = None if deltas is None else orjson.loads(deltas)
     if not stored:
@@ -71,7 +71,7 @@ def _change(cur: Number, difference: Number) -> Mapping[str, Number | None]:
 
 
 class PastRun(NamedTuple):
-    """A run with readable numbers; `alerts` is JSON text."""
+    """A run with readable numbers. `alerts` is JSON text."""
 
     run_id: str
     t: float
@@ -85,7 +85,7 @@ def newest_runs(tx: Tx, monitor_id: str, window: SlotSpan, limit: int = RUNS_MAX
 
 
 def baseline_before(tx: Tx, monitor_id: str, at: float) -> Numbers | None:
-    """Return the numbers that a run at this instant is compared with, or None for the first run."""
+    """Return the numbers that a run at this time is compared with, or None for the first run."""
     row = tx.one(BASELINE, (monitor_id, at))
     return None if row is None or row[0] is None else orjson.loads(unpacked(row[0]))
 
@@ -105,7 +105,10 @@ def stored_numbers(tx: Tx, runs: Sequence[PastRun], *, with_deltas: bool = False
 
 
 def unpacked_numbers(stored: Sequence[StoredNumbers]) -> Iterator[RunNumbers]:
-    """Decompress and decode runs one by one: ten thousand objects at a time would burden the garbage collector."""
+    """Decompress and decode runs one by one.
+
+    Ten thousand objects at a time would burden the garbage collector.
+    """
     for one in stored:
         yield _numbers(*one)
 

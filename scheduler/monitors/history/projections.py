@@ -51,7 +51,7 @@ class Backtest(NamedTuple):
 
 
 class Pieces:
-    """An export in progress: an async iterator of its text, a few runs at a time. `is_empty` is known after `begin`."""
+    """An export in progress: an async iterator of its text, a few runs at a time. `is_empty` is set by `begin`."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class Pieces:
         runs: Sequence[PastRun],
         head: bytes,
     ) -> None:
-        """Take `make`, which returns the text of some runs."""
+        """`make` returns the text of some runs."""
         self._make = make
         self._runs = runs
         self._ready = head
-        self._at = 0
+        self._next_run = 0
         self.is_empty = False
         """Whether there are runs but none of them has a number."""
 
@@ -83,17 +83,17 @@ class Pieces:
         raise StopAsyncIteration
 
     async def _next(self) -> bytes:
-        """Return the text of the next runs that have any, or nothing at the end."""
+        """Return the text of the next runs that have numbers, or an empty text at the end."""
         text = b""
-        while not text and self._at < len(self._runs):
-            runs = self._runs[self._at : self._at + RUNS_A_READ]
-            self._at += RUNS_A_READ
+        while not text and self._next_run < len(self._runs):
+            runs = self._runs[self._next_run : self._next_run + RUNS_A_READ]
+            self._next_run += RUNS_A_READ
             text = await self._make(runs)
         return text
 
 
 class Projections:
-    """Reads the stored data of runs; callers must have checked who owns the monitor."""
+    """Reads the stored data of runs. Callers must have checked that the monitor belongs to the account."""
 
     def __init__(self, store: Store, reads: LongReads) -> None:
         self._store = store
@@ -124,7 +124,7 @@ class Projections:
         return await self._reads.run(monitor.account_id, lambda: chart_svg(f"{monitor.name}: {title}", points))
 
     async def export(self, monitor: Monitor, window: SlotSpan, *, as_csv: bool) -> Pieces:
-        """Return the numbers of the newest runs in the window, oldest first; the first of them are read immediately."""
+        """Return the numbers of the newest runs in the window, oldest first. The first of them are read immediately."""
         runs = (await self._newest(monitor, window))[::-1]
         write = _csv if as_csv else _ndjson
 
@@ -139,10 +139,10 @@ class Projections:
     async def backtest(self, monitor: Monitor, window: SlotSpan, rules: Sequence[AlertRule]) -> Backtest:
         """Return when rules would have fired.
 
-        Each account runs one backtest at a time, and a few runs are read at a time.
+        Each account runs one backtest at a time, which reads a few runs at a time.
         """
         async with self._backtests.turn(monitor.account_id):
-            runs, previous = await self._store.read(partial(_tried, monitor_id=monitor.id, window=window))
+            runs, previous = await self._store.read(partial(_backtest_runs, monitor_id=monitor.id, window=window))
             seen: deque[Seen] = deque()
             by_row = monitor.track is not None
             firings = judge_past(rules, iter(seen.popleft, None), by_row=by_row, previous=previous)
@@ -182,7 +182,7 @@ def shown_backtest(found: Backtest) -> dict[str, Any]:
 
 
 def _missing(newest: Sequence[StoredNumbers], chosen: Chosen, found: Sequence[str]) -> dict[str, list[str]]:
-    """Return a warning for each requested metric that no run has, with a suggestion if one is similar."""
+    """Return a warning for each requested metric that no run has, with a suggestion if a similar metric exists."""
     missing = [metric for metric in chosen.metrics or () if metric not in found]
     known = [
         metric
@@ -220,13 +220,13 @@ def _ndjson(runs: Iterable[RunNumbers]) -> bytes:
     return b"".join(ndjson_lines(runs))
 
 
-def _tried(tx: Tx, monitor_id: str, window: SlotSpan) -> tuple[list[PastRun], Numbers | None]:
+def _backtest_runs(tx: Tx, monitor_id: str, window: SlotSpan) -> tuple[list[PastRun], Numbers | None]:
     """Return the runs of a backtest, oldest first, and the numbers that the first one was compared with."""
     runs = newest_runs(tx, monitor_id, window)[::-1]
     return runs, baseline_before(tx, monitor_id, runs[0].t) if runs else None
 
 
 def _judged(stored: Sequence[StoredNumbers], seen: deque[Seen], firings: Iterator[Firing]) -> list[Firing]:
-    """Return the firings of rules on these runs, consuming all of `seen`."""
+    """Evaluate the rules on these runs and return the firings. Consumes all of `seen`."""
     seen.extend(Seen(run.run_id, run.t, run.numbers, run.status != "failed") for run in unpacked_numbers(stored))
     return list(islice(firings, len(stored)))

@@ -1,4 +1,4 @@
-"""The scales of a chart: round grid lines for numbers, round instants for time, and their labels."""
+"""The scales of a chart: round grid lines for numbers, round times for the time axis, and their labels."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from scheduler.monitors.metrics.numbers import Number
 _LINES: Final = 4
 """The approximate number of grid lines of a number scale."""
 _TICKS: Final = 7
-"""The approximate maximum number of instants on a time scale."""
+"""The approximate maximum number of labels on a time scale."""
 _LARGEST: Final = 1e300
-"""The largest number that is drawn; larger ones are drawn at the edge, so that sums do not overflow."""
+"""The largest number that is drawn. Larger ones are drawn at the edge, so that sums do not overflow."""
 _SMALLEST: Final = 1e-290
-"""The smallest difference that is drawn; closer numbers are drawn as one."""
+"""The smallest difference that is drawn. Numbers that are closer are drawn as one."""
 _HOUR_S: Final = 3600
 _DAY_S: Final = 86_400
 _STEPS_S: Final = (*(hours * _HOUR_S for hours in (1, 2, 3, 6, 12)), *(days * _DAY_S for days in (1, 2, 7, 14)))
@@ -41,7 +41,10 @@ class Scale(NamedTuple):
         return min(max((value - low) / ((high - low) or 1.0), 0.0), 1.0)
 
     def labels(self) -> list[str]:
-        """Return the labels of the lines; if all labels would be equal, the upper ones are distances."""
+        """Return the labels of the lines.
+
+        If all labels would be equal, the upper ones show distances from the lowest.
+        """
         labels = [short(line) for line in self.lines()]
         if len(set(labels)) == len(labels):
             return labels
@@ -50,7 +53,7 @@ class Scale(NamedTuple):
 
 
 def value_scale(low: Number, high: Number) -> Scale:
-    """Return a scale with round lines around all values; a single value is in the middle."""
+    """Return a scale with round lines around all values. A single value is placed in the middle."""
     low, high = (max(-_LARGEST, min(value, _LARGEST)) for value in (low, high))
     if low == high:
         low, high = low - abs(low) / 2, high + abs(high) / 2
@@ -63,7 +66,7 @@ def value_scale(low: Number, high: Number) -> Scale:
 
 
 def time_ticks(first: float, last: float) -> list[tuple[float, str]]:
-    """Return round UTC instants between two instants, each with a label: an hour, a day, or a month."""
+    """Return round UTC times between two times, each with a label: an hour, a day, or a month."""
     step = next((step for step in _STEPS_S if last - first <= step * _TICKS), None)
     if step is None:
         return [(at, _day(at)[:7]) for at in _months(first, last)]
@@ -72,7 +75,10 @@ def time_ticks(first: float, last: float) -> list[tuple[float, str]]:
 
 
 def _months(first: float, last: float) -> list[float]:
-    """Return starts of months. Months are counted from the year 0, so that multiples of the step align with years."""
+    """Return beginnings of months.
+
+    Months are counted from the year 0, so that multiples of the step align with years.
+    """
     months = (last - first) / _MONTH_S
     step = next((step for step in _STEPS_MONTHS if months <= step * _TICKS), 1_200)
     after, upto = (datetime.fromtimestamp(at, UTC) for at in (first, last))
@@ -81,7 +87,7 @@ def _months(first: float, last: float) -> list[float]:
 
 
 def short(value: Number, *, digits: int = 4) -> str:
-    """Return a number in short form for a scale: 12.5k, 3M."""
+    """Return a number in short form for a scale, such as 12.5k or 3M."""
     for unit, size in _UNITS:
         if size <= abs(value) < 1e15:
             return f"{value / size:.{digits}g}{unit}"

@@ -35,7 +35,7 @@ class Chosen:
 class Timeseries:
     """A timeseries built from runs as they are read, newest first.
 
-    Beyond `points_max` numbers, the oldest runs are left out entirely, and `series_truncated` reports that.
+    Beyond `points_max` numbers, the oldest runs are left out completely, and `series_truncated` reports that.
     """
 
     def __init__(self, chosen: Chosen, points_max: int = POINTS_MAX) -> None:
@@ -45,11 +45,11 @@ class Timeseries:
 
     @property
     def is_full(self) -> bool:
-        """Whether a run was left out, so that no more runs are taken."""
+        """Whether a run was left out, so that no more runs are accepted."""
         return self._left < 0
 
     def add(self, newest_first: Iterable[RunNumbers]) -> None:
-        """Take the next runs, as many as there is room for."""
+        """Add the next runs, as many as there is room for."""
         for run in newest_first:
             numbers = self._chosen.of(run.numbers)
             self._left -= sum(map(len, numbers.values()))
@@ -61,7 +61,7 @@ class Timeseries:
     def data(self, monitor_id: str, *, by_row: bool) -> dict[str, Any]:
         """Return the `data` of the timeseries, oldest point first.
 
-        `points` are the numbers of the page, or of the selected row; `series`, for numbers-only monitors, has every
+        `points` are the numbers of the page, or of the selected row. For numbers-only monitors, `series` contains every
         row.
         """
         kept = self._kept[::-1]

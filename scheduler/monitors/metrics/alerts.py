@@ -22,12 +22,12 @@ State = Mapping[str, Mapping[str, Mark]]
 
 _ABSOLUTE: Mapping[str, Callable[[Number, Number], bool]] = {"gt": gt, "lt": lt, "gte": ge, "lte": le}
 _MARKS_MAX = 400
-"""The most rows remembered per rule; rows that fired longest ago are forgotten first."""
+"""The maximum number of rows remembered per rule. Rows that fired longest ago are dropped first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A rule that fired; `row_id` is set on numbers-only monitors."""
+    """A rule that fired. `row_id` is set on numbers-only monitors."""
 
     metric: str
     op: str
@@ -59,7 +59,7 @@ class Judged(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A run on which rules are evaluated: its slot and its numbers; an ordinary monitor's are under the row `_`.
+    """A run on which rules are evaluated: its slot and its numbers. An ordinary monitor has one row, `_`.
 
     `counts` is False for a failed run: it has no numbers, and later runs are not compared with it.
     """
@@ -71,7 +71,7 @@ class Seen(NamedTuple):
 
 
 class Firing(NamedTuple):
-    """The alerts that rules would have fired on a run, often none."""
+    """The alerts that rules would have fired on a run. Often there are none."""
 
     run_id: str
     at: float
@@ -81,9 +81,9 @@ class Firing(NamedTuple):
 def judge(
     rules: Iterable[AlertRule], numbers: Numbers, previous: Numbers | None, *, state: State, at: float, by_row: bool
 ) -> Judged:
-    """Evaluate rules on a run at the instant `at`, compared with the last successful run (None on the first).
+    """Evaluate rules on a run at the time `at`, compared with the last successful run (None on the first run).
 
-    A failed run has no numbers, since its data is not stored, so only `no_data` rules can fire on it. Change rules
+    A failed run has no numbers, because its data is not stored, so only `no_data` rules can fire on it. Change rules
     never fire without a previous number, and percentage rules never fire if it was 0.
     """
     fired: list[Alert] = []
@@ -92,8 +92,8 @@ def judge(
     for rule in rules:
         if rule.op != "no_data" and not any(rule.metric in values for values in numbers.values()):
             warnings.append(f"the rule {rule.metric} {rule.op} was skipped: this run has no number there")
-        held = _held(rule, numbers, previous or {})
-        alerts, kept = _paced(rule, held, state.get(rule.key, {}), at)
+        held = _true_alerts(rule, numbers, previous or {})
+        alerts, kept = _firing(rule, held, state.get(rule.key, {}), at)
         fired += alerts if by_row else [replace(alert, row_id=None) for alert in alerts]
         if kept:
             marks[rule.key] = kept
@@ -103,10 +103,10 @@ def judge(
 def backtest(
     rules: Iterable[AlertRule], runs: Iterable[Seen], *, by_row: bool, previous: Numbers | None = None
 ) -> Iterator[Firing]:
-    """Yield the alerts of each past run, oldest first, as if the rules had been set just before the first.
+    """Yield the alerts of each past run, oldest first, as if the rules had been set just before the first run.
 
-    `previous` holds the numbers of the last successful run before the first one. Runs without alerts are yielded too:
-    many rules over many rows take milliseconds per run, so the caller can pause in between.
+    `previous` contains the numbers of the last successful run before the first one. Runs without alerts are yielded
+    too, so that the caller can pause between runs: many rules over many rows take milliseconds per run.
     """
     rules = tuple(rules)
     state: State = {}
@@ -117,8 +117,8 @@ def backtest(
         yield Firing(run.run_id, run.at, judged.fired)
 
 
-def _held(rule: AlertRule, numbers: Numbers, previous: Numbers) -> dict[str, Alert]:
-    """Return by row the alerts whose condition is true on this run, before streaks and cooldowns."""
+def _true_alerts(rule: AlertRule, numbers: Numbers, previous: Numbers) -> dict[str, Alert]:
+    """Return, by row, the alerts whose condition is true on this run, without regard to streaks and cooldowns."""
     if rule.op == "no_data":
         is_there = any(rule.metric in values for values in numbers.values())
         return {} if is_there else {PAGE: Alert(rule.metric, rule.op, None, None, row_id=PAGE)}
@@ -152,10 +152,10 @@ def _changed_enough(op: str, value: Number, changed: Delta) -> bool:
     return changed.pct > value if op == "pct_change_gt" else changed.pct < value
 
 
-def _paced(
+def _firing(
     rule: AlertRule, held: Mapping[str, Alert], marks: Mapping[str, Mark], at: float
 ) -> tuple[list[Alert], dict[str, Mark]]:
-    """Return the alerts that fire, and the marks to keep: none for a rule without `consecutive` or cooldown."""
+    """Return the alerts that fire, and the marks to keep. A rule without `consecutive` and cooldown keeps no marks."""
     if rule.consecutive == 1 and not rule.cooldown_s:
         return list(held.values()), {}
     fired: list[Alert] = []

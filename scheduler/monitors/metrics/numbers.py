@@ -25,7 +25,7 @@ PAGE: Final = "_"
 """The row id of numbers that belong to the whole page."""
 DEPTH_MAX: Final = 4
 _METRICS_MAX = 1_000
-"""The most metrics of one result; more would be a table that an upstream stores as an object."""
+"""The maximum number of metrics in one result. More of them would be a table that an upstream stores as an object."""
 _ID_MAX = 500
 _EXACT = 2**53
 
@@ -56,7 +56,7 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Deltas:
-    """The changes between two runs: numbers that both have, and the ids of rows that only one has."""
+    """The changes between two runs: of numbers that both have, and the ids of rows that only one has."""
 
     rows: Mapping[str, Mapping[str, Delta]]
     rows_new: Sequence[str]
@@ -84,7 +84,7 @@ def number_of(value: object) -> Number | None:
 def numbers_of(data: object, track: Track) -> Taken:
     """Return the tracked numbers of a run's `data`: page numbers under `_`, then the numbers of each row, in order.
 
-    Rows without an id, or with a repeated id, are left out. A row without numbers is included, since it exists.
+    Rows without an id, or with a repeated id, are left out. A row without numbers is included, because it exists.
     """
     by_row = [(path, names_of(path)) for path in track.metrics if path.startswith(ROW)]
     by_page = [(path, names_of(path)) for path in track.metrics if not path.startswith(ROW)]
@@ -107,12 +107,12 @@ def numbers_of(data: object, track: Track) -> Taken:
 
 
 def has_value(numbers: Numbers) -> bool:
-    """Return whether there is any number; a run without one has failed (spec 3)."""
+    """Return whether there is any number. A run without a number has failed (spec 3)."""
     return any(numbers.values())
 
 
 def change(prev: Number, cur: Number) -> Delta:
-    """Return the change of a number; a value too large for a number is None."""
+    """Return the change of a number. A value that is too large is None."""
     difference = number_of(cur - prev)
     pct = None if difference is None or prev == 0 else number_of(difference / abs(prev) * 100)
     return Delta(prev, cur, difference, None if pct is None else float(pct))
@@ -144,12 +144,12 @@ def metrics_of(result: object) -> dict[str, Number]:
 
 
 def is_metric(path: str) -> bool:
-    """Return whether `metrics_of` can find a path: not too deep, and not inside an array."""
+    """Return whether `metrics_of` can return a path: it is not too deep, and not inside an array."""
     return is_path(path) and not path.startswith(ROW) and len(names_of(path)) <= DEPTH_MAX
 
 
 def plain_deltas(prev: Values | None, cur: Values) -> dict[str, Number]:
-    """Return the changes of the metrics that both runs have; empty on the first."""
+    """Return the changes of the metrics that both runs have. Empty on the first run."""
     changed = {} if prev is None else _changes(prev, cur)
     return {path: delta.abs for path, delta in changed.items() if delta.abs is not None}
 
@@ -165,7 +165,7 @@ def _values(record: object, paths: Sequence[tuple[str, tuple[str, ...]]]) -> dic
 
 
 def _id(value: object) -> str | None:
-    """Return a row's id: text, or a whole number; other values cannot identify rows."""
+    """Return a row's id: text, or a whole number. Other values cannot identify rows."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value) if abs(value) < 2**64 else None
     return value if isinstance(value, str) and 1 <= len(value) <= _ID_MAX else None

@@ -17,24 +17,24 @@ _AROUND = {"", "*", "$", "data", "items", "result"}
 
 
 class Meant(NamedTuple):
-    """The suggested path. `misplaced`: its last name was right, but not the path to it."""
+    """The suggested path. `misplaced` means that the last name was right, but not the path to it."""
 
     path: str
     misplaced: bool
 
 
 def is_path(text: str) -> bool:
-    """Return whether a text is a path: `author.followers`, or `items[].post.id` for one in each row."""
+    """Return whether a text is a path: `author.followers`, or `items[].post.id` for a value in each row."""
     return len(text) <= PATH_MAX and _PATH.fullmatch(text) is not None
 
 
 def names_of(path: str) -> tuple[str, ...]:
-    """Return the names that lead to the value, relative to the row for a path in rows."""
+    """Return the names that lead to the value, relative to the row if the path leads into rows."""
     return tuple(path.removeprefix(ROW).split("."))
 
 
 def value_at(record: object, names: Iterable[str]) -> object:
-    """Return the value at the end of the names, or None if a name is missing. Arrays are never entered."""
+    """Return the value to which the names lead, or None if a name is missing. Arrays are never entered."""
     for name in names:
         if not isinstance(record, dict):
             return None
@@ -51,14 +51,14 @@ def meant_by(path: str, known: Iterable[str]) -> Meant | None:
     elsewhere = _first(_ends_with, by_length, wanted) or _first(_passes_through, by_length, wanted)
     if elsewhere is not None:
         return Meant(elsewhere, misplaced=True)
-    misspelt = nearest(path, by_length, cutoff=0.8)
-    if misspelt is not None:
-        return Meant(misspelt, misplaced=False)
+    misspelled = nearest(path, by_length, cutoff=0.8)
+    if misspelled is not None:
+        return Meant(misspelled, misplaced=False)
     elsewhere = _first(_ends_alike, by_length, wanted)
     if elsewhere is not None:
         return Meant(elsewhere, misplaced=True)
-    misspelt = _by_last_name(wanted[-1], by_length)
-    return None if misspelt is None else Meant(misspelt, misplaced=False)
+    misspelled = _by_last_name(wanted[-1], by_length)
+    return None if misspelled is None else Meant(misspelled, misplaced=False)
 
 
 def numbers_in(shape: ArchetypeShape, below: str = "") -> Iterator[str]:
@@ -79,7 +79,7 @@ def _ends_with(words: list[str], wanted: list[str]) -> bool:
 
 
 def _passes_through(words: list[str], wanted: list[str]) -> bool:
-    """Return whether both paths end in the same name and one is the other with names left out."""
+    """Return whether both paths end in the same name and one is the other with some names left out."""
     shorter, longer = sorted((words, wanted), key=len)
     remaining = iter(longer)
     return words[-1] == wanted[-1] and all(word in remaining for word in shorter)

@@ -26,7 +26,7 @@ _PARAM = "alert_rules"
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """A metric and the condition that fires an alert; `value` is None only for `no_data`."""
+    """A metric and the condition that fires an alert. `value` is None only for `no_data`."""
 
     metric: str
     op: Op
@@ -36,11 +36,11 @@ class AlertRule:
 
     @property
     def key(self) -> str:
-        """The key of the rule's state; an edited rule starts with empty state."""
+        """The key of the rule's state. An edited rule has another key, so it starts with empty state."""
         return f"{self.op} {self.value} {self.consecutive} {self.cooldown_s} {self.metric}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the rule as it was sent, without fields at their default."""
+        """Return the rule as it was sent, without fields that have their default."""
         fields: dict[str, Any] = {"metric": self.metric, "op": self.op}
         if self.value is not None:
             fields["value"] = self.value
@@ -55,7 +55,7 @@ def stored_rules(kept: Sequence[Mapping[str, Any]]) -> tuple[AlertRule, ...]:
 
 
 def read_rules(sent: object, track: Track | None) -> tuple[AlertRule, ...]:
-    """Return the rules in a client's JSON; on a numbers-only monitor, every rule must use a tracked metric.
+    """Validate the rules in a client's JSON. On a numbers-only monitor, every rule must use a tracked metric.
 
     Raises:
         RulesInvalid: a rule cannot be read, or its metric is not tracked.

@@ -18,16 +18,16 @@ METRICS_MAX: Final = 20
 ROWS_MAX: Final = 200
 ROWS_DEFAULT: Final = 100
 _LISTED_MAX = 12
-"""The most paths listed in a message."""
+"""The maximum number of paths listed in a message."""
 _IN_WORDS: Mapping[Kind, str] = {"text": "text", "boolean": "a boolean", "array": "an array", "object": "an object"}
 _PARAM, _KEY_PARAM = "track.metrics", "track.row_key"
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """Paths to numbers, the path in a row to its id (None if no rows are read), and the most rows kept per run.
+    """Paths to numbers, the path in a row to its id (None if no rows are read), and the maximum number of rows per run.
 
-    `is_named`: the owner has set `max_rows`, so each run requests that many rows.
+    `is_named` means that the owner has set `max_rows`, so each run requests that many rows.
     """
 
     metrics: tuple[str, ...]
@@ -57,7 +57,7 @@ class ReadTrack(NamedTuple):
 
 
 def stored_track(kept: Mapping[str, Any]) -> Track:
-    """Return the track that `stored` wrote, from its JSON. Older tracks lack `is_named`."""
+    """Return the track from the JSON that `stored` wrote. Older tracks lack `is_named`."""
     return Track(tuple(kept["metrics"]), kept["row_key"], kept["max_rows"], kept.get("is_named", False))
 
 
@@ -67,9 +67,10 @@ def rows_asked(stored: str | None) -> int | None:
 
 
 def read_track(sent: object, archetype: Archetype | None, never: frozenset[str] = frozenset()) -> ReadTrack:
-    """Return the track in a client's JSON, checked against the fields that the recipe's endpoint fills.
+    """Validate the track in a client's JSON against the fields that the recipe's endpoint fills.
 
-    `archetype` is None if nothing is known about its responses; `never` holds the record fields that it leaves out.
+    `archetype` is None if nothing is known about the endpoint's responses. `never` contains the record fields that it
+    never fills.
 
     Raises:
         TrackInvalid: it cannot be read, or a path does not lead to a number.
@@ -143,7 +144,8 @@ def _no_path(param: str, path: str) -> TrackInvalid:
 def _no_number(param: str, path: str, shape: ArchetypeShape) -> TrackInvalid:
     kind = shape.kinds.get(path)
     meant = None if kind else meant_by(path, numbers_in(shape))
-    if kind is None and (meant is None or not meant.misplaced):  # it may lead to something other than a number
+    # The suggestion may lead to something other than a number.
+    if kind is None and (meant is None or not meant.misplaced):
         elsewhere = meant_by(path, shape.kinds)
         if elsewhere is not None and elsewhere.misplaced:
             path, kind = elsewhere.path, shape.kinds[elsewhere.path]

@@ -107,4 +107,4 @@ STATUS: Final = Meta(
     extra_json_schema={"type": "string", "enum": ["active", "paused"]},
 )
 DUE: Final = Meta(extra_json_schema={"x-required": True})
-"""Marks a required field that is declared as optional, because its absence has a separate error."""
+"""Marks a required field that is declared as optional, because its absence has its own error."""

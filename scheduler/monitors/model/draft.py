@@ -45,7 +45,7 @@ class CreateBody(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A valid new monitor. `secret` is the client's own, or None to generate one."""
+    """A valid new monitor. `secret` is the one that the client sent, or None to generate one."""
 
     recipe: Recipe
     recipe_id: str
@@ -90,7 +90,7 @@ class Draft:
 
 
 def read_draft(sent: CreateBody, recipes: Recipes, *, now: float, allow_insecure: bool) -> Draft:
-    """Return a new monitor.
+    """Validate a new monitor.
 
     Raises:
         MonitorInvalid: names the first invalid field and what to send instead.

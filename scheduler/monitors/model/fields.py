@@ -1,4 +1,4 @@
-"""The single fields of a monitor, each validated separately (spec 2.6, 8)."""
+"""The fields of a monitor, each validated separately (spec 2.6, 8)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Format = Literal["full", "rows"]
 
 
 def read_name(sent: object) -> str:
-    """Return a monitor's name: one line."""
+    """Return a monitor's name, which must be one line."""
     name = read_text("name", sent, "Send a name such as Followers of octocat.")
     if len(name) > NAME_MAX or not name.isprintable() or not name.strip():
         problem = f"must have 1 to {NAME_MAX} characters, all of them printable"
@@ -24,14 +24,14 @@ def read_name(sent: object) -> str:
 
 
 def read_flag(param: str, sent: object) -> bool:
-    """Return a boolean; null is False."""
+    """Return a boolean. Null means False."""
     if sent is None or isinstance(sent, bool):
         return bool(sent)
     raise MonitorInvalid(param, f"must be true or false, not {kind_of(sent)}", "Send true or false.")
 
 
 def read_choice(param: str, sent: object, choices: tuple[str, ...]) -> str:
-    """Return one of a few words."""
+    """Return one of `choices`."""
     if isinstance(sent, str) and sent in choices:
         return sent
     meant = nearest(sent.lower(), choices, cutoff=0.5) if isinstance(sent, str) else None
@@ -41,7 +41,7 @@ def read_choice(param: str, sent: object, choices: tuple[str, ...]) -> str:
 
 
 def read_format(sent: object, track: Track | None) -> Format:
-    """Return the format of a webhook's payloads; `rows` needs `track`."""
+    """Return the format of a webhook's payloads. The format `rows` needs `track`."""
     chosen = "full" if sent is None else cast(Format, read_choice("webhook_format", sent, ("full", "rows")))
     if chosen == "rows" and track is None:
         problem = "can be rows only if track is set"
@@ -50,5 +50,5 @@ def read_format(sent: object, track: Track | None) -> Format:
 
 
 def read_status(sent: object) -> Status:
-    """Return active or paused."""
+    """Return the status: active or paused."""
     return cast(Status, read_choice("status", sent, ("active", "paused")))

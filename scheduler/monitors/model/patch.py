@@ -43,9 +43,9 @@ class PatchBody(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """The fields to change; None keeps a field's value.
+    """The fields to change. A field that is None keeps its value.
 
-    Parameters, track, rules and format are still as they were sent, because they depend on the monitor's recipe and on
+    Parameters, track, rules and format are kept as they were sent, because they depend on the monitor's recipe and on
     each other. A `webhook_url` of None removes the webhook.
     """
 
@@ -123,7 +123,7 @@ def patched(monitor: Monitor, patch: Patch, now: float, *, recipes: Recipes, has
 
 
 def _track(monitor: Monitor, patch: Patch, params: str, recipes: Recipes) -> Track | None:
-    """Return the track after a change, checked against the recipe and its parameters if either was sent."""
+    """Return the track after a change. If the parameters or the track were sent, check the track against the recipe."""
     before = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
     if patch.params is UNSET and patch.track is UNSET:
         return before
@@ -138,7 +138,7 @@ def _track(monitor: Monitor, patch: Patch, params: str, recipes: Recipes) -> Tra
 
 
 def _check_use(patch: Patch, track: Track | None, *, has_webhook: bool) -> None:
-    """Check that runs are still either tracked or delivered."""
+    """Check that runs are still tracked or delivered."""
     if track is None and patch.webhook_url is None:
         raise MonitorInvalid("webhook_url", "cannot be removed unless track is set", URL_HOW)
     if patch.track is None and not (has_webhook if patch.webhook_url is UNSET else patch.webhook_url):

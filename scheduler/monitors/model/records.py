@@ -43,7 +43,7 @@ class Monitor:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run's row: one slot of one monitor, whatever its outcome. `legs`, `alerts` and `warnings` are JSON text.
+    """A run's row: one slot of one monitor, with any outcome. `legs`, `alerts` and `warnings` are JSON text.
 
     `attempt` is 0 until the first attempt starts. `rows_count` is the number of rows of a list result.
     """
@@ -66,10 +66,10 @@ class Run:
     warnings: str = "[]"
     rows_count: int | None = None
     keep_until: float | None = None
-    """Set if the run is deleted earlier than other runs."""
+    """When the run is deleted, if that is earlier than for other runs."""
 
     def request_id(self, attempt: int | None = None) -> str:
-        """Return the id that an attempt is charged under: the run's id for the first, numbered ids for later ones."""
+        """Return the id under which an attempt is charged: the run's id for the first, numbered ids for later ones."""
         number = self.attempt if attempt is None else attempt
         return self.id if number <= 1 else f"{self.id}.{number}"
 

@@ -1,4 +1,4 @@
-"""The SQL of monitors; each function runs in the caller's transaction.
+"""The SQL of monitors. Each function runs in the caller's transaction.
 
 Code that locks several kinds of rows locks accounts first, then monitors, then runs and deliveries, and feeds last.
 """
@@ -22,7 +22,7 @@ monitors.next_slot_at, monitors.rule_state, monitors.baseline_run_id, monitors.r
 monitors.created_at, monitors.updated_at, monitors.version, monitors.web
 """
 SUPPRESS: Final = 10
-"""Its position in COLUMNS; it needs conversion, because the databases share no boolean type."""
+"""The index of `suppress` in COLUMNS. It needs conversion, because the databases share no boolean type."""
 _values = values_of(Monitor)
 ADD = """
 INSERT INTO monitors (id, account_id, key_id, name, recipe, params, cadence, track, alert_rules, webhook_format,
@@ -61,7 +61,7 @@ def add_monitor(tx: Tx, monitor: Monitor) -> None:
 
 
 def read_monitor(tx: Tx, monitor_id: str, *, locked: bool = False) -> Monitor | None:
-    """Return the monitor with this id; if `locked`, lock it until the end of the transaction."""
+    """Return the monitor with this id, or None. If `locked`, lock it until the end of the transaction."""
     row = tx.one(f"{READ} {{lock}}" if locked else READ, (monitor_id,))
     return None if row is None else monitor_of(row)
 
@@ -79,7 +79,7 @@ def owned(tx: Tx, account_id: str, monitor_id: str, *, locked: bool = False) -> 
 
 
 def monitor_of(row: Row) -> Monitor:
-    """Return the record of a row of `COLUMNS`."""
+    """Convert a row of `COLUMNS` to a record."""
     values = list(row)
     values[SUPPRESS] = bool(values[SUPPRESS])
     return Monitor(*values)
@@ -91,12 +91,12 @@ def due_monitors(tx: Tx, now: float, limit: int) -> list[Monitor]:
 
 
 def crowds(tx: Tx, now: float) -> Mapping[float, int]:
-    """Return for each slot that has arrived the number of monitors that share it."""
+    """Return, for each slot that has arrived, the number of monitors that share it."""
     return dict(tx.all(CROWDS, (now,)))
 
 
 def next_slot_at(tx: Tx) -> float | None:
-    """Return the earliest next slot of all monitors."""
+    """Return the earliest next slot of all monitors, or None."""
     found = tx.one(NEXT_SLOT)
     return None if found is None else found[0]
 

@@ -1,7 +1,7 @@
 """Resets slots that a fast clock has put into the future (decisions 12).
 
-Without this, such monitors would pause until that future day. Slots are reset only to times that have not passed yet,
-and every slot that was run has a record, so no slot runs twice.
+Otherwise such monitors would not run until then. Slots are reset only to times that have not passed yet, and every slot
+that was run has a record, so no slot runs twice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAKE_OLDER = "UPDATE monitors SET created_at = ? WHERE id = ?"
 
 
 class _Waiting(NamedTuple):
-    """Rows that wait for an instant, and the longest valid wait."""
+    """Rows that wait for a certain time, and the longest valid wait."""
 
     find: str
     begin_now: str
@@ -53,16 +53,16 @@ DELIVERIES: Final = _Waiting(
 
 
 async def come_back(store_: Store, instant: Instant) -> int:
-    """Reset everything scheduled later than possible, and return the number of changes.
+    """Reset everything that is scheduled later than possible, and return the number of changes.
 
-    The number covers monitors, runs and deliveries.
+    The number includes monitors, runs and deliveries.
 
     Raises:
         StorageError: some may be unchanged.
     """
     brought = 0
     for cadence in await store_.read(lambda tx: cadences_too_late(tx, instant(tx))):
-        while some := await store_.write(partial(_pull_back, cadence=cadence, instant=instant)):
+        while some := await store_.write(partial(_reset_monitors, cadence=cadence, instant=instant)):
             brought += some
     for waiting in (RUNS, DELIVERIES):
         if await store_.read(partial(_is_far_off, waiting=waiting, instant=instant)):
@@ -71,19 +71,19 @@ async def come_back(store_: Store, instant: Instant) -> int:
 
 
 def cadences_too_late(tx: Tx, now: float) -> list[str]:
-    """Return the stored cadences that have a monitor scheduled later than that cadence allows."""
+    """Return the stored cadences with a monitor that is scheduled later than the cadence allows."""
     return [cadence for cadence, farthest in tx.all(FARTHEST, (now,)) if farthest > _latest(cadence, now)]
 
 
 def _latest(cadence: str, now: float) -> float:
-    """Return the next slot of a monitor created now: no other monitor of the cadence can have a later one."""
+    """Return the next slot of a monitor created now. No other monitor of the cadence can have a later slot."""
     try:
         return next_slot(cadence_of(cadence), now, now)
-    except (CadenceInvalid, ValueError):  # the clock reports it at its slot
+    except (CadenceInvalid, ValueError):  # the clock reports such a cadence when it opens the slot
         return float("inf")
 
 
-def _pull_back(tx: Tx, cadence: str, instant: Instant) -> int:
+def _reset_monitors(tx: Tx, cadence: str, instant: Instant) -> int:
     at = instant(tx)
     rows = tx.all(READ_AHEAD, (cadence, _latest(cadence, at), AT_ONCE))
     monitors = [store.monitor_of(row) for row in rows]
@@ -98,7 +98,10 @@ def _pull_back(tx: Tx, cadence: str, instant: Instant) -> int:
 
 
 def _created_at(monitor: Monitor, now: float) -> float:
-    """Return when it was created. A future creation moves back by whole weeks, to the same time of day."""
+    """Return when the monitor was created. A creation in the future is moved back by whole weeks.
+
+    It therefore keeps its weekday and its time of day.
+    """
     return monitor.created_at - max(0, ceil((monitor.created_at - now) / _WEEK_S)) * _WEEK_S
 
 

@@ -1,7 +1,7 @@
-"""The clock: opens slots at their time, leases their runs, and runs them (architecture 6, decisions 12).
+"""The clock: opens slots on time, leases their runs, and runs them (architecture 6, decisions 12).
 
-The store holds all guarantees about slots, so any number of nodes can tick. `scheduler.leased_workers` explains how
-runs are leased.
+The store guarantees that a slot is run at most once, so any number of nodes can tick. `scheduler.leased_workers`
+explains how runs are leased.
 """
 
 from __future__ import annotations
@@ -30,31 +30,34 @@ from storage.store import Store, Tx
 from storage.supervision import Keep
 
 TICK_S: Final = 0.5
-HAIR_S: Final = 0.001
+MARGIN_S: Final = 0.001
 APART_S: Final = 0.1
-"""The shortest pause between two polls, so that runs that start in sequence are started together."""
+"""The shortest pause in seconds between two polls, so that runs that start in short succession are started together."""
 LOOK_S: Final = 1.0
-"""The pause between polls for changes by other nodes; below, the pause of a single node."""
+"""The pause in seconds between polls for changes by other nodes. The next constant is the pause of a single node."""
 LOOK_ALONE_S: Final = 30.0
 RENEW_S: Final = 10.0
 JUMP_S: Final = 60.0
 COME_BACK_S: Final = 60.0
-"""The pause between checks for slots that a fast clock has put into the future."""
+"""The pause in seconds between checks for slots that a fast clock has put into the future."""
 SLOTS_AT_ONCE: Final = 500
-"""Monitors per transaction."""
+"""How many monitors to open per transaction."""
 ROUNDS_MAX: Final = 500
 READY_MAX: Final = 5_000
-"""The most candidates read before choosing the next runs."""
+"""The maximum number of candidates read before choosing the next runs."""
 IN_FLIGHT_MAX: Final = 200
 YIELDING_MAX: Final = 2
-"""The most runs in progress while the node is too busy with requests: runs are then delayed, but never skipped."""
+"""The maximum number of runs in progress while the node is too busy with requests.
+
+Runs are delayed then, but never skipped.
+"""
 EACH_MAX: Final = 20
-"""The most runs of one account in progress on a node."""
+"""The maximum number of one account's runs in progress on a node."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockSetting:
-    """The dependencies of a clock. `is_alone`: no other process runs the work of this store.
+    """The dependencies of a clock. `is_alone` means that no other process runs the work of this store.
 
     `stopping` returns True once no more runs may start. `ticks` is False in a command, which only runs specific slots.
     """
@@ -71,7 +74,7 @@ class ClockSetting:
     ticks: bool = True
 
 
-class _Look(NamedTuple):
+class _Poll(NamedTuple):
     """The work found by one poll.
 
     It has the number of monitors per open slot, the runs that can start, and when to poll again.
@@ -97,12 +100,12 @@ class Clock:
         self._leases_at = instant_of(setting.now, is_alone=setting.is_alone)
         self._stopping = setting.stopping
         self.is_yielding: Callable[[], bool] = lambda: False
-        """Returns whether runs must yield to requests; set by the gateway."""
+        """Returns whether runs must yield to requests. The gateway sets it."""
         self.refusal: Callable[[], str | None] = lambda: None
-        """Returns why no run may start, or None; set by the node, for example while the store is unavailable."""
+        """Returns why no run may start, or None. The node sets it, for example while the store is unavailable."""
         self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
         self.others: Sequence[SlotSource] = ()
-        """Additional slot sources; set by the node."""
+        """Additional slot sources. The node sets them."""
         kind = LeasedKind(
             name="run",
             lease_of=_lease_of,
@@ -119,9 +122,9 @@ class Clock:
         self._looked_at = trio.current_time()
         self._seen = self._now(), trio.current_time()
         self.begun_total = 0
-        """Attempts started by this node."""
+        """How many attempts this node has started."""
         self.skipped_total = 0
-        """Slots that this node has skipped."""
+        """How many slots this node has skipped."""
 
     def wake(self) -> None:
         """Poll now, because a monitor was created or changed or a slot was opened."""
@@ -133,7 +136,9 @@ class Clock:
         return len(self._leased)
 
     async def run_slot(self, monitor_id: str, slot: float | None = None) -> tuple[Run, bool]:
-        """Start one slot now, by default for the current second. Return its run and whether this call started it.
+        """Start one slot now, by default the slot of the current second.
+
+        Return its run and whether this call started it.
 
         Raises:
             MonitorUnknown: the monitor does not exist.
@@ -149,13 +154,13 @@ class Clock:
         """Open and start scheduled work until the node stops."""
         while not self._stopping():
             self._woken = trio.Event()
-            if self._is_time() and self.refusal() is None:
+            if self._must_poll() and self.refusal() is None:
                 await self._turn()
             with trio.move_on_after(self._pause_s()):
                 await self._woken.wait()
 
     async def keep_coming_back(self) -> None:
-        """Reset what a fast clock, of this node or another, has scheduled too late.
+        """Reset what a fast clock of this node or another one has scheduled too far ahead.
 
         The check uses the later of this node's clock and the database's, so that a slow clock does no harm.
         """
@@ -172,11 +177,11 @@ class Clock:
             await trio.sleep(COME_BACK_S)
 
     async def adopt(self) -> None:
-        """Take over all runs of an earlier process, in a store that one process owns."""
+        """Take over all runs of an earlier process. Only for a store that one process owns."""
         if self._is_alone:
             await self._store.write(lambda tx: run_rows.orphan_runs(tx, self._leases_at(tx)))
 
-    def _is_time(self) -> bool:
+    def _must_poll(self) -> bool:
         now, at = self._now(), trio.current_time()
         jumped_s = (now - self._seen[0]) - (at - self._seen[1])
         self._seen = now, at
@@ -186,17 +191,17 @@ class Clock:
         return at - self._looked_at >= self._look_every_s or (self._due_at is not None and self._due_at <= now)
 
     def _pause_s(self) -> float:
-        """Return the time until the next known work, plus a margin: the two clocks differ by microseconds."""
-        return TICK_S if self._due_at is None else min(TICK_S, max(APART_S, self._due_at - self._now() + HAIR_S))
+        """Return the time until the next known work, plus a margin, because the two clocks differ by microseconds."""
+        return TICK_S if self._due_at is None else min(TICK_S, max(APART_S, self._due_at - self._now() + MARGIN_S))
 
     async def _turn(self) -> None:
         """Open slots and start runs until none are left or no more may start now."""
-        self._due_at = None  # a later wake sets it again
+        self._due_at = None  # `wake` sets it again if it is called from now on
         crowds: dict[float, int] = {}
         try:
             for _ in range(ROUNDS_MAX):
-                look = await self._store.read(self._look)
-                crowds = {**look.crowds, **crowds}  # keep the initial counts
+                look = await self._store.read(self._poll)
+                crowds = {**look.crowds, **crowds}  # the first count of a slot is kept
                 if look.crowds:
                     opening = partial(self._slots.open_due, limit=SLOTS_AT_ONCE, crowds=crowds)
                     self._log_opened(await self._store.write(opening))
@@ -214,13 +219,13 @@ class Clock:
             coming = [look.due_at, self._now() + TICK_S if self._is_behind else None]
             self._due_at = min((at for at in coming if at is not None), default=None)
 
-    def _look(self, tx: Tx) -> _Look:
+    def _poll(self, tx: Tx) -> _Poll:
         now, leases_at = self._now(), self._leases_at(tx)
         ready = run_rows.ready_runs(tx, now, leases_at=leases_at, limit=READY_MAX)
         others = [(source, source.due_at(tx)) for source in self.others]
         coming = (store.next_slot_at(tx), run_rows.next_start_at(tx, now), *(at for _, at in others))
         due = [source for source, at in others if at is not None and at <= now]
-        return _Look(store.crowds(tx, now), ready, min((at for at in coming if at is not None), default=None), due)
+        return _Poll(store.crowds(tx, now), ready, min((at for at in coming if at is not None), default=None), due)
 
     async def _begin(self, ready: list[Ready]) -> bool:
         """Start as many runs as there is room for.
@@ -268,7 +273,7 @@ def _lease_of(lease: RunLease) -> WorkLease:
 
 @asynccontextmanager
 async def open_clock(setting: ClockSetting) -> AsyncIterator[Clock]:
-    """Run a clock for as long as the block runs.
+    """Run a clock while the block runs.
 
     Runs still in progress at its end are refunded and left to the next node.
 

@@ -19,7 +19,7 @@ from scheduler.webhooks.deliveries.payloads import (
 
 
 def make_payload(monitor: Monitor, run: Run, verdict: RunVerdict) -> bytes:
-    """Return the payload, which every attempt of the run's delivery sends unchanged."""
+    """Return the payload. Every attempt of the run's delivery sends it unchanged."""
     if monitor.web is not None:
         return check_payload(monitor, run, verdict)
     assert verdict.body is not None, "only runs with a result are delivered"

@@ -1,4 +1,4 @@
-"""The SQL of runs: opening, leasing, ending and reading; each function runs in the caller's transaction."""
+"""The SQL of runs: opening, leasing, ending and reading. Each function runs in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class RunLease(NamedTuple):
 
 
 def add_runs(tx: Tx, runs: Sequence[Run]) -> None:
-    """Store new runs; a slot that already has a run keeps it."""
+    """Store new runs. A slot that already has a run keeps it."""
     if runs:
         tx.run_many(ADD, [_values(run) for run in runs])
 
@@ -106,7 +106,7 @@ def run_of_slot(tx: Tx, monitor_id: str, slot: float) -> Run | None:
 
 
 def running_monitors(tx: Tx, monitor_ids: Sequence[str]) -> set[str]:
-    """Return the monitors among these that have an unfinished run."""
+    """Return the given monitors that have an unfinished run."""
     return {row[0] for row in tx.all_in(ACTIVE, monitor_ids)}
 
 
@@ -122,13 +122,13 @@ def ready_runs(tx: Tx, now: float, *, leases_at: float, limit: int) -> list[Read
 
 
 def next_start_at(tx: Tx, now: float) -> float | None:
-    """Return the next start time of the pending runs in the future."""
+    """Return the next time after `now` at which a pending run starts, or None."""
     row = tx.one(NEXT_START, (now,))
     return None if row is None else row[0]
 
 
 def lease_runs(tx: Tx, run_ids: Sequence[str], node: str, *, now: float, leases_at: float) -> list[RunLease]:
-    """Start an attempt of each run that is still available; other nodes have leased the rest."""
+    """Start an attempt of each run that is still available. Other nodes have leased the rest."""
     rows = tx.all_in(LOCK, run_ids)
     free = [id_ for id_, status, until in rows if status == "pending" or (status == "running" and until < leases_at)]
     tx.run_in(LEASE, free, (node, leases_at + LEASE_S, now))
@@ -144,12 +144,12 @@ def renew_leases(tx: Tx, run_ids: Sequence[str], node: str, *, leases_at: float)
 
 
 def orphan_runs(tx: Tx, leases_at: float) -> int:
-    """Expire all leases in a store that one process owns and has just opened, and return their number."""
+    """Expire all leases, and return their number. Only for a store that one process owns and has just opened."""
     return tx.run(ORPHANED, (leases_at - 1.0,))
 
 
 def holds(tx: Tx, run: Run) -> bool:
-    """Return whether this attempt still holds the run, and lock the run. This is the fence against stale attempts."""
+    """Return whether this attempt still holds the run, and lock the run. This prevents stale attempts from writing."""
     return tx.one(HELD, (run.id, run.attempt, run.node)) is not None
 
 
@@ -161,7 +161,7 @@ def end_run(tx: Tx, run: Run) -> None:
 
 
 def give_back(tx: Tx, run: Run) -> bool:
-    """Return a started run to the queue. Return False if this attempt no longer held it."""
+    """Return a started run to the queue. Return False if this attempt no longer holds it."""
     return tx.run(GIVE_BACK, (run.id, run.attempt, run.node)) == 1
 
 
@@ -174,13 +174,13 @@ def add_data(tx: Tx, run_id: str, data: RunData, *, at: float) -> None:
 def packed(data: RunData) -> RunData:
     """Return the data of a run in stored form.
 
-    Long data is packed before the transaction, which blocks all other writes.
+    Long data is packed before the transaction, because the transaction blocks all other writes.
     """
     return RunData(_packed(data.result), _packed(data.numbers), _packed(data.deltas), is_packed=True)
 
 
 def read_data(tx: Tx, run_ids: Sequence[str], parts: Sequence[DataPart]) -> dict[str, RunData]:
-    """Return these parts of the data of runs by run id, in stored form; runs without data are missing."""
+    """Return these parts of the runs' data by run id, in stored form. Runs without data are left out."""
     if not parts:
         return {}
     columns = ", ".join(part if part in parts else "NULL" for part in get_args(DataPart))

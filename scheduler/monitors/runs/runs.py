@@ -1,8 +1,8 @@
 """One attempt of one run: charge, gather, evaluate, and end it in one transaction (spec 2.6, 3).
 
-A run is charged under the attempt's own request id. If this attempt still holds the run, the transaction that ends it
-closes the charge, stores the data, appends events and queues the delivery; otherwise it only refunds. An interrupted
-attempt is refunded separately, by the next attempt or by recovery.
+A run is charged under the attempt's own request id. If this attempt still holds the run, the transaction that ends the
+run closes the charge, stores the data, appends events and queues the delivery; otherwise it only refunds. An
+interrupted attempt is refunded separately, by the next attempt or by recovery.
 """
 
 from __future__ import annotations
@@ -50,23 +50,23 @@ NO_CREDITS: Final = "insufficient_credits"
 NO_BUDGET: Final = "key_budget_reached"
 SUSPENDED: Final = "account_suspended"
 DELETED: Final = "account_deleted"
-"""A run of a deleted account is deleted with the account."""
+"""The account was deleted. The run is deleted together with the account."""
 GIVEN_UP: Final = "attempts_used_up"
 """Every attempt was interrupted, for example by a crash."""
 INVALID: Final = "recipe_invalid"
 ENDS: Final = ("ok", "partial", "failed", "skipped")
 _LONG_BYTES: Final = 128 * 1024
-"""Longer results are compressed in a thread."""
+"""Results longer than this are compressed in a thread."""
 _PLAIN_BYTES: Final = 16 * 1024
-"""Longer results are evaluated in a thread: 200 rows with 20 rules take 20 ms."""
+"""Results longer than this are evaluated in a thread, because 200 rows with 20 rules take 20 ms."""
 UNEXPECTED: Final = "internal_error"
 
 MakePayload = Callable[[Monitor, Run, RunVerdict], bytes]
-"""Builds the payload of a finished run; pure, called on the store's thread."""
+"""Builds the payload of a finished run. A pure function, called on the store's thread."""
 
 
 class Runs:
-    """Runs leased runs."""
+    """Executes leased runs."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Runs:
         """Run one attempt to its end. If cancelled, refund it and return the run to the queue.
 
         Raises:
-            StorageError: the run has not ended; it is retried after its lease expires.
+            StorageError: the run has not ended. It is retried after its lease expires.
         """
         try:
             await self._attempt(lease)
@@ -101,7 +101,7 @@ class Runs:
             raise
 
     async def fail(self, lease: RunLease) -> None:
-        """End an attempt that met an unexpected error; its charge is already closed.
+        """End an attempt that met an unexpected error. Its charge is already closed.
 
         Raises:
             StorageError: the run has not ended.
@@ -132,7 +132,7 @@ class Runs:
             await self._charged(lease, recipe, charge)
 
     async def _refund_earlier(self, lease: RunLease) -> None:
-        """Refund the charges that earlier attempts may have left open; closed charges are unchanged."""
+        """Refund the charges that earlier attempts may have left open. Closed charges stay unchanged."""
         run, key_id = lease.run, lease.monitor.key_id
         for attempt in range(1, run.attempt):
             request = CloseRequest(run.request_id(attempt), run.account_id, key_id, 0, "Refund of an attempt cut short")
@@ -142,7 +142,7 @@ class Runs:
     async def _charged(self, lease: RunLease, recipe: Recipe, charge: Charge) -> None:
         """Run with a charge that is closed exactly once, whatever happens.
 
-        After the run's end, the refund has no effect.
+        Once the run has ended, the refund has no effect.
         """
         has_ended = False
         try:
@@ -185,10 +185,10 @@ class Runs:
     def _write_end(
         self, tx: Tx, *, lease: RunLease, verdict: RunVerdict, charge: Charge | None, data: RunData | None
     ) -> bool:
-        """End a run in one transaction, or only refund it if this attempt has lost the run. Return False if it has.
+        """End a run in one transaction, or only refund it if this attempt has lost the run. Return False in that case.
 
-        Accounts are locked first, then monitors and runs. Closing the charge and appending events come last, since both
-        may lock the feed.
+        Accounts are locked first, then monitors and runs. Closing the charge and appending events come last, because
+        both may lock the feed.
         """
         run = lease.run
         if charge is not None:
@@ -199,12 +199,12 @@ class Runs:
         if monitor is None or not is_ours:
             return False
         now = self._now()
-        ended = replace(_ended(run, verdict, used, now), keep_until=keep_until(monitor.web, now))
+        ended = replace(_ended_run(run, verdict, used, now), keep_until=keep_until(monitor.web, now))
         run_rows.end_run(tx, ended)
         if data is not None:
             run_rows.add_data(tx, run.id, data, at=now)
         if verdict.status != "skipped":
-            store.settle(tx, _moved_on(monitor, lease, verdict), credits_used=used)
+            store.settle(tx, _monitor_after(monitor, lease, verdict), credits_used=used)
         self._queue_delivery(tx, monitor, ended, verdict)
         self._feed.append(tx, facts_of(monitor, ended, verdict))
         return True
@@ -251,7 +251,7 @@ def charge_request(lease: RunLease, recipe: Recipe) -> ChargeRequest:
     )
 
 
-def _ended(run: Run, verdict: RunVerdict, used: int, now: float) -> Run:
+def _ended_run(run: Run, verdict: RunVerdict, used: int, now: float) -> Run:
     return replace(
         run,
         status=verdict.status,
@@ -266,10 +266,12 @@ def _ended(run: Run, verdict: RunVerdict, used: int, now: float) -> Run:
     )
 
 
-def _moved_on(monitor: Monitor, lease: RunLease, verdict: RunVerdict) -> Monitor:
-    """Return the monitor after the run. Its rule state is saved only if the owner has not changed it in the meantime.
+def _monitor_after(monitor: Monitor, lease: RunLease, verdict: RunVerdict) -> Monitor:
+    """Return the monitor after the run.
 
-    A run with other parameters or another track than the next run's is not a baseline for it.
+    Its rule state is saved only if the owner has not changed the monitor meanwhile.
+
+    The run becomes the baseline only if the monitor's parameters and track have not changed since it began.
     """
     began = lease.monitor
     if verdict.counts and verdict.is_baseline and (monitor.params, monitor.track) == (began.params, began.track):

@@ -1,4 +1,7 @@
-"""Turns slots into runs: those that have arrived, and single ones on request; at most one run per slot of a monitor."""
+"""Turns slots into runs: slots that have arrived, and single slots on request.
+
+A slot of a monitor has at most one run.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +23,17 @@ from storage.store import Tx
 
 STILL_RUNS: Final = "previous_run_active"
 RECORDS_AT_ONCE: Final = 2_000
-"""The approximate number of runs and skips per transaction: each monitor may have missed a hundred slots."""
+"""The approximate number of runs and skips per transaction. Each monitor may have missed a hundred slots."""
 
 
 @dataclass(slots=True)
 class Opened:
-    """The runs opened for monitors whose slot has arrived; only `Slots` fills it."""
+    """The runs opened for monitors whose slot has arrived. Only `Slots` fills it."""
 
     runs: list[Run] = field(default_factory=list)
     scheduled: list[tuple[str, float]] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
-    """Monitors without a readable cadence: they get no next slot."""
+    """Monitors without a readable cadence. They get no next slot."""
 
 
 class Slots:
@@ -45,7 +48,7 @@ class Slots:
         """Open the newest slot of at most `limit` monitors, record missed slots, and set the next ones.
 
         Monitors that do not fit into one transaction keep their slot for the next one. A slot is skipped if the
-        previous run is still active. `crowds` holds the number of monitors that share each slot.
+        previous run is still active. `crowds` contains the number of monitors that share each slot.
         """
         now = self._now()
         monitors = store.due_monitors(tx, now, limit)
@@ -55,17 +58,17 @@ class Slots:
         for monitor in monitors:
             if len(opened.runs) >= RECORDS_AT_ONCE:
                 break
-            self._owed(opened, monitor, now, is_running=monitor.id in running, crowds=crowds)
+            self._open_due_of(opened, monitor, now, is_running=monitor.id in running, crowds=crowds)
         opened.runs = [run for run in opened.runs if (run.monitor_id, run.scheduled_for) not in taken]
-        self._keep(tx, opened.runs, {monitor.id: monitor for monitor in monitors})
+        self._add_runs(tx, opened.runs, {monitor.id: monitor for monitor in monitors})
         store.schedule(tx, opened.scheduled)
         store.unschedule(tx, opened.unreadable)
         return opened
 
     def open_one(self, tx: Tx, monitor_id: str, slot: float | None = None) -> Run:
-        """Return the run of this slot, by default of the current second.
+        """Return the run of this slot, by default of the slot of the current second.
 
-        An existing run is returned unchanged; otherwise a pending or skipped one is created.
+        An existing run is returned unchanged. Otherwise, a pending or skipped run is created.
 
         Raises:
             MonitorUnknown: the monitor does not exist.
@@ -80,10 +83,10 @@ class Slots:
             return found
         is_running = monitor_id in run_rows.running_monitors(tx, [monitor_id])
         run = self._skipped(monitor, at, STILL_RUNS, now) if is_running else self._pending(monitor, at, now)
-        self._keep(tx, [run], {monitor_id: monitor})
+        self._add_runs(tx, [run], {monitor_id: monitor})
         return run
 
-    def _owed(
+    def _open_due_of(
         self, opened: Opened, monitor: Monitor, now: float, *, is_running: bool, crowds: Mapping[float, int]
     ) -> None:
         assert monitor.next_slot_at is not None, "only scheduled monitors are selected"
@@ -103,7 +106,7 @@ class Slots:
             start_at = start_of(due.newest, monitor.id, crowds.get(due.newest, 0))
             opened.runs.append(self._pending(monitor, due.newest, start_at))
 
-    def _keep(self, tx: Tx, runs: Sequence[Run], monitors: Mapping[str, Monitor]) -> None:
+    def _add_runs(self, tx: Tx, runs: Sequence[Run], monitors: Mapping[str, Monitor]) -> None:
         run_rows.add_runs(tx, runs)
         skips = [run for run in runs if run.status == "skipped"]
         self._feed.append(tx, [fact for run in skips for fact in facts_of(monitors[run.monitor_id], run)])

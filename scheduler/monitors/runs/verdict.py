@@ -32,8 +32,8 @@ NOTHING_USABLE: Final = "nothing_usable"
 NO_VALUE: Final = "no_tracked_value"
 NO_ROWS: Final = "no_results"
 
-_SAID_MAX = 500
-"""The maximum length in characters."""
+_TEXT_MAX = 500
+"""The maximum length of an error text in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class RunVerdict:
 
     @property
     def counts(self) -> bool:
-        """Whether it can be delivered and serve as the baseline of the next run."""
+        """Whether the run can be delivered and serve as the baseline of the next run."""
         return self.status in ("ok", "partial")
 
     @property
@@ -87,12 +87,12 @@ class RunVerdict:
 
 
 def failed(reason: str, legs: Sequence[Mapping[str, Any]] = (), used_credits: int = 0, *, said: str = "") -> RunVerdict:
-    """Return the verdict on a run without a result: all but `used_credits` is refunded, and it is never a baseline.
+    """Return the verdict on a run without a result. All but `used_credits` is refunded, and it is never a baseline.
 
-    `reason` is a code. The text goes to the warnings. It may quote an upstream, so it is truncated and NUL is replaced,
-    which PostgreSQL cannot store.
+    `reason` is a code. The text `said` goes to the warnings. It may quote an upstream, so it is truncated, and NUL is
+    replaced because PostgreSQL cannot store it.
     """
-    text = said[:_SAID_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}")
+    text = said[:_TEXT_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}")
     return RunVerdict("failed", used_credits, reason=reason, legs=legs, warnings=(text,) if text else ())
 
 
@@ -102,7 +102,7 @@ def skipped(reason: str) -> RunVerdict:
 
 
 def judge_run(monitor: Monitor, gathered: Gathered, previous: bytes | None, *, at: float) -> RunVerdict:
-    """Evaluate the result of a run; `previous` holds the stored numbers of its baseline, `at` is its slot."""
+    """Evaluate the result of a run. `previous` contains the stored numbers of its baseline, `at` is its slot."""
     if not gathered.coverage:
         return RunVerdict("failed", reason=NOTHING_USABLE, warnings=gathered.warnings, legs=gathered.legs)
     track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
@@ -115,7 +115,7 @@ def _plain(monitor: Monitor, gathered: Gathered, before: Numbers | None, at: flo
     numbers: Numbers = {PAGE: metrics}
     judged = _judged(monitor, numbers, before, at)
     deltas = plain_deltas(None if before is None else before.get(PAGE, {}), metrics)
-    return _came(gathered, numbers, deltas, judged, ())
+    return _completed(gathered, numbers, deltas, judged, ())
 
 
 def _tracked(monitor: Monitor, track: Track, gathered: Gathered, before: Numbers | None, at: float) -> RunVerdict:
@@ -123,7 +123,7 @@ def _tracked(monitor: Monitor, track: Track, gathered: Gathered, before: Numbers
     reason = NO_ROWS if gathered.rows == 0 else NO_VALUE if not has_value(numbers) else None
     if reason is None:
         judged = _judged(monitor, numbers, before, at)
-        return _came(gathered, numbers, deltas_of(before, numbers), judged, warnings)
+        return _completed(gathered, numbers, deltas_of(before, numbers), judged, warnings)
     judged = _judged(monitor, {}, before, at)
     return RunVerdict(
         "failed",
@@ -142,7 +142,7 @@ def _judged(monitor: Monitor, numbers: Numbers, before: Numbers | None, at: floa
     return judge(rules, numbers, before, state=state, at=at, by_row=monitor.track is not None)
 
 
-def _came(
+def _completed(
     gathered: Gathered,
     numbers: Numbers,
     deltas: Deltas | Mapping[str, Number] | None,

@@ -24,15 +24,15 @@ from scheduler.recipes import Gathered
 NO_TEXT: Final = "no_text"
 LINES_MAX: Final = 5_000
 LINE_MAX: Final = 2_000
-"""The maximum length of a line in characters; the rest of a longer one is ignored."""
-TOLD_MAX: Final = 200
-"""The most lines reported per kind."""
+"""The maximum length of a line in characters. The rest of a longer line is ignored."""
+LINES_REPORTED_MAX: Final = 200
+"""The maximum number of lines reported of each kind."""
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How a text differs from an earlier one: lines in order, and the share of words that both have."""
+    """How a text differs from an earlier one: its added and removed lines, and the share of words that both have."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -47,10 +47,10 @@ def lines_of(text: str) -> list[str]:
 
 def compare(before: Sequence[str], after: Sequence[str]) -> Difference:
     """Return the difference between two texts. Moving a line is not a difference."""
-    return Difference(_beyond(after, before), _beyond(before, after), _alike(before, after))
+    return Difference(_extra_lines(after, before), _extra_lines(before, after), _similarity(before, after))
 
 
-def _beyond(lines: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+def _extra_lines(lines: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     """Return the lines that occur more often than in the other text, in order."""
     left, found = Counter(others), list[str]()
     for line in lines:
@@ -61,7 +61,7 @@ def _beyond(lines: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _alike(before: Sequence[str], after: Sequence[str]) -> float:
+def _similarity(before: Sequence[str], after: Sequence[str]) -> float:
     """Return the share of words that two texts have in common (Dice's coefficient), from 0 to 1."""
     old, new = _words(before), _words(after)
     total = old.total() + new.total()
@@ -73,7 +73,7 @@ def _words(lines: Iterable[str]) -> Counter[str]:
 
 
 def judge_check(monitor: Monitor, gathered: Gathered, previous: bytes | None) -> RunVerdict:
-    """Return the verdict on a check's result; `previous` holds the stored lines that it is compared with."""
+    """Return the verdict on a check's result. `previous` contains the stored lines that the result is compared with."""
     assert monitor.web is not None, "this monitor is a web watch"
     watch = watch_of(monitor.web)
     lines = _lines(gathered.data)
@@ -113,8 +113,8 @@ def _record(difference: Difference | None, *, is_changed: bool, lines: int) -> d
         "first": is_first,
         "similarity": round(difference.similarity, 4),
         "lines": lines,
-        "added": difference.added[:TOLD_MAX],
-        "removed": difference.removed[:TOLD_MAX],
+        "added": difference.added[:LINES_REPORTED_MAX],
+        "removed": difference.removed[:LINES_REPORTED_MAX],
         "added_total": len(difference.added),
         "removed_total": len(difference.removed),
     }

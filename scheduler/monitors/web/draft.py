@@ -76,7 +76,7 @@ class WebPatch(msgspec.Struct, frozen=True):
 
 
 def read_web_draft(sent: WebBody, recipes: Recipes, *, now: float, allow_insecure: bool) -> Draft:
-    """Return a new watch.
+    """Validate a new watch.
 
     Raises:
         MonitorInvalid: names the first invalid field and what to send instead.
@@ -104,7 +104,7 @@ def read_web_draft(sent: WebBody, recipes: Recipes, *, now: float, allow_insecur
 
 
 def patch_of(sent: WebPatch, now: float) -> PatchBody:
-    """Return the change as a change of a monitor.
+    """Convert the change of a watch to a change of a monitor.
 
     Raises:
         MonitorInvalid: the schedule is not valid.

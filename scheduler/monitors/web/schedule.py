@@ -29,7 +29,7 @@ def read_schedule(
     """Return the cadence that was sent in one of three forms, or None if none was sent.
 
     Raises:
-        MonitorInvalid: it cannot be read, or several were sent.
+        MonitorInvalid: it cannot be read, or several forms were sent.
     """
     sent = {"cadence_minutes": minutes, "schedule_cron": cron, "schedule_text": text}
     named = [name for name, value in sent.items() if value is not None]
@@ -51,7 +51,7 @@ def read_schedule(
 
 
 def due_schedule(cadence: Cadence | None) -> Cadence:
-    """Return the cadence, which is required. Raises MonitorInvalid."""
+    """Return the cadence, which is required. Raises MonitorInvalid if it is None."""
     if cadence is None:
         raise MonitorInvalid("cadence_minutes", "is required, or schedule_cron or schedule_text", _HOW)
     return cadence
@@ -65,7 +65,7 @@ def _of_minutes(minutes: int, name: str) -> Cadence:
 
 
 def _of_words(text: str) -> tuple[int | None, str | None]:
-    """Return minutes or a cron expression for the words."""
+    """Return minutes or a cron expression for a schedule in words."""
     words = " ".join(text.lower().split())
     if words in ("hourly", "every hour"):
         return 60, None

@@ -1,4 +1,4 @@
-"""A web watch in stored form: its page or query, and how much of the text has to change (decisions 21)."""
+"""A web watch in stored form: its page or query, and how much of the text must change to be reported (decisions 21)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DAY_S: Final = 86_400.0
 
 
 class WebWatch(msgspec.Struct, frozen=True):
-    """The page at `url`, or the results of `query`, limited to the host of `url` if set."""
+    """The page at `url`, or the results of `query`, limited to the host of `url` if that is set."""
 
     mode: Mode
     url: str | None = None
@@ -23,7 +23,7 @@ class WebWatch(msgspec.Struct, frozen=True):
     ignore: tuple[str, ...] = ()
     """CSS selectors of parts to ignore: dates, counters, advertisements."""
     threshold: float = 0.0
-    """The share of changed words that is ignored."""
+    """The share of changed words up to which a change is ignored."""
     retention_days: int = KEPT_DAYS
 
     @property
@@ -46,10 +46,10 @@ class WebWatch(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1_000)
 def watch_of(text: str) -> WebWatch:
-    """Return the watch in a monitor's row; cached, because each of its checks reads it."""
+    """Return the watch in a monitor's row. Cached, because each of its checks reads it."""
     return msgspec.json.decode(text, type=WebWatch)
 
 
 def keep_until(stored: str | None, now: float) -> float | None:
-    """Return the instant until which a check that ends now is kept, or None for a run of another monitor."""
+    """Return the time until which a check that ends now is kept, or None for a run of another monitor."""
     return None if stored is None else now + watch_of(stored).retention_days * DAY_S

@@ -1,7 +1,7 @@
 """A node's cache of ready deliveries, so that it does not read the queue for each new delivery and finished attempt.
 
-A line is the queue of one account for one host. The cache holds the oldest deliveries of each line; the store has more
-for a truncated line. A cached delivery may be gone by the time it is leased; leasing detects that.
+A line is the queue of one account for one host. The cache has the oldest deliveries of each line; the line is truncated
+if the store has more of them. A cached delivery may no longer be available when it is leased; leasing detects that.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Final, NamedTuple, TypeAlias
 from scheduler.webhooks.deliveries.turns import DueDelivery, in_turn
 
 HOST_MAX: Final = 8
-"""The most concurrent attempts of one node at one receiving host (decisions 12)."""
+"""The maximum number of concurrent attempts of one node at one receiving host (decisions 12)."""
 ACCOUNT_MAX: Final = 64
-"""The most attempts of one account in progress on a node."""
+"""The maximum number of one account's attempts in progress on a node."""
 KNOWN_MAX: Final = 10_000
 
 Line: TypeAlias = tuple[str, str]
@@ -24,9 +24,9 @@ Line: TypeAlias = tuple[str, str]
 
 
 class QueueLook(NamedTuple):
-    """The ready deliveries found by a read of the queue, and the seconds until the next ones.
+    """The ready deliveries that a read of the queue returned, and the seconds until the next ones.
 
-    `after`: the lines after this one were not read yet.
+    `after` is the line after which lines were not read yet.
     """
 
     due: list[DueDelivery]
@@ -36,7 +36,7 @@ class QueueLook(NamedTuple):
 
 
 class DueCache:
-    """Ready deliveries that have not started. Changed by its node's loop, and after commits."""
+    """Ready deliveries that have not started. The node's loop changes it, and commits add deliveries."""
 
     def __init__(self) -> None:
         """Create an empty cache."""
@@ -48,7 +48,7 @@ class DueCache:
         self._queued_meanwhile: list[DueDelivery] | None = None
 
     def has_more(self) -> bool:
-        """Whether deliveries are waiting for attempts in progress to end."""
+        """Whether deliveries wait for attempts in progress to end."""
         return bool(self._ids or self._unloaded)
 
     def add_queued(self, due: DueDelivery) -> None:
@@ -59,11 +59,11 @@ class DueCache:
             self._queued_meanwhile.append(due)
 
     def begin_look(self) -> None:
-        """Record that a read has begun, which may or may not include deliveries queued from now on."""
+        """Record that a read of the queue has begun. It may or may not include deliveries queued from now on."""
         self._queued_meanwhile = []
 
     def end_look(self, look: QueueLook | None, under_way: Collection[DueDelivery], *, anew: bool) -> None:
-        """Replace all older deliveries with those that the read found if `anew`, else add them.
+        """Store the deliveries that the read returned. If `anew`, drop all older deliveries first.
 
         `look` is None if the read failed.
         """
@@ -98,7 +98,7 @@ class DueCache:
         return chosen
 
     def is_short(self, under_way: Collection[DueDelivery]) -> bool:
-        """Whether a read would find deliveries to start, because a line that is not loaded has room."""
+        """Return whether a read would return deliveries to start, because a line without cached deliveries has room."""
         if not self._unloaded:
             return False
         hosts, accounts = Counter(one.host for one in under_way), Counter(one.account_id for one in under_way)
@@ -131,7 +131,7 @@ class DueCache:
             self._drop(due.host, due.account_id)
 
     def _drop(self, host: str, account_id: str) -> None:
-        """Remove a line."""
+        """Remove a line from the cache."""
         lines = self._hosts[host]
         self._ids.difference_update(one.id for one in lines.pop(account_id))
         if not lines:
@@ -149,7 +149,7 @@ class DueCache:
         self._unloaded.clear()
 
     def _forget_blocked(self, hosts: Counter[str]) -> None:
-        """Drop the lines of hosts without room from the cache; a later read finds them again."""
+        """Drop the lines of hosts without room from the cache. A later read returns them again."""
         for host in [host for host in self._hosts if hosts[host] >= HOST_MAX]:
             for account_id in list(self._hosts[host]):
                 self._truncated.add((host, account_id))

@@ -14,7 +14,7 @@ GONE: Final = 410
 
 @dataclass(frozen=True, slots=True)
 class EndedAttempt:
-    """A finished attempt that started at the instant `at`: the response's `status`, or the `error` that prevented one.
+    """A finished attempt that started at `at`: the response's `status`, or the `error` that prevented a response.
 
     `draw`, from [0, 1), sets the jitter of the next pause.
     """
@@ -30,7 +30,7 @@ class EndedAttempt:
 
 
 class Conclusion(NamedTuple):
-    """The rows after an attempt. `webhook` is None if unchanged; `is_paused`: this attempt paused it."""
+    """The rows after an attempt. `webhook` is None if unchanged. `is_paused` means that this attempt paused it."""
 
     delivery: Delivery
     attempt: AttemptRow
@@ -39,7 +39,7 @@ class Conclusion(NamedTuple):
 
 
 def is_held(delivery: Delivery, leased: Leased) -> bool:
-    """Return whether the current delivery is still held by this lease. This is the fence against stale attempts."""
+    """Return whether this lease still holds the current delivery. This prevents stale attempts from writing."""
     mine = leased.delivery
     held = (delivery.status, delivery.node, delivery.lease_until)
     return held == ("queued", mine.node, mine.lease_until)
@@ -75,7 +75,7 @@ def conclude(
 
 
 def _reason(verdict: DeliveryVerdict, webhook: Webhook | None) -> FailReason | None:
-    """Return why the delivery has failed, if it has. Deliveries never wait for a paused or removed webhook."""
+    """Return why the delivery has failed, or None. A delivery never waits for a paused or removed webhook: it fails."""
     if verdict.state == "delivered":
         return None
     if verdict.state == "failed":

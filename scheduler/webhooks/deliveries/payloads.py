@@ -1,4 +1,7 @@
-"""Builds webhook payloads exactly as in spec 2.7. Their bytes are made once per delivery; every attempt sends them."""
+"""Builds webhook payloads exactly as in spec 2.7.
+
+The bytes are made once per delivery, and every attempt sends them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ Numbers = Mapping[str, Mapping[str, Number]]
 
 
 class PayloadDelta(TypedDict):
-    """The change of one number; `pct` is None if the previous value was 0."""
+    """The change of one number. `pct` is None if the previous value was 0."""
 
     prev: Number
     cur: Number
@@ -34,7 +37,10 @@ class PayloadDeltas(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class DeliveredRun:
-    """The fields of a run in every payload. `alerts_fired` are 2.7's alert objects; `scheduled_for` is an instant."""
+    """The fields of a run in every payload. `alerts_fired` are the alert objects of spec 2.7.
+
+    `scheduled_for` is a timestamp.
+    """
 
     monitor_id: str
     run_id: str
@@ -58,7 +64,10 @@ def full_numbers_payload(run: DeliveredRun, *, result: object, numbers: Numbers,
 
 
 def rows_payload(run: DeliveredRun, *, numbers: Numbers, deltas: PayloadDeltas | None) -> bytes:
-    """Return the rows of a numbers-only monitor, for spreadsheets: one per number, with nulls if it is new."""
+    """Return the rows of a numbers-only monitor, for spreadsheets: one row per number.
+
+    A new number has null changes.
+    """
     before = {} if deltas is None else deltas["rows"]
     rows = [
         _row(run, row_id, metric, value, before.get(row_id, {}).get(metric))

@@ -34,7 +34,7 @@ class Outbox:
     """Adds deliveries to the queue."""
 
     def __init__(self, instant: Instant, make_id: Callable[[str], str], publish: Callable[[DueDelivery], None]) -> None:
-        """Take `publish`, which is called with each delivery after the commit that queued it."""
+        """`publish` is called with each delivery after the commit that queued it."""
         self._instant = instant
         self._make_id = make_id
         self._publish = publish
@@ -42,8 +42,8 @@ class Outbox:
     def queue(self, tx: Tx, *, run_id: str | None, monitor_id: str, account_id: str, host: str, body: bytes) -> str:
         """Queue the delivery of a run, or of a job if `run_id` is None, in the transaction that ends it.
 
-        Return the delivery's id. Every attempt sends exactly these bytes, to the webhook's URL at that time; `host` is
-        its current host.
+        Return the delivery's id. Every attempt sends exactly these bytes, to the URL that the webhook has at the time
+        of the attempt. `host` is the webhook's current host.
         """
         queued = QueuedDelivery(self._make_id(ID_PREFIX), run_id, monitor_id, account_id, host, body)
         return self._add(tx, queued, self._instant(tx))
@@ -58,7 +58,7 @@ class Outbox:
         make_body: Callable[[str], bytes],
         is_test: bool = False,
     ) -> str:
-        """Queue a batch of events for an account webhook. Return the delivery's id, which `make_body` receives.
+        """Queue a batch of events for an account webhook. Return the delivery's id, which `make_body` also receives.
 
         A test, like every manual delivery, never changes the failure count.
         """
@@ -85,10 +85,10 @@ class Queue:
     lease_s: float
 
     def look(self, tx: Tx, *, after: Line) -> QueueLook:
-        """Return ready deliveries: the oldest ones, and if there may be more, also the first of each line.
+        """Return ready deliveries: the oldest ones, and if there may be more, also the first ones of each line.
 
-        Thousands of deliveries that wait for an unresponsive host are older than all others, but they are few lines,
-        and are skipped like any other line.
+        Thousands of deliveries that wait for an unresponsive host are older than all others. But they are in few lines,
+        so reading by line passes them quickly.
         """
         at = self.instant(tx)
         oldest = rows.due_first(tx, at, limit=DUE_AT_ONCE)
@@ -104,7 +104,7 @@ class Queue:
         return QueueLook(sorted({*oldest, *firsts}), truncated, next_in_s, last)
 
     def lease(self, tx: Tx, *, ids: Sequence[str]) -> list[Leased]:
-        """Lease the deliveries among these that no other node has leased first."""
+        """Lease the given deliveries that no other node has leased first."""
         at = self.instant(tx)
         return rows.lease(tx, ids, self.node, at=at, until=at + self.lease_s)
 
@@ -113,14 +113,14 @@ class Queue:
         rows.end_leases(tx, self.node, at=self.instant(tx))
 
     def adopt(self, tx: Tx) -> None:
-        """Make all leased deliveries ready again, in a store that one process owns and has just opened."""
+        """Make all leased deliveries ready again. Only for a store that one process owns and has just opened."""
         rows.end_leases(tx, None, at=self.instant(tx))
 
     def end(self, tx: Tx, ended: Sequence[EndedAttempt]) -> list[Delivery | None]:
-        """Record finished attempts, as the store's batch handler, and return the deliveries afterwards.
+        """Record finished attempts, as the store's batch handler, and return the updated deliveries.
 
-        None means that another node had the delivery or it was deleted; nothing was written for it. Webhooks are locked
-        before deliveries, and feeds last.
+        None means that another node had the delivery or that it was deleted; nothing was written for it. Webhooks are
+        locked before deliveries, and feeds last.
         """
         webhooks = dict(hook_rows.read_webhooks(tx, sorted({_monitor(one) for one in ended}), locked=True))
         deliveries = rows.read_locked(tx, sorted({one.leased.delivery.id for one in ended}))

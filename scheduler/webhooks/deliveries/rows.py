@@ -1,4 +1,4 @@
-"""The SQL of deliveries and attempts; each function runs in the caller's transaction.
+"""The SQL of deliveries and attempts. Each function runs in the caller's transaction.
 
 A delivery is ready once its `next_at` has passed. A lease moves `next_at` to the end of the lease, so a delivery whose
 node died becomes ready again like any other.
@@ -31,8 +31,8 @@ SELECT next_at, host, account_id, id FROM deliveries WHERE status = 'queued' AND
 ORDER BY next_at, id LIMIT ?
 """
 NEXT = "SELECT MIN(next_at) FROM deliveries WHERE status = 'queued' AND next_at > ?"
-# Moves from line to line, one index step each, and within a ready line from one delivery to the next, so deliveries
-# that wait further back cost nothing. COALESCE is needed because SQLite seeks by all columns of a pair only if they are
+# Moves from line to line, one index step each, and in a ready line from one delivery to the next. Deliveries that wait
+# further back in a line cost nothing. COALESCE is needed because SQLite seeks by all columns of a pair only if they are
 # compared with an untyped expression; otherwise it scans a host's whole queue.
 WALK = """
 WITH RECURSIVE walked (next_at, host, account_id, id, place, seen) AS (
@@ -105,7 +105,7 @@ WHERE id = ?
 
 
 class QueuedDelivery(NamedTuple):
-    """The row of a new delivery: its body never changes, and every attempt sends these bytes."""
+    """The row of a new delivery. Its body never changes, and every attempt sends these bytes."""
 
     id: str
     run_id: str | None
@@ -126,7 +126,7 @@ def due_first(tx: Tx, at: float, *, limit: int) -> list[DueDelivery]:
 
 
 def next_at(tx: Tx, at: float) -> float | None:
-    """Return when the next delivery after `at` becomes ready, or the next lease expires."""
+    """Return when the next delivery after `at` becomes ready, or the next lease expires; None if there is neither."""
     row = tx.one(NEXT, (at,))
     return None if row is None else row[0]
 
@@ -134,16 +134,16 @@ def next_at(tx: Tx, at: float) -> float | None:
 def walk_lines(tx: Tx, after: tuple[str, str], at: float, *, each: int, limit: int) -> list[DueDelivery]:
     """Return the first ready deliveries of each line after `after`, which is a host and an account.
 
-    A line with no ready delivery is included with its next one, so that a later walk can start after it.
+    A line without a ready delivery is included with its next delivery, so that a later walk can start after it.
     """
     return [DueDelivery(*row) for row in tx.all(WALK, (*after, each, at, limit))]
 
 
 def lease(tx: Tx, ids: Sequence[str], node: str, *, at: float, until: float) -> list[Leased]:
-    """Lease the deliveries that are still available for `node`.
+    """Lease the given deliveries that are still available, for `node`.
 
     Deliveries without a webhook end here without an attempt. Deliveries of a suspended account are postponed and
-    checked again at intervals until it is resumed.
+    checked again at intervals until the account is resumed.
     """
     rows = [row for row in tx.all_in(LOCK, ids) if row[1] == "queued" and row[2] <= at]
     tx.run_in(POSTPONE, [row[0] for row in rows if row[3] != "active"], (at + POSTPONED_S,))
@@ -171,7 +171,7 @@ def _end_untried(tx: Tx, found: Mapping[str, Delivery], webhooks: Mapping[str, W
 
 
 def end_leases(tx: Tx, node: str | None, *, at: float) -> int:
-    """Make the deliveries leased by `node`, or by any node if None, ready again, and return their number."""
+    """Make the deliveries leased by `node` ready again, and return their number. None means by any node."""
     return tx.run(END_LEASES, (at,)) if node is None else tx.run(END_LEASES_OF, (at, node))
 
 
@@ -198,7 +198,7 @@ def _saved(one: Delivery) -> tuple[Item, ...]:
 
 
 def read_delivery(tx: Tx, delivery_id: str, *, locked: bool = False) -> Delivery | None:
-    """Return the delivery with this id."""
+    """Return the delivery with this id, or None."""
     row = tx.one(f"{LOG_READ} {{lock}}" if locked else LOG_READ, (delivery_id,))
     return None if row is None else Delivery(*row)
 
@@ -212,7 +212,7 @@ def deliveries_of(tx: Tx, monitor_id: str, *, before: tuple[float, str] | None, 
 
 
 def attempts_of(tx: Tx, delivery_ids: Sequence[str]) -> dict[str, list[AttemptRow]]:
-    """Return the attempts of each of these deliveries that has any, in order."""
+    """Return the attempts of each of these deliveries, in order. Deliveries without attempts are left out."""
     found: dict[str, list[AttemptRow]] = {}
     for row in tx.all_in(LOG_ATTEMPTS, delivery_ids):
         found.setdefault(row[0], []).append(AttemptRow(*row))
@@ -220,7 +220,7 @@ def attempts_of(tx: Tx, delivery_ids: Sequence[str]) -> dict[str, list[AttemptRo
 
 
 def answer_sizes(tx: Tx, delivery_ids: Sequence[str]) -> dict[str, int]:
-    """Return the total length of the stored responses for each of these deliveries that has any."""
+    """Return the total length of the stored responses of each delivery. Deliveries without responses are left out."""
     return {delivery_id: int(size or 0) for delivery_id, size in tx.all_in(LOG_SIZES, delivery_ids)}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 BACKOFF_S = (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0)
-"""Pauses before the second and each later attempt: six attempts within 7 h 35 min 5 s."""
+"""Pauses in seconds before the second and each later attempt: six attempts within 7 h 35 min 5 s."""
 FAILURES_UNTIL_PAUSE = 10
 _JITTER = 0.2
 _GONE = 410
@@ -21,14 +21,14 @@ class DeliveryVerdict:
 
     state: Literal["delivered", "waiting", "failed"]
     pause_s: float | None = None
-    """The pause of a waiting delivery, from the end of the attempt."""
+    """The pause until the next attempt of a waiting delivery, from the end of the attempt."""
     is_gone: bool = False
-    """The receiver is permanently gone (410): its webhook is paused immediately."""
+    """The receiver is permanently gone (410), so its webhook is paused immediately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A webhook's consecutive failed deliveries, and why it is paused now, if it is."""
+    """A webhook's consecutive failed deliveries, and the reason if it must be paused now."""
 
     failures: int
     pause: Pause | None
@@ -42,10 +42,10 @@ def judge(
     retry_after_s: float | None = None,
     backoff_s: Sequence[float] = BACKOFF_S,
 ) -> DeliveryVerdict:
-    """Return the verdict on an attempt, numbered from 1. `status` is None without a response.
+    """Return the verdict on an attempt, numbered from 1. `status` is None if there was no response.
 
-    Each pause is its step plus or minus up to 20 %, set by `draw` from [0, 1). A receiver that asks for a longer pause
-    gets it, up to twice the step.
+    Each pause is its step plus or minus up to 20 %, set by `draw` from [0, 1). If a receiver asks for a longer pause,
+    it gets that pause, up to twice the step.
     """
     if status is not None and 200 <= status < 300:
         return DeliveryVerdict("delivered")

@@ -1,7 +1,7 @@
 """One attempt of a delivery: check the target, connect, send the request, and read the needed part of the response.
 
 A name is resolved once per attempt. All its addresses are checked, and the connection goes to one of them under the
-host's name: a later DNS change can never lead to an unchecked address. Redirects count as ordinary responses, and no
+host's name, so a later DNS change can never lead to an unchecked address. Redirects count as ordinary responses, and no
 proxy is used.
 """
 
@@ -35,9 +35,9 @@ _CONNECT_S = 5.0
 _IDLE_S = 30.0
 _CONNECTIONS_PER_ADDRESS = 8
 _CONNECTIONS_IDLE = 256
-"""The most idle connections to all receivers: as many as there are concurrent attempts."""
+"""The maximum number of idle connections to all receivers: as many as there are concurrent attempts."""
 _PROBLEM_CHARACTERS = 300
-_OURS: Headers = (
+_OWN_HEADERS: Headers = (
     ("content-type", "application/json"),
     ("user-agent", "sluice-webhooks"),
     ("accept-encoding", "identity"),
@@ -50,7 +50,7 @@ ErrorClass = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The outcome of an attempt: a `status`, or the `error` that prevented one, described in `problem`."""
+    """The outcome of an attempt: a `status`, or the `error` that prevented a response, described in `problem`."""
 
     status: int | None
     error: ErrorClass | None
@@ -62,7 +62,7 @@ class Attempt:
 
 
 class Sender:
-    """Makes attempts over reusable connections; created by `open_sender`."""
+    """Makes attempts over reusable connections. Created by `open_sender`."""
 
     def __init__(self, transport: Transport, *, resolve: Resolve, allow_insecure: bool) -> None:
         self._exchange = PinnedExchange(
@@ -71,10 +71,10 @@ class Sender:
         self._allow_insecure = allow_insecure
 
     async def attempt(self, url: str, body: bytes, *, headers: Headers, deadline_at: float) -> Attempt:
-        """POST `body` to `url` by `deadline_at` on Trio's clock, and return the outcome; errors are part of it."""
+        """POST `body` to `url` by `deadline_at` on Trio's clock. Return the outcome, which includes any error."""
         began_at = trio.current_time()
         try:
-            answer = await self._ask(url, body, headers, deadline_at)
+            answer = await self._post(url, body, headers, deadline_at)
         except (TargetRefused, httpx.TransportError) as exc:
             problem = _storable(str(exc), url)[:_PROBLEM_CHARACTERS]
             return Attempt(None, _class_of(exc), problem, trio.current_time() - began_at)
@@ -87,9 +87,9 @@ class Sender:
             _storable(answer.body.decode("utf-8", "replace"), url)[:ANSWER_CHARACTERS_KEPT],
         )
 
-    async def _ask(self, url: str, body: bytes, headers: Headers, deadline_at: float) -> HttpAnswer:
+    async def _post(self, url: str, body: bytes, headers: Headers, deadline_at: float) -> HttpAnswer:
         target = check_url(url, allow_insecure=self._allow_insecure)
-        call = HttpCall("POST", target.origin_at(""), target.path, (*_OURS, *headers), body)
+        call = HttpCall("POST", target.origin_at(""), target.path, (*_OWN_HEADERS, *headers), body)
         return await self._exchange.ask(target, call, deadline_at)
 
 
@@ -104,7 +104,8 @@ async def open_sender(
 ) -> AsyncIterator[Sender]:
     """Open a sender whose connections are closed at the end of the block.
 
-    `allow_insecure`, only for tests, permits http and private addresses. Connections unused for `idle_s` are closed.
+    `allow_insecure`, only for tests, permits http and private addresses. Connections that are unused for `idle_s` are
+    closed.
     """
     async with open_transport(
         keep=keep,

@@ -1,8 +1,8 @@
-"""The service that sends deliveries: it leases ready ones, makes the attempts, and records the outcomes.
+"""The service that sends deliveries: it leases ready deliveries, makes the attempts, and records the outcomes.
 
-Over all nodes, at most one attempt of a delivery is in progress: each attempt ends by its deadline, before its lease
-does. An interrupted attempt is not counted; the delivery becomes ready again, and its receiver may get it twice (spec
-6.1).
+Over all nodes, at most one attempt of a delivery is in progress, because each attempt ends by its deadline, before its
+lease does. An interrupted attempt is not counted: the delivery becomes ready again, and its receiver may get it twice
+(spec 6.1).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from storage.store import Store
 from storage.supervision import Keep
 
 LOOK_S: Final = 0.5
-"""The pause between polls for deliveries of other nodes; below, the pause of a single node."""
+"""The pause in seconds between polls for deliveries of other nodes. The next constant is the pause of a single node."""
 LOOK_ALONE_S: Final = 30.0
 IN_FLIGHT_MAX: Final = 256
 LEASED_AT_ONCE: Final = 64
 LEASE_MARGIN_S: Final = 15.0
-"""How much longer a lease is than the attempts that it covers."""
+"""How many seconds longer a lease is than the attempts that it covers."""
 LATE_S: Final = 5.0
-"""If leasing took longer than this, the node does not use the leases."""
+"""If leasing took longer than this many seconds, the node does not use the leases."""
 CLOSE_S: Final = 3.0
 SETTLE_S: Final = 5.0
 ANEW: Final = ("", "")
@@ -55,13 +55,13 @@ class Sends(Protocol):
     """Makes attempts; see `sender.Sender`."""
 
     async def attempt(self, url: str, body: bytes, *, headers: Headers, deadline_at: float) -> Attempt:
-        """POST `body` to `url` by `deadline_at` on Trio's clock, and return the outcome; errors are part of it."""
+        """POST `body` to `url` by `deadline_at` on Trio's clock. Return the outcome, which includes any error."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DeliverySetting:
-    """The dependencies of the service. `is_alone`: no other process sends the deliveries of this store.
+    """The dependencies of the service. `is_alone` means that no other process sends the deliveries of this store.
 
     `node` is the name of this process, and `stopping` returns True once no more attempts may start.
     """
@@ -98,20 +98,20 @@ class Deliveries:
         self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
         self._in_flight: dict[str, DueDelivery] = {}
         self._due_cache = DueCache()
-        self._walked = ANEW
+        self._read_to = ANEW
         self._look_at = -inf
         self._is_closing = False
         self.ended = dict.fromkeys(RESULTS, 0)
-        """The attempts of this node, by the resulting status of their delivery."""
+        """How many attempts this node has made, by the resulting status of their delivery."""
         self._woken = trio.Event()
 
     def notify(self, due: DueDelivery) -> None:
-        """Start this delivery soon, because a commit has just queued it."""
+        """Start this delivery soon. Called when a commit has just queued it."""
         self._due_cache.add_queued(due)
         self._woken.set()
 
     def wake(self) -> None:
-        """Read the queue again, because deliveries may be ready that `notify` did not report."""
+        """Read the queue again, because deliveries that `notify` did not report may be ready."""
         self._look_at = -inf
         self._woken.set()
 
@@ -120,13 +120,13 @@ class Deliveries:
         return len(self._in_flight)
 
     async def open(self) -> None:
-        """Take over all deliveries of an earlier process, in a store that one process owns."""
+        """Take over all deliveries of an earlier process. Only for a store that one process owns."""
         if self._setting.is_alone:
             await self._store.write(self._queue.adopt)
 
     async def keep_sending(self, nursery: trio.Nursery) -> None:
         """Start attempts in `nursery`, which owns all attempts of this node, until the node stops."""
-        while not self._stops():
+        while not self._is_stopping():
             self._woken = trio.Event()
             pause_s = LOOK_S
             try:
@@ -149,7 +149,7 @@ class Deliveries:
         with trio.move_on_after(SETTLE_S, shield=True), suppress(StorageError):
             await self._store.write(self._queue.give_back)
 
-    def _stops(self) -> bool:
+    def _is_stopping(self) -> bool:
         return self._is_closing or self._setting.stopping()
 
     async def _turn(self, nursery: trio.Nursery) -> float:
@@ -166,22 +166,23 @@ class Deliveries:
         return 0.0 if len(chosen) == LEASED_AT_ONCE else max(0.0, self._look_at - trio.current_time())
 
     async def _look(self) -> None:
-        """Read ready deliveries, continuing after the last line if the previous read could not return all."""
-        self._look_at, look = inf, None  # a later wake requests another read
-        is_anew = self._walked == ANEW
+        """Read ready deliveries. If the previous read could not return all of them, continue after its last line."""
+        self._look_at, look = inf, None  # from now on, `wake` requests another read
+        is_anew = self._read_to == ANEW
         self._due_cache.begin_look()
         try:
-            look = await self._store.read(partial(self._queue.look, after=self._walked))
+            look = await self._store.read(partial(self._queue.look, after=self._read_to))
         finally:
             self._due_cache.end_look(look, self._in_flight.values(), anew=is_anew)
-        self._walked = look.after or ANEW
-        every_s = self._look_every_s if is_anew else LOOK_S  # continued reads miss what becomes ready before their line
+        self._read_to = look.after or ANEW
+        # A continued read misses lines that become ready before its start.
+        every_s = self._look_every_s if is_anew else LOOK_S
         again_s = every_s if look.next_in_s is None else min(every_s, look.next_in_s)
         self._look_at = min(self._look_at, -inf if look.after else trio.current_time() + again_s)
 
     async def _begin(self, nursery: trio.Nursery, chosen: Sequence[DueDelivery]) -> bool:
-        """Lease and start these. Return False if other nodes leased some first, or some had no webhook."""
-        if not chosen or self._stops():
+        """Lease and start these deliveries. Return False if other nodes leased some first, or some had no webhook."""
+        if not chosen or self._is_stopping():
             return True
         asked_at = trio.current_time()
         leased = await self._store.write(partial(self._queue.lease, ids=[one.id for one in chosen]))
@@ -189,13 +190,13 @@ class Deliveries:
             self._setting.log.event("warning", "deliveries_leased_late", count=len(leased))
             return True
         for one in leased:
-            delivery = one.delivery  # its webhook may have another host since the read
+            delivery = one.delivery  # its webhook may have got another host since the read
             self._in_flight[delivery.id] = DueDelivery(0.0, delivery.host, delivery.account_id, delivery.id)
             nursery.start_soon(self._deliver, one)
         return len(leased) == len(chosen)
 
     async def _deliver(self, leased: Leased) -> None:
-        """Make one attempt and record its outcome; errors are logged, never raised."""
+        """Make one attempt and record its outcome. Errors are logged, never raised."""
         try:
             ended = await self._attempt(leased)
             delivery = await self._store.submit(self._queue.end, ended)
@@ -207,7 +208,7 @@ class Deliveries:
                     self._look_by(delivery.next_at)
         except StorageError as exc:
             self._setting.log.event("warning", "delivery_not_settled", delivery=leased.delivery.id, error=str(exc))
-        except Exception as exc:  # noqa: BLE001 - a delivery attempt, whose lease passes
+        except Exception as exc:  # noqa: BLE001 - one failed attempt must not end the others; its lease expires
             self._setting.log.failure("delivery_not_settled", exc, delivery=leased.delivery.id)
         finally:
             is_awaited = self._due_cache.has_more() or len(self._in_flight) == IN_FLIGHT_MAX or self._is_closing
@@ -227,7 +228,7 @@ class Deliveries:
             headers = self._headers(leased, at)
             url = url_of(setting.cipher, leased.webhook)
             made = await setting.sender.attempt(url, leased.body, headers=headers, deadline_at=deadline_at)
-        except Exception as exc:  # noqa: BLE001 - a delivery attempt: one receiver never takes another's down
+        except Exception as exc:  # noqa: BLE001 - one failed attempt must not end the others
             setting.log.failure("delivery_failed", exc, delivery=leased.delivery.id)
             latency_s = trio.current_time() - began_at
             return EndedAttempt(leased, at, None, UNEXPECTED, latency_s, "", None, setting.rng.random())
@@ -237,7 +238,7 @@ class Deliveries:
         )
 
     def _headers(self, leased: Leased, at: float) -> Headers:
-        """Return the signature headers, signed with the secret, and during a rotation with the previous one too."""
+        """Return the signature headers, signed with the secret, and during a rotation also with the previous one."""
         webhook, sealed = leased.webhook, [leased.webhook.secret]
         if webhook.previous_secret is not None and (webhook.previous_until or 0.0) > at:
             sealed.append(webhook.previous_secret)
@@ -249,7 +250,7 @@ class Deliveries:
 
 @asynccontextmanager
 async def open_deliveries(setting: DeliverySetting) -> AsyncIterator[Deliveries]:
-    """Send deliveries for as long as the block runs. Attempts in progress at its end get a short time to finish.
+    """Send deliveries while the block runs. Attempts in progress at its end get a short time to finish.
 
     Raises:
         StorageError: the store is unavailable.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class DueDelivery(NamedTuple):
-    """A delivery that is ready now or later; instances sort by time."""
+    """A delivery that is ready now or later. Instances sort by time."""
 
     next_at: float
     host: str
@@ -22,7 +22,7 @@ def in_turn(
 ) -> list[DueDelivery]:
     """Return at most `free` deliveries: each account's oldest possible one, accounts with the fewest attempts first.
 
-    `busy` are the attempts in progress: at most `host_max` per host, and `account_max` per account.
+    `busy` are the attempts in progress. There are at most `host_max` per host, and `account_max` per account.
     """
     busy = list(busy)
     hosts, accounts = Counter(one.host for one in busy), Counter(one.account_id for one in busy)
@@ -45,7 +45,7 @@ def in_turn(
 
 
 def _next_of(line: deque[DueDelivery], hosts: Mapping[str, int], host_max: int) -> DueDelivery | None:
-    """Return the first delivery of an account's line whose host has room; earlier ones have to wait."""
+    """Return the first delivery of an account's line whose host has room. Deliveries before it have to wait."""
     while line:
         one = line.popleft()
         if hosts[one.host] < host_max:

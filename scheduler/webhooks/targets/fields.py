@@ -23,7 +23,7 @@ def read_text(param: str, sent: object, how: str) -> str:
 
 
 def read_url(sent: object, *, allow_insecure: bool) -> str | None:
-    """Return the webhook's URL, or None if none was sent. Its text must be able to name a public host."""
+    """Return the webhook's URL, or None if none was sent. The URL must be able to name a public host."""
     if sent is None:
         return None
     url = read_text("webhook_url", sent, URL_HOW)
@@ -35,12 +35,12 @@ def read_url(sent: object, *, allow_insecure: bool) -> str | None:
 
 
 def uncallable(refused: TargetRefused) -> MonitorInvalid:
-    """Return the guard's refusal of a webhook's URL as an error of the field."""
+    """Convert the guard's refusal of a webhook's URL to an error about the field."""
     return MonitorInvalid("webhook_url", f"cannot be called: {refused}", URL_HOW)
 
 
 def read_secret(sent: object, url: str | None) -> str | None:
-    """Return the owner's own signing secret, or None if none was sent."""
+    """Return the signing secret that the owner sent, or None if none was sent."""
     if sent is None:
         return None
     secret = read_text("webhook_secret", sent, "Send text of 8 to 200 characters, or omit it to have one generated.")

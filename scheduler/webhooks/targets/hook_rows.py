@@ -1,4 +1,4 @@
-"""The SQL of webhooks; each function runs in the caller's transaction.
+"""The SQL of webhooks. Each function runs in the caller's transaction.
 
 Code that locks several kinds of rows locks monitors first, then webhooks, then runs and deliveries, and feeds last.
 """
@@ -29,7 +29,7 @@ FROM changed WHERE webhooks.monitor_id = changed.monitor_id
 _values = values_of(Webhook)
 REMOVE = "DELETE FROM webhooks WHERE monitor_id = ?"
 DROP = "DELETE FROM deliveries WHERE monitor_id = ?"
-# Attempts in progress are left to end.
+# Attempts in progress are not interrupted.
 DROP_QUEUED = """
 UPDATE deliveries SET status = 'failed', next_at = NULL, failed_at = ?, fail_reason = ?
 WHERE status = 'queued' AND lease_until IS NULL AND monitor_id IN {in}
@@ -53,12 +53,15 @@ def save_url(tx: Tx, monitor_id: str, url: str, host: str) -> None:
 
 
 def resume(tx: Tx, monitor_id: str) -> bool:
-    """Resume a webhook with its failure count reset. Return False without a webhook."""
+    """Resume a webhook and reset its failure count. Return False if the webhook does not exist."""
     return tx.run(RESUME, (monitor_id,)) == 1
 
 
 def rotate(tx: Tx, monitor_id: str, secret: str, *, previous_until: float) -> bool:
-    """Save a new sealed secret; the previous one signs too until `previous_until`. Return False without a webhook."""
+    """Save a new sealed secret. Until `previous_until`, the previous one also signs.
+
+    Return False if the webhook does not exist.
+    """
     return tx.run(ROTATE, (previous_until, secret, monitor_id)) == 1
 
 
@@ -81,7 +84,7 @@ def forget_webhook(tx: Tx, monitor_id: str) -> None:
 
 
 def forget_delivery(tx: Tx, job_id: str) -> None:
-    """Delete the webhook of a job and its one delivery, if it has a webhook."""
+    """Delete the webhook of a job and its only delivery, if the job has a webhook."""
     tx.run(REMOVE, (job_id,))
     tx.run(DROP, (job_id,))
 

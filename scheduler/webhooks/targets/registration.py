@@ -14,11 +14,11 @@ from upstreams.guard.addresses import check_addresses, check_url
 from upstreams.guard.resolver import Resolve
 
 RESOLVE_S: Final = 2.0
-"""The most seconds that the registration of a URL waits for its name to be resolved."""
+"""The maximum time in seconds that the registration of a URL waits for its name to be resolved."""
 
 
 async def check_target(url: str, resolve: Resolve, *, allow_insecure: bool) -> None:
-    """Check that a URL does not lead to a non-public address, as far as that is known now.
+    """Check that a URL does not lead to a non-public address, as far as this is known now.
 
     Raises:
         TargetRefused: with the reason in words for the user.

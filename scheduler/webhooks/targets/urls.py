@@ -1,4 +1,4 @@
-"""Webhook URLs in stored form: sealed, because a path or query may hold a token of the receiver (spec 5.3).
+"""Webhook URLs in stored form: sealed, because a path or query may contain a token of the receiver (spec 5.3).
 
 Only the host is stored in clear text, to group deliveries by host. Rows from releases that stored the whole URL in
 clear text have no host; `seal_plain_urls` seals them, and until then they are read unsealed.
@@ -23,7 +23,7 @@ PAUSE_S: Final = 0.05
 STRUCK_OUT: Final = "[struck out]"
 _SEGMENT_MIN: Final = 16
 _VALUE_MIN: Final = 8
-"""The minimum lengths of path segments and query values that may be tokens."""
+"""The minimum length of a path segment or query value that may be a token."""
 
 FIND_PLAIN = """
 SELECT monitor_id, url FROM webhooks WHERE host IS NULL AND monitor_id > ? ORDER BY monitor_id LIMIT ?
@@ -43,7 +43,7 @@ class PlainUrl(NamedTuple):
 
 
 def sealed_for(monitor_id: str) -> str:
-    """The context that a webhook's sealed secrets are bound to."""
+    """Return the context that a webhook's sealed secrets are bound to."""
     return f"webhook of {monitor_id}"
 
 
@@ -105,7 +105,7 @@ async def seal_plain_urls(
 ) -> int:
     """Seal all URLs in clear text, `at_once` rows per transaction, and return their number.
 
-    Several nodes may do so at the same time. URLs that owners change in the meantime are already sealed, and are
+    Several nodes may do this at the same time. URLs that owners change in the meantime are already sealed, and are
     skipped.
 
     Raises:
@@ -121,7 +121,7 @@ async def seal_plain_urls(
 
 
 def struck(text: str, url: str) -> str:
-    """Return a text without the possible tokens of a URL's path and query, because receivers often echo requests."""
+    """Remove the possible tokens of a URL's path and query from a text, because receivers often echo requests."""
     for token in sorted(_tokens(url), key=len, reverse=True):
         text = text.replace(token, STRUCK_OUT)
     return text

@@ -37,7 +37,7 @@ class ScheduleBody(msgspec.Struct, frozen=True):
 
 
 class RunBound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The field of a schedule's run that can be changed."""
+    """The part of a schedule's run that can be changed."""
 
     max_credits: Annotated[int, Meta(description="The most credits that an occurrence may cost, 1 to 10,000.")]
 
@@ -53,7 +53,7 @@ class SchedulePatchBody(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class DiscoverSchedule:
-    """A schedule; `body` and `cadence` are JSON as they were sent."""
+    """A schedule. `body` and `cadence` are JSON as they were sent."""
 
     id: str
     account_id: str
@@ -66,7 +66,7 @@ class DiscoverSchedule:
     paused_because: str | None
     next_slot_at: float | None
     skips: int
-    """The number of occurrences skipped in a row up to now."""
+    """The current number of occurrences skipped in a row."""
     last_run_id: str | None
     created_at: float
     updated_at: float

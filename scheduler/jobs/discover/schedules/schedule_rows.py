@@ -83,7 +83,7 @@ def owned(tx: Tx, account_id: str, schedule_id: str, *, locked: bool = False) ->
 
 
 def schedules_page(tx: Tx, account_id: str, *, before: tuple[float, str] | None, limit: int) -> list[DiscoverSchedule]:
-    """At most `limit` schedules of an account, newest first."""
+    """Return at most `limit` schedules of an account, newest first."""
     at, id_ = before or (9e15, "")
     return [DiscoverSchedule(*row) for row in tx.all(LIST, (account_id, at, at, id_, limit))]
 
@@ -96,14 +96,14 @@ def save_schedule(tx: Tx, schedule: DiscoverSchedule) -> None:
 
 
 def count_schedules(tx: Tx, account_id: str) -> int:
-    """The number of schedules of an account."""
+    """Return the number of schedules of an account."""
     row = tx.one(COUNT, (account_id,))
     assert row is not None, "COUNT returns one row"
     return int(row[0])
 
 
 def next_due_at(tx: Tx) -> float | None:
-    """Return the earliest next slot of all schedules."""
+    """Return the earliest next slot of all schedules, or None."""
     row = tx.one(NEXT)
     return None if row is None else row[0]
 
@@ -114,7 +114,7 @@ def due_schedules(tx: Tx, now: float, limit: int) -> list[tuple[str, str]]:
 
 
 def lock_schedules(tx: Tx, ids: Sequence[str]) -> list[DiscoverSchedule]:
-    """Lock and return the active ones of these schedules."""
+    """Lock these schedules and return the active ones."""
     return [DiscoverSchedule(*row) for row in tx.all_in(LOCKED, ids)]
 
 
@@ -124,12 +124,12 @@ def schedules_ahead(tx: Tx, now: float, limit: int) -> list[DiscoverSchedule]:
 
 
 def make_older(tx: Tx, schedule_id: str, created_at: float) -> None:
-    """Correct the creation time of a schedule that a fast clock has set."""
+    """Correct a creation time that a fast clock has set."""
     tx.run(MAKE_OLDER, (created_at, schedule_id))
 
 
 def add_occurrences(tx: Tx, occurrences: Sequence[Occurrence]) -> None:
-    """Store the outcomes of slots; existing ones are kept."""
+    """Store the outcomes of slots. Existing outcomes are kept."""
     if occurrences:
         tx.run_many(ADD_OCCURRENCES, [_occurrence_values(one) for one in occurrences])
 
@@ -140,7 +140,7 @@ def is_taken(tx: Tx, schedule_id: str, slot: float) -> bool:
 
 
 def occurrences_page(tx: Tx, schedule_id: str, *, before: float | None, limit: int) -> list[Occurrence]:
-    """At most `limit` occurrences of a schedule, newest first."""
+    """Return at most `limit` occurrences of a schedule, newest first."""
     return [Occurrence(*row) for row in tx.all(OCCURRENCES, (schedule_id, 9e15 if before is None else before, limit))]
 
 
@@ -159,7 +159,7 @@ def drop_some(tx: Tx, schedule_id: str) -> bool:
 
 
 def forget_schedules_of(tx: Tx, account_id: str) -> int:
-    """Delete some rows of a deleted account's schedules; return 0 when none are left."""
+    """Delete some rows of a deleted account's schedules. Return 0 once none are left."""
     row = tx.one(OF_ACCOUNT, (account_id,))
     if row is None:
         return 0
@@ -169,7 +169,7 @@ def forget_schedules_of(tx: Tx, account_id: str) -> int:
 
 
 def drop_old_occurrences(tx: Tx, before: float) -> int:
-    """Delete some occurrences from before an instant, and return their number."""
+    """Delete some occurrences that are older than this time, and return their number."""
     old = tx.all(OLD, (before, DROPPED_AT_ONCE))
     for row in old:
         tx.run(DROP_OLD, (row[0], row[1]))

@@ -27,13 +27,13 @@ from scheduler.json_input import nearest, quoted
 from storage.store import Store, Tx, Write
 
 ALL_MAX: Final = 100
-"""The most schedules of an account."""
+"""The maximum number of schedules of an account."""
 NAME_MAX: Final = 100
 PAUSE_S: Final = 0.02
 
 
 class ScheduleService:
-    """Discover schedules. Every method takes the account; schedules of other accounts are unknown to it."""
+    """Discover schedules. Every method takes the account; schedules of other accounts do not exist for it."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ScheduleService:
         make_id: Callable[[str], str],
         wake: Callable[[], None],
     ) -> None:
-        """Take `wake`, which makes the clock check for earlier slots."""
+        """`wake` makes the clock check for earlier slots."""
         self._store = store
         self._searches = searches
         self._now = now
@@ -86,7 +86,8 @@ class ScheduleService:
         """
 
         def add(tx: Tx) -> DiscoverSchedule:
-            read_account(tx, schedule.account_id)  # locks the account, so that the count is exact across nodes
+            # Locks the account, so that the count is exact even with several nodes.
+            read_account(tx, schedule.account_id)
             if schedule_rows.count_schedules(tx, schedule.account_id) >= ALL_MAX:
                 raise MonitorLimitReached("of every account", ALL_MAX, "discover schedules, paused ones too")
             schedule_rows.add_schedule(tx, schedule)

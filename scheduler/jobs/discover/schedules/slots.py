@@ -1,4 +1,4 @@
-"""Starts runs for the slots of schedules, or skips them; three skips in a row pause the schedule (spec 3).
+"""Starts runs for the slots of schedules, or skips them. Three skips in a row pause the schedule (spec 3).
 
 Accounts are locked first, then schedules, then jobs, and feeds last.
 """
@@ -29,9 +29,9 @@ from scheduler.jobs.service import JobOwner, JobService
 from storage.store import Tx
 
 AT_ONCE: Final = 20
+"""How many schedules are opened per transaction. Each may start a run of hundreds of legs."""
 INVALID: Final = "run_invalid"
 """The stored run cannot be started: a platform was removed, or a newer release stored it."""
-"""Schedules per transaction; each may start a run of hundreds of legs."""
 SKIPS_MAX: Final = 3
 STILL_RUNS: Final = "previous_run_active"
 NO_CREDITS: Final = "insufficient_credits"
@@ -55,7 +55,7 @@ class ScheduleSlots:
         make_id: Callable[[str], str],
         wake: Callable[[], None],
     ) -> None:
-        """Take `wake`, which makes the workers check for new runs; it is called on the Trio thread."""
+        """`wake` makes the workers check for new runs. It is called on the Trio thread."""
         self._jobs = jobs
         self._feed = feed
         self._searches = searches
@@ -64,11 +64,11 @@ class ScheduleSlots:
         self._wake = wake
 
     def due_at(self, tx: Tx) -> float | None:
-        """Return the earliest next slot of all schedules."""
+        """Return the earliest next slot of all schedules, or None."""
         return schedule_rows.next_due_at(tx)
 
     def open_due(self, tx: Tx) -> None:
-        """Start the newest open slot of some schedules, record the slots that they missed, and set their next slots."""
+        """Start runs for the newest open slots of some schedules, record missed slots, and set the next slots."""
         now = self._now()
         due = schedule_rows.due_schedules(tx, now, AT_ONCE)
         tx.all_in(READ_ACCOUNTS, sorted({account_id for _, account_id in due}))
@@ -145,16 +145,16 @@ class ScheduleSlots:
 def _next_slot(schedule: DiscoverSchedule, now: float) -> float:
     """Return the next slot of a schedule, or infinity if its cadence is unreadable.
 
-    A future creation time counts as now.
+    A creation time in the future counts as now.
     """
     try:
         return next_slot(cadence_of(schedule.cadence), now, min(schedule.created_at, now))
-    except (CadenceInvalid, ValueError):  # the schedule is paused at its next slot
+    except (CadenceInvalid, ValueError):  # the schedule will be paused at its next slot
         return float("inf")
 
 
 def _after(schedule: DiscoverSchedule, occurrences: Sequence[Occurrence]) -> DiscoverSchedule:
-    """Return a schedule after these occurrences, with its consecutive skips and its last run."""
+    """Return a schedule after these occurrences, with its number of consecutive skips and its last run."""
     for one in occurrences:
         skips = 0 if one.run_id is not None else schedule.skips + 1
         schedule = replace(schedule, skips=skips, last_run_id=one.run_id or schedule.last_run_id)
