@@ -1,9 +1,9 @@
 """Reads request heads with llhttp and refuses every one that another server could read differently. No I/O.
 
-llhttp is strict about characters and line ends. Added here: sizes, single blanks in the request line, exactly one Host,
-exactly one way to give the length of the body, and the supported versions and forms of a request target.
+llhttp is strict about characters and line ends. This module also checks sizes, single blanks in the request line,
+exactly one Host, exactly one indication of the body's length, and the supported versions and forms of a request target.
 
-A plain GET with a known header block is not parsed again. The verdict is the same: the block was parsed and checked
+A plain GET with a known header block is not parsed again. The result is the same: the block was parsed and checked
 here, and is reused only for the same bytes after a request line that needs no further checks.
 """
 
@@ -32,7 +32,7 @@ _VERSIONS = "This server supports HTTP/1.1 and HTTP/1.0."
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The two ends of a connection and the app's state, repeated in every scope of the connection."""
+    """The two addresses of a connection and the app's state, which every scope of the connection repeats."""
 
     client: tuple[str, int] | None
     server: tuple[str, int | None] | None
@@ -46,7 +46,7 @@ class RequestHead:
     scope: HTTPScope
     body: Body | None
     behind: bytes
-    """Bytes that have arrived after the head."""
+    """Data that has already arrived after the head."""
     keep_alive: bool
     expects_continue: bool
 
@@ -55,7 +55,7 @@ class RequestHeadReader:
     """Reads the bytes of one connection, head after head."""
 
     def __init__(self, peer: Peer, bounds: Bounds, known: KnownHeaders) -> None:
-        """Take `known`, which must have been filled with the same bounds."""
+        """Create a reader. `known` must have been filled under the same bounds."""
         self._state = peer.state
         self._template: HTTPScope = {
             "type": "http",
@@ -78,7 +78,7 @@ class RequestHeadReader:
 
     @property
     def begun(self) -> bool:
-        """Return whether bytes of an unfinished head have been read."""
+        """Return whether part of an unfinished head has been read."""
         return bool(self._fed or self._tail)
 
     def _start(self) -> None:
@@ -95,10 +95,10 @@ class RequestHeadReader:
         self._fed = 0
         self._tail = b""
         self._line = b""  # the data up to the piece that ends the request line
-        self._method = b""  # unknown to llhttp
+        self._method = b""  # a method that llhttp does not know
 
     def take(self, data: bytes) -> RequestHead | None:
-        """Return the head that `data` completes; None while its end has not arrived.
+        """Return the head that `data` completes; None if the head is still incomplete.
 
         Raises:
             Refused: the connection cannot be read any further.
@@ -127,7 +127,7 @@ class RequestHeadReader:
                 if not data:
                     return None
             data, self._tail = self._tail + data, b""
-            if _PART_OF_METHOD.fullmatch(data):  # it cannot be validated yet
+            if _PART_OF_METHOD.fullmatch(data):  # too short to be validated yet
                 self._tail = data
                 return None
             self._line = data
@@ -135,7 +135,7 @@ class RequestHeadReader:
         upgraded = self._feed(data if end in {-1, len(data)} else data[:end])
         self._check_sizes()
         if self._complete != (end >= 0) or self._overran:
-            if self._line.startswith(b"PRI * "):  # the preface of HTTP/2, whose empty line ends no head
+            if self._line.startswith(b"PRI * "):  # the preface of HTTP/2 has an empty line that does not end a head
                 raise RequestRefused(505, _VERSIONS)
             raise RequestRefused(400, "The request's head is malformed.")
         if end < 0:
@@ -145,7 +145,7 @@ class RequestHeadReader:
         if head.body is None and not upgraded:
             self._reset()
         else:
-            self._start()  # this parser waits for a body, which is framed elsewhere
+            self._start()  # a new parser, because the old one waits for the body, which `request_body` decodes
         return head
 
     def on_url(self, url: bytes) -> None:
@@ -162,21 +162,21 @@ class RequestHeadReader:
             self._weighty.append(header)
 
     def on_headers_complete(self) -> None:
-        """Called by llhttp at the empty line; the values of Connection are lost right after."""
+        """Called by llhttp at the empty line. Read the values of Connection now, because llhttp then discards them."""
         self._complete = True
         self._keep_alive = self._parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:  # noqa: ARG002 - llhttp's signature
-        """Called by llhttp only if it sees the head's end before the blank line that this server looks for."""
+        """Called by llhttp only if it sees the head's end before the empty line that this server looks for."""
         self._overran = True
 
     def _find_end(self, data: bytes) -> int:
-        """Return how many bytes of `data` belong to the head; -1 while its end has not arrived."""
+        """Return how many bytes of `data` belong to the head; -1 if the head's end is not in `data`."""
         found = (self._tail + data).find(_END) if self._tail else data.find(_END)
         return -1 if found < 0 else found + len(_END) - len(self._tail)
 
     def _feed(self, data: bytes) -> bool:
-        """Pass `data` to llhttp; return True if it switched to another protocol, so that a new parser is needed."""
+        """Pass `data` to llhttp. Return True if it switched to another protocol and a new parser is needed."""
         self._fed += len(data)
         try:
             self._parser.feed_data(data)
@@ -214,7 +214,7 @@ class RequestHeadReader:
         if not self._line.startswith(b" HTTP/1.", len(method) + 1 + len(self._url)):
             raise RequestRefused(400, "The request line is malformed.")
         body, expects_continue = self._judge_weighty(version)
-        # After an unknown method the bytes may be out of step, so the next request would be a guess.
+        # After an unknown method the end of the request is uncertain, so the connection is not reused.
         keep_alive = self._keep_alive and not self._method and (version == "1.1" or not self._asks_to_close())
         target = _origin_form(self._url, method, self._weighty)
         scope = self._scope(method.decode(), version, target, self._headers)
@@ -226,7 +226,7 @@ class RequestHeadReader:
         return any(option.strip() == b"close" for option in said.lower().split(b","))
 
     def _judge_weighty(self, version: str) -> tuple[Body | None, bool]:
-        """Return the body and whether the client waits for a 100. A header that decides either may appear only once."""
+        """Return the body's decoder and whether the client waits for a 100. Headers that decide either are unique."""
         weighty = self._weighty
         if len(weighty) == 1 and version == "1.1" and weighty[0][0] == b"host":
             _check_host(weighty[0][1])
@@ -264,7 +264,7 @@ def repeated_request(data: bytes, known: KnownHeaders) -> tuple[bytes, HeaderLin
 
 
 def _repeats(head: RequestHead) -> bool:
-    """Return whether all the data after a plain request line is a head's block of headers with a Host."""
+    """Return whether the data after a plain request line is exactly one block of headers with a Host."""
     return head.keep_alive and not head.behind and _TELLING.isdisjoint(name for name, _ in head.scope["headers"])
 
 
