@@ -51,7 +51,7 @@ class ProfilesBody(msgspec.Struct, frozen=True):
 
 
 class IdsBody(msgspec.Struct, frozen=True):
-    """The ids of a platform's own batch."""
+    """The ids of a batch that belongs to one platform."""
 
     LACKS: ClassVar[Mapping[str, str]] = {
         "include_localizations": "requests titles in all languages, which batches do not read; use hl of videos for one"
@@ -74,7 +74,8 @@ class TranscriptsBody(msgspec.Struct, frozen=True):
 class CommentItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One comment of `comment-lookup`, by its URL, or by its id and the URL of its post.
 
-    The hints about its place in the thread are accepted and ignored, because each comment is read directly.
+    The hints about the comment's position in the thread are accepted and ignored, because each comment is read
+    directly.
     """
 
     comment_url: Annotated[str | None, Meta(description="Its address.")] = None

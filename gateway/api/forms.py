@@ -21,9 +21,9 @@ MEDIA_TYPE: Final = "multipart/form-data"
 FILE: Final = "file"
 """The name of the part that contains the file."""
 ENVELOPE_BYTES: Final = 64 * 1024
-"""Bytes allowed for the boundaries, part headers and fields of a body."""
+"""Limit of the bytes of a body's boundaries, part headers and fields."""
 HELD_BYTES_MAX: Final = 128 * 1024 * 1024
-"""Bytes of files that a node holds in memory at once, while they are uploaded and read."""
+"""Limit of the bytes of files that a node holds in memory while they are uploaded and read."""
 _PIECE_BYTES: Final = 64 * 1024
 _BUFFER_BYTES_MAX: Final = 4 * _PIECE_BYTES
 _FIELD_BYTES_MAX: Final = 4_096
@@ -44,7 +44,7 @@ class SentForm:
 
 
 class FormReader:
-    """Reads forms, and limits the memory that all of them together use at once."""
+    """Reads forms, and limits the memory that all of them use together."""
 
     def __init__(self, held_bytes_max: int = HELD_BYTES_MAX) -> None:
         self._held_bytes_max = held_bytes_max
@@ -52,10 +52,11 @@ class FormReader:
 
     @asynccontextmanager
     async def open(self, request: Request, names: tuple[str, ...], *, file_bytes_max: int) -> AsyncIterator[SentForm]:
-        """Read the form in a body, whose fields must be in `names`. Its memory is reserved while the block runs.
+        """Read the form in a body. Its fields must be in `names`. The memory is reserved while the block runs.
 
         Raises:
-            Refused: 413 if it is too large, 415 if the body is not a form, 503 while the node holds too many.
+            Refused: 413 if the form is too large, 415 if the body is not a form, 503 while the node holds too many
+            bytes of files.
             InvalidParam: 400 that names the part and its error.
         """
         reading, size, more = _Reading(_decoder_of(request), names), 0, True
@@ -96,7 +97,7 @@ class _Reading:
     filename: str | None = None
     content_type: str = ""
     _name: str = ""
-    """The part that is being read."""
+    """The name of the part that is being read."""
     _text: bytes = b""
 
     def take(self, piece: bytes) -> None:

@@ -1,4 +1,4 @@
-"""`/v1/events/consumers`: named consumers, which remember the position of their key (spec 4.4, decisions 13)."""
+"""`/v1/events/consumers`: named consumers of a key, which store a position in the feed (spec 4.4, decisions 13)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ConsumerRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the consumer endpoints."""
         return (
             self._route(CONSUMERS, self.list, docs.LIST),
             self._route(CONSUMER, self.show, docs.SHOW),

@@ -66,7 +66,7 @@ class PackRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of packs and purchases."""
         return (
             Route(PACKS, self.on_sale, doc=docs.PACKS),
             Route(PURCHASES, self.page, doc=docs.PURCHASES, params=_LIST),
@@ -91,7 +91,7 @@ class PackRoutes:
         return await self._lists.page(request, caller, items, place=place, more=more)
 
     async def buy(self, request: Request, caller: Caller) -> Reply:
-        """Start a purchase; return 201 with the payment page."""
+        """Start a purchase. Return 201 with the URL of the payment page."""
         read_free(request.query, ())
         sent = await read_json(request, BuyBody)
         checkout = self._checkout
@@ -117,7 +117,7 @@ class PackRoutes:
         return await self._changes.answer(request, caller, account_fragment(PURCHASES, data), made, status=201)
 
     def _check(self, name: str) -> None:
-        """Reject a pack that cannot be bought. Raises InvalidParam."""
+        """Raise InvalidParam if the pack cannot be bought."""
         try:
             pack = self._packs.get(name)
         except PackUnknown as exc:
@@ -128,7 +128,7 @@ class PackRoutes:
 
 
 def _way_back(param: str, url: str | None) -> str | None:
-    """Return the URL, if there is one. Raises InvalidParam if a browser should not be sent there."""
+    """Return the URL unchanged. Raise InvalidParam if a browser must not be sent there."""
     if url is None:
         return None
     try:

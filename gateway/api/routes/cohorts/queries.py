@@ -39,7 +39,7 @@ _RESULTS: Final = (limit(500, default=100), CURSOR)
 LOOK_S: Final = 0.5
 """Seconds between two checks of a query that a stream follows."""
 FOLLOWED_S: Final = 900.0
-"""Seconds until a stream ends, with the query's current state."""
+"""Seconds after which a stream ends with the query's current state."""
 
 
 class CohortQueryRoutes:
@@ -55,7 +55,7 @@ class CohortQueryRoutes:
         stopping: Callable[[], bool],
         reads: LongReads,
     ) -> None:
-        """End all streams when `stopping` is set."""
+        """Serve `queries`. All streams end when `stopping` is set."""
         self._reads = reads
         self._queries = queries
         self._replies = replies
@@ -65,7 +65,7 @@ class CohortQueryRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the query endpoints."""
         begin = f"{COHORT}/queries"
         return (
             Route(begin, self.begin, ("POST",), doc=docs.BEGIN_QUERY, params=_BEGIN, body=QueryBody),
@@ -136,7 +136,7 @@ class CohortQueryRoutes:
         return unstored(await self._replies.bare(caller, Reply(204, b"")))
 
     async def results(self, request: Request, caller: Caller) -> Reply:
-        """Return a page of its results and its coverage."""
+        """Return a page of the query's results, with its coverage."""
         values = read_free(request.query, _RESULTS)
         place = self._lists.place(request, caller, values)
         begin = BEGIN if place.state is None else ResultPosition(int(place.state["shard"]), int(place.state["row"]))

@@ -41,7 +41,7 @@ from upstreams.model.params import Param, limit
 
 RUN: Final = f"{RUNS_PATH}/{{run_id}}"
 CHANGES_MAX: Final = 200
-"""Rows in one response about changes."""
+"""Maximum number of rows in one response about changes."""
 LINES_AT_ONCE: Final = 50
 STREAM_S: Final = 900.0
 """Seconds until an event stream stops following a run."""
@@ -91,7 +91,7 @@ class DiscoverRunRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the run endpoints."""
         return (
             Route(RUNS_PATH, self.page, doc=docs.LIST, params=_LIST),
             Route(RUNS_PATH, self.begin, ("POST",), doc=docs.BEGIN, params=_BEGIN, body=RunBody),
@@ -102,7 +102,7 @@ class DiscoverRunRoutes:
         )
 
     async def begin(self, request: Request, caller: Caller) -> Reply:
-        """Start a run; return it settled, or 202 with its current state."""
+        """Start a run. Return it once settled, or a 202 with its current state."""
         is_dry = read_free(request.query, _BEGIN).get("dry_run")
         sent = await read_json(request, RunBody)
         spec = read_body(sent, self._runs.searches())
@@ -134,7 +134,7 @@ class DiscoverRunRoutes:
         stored = await self._fragment(request, view)
         used = (
             view.job.closed_credits if view.job.request_id == request.id else 0
-        )  # this request's reservation is closed
+        )  # nonzero if this request's reservation is already closed
         reply = await self._changes.answer(request, caller, stored, made, status=status, credits_used=used)
         return replace(reply, streamed=is_streamed)
 
@@ -183,7 +183,7 @@ class DiscoverRunRoutes:
         return await self._replies.free(request, caller, await self._fragment(request, view))
 
     async def lines(self, request: Request, caller: Caller) -> Reply:
-        """Return all rows found so far, sent while they are read."""
+        """Return all rows found so far. They are sent while they are read."""
         values, run_id = read_free(request.query, _LINES), _run_id(request)
         after = str(values["after"]) if "after" in values else None
         place = await self._runs.place(caller.key.account_id, run_id, after)
