@@ -1,4 +1,4 @@
-"""Convert the result of a read to `data` and `pagination` of the envelope (spec 2.1, 2.2, 4.3; decisions 3, 14)."""
+"""Converts the result of a read to the envelope's `data` and `pagination` (spec 2.1, 2.2, 4.3; decisions 3, 14)."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Shaped:
 
 
 class Terms(NamedTuple):
-    """How the responses of a kind of call end and are billed."""
+    """The rules for partial responses of one kind of call: the warning's ending, and the refund."""
 
     way_on: str
-    """Text appended to the warning of a walk that returned too few rows."""
+    """Text appended to the warning about too few rows. It says how to get the rest."""
     used_by_legs: Callable[[int, float], int]
     """The refund rule for a response with missing legs."""
 
@@ -86,7 +86,7 @@ def shape(archetype: Archetype, result: Page | Single, seal: Seal) -> Shaped:
 
 
 def _of_legs(legs: Sequence[Leg]) -> Record:
-    """Return the legs of a response and their coverage. A "not found" also counts as a response."""
+    """Return the legs of a response and their coverage. A "not found" also counts as covered."""
     records = [leg_record(leg) for leg in legs]
     due = [one["status"] for one in records if one["status"] != "unsupported"]
     answered = sum(1 for status in due if status in ("ok", "not_found"))
@@ -120,7 +120,7 @@ def _pagination(page: Page, seal: Seal) -> dict[str, Any]:
 
 
 def leg_record(leg: Leg) -> Record:
-    """Describe one leg of a response: which source returned it, and its position in the ladder.
+    """Return the record of one leg: the source that returned it, and that source's position in the ladder.
 
     `share_out` adds its cost when the cost of the whole call is known.
     """
@@ -152,7 +152,7 @@ def _status_of(answer: Answer | Fetched | Missing) -> str:
 def share_out(legs: Sequence[Record], credits_used: int) -> None:
     """Set the share of the call's cost for each leg that was called successfully.
 
-    The shares are equal; the earlier legs get the remainder.
+    The shares are equal, and the earlier legs get the remainder.
     """
     came = billed(legs)
     for place, leg in enumerate(came):
