@@ -1,4 +1,4 @@
-"""Prometheus metrics of a node's parts, read at each scrape, so they cost the request path nothing."""
+"""Prometheus metrics of a node's parts. They are read at each scrape, so requests have no overhead."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def _state(state: State) -> Iterator[Metric]:
 
 
 def _turns(catalog: Catalog, rendering: Rendering | None) -> Iterator[Metric]:
-    """Return the resources that accounts share in fair turns. All sites of a node use the same ones."""
+    """Return metrics of the resources that accounts share fairly. All sites of a node use the same resources."""
     site = next(iter(catalog.sites.values()), None)
     shared = {} if site is None else {"reading": site.aside.statistics(), "workers": site.workers.statistics()}
     if rendering is not None:

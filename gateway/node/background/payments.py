@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PaymentRuntime:
-    """The ways to pay: None if `[billing.stripe]` names no variables that are set."""
+    """The payment services. They are None unless the variables that `[billing.stripe]` names are set."""
 
     checkout: Checkout | None = None
 
     @property
     def pages(self) -> tuple[PagesBeside, ...]:
-        """Return the entry point for external notifications, outside the API."""
+        """Return the entry points for notifications of the payment provider, which are outside the API."""
         return () if self.checkout is None else (self.checkout,)
 
 
