@@ -33,7 +33,7 @@ class Mailer:
             raise MailFailed(f"the mail server did not accept the message within {SEND_S:g} s")
 
     def _send(self, to: str, subject: str, text: str) -> None:
-        import smtplib  # noqa: PLC0415 - with the first mail, as the two below
+        import smtplib  # noqa: PLC0415 - loaded with the first mail, like the two below
         import ssl  # noqa: PLC0415
         from email.message import EmailMessage  # noqa: PLC0415
 

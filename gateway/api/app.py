@@ -155,7 +155,7 @@ class Api:
             if not admission.enter_nowait(caller):
                 await admission.enter(request, caller)
             return await parts.routes.find(request).handle(request, caller)
-        except Exception as exc:  # noqa: BLE001 - the last resort: whatever went wrong, the client gets an envelope
+        except Exception as exc:  # noqa: BLE001 - last resort: the client gets an envelope after any error
             reply = await parts.replies.refusal(request, exc)
             if reply.code == "INTERNAL_ERROR":
                 self._log.failure("request_failed", exc, request_id=request.id, path=request.path)

@@ -123,7 +123,7 @@ class _Reading:
         return SentForm(b"".join(self.content), self.digest.digest(), self.filename, self.content_type, self.fields)
 
     def _decode(self, piece: bytes | None) -> None:
-        from werkzeug.exceptions import RequestEntityTooLarge  # noqa: PLC0415 - few nodes are sent files
+        from werkzeug.exceptions import RequestEntityTooLarge  # noqa: PLC0415 - few nodes receive files
         from werkzeug.sansio.multipart import NEED_DATA, Epilogue  # noqa: PLC0415
 
         try:
@@ -136,7 +136,7 @@ class _Reading:
             raise InvalidParam("body", "is not valid multipart/form-data, or was cut short") from exc
 
     def _take_event(self, event: Event) -> None:
-        from werkzeug.sansio.multipart import Data, Field, File  # noqa: PLC0415 - as above
+        from werkzeug.sansio.multipart import Data, Field, File  # noqa: PLC0415 - see above
 
         if isinstance(event, File):
             self._begin_file(event)
@@ -186,7 +186,7 @@ def _decoder_of(request: Request) -> MultipartDecoder:
     Raises:
         Refused: 415 if the body is not a form, or is compressed.
     """
-    from werkzeug.http import parse_options_header  # noqa: PLC0415 - few nodes are sent files
+    from werkzeug.http import parse_options_header  # noqa: PLC0415 - few nodes receive files
     from werkzeug.sansio.multipart import MultipartDecoder  # noqa: PLC0415
 
     refuse_encoded(request)

@@ -44,11 +44,11 @@ _COMMANDS = {
 class Commands(click.Group):
     """The commands of this package, and commands that other packages add as entry points in `sluice.commands`."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of all commands, sorted."""
         return sorted({*_COMMANDS, *_added()})
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - see above
         """Return the command with this name."""
         if cmd_name in _COMMANDS:
             module, name, _ = _COMMANDS[cmd_name]

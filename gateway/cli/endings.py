@@ -33,7 +33,7 @@ class Endings:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _observe(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signal calls it
+    def _observe(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of signal handlers
         if self._is_waiting or self._is_asked:
             raise CommandEnded
         self._is_asked = True

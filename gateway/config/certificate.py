@@ -133,7 +133,7 @@ def _unloadable(exc: OSError | ValueError, server: ServerSettings) -> Problem:
 def _read_certificate(server: ServerSettings) -> Certificate:
     """Read the node's own certificate, the first in its file."""
     from cryptography import x509  # noqa: PLC0415 - imported only by nodes that serve TLS
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - as above
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - see above
 
     content = _read(CERT, server.tls_cert)
     try:
@@ -145,8 +145,8 @@ def _read_certificate(server: ServerSettings) -> Certificate:
 
 
 def _read_key(server: ServerSettings) -> PrivateKeyTypes:
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - as above
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - as above
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - see above
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - see above
 
     content = _read(KEY, server.tls_key)
     try:

@@ -43,7 +43,7 @@ MEMORY = "memory:"
 STRIPE_API = "https://api.stripe.com"
 _DATA = Path("data")
 
-WILDCARDS = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - compared with, never listened on
+WILDCARDS = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - only compared, never bound
 
 
 class ServerSettings(Struct, frozen=True):

@@ -32,7 +32,7 @@ def judge_strength(secret: str) -> Strength:
     """Return whether a secret is guessable, doubtful or good."""
     if looks_random(secret):
         return "good"
-    from zxcvbn import zxcvbn  # noqa: PLC0415 - loading its word lists takes a sixth of a second, and few secrets need it
+    from zxcvbn import zxcvbn  # noqa: PLC0415 - word lists take 0.17 s to load, and few secrets need them
 
     if secret.isascii() and len(_STAND_INS.sub("", secret)) < _REST_CHARACTERS_MIN:
         return "guessable"

@@ -1,4 +1,4 @@
-"""The Quart app of the dashboard: admit a request, find its page, and turn the result into a reply."""
+"""The Quart app of the dashboard: admits a request, calls its page's handler, and converts the result to a reply."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _APART: Final = (b"content-length", b"content-type")
 
 
 class DashboardApp:
-    """Serves requests from its pages."""
+    """Serves the dashboard's pages."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -50,7 +50,7 @@ class DashboardApp:
 
         async def receive() -> Any:
             if not bodies:
-                await trio.sleep_forever()  # the body is complete, and a page is built quickly
+                await trio.sleep_forever()  # the body is complete, and no page waits for a disconnect
             await trio.lowlevel.checkpoint()
             return {"type": "http.request", "body": bodies.pop(), "more_body": False}
 
@@ -91,7 +91,7 @@ class DashboardApp:
         return app
 
     async def _enter(self) -> Response | None:
-        """Check the host, the connection, the form and the session of a request before it is admitted."""
+        """Admit a request, or return the response that refuses it. Checks the host, connection, form and session."""
         incoming: Request = request.scope["sluice.request"]  # type: ignore[typeddict-item] # put there by `_scope`
         services = self._services
         g.incoming = incoming
@@ -177,7 +177,7 @@ def _scope(incoming: Request) -> Any:
 
 
 def _reply(sent: list[Any], pieces: AsyncIterator[bytes] | None) -> Reply:
-    """Return the reply for a response. `pieces` is a body that is produced while the client reads it."""
+    """Return the reply for the ASGI messages of a response. `pieces` is a body that is produced while it is sent."""
     headers = [(name.lower(), value) for name, value in sent[0]["headers"]]
     content_type = next((value for name, value in headers if name == b"content-type"), b"text/html; charset=utf-8")
     body = b"".join(message.get("body", b"") for message in sent[1:])

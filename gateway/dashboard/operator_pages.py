@@ -1,6 +1,6 @@
-"""The operator's pages on the admin address: accounts, users and platforms, using the same operations as the CLI.
+"""The operator's pages on the admin address: accounts, users and platforms, with the same operations as the CLI.
 
-Anyone with the admin token can open them for an hour. Their actions work like commands, on a supervisor too.
+The admin token opens them for an hour. Their actions work like commands, also on a supervisor.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _REPEATABLE: Final = ("user.", "platform.")
 
 
 class _DeedRefused(Exception):
-    """An operation failed; the text says why."""
+    """An operation failed. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class OperatorPages:
         )
         if not self._is_known(incoming.session):
             return await self._sign_in(incoming)
-        from gateway.dashboard.doors import has_token  # noqa: PLC0415 - with the first page, as all that pages need
+        from gateway.dashboard.doors import has_token  # noqa: PLC0415 - loaded with the first page
 
         if method == "POST" and not has_token(incoming.session, incoming.form.get("form_token", "")):
             return await self._refused(incoming, 403, "This form has expired. Open the page again.")
@@ -204,7 +204,7 @@ class OperatorPages:
     async def _shown(self, template: str, incoming: PageRequest, *, status: int = 200, **values: Any) -> PageAnswer:
         if self._templates is None:
             self._templates = await trio.to_thread.run_sync(_load_templates)
-        from gateway.dashboard.doors import form_token  # noqa: PLC0415 - as above
+        from gateway.dashboard.doors import form_token  # noqa: PLC0415 - see above
 
         environment, is_known = self._templates, self._is_known(incoming.session)
         common = {
@@ -219,13 +219,13 @@ class OperatorPages:
 
 
 def _load_templates() -> Environment:
-    from gateway.dashboard.templating import load_templates  # noqa: PLC0415 - Jinja comes with the first page
+    from gateway.dashboard.templating import load_templates  # noqa: PLC0415 - Jinja is loaded with the first page
 
     return load_templates()
 
 
 def _arguments(name: str, form: Mapping[str, str]) -> dict[str, Any]:
-    """Read an operation's arguments from a form's fields, without the empty ones. Raises _DeedRefused."""
+    """Read an operation's arguments from the form fields that are not empty. Raises _DeedRefused."""
     arguments: dict[str, Any] = {}
     for field_name in DEEDS[name]:
         text = form.get(field_name, "").strip()
@@ -242,7 +242,7 @@ def _arguments(name: str, form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _back(path: str) -> str:
-    """Return the page that a form was on, or the first one if the path is not a page."""
+    """Return the page that contained the form, or the first page if the path is not a page."""
     return path if path.startswith((f"{PAGES}/account?id=", f"{PAGES}/platforms")) and path.isprintable() else HOME
 
 
@@ -254,7 +254,7 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _session_of(headers: Mapping[bytes, bytes]) -> str:
-    """Return the value of our cookie, empty if there is none."""
+    """Return the value of the session cookie; empty if there is none."""
     cookies = (pair.strip().partition("=") for pair in headers.get(b"cookie", b"").decode("latin-1").split(";"))
     return next((value for name, _, value in cookies if name == COOKIE), "")
 

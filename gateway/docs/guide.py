@@ -26,7 +26,7 @@ _RELATED_MAX: Final = 5
 
 
 class Guides:
-    """Build guides. An endpoint's example comes from its own reader, run on the sandbox's response."""
+    """Builds guides. The example of an endpoint is created by its own reader from the sandbox's response."""
 
     def __init__(self, reference: Reference, *, base_url: str, signer: CursorSigner) -> None:
         self._reference = reference
@@ -187,7 +187,7 @@ def description_of(operation: ApiOperation) -> str:
 
 
 def _always_null(listing: Listing | None) -> Iterator[str]:
-    """Name the computed fields that no answer of an endpoint fills, if there are any."""
+    """Yield a sentence that names the computed fields that are always null, if there are any."""
     if nulls := never_computed(listing):
         names, verb = " and ".join(f"`computed.{one}`" for one in nulls), "are" if len(nulls) > 1 else "is"
         yield f"{names} {verb} always null, because the platform does not provide the input data."
@@ -205,7 +205,7 @@ def _credits(operation: ApiOperation) -> dict[str, Any]:
 
 
 def _billing_rules(operation: ApiOperation) -> list[str]:
-    """Return the billing rules of an operation, read from its declaration; none if it is free."""
+    """Return the billing rules of an operation, from its declaration; empty if it is free."""
     if operation.tier == "free":
         return []
     listing, doc = operation.listing, operation.route.doc

@@ -69,7 +69,7 @@ def _page_of(row: Schema) -> Schema:
 
 
 class _Makes:
-    """Collect the records that a schema refers to."""
+    """Collects the records that a schema refers to."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Schema] = {}
@@ -86,7 +86,7 @@ class _Makes:
         """Return a reference to a record's schema."""
         name = make.__name__
         if name not in self.definitions:
-            self.definitions[name] = {}  # registered first, because a comment contains comments
+            self.definitions[name] = {}  # registered before its fields are built, because a comment contains comments
             description = (make.__doc__ or "").strip().partition("\n")[0]
             self.definitions[name] |= {"description": description, **self._object(fields_of(make))}
         return {"$ref": f"#/$defs/{name}"}

@@ -28,7 +28,7 @@ _ONCE = (b"x-api-key", b"authorization", b"idempotency-key", b"content-encoding"
 _QUALITY = re.compile(rb"(?:^|;)[ \t]*q=([01](?:\.[0-9]{0,3})?)[ \t]*(?:;|$)")
 
 
-async def _nothing_comes() -> ReceiveMessage:  # noqa: ASYNC124 - it stands for ASGI's
+async def _nothing_comes() -> ReceiveMessage:  # noqa: ASYNC124 - it replaces ASGI's `receive`
     raise RuntimeError("this request has no server")
 
 

@@ -159,7 +159,7 @@ def _dashboard_of(api: Api, entry: Parts, parts: RouteParts, operations: Operati
 
 def _services(api: Api, entry: Parts, parts: RouteParts, operations: Operations) -> Services:
     """Return the services of the dashboard's pages, whose modules are not imported at the start."""
-    from billing.ledger.usage_report import UsageReports  # noqa: PLC0415 - the docstring says why, as for those below
+    from billing.ledger.usage_report import UsageReports  # noqa: PLC0415 - see the docstring, also for the imports below
     from gateway.dashboard.calling import calls_of  # noqa: PLC0415
     from gateway.dashboard.services import Services  # noqa: PLC0415
 

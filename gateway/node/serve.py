@@ -240,7 +240,7 @@ def _engine(
     """
     if name == "native":
         return partial(serve_native, node.api, shedding=node.overload if sheds else None)
-    from gateway.server.hypercorn import serve_hypercorn  # noqa: PLC0415 - the docstring says why
+    from gateway.server.hypercorn import serve_hypercorn  # noqa: PLC0415 - see the docstring
 
     app = node.overload.guard(node.api) if sheds else node.api
     return partial(serve_hypercorn, app, tls=None if certificate is None else certificate.context)

@@ -41,8 +41,8 @@ async def open_state(url: str, *, round_trip_s: float | None = None, keep: Keep)
     if url == MEMORY:
         yield None
         return
-    from storage.redis.link import ROUND_TRIP_S  # noqa: PLC0415 - as above
-    from storage.redis.state import open_redis  # noqa: PLC0415 - only a node that shares its state waits for the driver's import
+    from storage.redis.link import ROUND_TRIP_S  # noqa: PLC0415 - see above
+    from storage.redis.state import open_redis  # noqa: PLC0415 - only nodes that share their state need the driver
 
     async with open_redis(url, round_trip_s=round_trip_s or ROUND_TRIP_S, keep=keep) as state:
         yield state

@@ -200,7 +200,7 @@ class LogHandler(logging.Handler):
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # noqa: BLE001 - a library's mistake in what it logs; a caller must not fail by it
+    except Exception:  # noqa: BLE001 - a library may log wrong arguments; that must not fail its caller
         return str(record.msg)
 
 

@@ -57,6 +57,6 @@ async def print_out(data: bytes) -> None:
     Raises:
         OSError: the data cannot be written.
     """
-    import trio  # noqa: PLC0415 - short commands print without it
+    import trio  # noqa: PLC0415 - short commands do not need it
 
     await trio.to_thread.run_sync(partial(write_all, STDOUT, data), abandon_on_cancel=True)

@@ -37,7 +37,7 @@ async def accept_until(
                 accepting.start_soon(keep, "accept", partial(accept, listener))
             await shutdown.wait()
             with trio.move_on_after(BACKLOG_S):
-                while any(_is_waited_for(listener) for listener in listeners):  # noqa: ASYNC110 - no event tells of it
+                while any(_is_waited_for(listener) for listener in listeners):  # noqa: ASYNC110 - no event announces it
                     await trio.sleep(BACKLOG_S / 100)
             accepting.cancel_scope.cancel()
     finally:

@@ -124,8 +124,8 @@ class Connection:
         """
         scope, edge = request.scope, self._edge
         if scope["path"] in edge.websocket_paths:
-            from gateway.server.websocket.engine import WebSocket  # noqa: PLC0415 - most nodes start without its library
-            from gateway.server.websocket.handshake import read_handshake  # noqa: PLC0415 - as above
+            from gateway.server.websocket.engine import WebSocket  # noqa: PLC0415 - most nodes never need its library
+            from gateway.server.websocket.handshake import read_handshake  # noqa: PLC0415 - see above
 
             handshake = read_handshake(scope["method"], scope["http_version"], scope["headers"])
             if handshake is not None:

@@ -32,7 +32,7 @@ async def serve_native(
     shutdown: trio.Event,
     drain_s: float,
     edge_answer: EdgeAnswer,
-    bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+    bounds: Bounds = Bounds(),  # noqa: B008 - the default is immutable
     websocket_paths: frozenset[str] = frozenset(),
     unsent: Unsent | None = None,
     shedding: Shedding | None = None,

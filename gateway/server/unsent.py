@@ -65,7 +65,7 @@ class Unsent:
     a key with few bytes is safe from the others. It loses the reader that has made no progress for the longest time.
     """
 
-    def __init__(self, bounds: Bounds = Bounds(), *, owner_headers: tuple[bytes, ...] = ()) -> None:  # noqa: B008 - frozen
+    def __init__(self, bounds: Bounds = Bounds(), *, owner_headers: tuple[bytes, ...] = ()) -> None:  # noqa: B008 - the default is immutable
         self._bounds = bounds
         self._owner_headers = owner_headers
         self._owners: dict[bytes, _Owner] = {}

@@ -219,7 +219,7 @@ class Wire:
         """
         while not (self.ended or self.expired) and len(self.unread) < unread_bytes:
             self.unread += await self.read(HEAD_READ_BYTES)
-        while not (self.ended or self.expired or _has_hung_up(self._socket)):  # noqa: ASYNC110 - nothing announces it
+        while not (self.ended or self.expired or _has_hung_up(self._socket)):  # noqa: ASYNC110 - no event announces it
             await trio.sleep(HANGUP_POLL_S)
 
     def hurry(self, bounds: Bounds) -> None:

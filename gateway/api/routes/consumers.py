@@ -90,7 +90,7 @@ class ConsumerRoutes:
         found = await self._consumers.get(caller.key.id, _name(request))
         return await self._free(request, caller, {"consumer": _shown(found, tokens)})
 
-    async def delete(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:  # noqa: ARG002 - as all
+    async def delete(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:  # noqa: ARG002 - route signature
         """Delete a consumer. The next read under its name creates a new one."""
         await self._consumers.delete(caller.key.id, _name(request))
         return await self._replies.bare(caller, Reply(204, b""))

@@ -1,4 +1,4 @@
-"""Creating a Monitor, from the catalog or from a playground call, with an estimate of its cost first."""
+"""Creating a Monitor from the catalog or from a playground call, after an estimate of its cost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MonitorMaking:
         self._frame = frame
 
     async def page(self) -> Response:
-        """List the recipes that match a search, or show the form for one."""
+        """List the recipes that match a search, or show the form for one recipe."""
         if recipe := request.args.get("recipe", ""):
             operation = self._recipe(recipe)
             sent = {**dict(request.args), "metrics": ", ".join(_numbers(operation)[:SUGGESTED])}
@@ -68,11 +68,11 @@ class MonitorMaking:
         return await self._frame.shown("monitor_made.html", "Monitor created", monitor_id=id_, secret=secret)
 
     async def _make(self, create: Any, sent: dict[str, str]) -> tuple[str, str | None]:
-        """Create the Monitor; return its id, and its secret unless the form was submitted before."""
+        """Create the Monitor. Return its id and, unless the form was submitted before, its webhook's secret."""
         secrets_made: list[str | None] = []
 
         def view(made: View | Saved) -> dict[str, str]:
-            """Return the id, for the transaction's record and then for this page."""
+            """Return the id, which the transaction records and this page then uses."""
             if isinstance(made, View):
                 return {"id": made.monitor.id}
             secrets_made.append(made.secret)

@@ -1,4 +1,4 @@
-"""Monitors: list, read with runs, charts, alerts and deliveries, and change (spec 2.6, 3; decisions 12)."""
+"""Monitors: the list, and one Monitor with runs, charts, alerts, deliveries and changes (spec 2.6, 3; decisions 12)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class MonitorPages:
         return await self._change(monitor_id, PatchBody(status=status), done=f"monitor_{status}")
 
     async def webhook(self, monitor_id: str) -> Response:
-        """Save its webhook address again, which resumes a paused webhook."""
+        """Save the webhook's address again, which resumes a paused webhook."""
         sent = await fields()
         return await self._change(monitor_id, PatchBody(webhook_url=sent.get("webhook_url", "")), done="monitor_saved")
 
@@ -127,7 +127,7 @@ class MonitorPages:
         return self._frame.to_page(MONITORS, done="monitor_deleted")
 
     async def resume(self, monitor_id: str) -> Response:
-        """Resume the deliveries of its webhook."""
+        """Resume the deliveries of the Monitor's webhook."""
         try:
             await self._services.webhooks.resume(account_id(), monitor_id)
         except (MonitorUnknown, WebhookUnknown) as exc:

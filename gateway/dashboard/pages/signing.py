@@ -89,7 +89,7 @@ class SigningPages:
         return self._frame.begin_session(self._frame.to_page(following), token)
 
     async def confirm(self) -> Response:
-        """Request the password, and the code if there is one, again. The session is then fresh."""
+        """Request the password again, and the code if a second factor is on. The session is then fresh."""
         sent = await fields() if request.method == "POST" else {}
         following = way_on(sent.get("next", "") or request.args.get("next", ""))
         if request.method == "GET":

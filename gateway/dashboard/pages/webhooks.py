@@ -73,11 +73,11 @@ class WebhookPages:
         return await self._shown(id_, secret=secret, is_new=True)
 
     async def _make(self, draft: WebhookDraft, sent: dict[str, str]) -> tuple[str, str | None]:
-        """Create the webhook; return its id, and its secret unless the form was submitted before."""
+        """Create the webhook. Return its id and, unless the form was submitted before, its secret."""
         made: list[str] = []
 
         def view(saved: SavedWebhook) -> dict[str, str]:
-            """Return the id, for the transaction's record and then for this page."""
+            """Return the id, which the transaction records and this page then uses."""
             made.append(saved.secret)
             return {"id": saved.view.webhook.id}
 
@@ -91,7 +91,7 @@ class WebhookPages:
         return await self._shown(webhook_id)
 
     async def save(self, webhook_id: str) -> Response:
-        """Change a webhook. Saving its address, even unchanged, resumes a paused one."""
+        """Change a webhook. Saving its address, even unchanged, resumes a paused webhook."""
         sent, types = await fields(), await chosen("types")
         patch = WebhookPatch(sent.get("url", ""), types, sent.get("description", ""))
         try:
@@ -103,7 +103,7 @@ class WebhookPages:
         return self._to(webhook_id, "webhook_saved")
 
     async def test(self, webhook_id: str) -> Response:
-        """Deliver an event that is not in the feed."""
+        """Deliver a test event, which is not in the feed."""
         try:
             await self._webhooks.test(account_id(), webhook_id)
         except AccountWebhookUnknown as exc:
@@ -186,7 +186,7 @@ async def _own_secret() -> str | None:
 
 
 def _beside(exc: MonitorInvalid) -> dict[str, Any]:
-    """Return the error next to its field, or above the form if it has none."""
+    """Return the error under its field, or as a general error if it names no field."""
     name = exc.param.partition("[")[0]
     if name in _FIELDS:
         return {"errors": {name: f"{exc.problem}. {exc.next_step}"}}

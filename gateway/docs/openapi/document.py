@@ -41,7 +41,7 @@ _REFERENCE = re.compile(rb'"#/components/(\w+)/([^"]+)"')
 
 
 class OpenApi:
-    """Build the document, complete or for one platform."""
+    """Builds the document, complete or for one platform."""
 
     def __init__(self, reference: Reference, base_url: str) -> None:
         self._reference = reference

@@ -57,7 +57,7 @@ HEADERS: Final[dict[str, Schema]] = {
 
 
 class Inputs:
-    """Build the parameters of operations and collect the shared ones."""
+    """Builds the parameters of operations, and collects the shared parameters."""
 
     def __init__(self, operations: Iterable[ApiOperation]) -> None:
         users: dict[Param, list[ApiOperation]] = {}

@@ -77,7 +77,7 @@ class CodeBlock:
 
     @property
     def html(self) -> str:
-        """The highlighted text, with one-letter classes on its spans."""
+        """Return the highlighted text, whose spans have one-letter classes."""
         return f'<pre tabindex="0"><code>{_coloured(self)}</code></pre>'
 
 

@@ -19,7 +19,7 @@ _SAMPLE_FIELDS, _SAMPLE_CHARACTERS = 5, 40
 
 
 def endpoint_markdown(operation: ApiOperation, guides: Guides) -> str:
-    """Return the page."""
+    """Return the page of the operation."""
     guide = guides.of(operation)
     parts = [
         f"# {operation.title}",
@@ -85,7 +85,7 @@ def _rows(params: Iterable[Mapping[str, Any]], needed: str) -> Iterator[Sequence
 
 
 def _meaning(param: Mapping[str, Any]) -> str:
-    """Return the description with choices, bounds, default and an example."""
+    """Return a parameter's description, with choices, bounds, default and an example."""
     told = [param["description"]]
     if choices := param.get("choices"):
         told.append(f"One of {', '.join(f'`{one}`' for one in choices)}.")

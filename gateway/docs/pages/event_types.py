@@ -1,4 +1,4 @@
-"""Tables of event types, built from the registry: when each event is written, and its data (spec 2.8, 6.2)."""
+"""Tables of event types, built from the registry: when each type of event is written, and its data (spec 2.8, 6.2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORDS: Mapping[object, str] = {int: "integer", str: "string", bool: "boolean", 
 
 
 def shapes_markdown() -> str:
-    """Return the data shapes of all types as Markdown, each under a heading."""
+    """Return the shapes of the events' data as Markdown, each under a heading."""
     shapes = "\n".join(f"### {_title(shape)}\n\n{_said(shape)}\n\n{_fields_table(shape)}" for shape in _shapes())
     return f"## The data of each type\n\n{shapes}"
 
@@ -49,7 +49,7 @@ def _fields_table(shape: type[Struct]) -> str:
 
 
 def _fields(shape: type[Struct], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the path and the type, in words, of each leaf field."""
+    """Yield the path and the type (in words) of each field that has no fields of its own."""
     for name, hint in get_type_hints(shape).items():
         if isinstance(hint, type) and issubclass(hint, Struct):
             yield from _fields(hint, f"{prefix}{name}.")

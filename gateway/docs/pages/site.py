@@ -1,7 +1,7 @@
-"""The public pages as seen by the API's entry. The code that renders them is loaded with the first page.
+"""The public pages as the API's entry point uses them. The code that renders them is loaded with the first page.
 
-A page is rendered once, one page at a time and mostly in a thread, and then kept. So the event loop stays responsive
-however many clients request pages.
+A page is rendered once, one page at a time and mostly in a thread, and then kept. So the event loop stays responsive,
+even if many clients request pages.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _GUARDED: Final = fields_of(
 Relinked = Callable[[Request, TaggedText], TaggedText]
 """Rewrites the links of a text to the base URL that the client used."""
 StatusData = Callable[[], Mapping[str, Any]]
-"""Returns the data of the status route, or the last hours of each platform."""
+"""Returns the data of the status route, or the states of each platform in the last hours."""
 
 
 class PublicPages:
-    """Serve the pages, their Markdown versions, the schemas and the static files."""
+    """Serves the pages, their Markdown versions, the schemas and the static files."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class PublicPages:
             return self._texts
 
     def _load(self) -> Texts:
-        from gateway.docs.pages.texts import Texts  # noqa: PLC0415 - loaded with the first page, like everything that pages need
+        from gateway.docs.pages.texts import Texts  # noqa: PLC0415 - loaded with the first page
 
         self._schemas = self._every_schema()
         return Texts(self._reference, self._guides, base_url=self._base_url, status=self._status, past=self._past)

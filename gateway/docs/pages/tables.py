@@ -49,7 +49,7 @@ is committed. A 503 without `Retry-After` means that the endpoint was withdrawn 
 
 
 def errors_markdown() -> str:
-    """Return the errors page: a table of all codes, then a section for each with its reasons."""
+    """Return the errors page: a table of all codes, then a section with the reasons of each code."""
     rows = "".join(
         f"| `{code.name}` | {code.status} | {_yes(code)} | {code.charge} | {code.condition} |\n"
         for code in CODES.values()
@@ -107,7 +107,7 @@ def _contents(properties: Mapping[str, Schema]) -> str:
 
 
 def _led(name: str, schema: Schema) -> str:
-    """Return a field's name, as a link if it contains records."""
+    """Return the name of a field, as a link if the field contains records."""
     held = schema.get("items", schema)
     record = next((one for one in held.get("anyOf", [held]) if "$ref" in one), None)
     return f"[`{name}`](#{_anchor(record)})" if record else f"`{name}`"
@@ -166,7 +166,7 @@ def platform_markdown(site: Site, operations: Sequence[ApiOperation]) -> str:
 
 
 def _where(base: str) -> str:
-    """Return the base URL of a source. If each call names its own host, say so in words."""
+    """Return the base URL of a source, or a sentence if each call names its own host."""
     return f"`{base}`, on the host named in each call" if "{host}" in base else f"`{base}`"
 
 

@@ -36,7 +36,7 @@ async def open_payments(setting: NodeSetting, stores: Stores, runtime: Runtime) 
     if not secret_key or not webhook_secret:
         yield PaymentRuntime()
         return
-    from gateway.payments.checkout import Checkout  # noqa: PLC0415 - most nodes do without what it loads
+    from gateway.payments.checkout import Checkout  # noqa: PLC0415 - most nodes do not need these modules
     from gateway.payments.stripe_api import CONNECTIONS, StripeApi  # noqa: PLC0415
 
     async with setting.open_exchange(max_connections=CONNECTIONS, egress="", keep=runtime.keep) as exchange:

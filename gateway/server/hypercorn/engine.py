@@ -41,7 +41,7 @@ async def serve_hypercorn(
     shutdown: trio.Event,
     drain_s: float,
     edge_answer: EdgeAnswer,
-    bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+    bounds: Bounds = Bounds(),  # noqa: B008 - the default is immutable
     websocket_paths: frozenset[str] = frozenset(),
     unsent: Unsent | None = None,
     tls: Callable[[], ssl.SSLContext] | None = None,

@@ -29,7 +29,7 @@ DISCOVER: Final = f"{PREFIX}/discover"
 PAGE: Final = 20
 ROWS: Final = 25
 ROWS_AT_ONCE: Final = 50
-"""Rows that a download reads from the store at once."""
+"""How many rows a download reads from the store per query."""
 _REFRESH_S: Final = 5
 
 
@@ -68,11 +68,11 @@ class RunPages:
         return response
 
     async def show(self, run_id: str) -> Response:
-        """Show one run with its first rows, or the rows after a given one."""
+        """Show one run with its first rows, or with the rows after a given row."""
         return await self._shown(run_id)
 
     async def lines(self, run_id: str) -> Response:
-        """Download all rows found so far, one JSON line each, in the format of the API."""
+        """Download all rows found so far as JSON lines in the API's format."""
         await self._found(run_id)
         pieces = self._pieces(account_id(), run_id, lines_of)
         return long_download(f"{run_id}.jsonl", pieces, content_type="application/x-ndjson")
@@ -188,7 +188,7 @@ def _views_of(rows: list[DiscoverRow]) -> list[dict[str, Any]]:
 
 
 def _table_of(rows: list[DiscoverRow]) -> tuple[bytes, int]:
-    """Return the first rows as CSV lines, as many as fit in one piece, and the number of the last one."""
+    """Return as many of the first rows as fit in one piece, as CSV lines, and the number of the last one."""
     some = list(rows_with_records(rows, Unpacker(PIECE_BYTES)))
     return csv_of(map(cells_of, some)).encode(), some[-1].number
 
