@@ -1,4 +1,4 @@
-"""Send an e-mail through the operator's server, in a thread, within a deadline ([mail] in config.toml)."""
+"""Sends an e-mail through the operator's mail server, in a thread and with a deadline ([mail] in config.toml)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Mailer:
 
         message = EmailMessage()
         message["From"], message["To"], message["Subject"] = self.sender, to, subject
-        message.set_content(text, cte="7bit")  # which does not break links
+        message.set_content(text, cte="7bit")  # the other encodings may break links
         parts = urlsplit(self.smtp_url)
         host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
         try:

@@ -1,4 +1,4 @@
-"""`sluice check`: report everything that is wrong or doubtful in a config before a node starts with it."""
+"""`sluice check`: reports everything that is wrong or doubtful in a config before a node starts with it."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def _doubts_of_browser(url: str) -> Iterator[str]:
 
 
 def _connect(config: Config) -> None:
-    """Connect to everything a node uses, and print the result. Raises Refusal with a line for each failure."""
-    logging.disable(logging.WARNING)  # failures are reported below
+    """Connect to every service that a node uses, and print the result. Raises Refusal with a line for each failure."""
+    logging.disable(logging.WARNING)  # hide warnings of libraries, because failures are reported below
     found = run(partial(_reach_all, config))
     for name, fault in found.items():
         if fault is None:
@@ -75,7 +75,7 @@ def _connect(config: Config) -> None:
 
 
 async def _reach_all(config: Config) -> dict[str, str | None]:
-    """Return, by name, why each target is unreachable, or None. All targets are tried concurrently."""
+    """Return by name why each target is unreachable, or None if it is reachable. All are tried concurrently."""
     import trio
 
     found: dict[str, str | None] = {}
@@ -89,7 +89,7 @@ async def _reach_all(config: Config) -> dict[str, str | None]:
             found[name] = f"no answer within {_WITHIN_S:g} s"
         except (*_UNREACHED, trio.BrokenResourceError) as exc:
             found[name] = reason_of(exc)
-        except BaseExceptionGroup as group:  # the nurseries of the attempts wrap errors
+        except BaseExceptionGroup as group:  # nurseries inside the attempts wrap their errors
             unreached, other = group.split(_UNREACHED)
             if unreached is None or other is not None:
                 raise

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gateway.observability.logs import Log
 
 _TURNS = 6
-"""Number of requests to the node. Each waits some time for the run to end."""
+"""Maximum number of requests to the node. Each waits some time for the run to end."""
 
 
 @click.group()

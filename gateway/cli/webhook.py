@@ -24,7 +24,7 @@ from scheduler.webhooks.signature import TOLERANCE_S, verify
 
 _HOST = "127.0.0.1"
 _SHOWN_MAX = 60
-"""Maximum characters of one value on a delivery's line."""
+"""Maximum number of characters of one value on a delivery's line."""
 
 
 def _some(_context: click.Context, _option: click.Parameter, text: str) -> str:
@@ -62,7 +62,7 @@ def webhook() -> None:
 def verify_(secret: str, header: str, tolerance_s: float, as_json: bool) -> None:
     """Verify the signature of a body on stdin. Pass the exact bytes received; exit 1 if it is not valid."""
     body = sys.stdin.buffer.read()
-    value = header.rpartition(": ")[2]  # pasted with the header's name
+    value = header.rpartition(": ")[2]  # the user may have pasted the header with its name
     try:
         signed_at = verify(secret, value, body, now=time.time(), tolerance_s=tolerance_s)
     except SignatureRefused as exc:
@@ -105,7 +105,7 @@ async def _listen(
     failures: list[BrokenPipeError | Refusal] = []
 
     async def publish(received: Received) -> None:
-        """Print a delivery before responding, so that a slow reader of stdout slows down the deliveries."""
+        """Print a delivery before the response is sent, so that a slow reader of stdout slows down the deliveries."""
         try:
             async with one_at_a_time:
                 await say_beside(line(received))
@@ -143,7 +143,10 @@ def _json_line(received: Received) -> str:
 
 
 def _line(received: Received, *, full: bool) -> str:
-    """Format a delivery in one line: id, plain values of its body, number of changes; with `full`, the whole body."""
+    """Format a delivery as one line: its id, the plain values of its body, and the number of changes.
+
+    With `full`, the line contains the whole body.
+    """
     if received.problem is not None:
         return f"rejected: {received.problem}"
     if full or not isinstance(received.body, dict):

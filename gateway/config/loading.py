@@ -1,4 +1,4 @@
-"""Load config.toml into one typed, frozen Config, or report all of its problems."""
+"""Loads config.toml into one typed, frozen Config, or reports all of its problems."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""Read TOML tables into settings. All problems are collected; invalid values keep their defaults."""
+"""Reads TOML tables into settings. All problems are collected, and invalid settings keep their defaults."""
 
 import json
 import re
@@ -27,7 +27,8 @@ class TableReader:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
-        self._places = dict(reversed(list(_places(Config(), ""))))  # for duplicate names, the first in the file counts
+        # if several tables have a setting of this name, use the first one in the file
+        self._places = dict(reversed(list(_places(Config(), ""))))
 
     def read(self, base: S, table: object, path: str = "") -> S:
         """Return `base` with the values that the table sets."""
@@ -48,7 +49,7 @@ class TableReader:
     def read_platforms(
         self, tables: Mapping[str, object], defaults: UpstreamDefaults, known: Iterable[str]
     ) -> dict[str, PlatformSettings]:
-        """Return the settings of every known platform: the defaults, overridden by its own table if there is one."""
+        """Return the settings of every known platform: the defaults, overridden by the platform's own table if any."""
         names = sorted(known)
         for name in tables:
             if name not in names:
@@ -95,7 +96,10 @@ class TableReader:
         return tuple(self.read(kind(), table, f"{path}[{place}]") for place, table in enumerate(tables))
 
     def _nearest(self, key: str, siblings: Iterable[str], path: str) -> str:
-        """Return the most likely intended key: a similar one here, the same name elsewhere, or the closest one here."""
+        """Return the key that was probably meant.
+
+        Tries similar keys here, the same name elsewhere, the closest key here.
+        """
         names = list(siblings)
         if close := _closest(key, names):
             return join(path, close)
@@ -169,7 +173,7 @@ def _wanted(kind: object) -> str:
 
 
 def _not(value: object, kind: object) -> str:
-    """Describe the actual value if that helps, but never its text, which might be a secret."""
+    """Describe the actual value if that helps, but never quote its text, which could be a secret."""
     plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     text_is_wanted = plain is str or get_origin(plain) is Literal
     right_kind = (isinstance(value, str) and text_is_wanted) or (isinstance(value, list) and get_origin(plain) is tuple)

@@ -97,7 +97,7 @@ class StoreSettings(Struct, frozen=True):
 
     @property
     def data_dir(self) -> Path:
-        """The folder of the database file, or `data`. Relative paths are relative to the current directory."""
+        """Return the folder of the database file, or `data`. Relative paths are relative to the current directory."""
         return Path(self.url.removeprefix(SQLITE)).parent if self.url.startswith(SQLITE) else _DATA
 
 

@@ -1,6 +1,6 @@
-"""Estimate how hard a master secret is to guess. Anyone with one cursor can test secrets against it indefinitely.
+"""Estimates how hard a master secret is to guess. Anyone who has a cursor can test guesses against it without limit.
 
-No estimate can distinguish a random secret from a well-known one, so generate it.
+No estimate can detect every well-known secret, so operators should generate theirs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from math import log2
 from typing import Final, Literal
 
 GUESSABLE_BITS: Final = 36.0
-"""A laptop can guess a secret below this."""
+"""A laptop can guess a secret with fewer bits."""
 DOUBTFUL_BITS: Final = 72.0
 _CHARACTERS_MAX: Final = 72
 """Further characters are ignored, because the estimate would take too long."""

@@ -120,7 +120,7 @@ def entry_of(operation: ApiOperation, base_url: str) -> dict[str, Any]:
 
 
 def never_computed(listing: Listing | None) -> list[str]:
-    """Return the computed fields that are null in every response of an endpoint, for lack of input data."""
+    """Return the computed fields that are always null in an endpoint's responses, because input data is missing."""
     if listing is None:
         return []
     never = shape_of(listing.endpoint.archetype, listing.endpoint.unfilled).never

@@ -31,7 +31,7 @@ class Hangups:
         """Callbacks by registered descriptor; None while unwatched."""
 
     def watch(self, fd: int, left: Callable[[], None]) -> None:
-        """Call `left` once the client of `fd` has closed its side, possibly at once, until `forget` is called."""
+        """Call `left` when the client of `fd` closes its side, perhaps immediately. `forget` removes the callback."""
         assert self._epoll is not None
         (self._epoll.modify if fd in self._left else self._epoll.register)(fd, select.EPOLLRDHUP | select.EPOLLONESHOT)
         self._left[fd] = left

@@ -139,7 +139,7 @@ def _print_rows(config_path: str, run_id: str) -> None:
 
 @contextmanager
 def _client(url: str, key_file: Path | None) -> Iterator[FeedClient]:
-    """Open a client that stops on a signal, together with the command."""
+    """Open a client that stops, together with the command, on a signal."""
     address, key = address_of(url), key_of(key_file)
     if sys.stdout is None:  # Python sets this if stdout was closed before the start
         raise Refusal("stdout is closed; there is nowhere to print", exit_code=2)

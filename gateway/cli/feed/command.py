@@ -99,7 +99,7 @@ def _check_place(consumer: str | None, start: str | None, cursor_file: Path | No
 
 
 def address_of(text: str) -> SplitResult:
-    """Parse the node's URL, rejecting URLs that may contain secrets."""
+    """Parse the node's URL. URLs that may contain secrets are rejected."""
     try:
         url = urlsplit(text)
         is_good = url.scheme in ("http", "https") and url.hostname and (url.port is None or url.port > 0)

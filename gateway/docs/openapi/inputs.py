@@ -74,7 +74,7 @@ class Inputs:
             self._share(param, users[param])
 
     def _share(self, param: Param, users: Sequence[ApiOperation]) -> None:
-        """Register a parameter under the first free name: plain, with its platform, or with a number."""
+        """Register a parameter under the first free name: its own, with its platform, or with a number."""
         platforms = {one.platform for one in users}
         of_platform = f"{users[0].platform}.{param.name}" if len(platforms) == 1 else _SHORT.get(param.name, param.name)
         numbered = (f"{param.name}.{number}" for number in count(2))
