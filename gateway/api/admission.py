@@ -137,14 +137,14 @@ class Admission:
             except GenerationPassed as passed:
                 generation = passed.generation
             else:
-                self._let_in(caller, admitted)
+                self._record_admission(caller, admitted)
                 return
             request.caller = None  # a key that may be revoked must not reveal its account
             caller.key = await self.key_of(request, generation)
             request.caller = caller
         raise StateUnavailable(f"the key changed {LOOKS_MAX} times during the lookup")
 
-    def _let_in(self, caller: Caller, admitted: Admitted) -> None:
+    def _record_admission(self, caller: Caller, admitted: Admitted) -> None:
         caller.window, caller.lease, balance = admitted
         if balance is not None:
             self._balances.observe(caller.key.account_id, balance)

@@ -107,10 +107,10 @@ def included(sent: msgspec.Struct) -> tuple[str, ...]:
     """Return the requested parts of a record: the metrics of a post, or the form of a transcript."""
     if isinstance(sent, TranscriptsBody):
         return (sent.format,)
-    told = sent.include if isinstance(sent, UrlsBody) else None
-    if told is None:
+    include = sent.include if isinstance(sent, UrlsBody) else None
+    if include is None:
         return COUNTS
-    names = tuple(one.strip() for one in told.split(","))
+    names = tuple(one.strip() for one in include.split(","))
     for one in names:
         if one not in COUNTS:
             raise InvalidParam(

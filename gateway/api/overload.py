@@ -155,13 +155,13 @@ class Overload:
             began_at = clock()
             await trio.lowlevel.checkpoint()
             at = clock()
-            self._look(at, max(began_at - due_at, at - began_at))
+            self._observe(at, max(began_at - due_at, at - began_at))
 
     def statistics(self) -> SheddingStatistics:
         """Return the current figures."""
         return self._shedder.statistics()
 
-    def _look(self, at: float, lag_s: float) -> None:
+    def _observe(self, at: float, lag_s: float) -> None:
         self.lag_s = max(lag_s, self.lag_s * PEAK_DECAY)
         pressure = max(lag_s / LAG_S, self._load.writes() / WRITES_MAX)
         is_calm = pressure <= 1.0 and not self.active

@@ -263,13 +263,13 @@ def _missing(failure: Exception | None) -> tuple[Status, str | None, str | None]
     return "failed", error_of(failure), None
 
 
-def _shares(batch: Batch, came: Sequence[bool]) -> list[int]:
+def _shares(batch: Batch, is_billed: Sequence[bool]) -> list[int]:
     """Return the price of each row of a leg. Successful rows share the cost; earlier ones get the remainder."""
-    ok = sum(came)
+    ok = sum(is_billed)
     if batch.rows_a_cost == 1:
-        return [batch.cost_credits if one else 0 for one in came]
+        return [batch.cost_credits if one else 0 for one in is_billed]
     shares, nth = [], 0
-    for one in came:
+    for one in is_billed:
         shares.append((batch.cost_credits + ok - 1 - nth) // ok if one else 0)
         nth += one
     return shares

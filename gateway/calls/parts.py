@@ -123,13 +123,13 @@ class KeyParts(NamedTuple):
     def _from(self, planned: Plan, args: Args, stored: bytes) -> Fetched:
         """Rebuild a response from its stored form."""
         planned.dismiss()
-        told, archetype = orjson.loads(b"{%b}" % stored), planned.endpoint.archetype
-        data = told["data"]
+        envelope_parts, archetype = orjson.loads(b"{%b}" % stored), planned.endpoint.archetype
+        data = envelope_parts["data"]
         if not archetype.many:
             record = data[archetype.key] if archetype.key else {k: data[k] for k in data if k != "_warnings"}
             return Fetched(Single(record), source=CACHE)
         rows = [row[archetype.key] for row in data["items"]] if archetype.key else data["items"]
-        token = told["pagination"]["next_cursor"]
+        token = envelope_parts["pagination"]["next_cursor"]
         following = None if token is None else self.shared.signer.open(self._binding(planned, args), token)
         return Fetched(Page(rows, following, data.get("total")), source=CACHE)
 

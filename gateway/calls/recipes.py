@@ -211,10 +211,10 @@ def _within_bound(bodies: tuple[Body, ...]) -> tuple[tuple[Body, ...], tuple[str
     kept = tuple(body for body, size in zip(bodies, sizes, strict=True) if size <= _RESULT_BYTES_MAX)
     if len(kept) == len(bodies):
         return kept, ()
-    told = (
+    warning = (
         f"the result has the bodies of {len(kept)} of {len(bodies)} calls: it is limited to {_RESULT_BYTES_MAX} bytes"
     )
-    return kept, (told,)
+    return kept, (warning,)
 
 
 def _legs(listing: Listing, planned: Planned, fetched: Fetched, shaped: Shaped, *, used: int) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from upstreams.model.params import Value
 
 FINGERPRINTS_MAX = 200
 _NOT_BINDING = frozenset(("cursor", "max_credits", "dry_run", "fields", "format", "max_age", "timeout", "fresh"))
-_HOW_CALLED = frozenset(("max_credits", "max_age", "timeout", "fresh"))
+_CALL_OPTIONS = frozenset(("max_credits", "max_age", "timeout", "fresh"))
 """Parameters that are not part of the cache key, but of a call's fingerprint."""
 
 
@@ -112,8 +112,8 @@ def page_key(key: bytes) -> bytes:
 def claim_of(request: CallRequest, key: str) -> Claim:
     """Return the claim of an idempotency key, bound to the account, the endpoint and its parameters, without a body."""
     values, bound = request.values, request.cache_key
-    if not _HOW_CALLED.isdisjoint(values):
-        how = {name: values[name] for name in _HOW_CALLED & values.keys()}
+    if not _CALL_OPTIONS.isdisjoint(values):
+        how = {name: values[name] for name in _CALL_OPTIONS & values.keys()}
         bound = b"%b&%b" % (bound, orjson.dumps(how, option=orjson.OPT_SORT_KEYS))
     place, digest = _fingerprinted(request.listing.path, bound)
     return Claim(request.key.account_id, key, place, digest, request.request_id)

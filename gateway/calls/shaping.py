@@ -80,9 +80,9 @@ def shape(archetype: Archetype, result: Page | Single, seal: Seal) -> Shaped:
     # a reader's warnings mean incomplete upstream data; such responses are never cached (decisions 8)
     if not result.legs:
         return Shaped(data, pagination, not result.warnings, 1.0)
-    told = _of_legs(result.legs)
-    is_whole = not (result.warnings or told["partial_failure"])
-    return Shaped({**data, **told}, pagination, is_whole, told["coverage"])
+    leg_data = _of_legs(result.legs)
+    is_whole = not (result.warnings or leg_data["partial_failure"])
+    return Shaped({**data, **leg_data}, pagination, is_whole, leg_data["coverage"])
 
 
 def _of_legs(legs: Sequence[Leg]) -> Record:
@@ -154,9 +154,9 @@ def share_out(legs: Sequence[Record], credits_used: int) -> None:
 
     The shares are equal, and the earlier legs get the remainder.
     """
-    came = billed(legs)
-    for place, leg in enumerate(came):
-        leg["credits_used"] = (credits_used + len(came) - 1 - place) // len(came)
+    billed_legs = billed(legs)
+    for place, leg in enumerate(billed_legs):
+        leg["credits_used"] = (credits_used + len(billed_legs) - 1 - place) // len(billed_legs)
 
 
 def billed(legs: Sequence[Record]) -> list[Record]:

@@ -27,7 +27,7 @@ _SHOWN_MAX = 60
 """Maximum number of characters of one value on a delivery's line."""
 
 
-def _some(_context: click.Context, _option: click.Parameter, text: str) -> str:
+def _require_text(_context: click.Context, _option: click.Parameter, text: str) -> str:
     if not text.strip():
         raise click.BadParameter("is empty; use the `webhook_secret` of the Monitor")
     return text
@@ -37,7 +37,7 @@ secret_option = click.option(
     "--secret",
     envvar="SLUICE_WEBHOOK_SECRET",
     required=True,
-    callback=_some,
+    callback=_require_text,
     help="Signing secret; or SLUICE_WEBHOOK_SECRET.",
 )
 tolerance_option = click.option(
@@ -152,11 +152,11 @@ def _line(received: Received, *, full: bool) -> str:
     if full or not isinstance(received.body, dict):
         return f"verified: {orjson.dumps(received.body, option=orjson.OPT_INDENT_2).decode()}"
     plain = {name: value for name, value in received.body.items() if not isinstance(value, dict | list)}
-    told = "  ".join(f"{name}={_shown(value)}" for name, value in plain.items() if value is not None)
+    values = "  ".join(f"{name}={_shown(value)}" for name, value in plain.items() if value is not None)
     alerts, deltas = received.body.get("alerts_fired"), received.body.get("deltas")
     fired = f"  alerts_fired={len(alerts)}" if isinstance(alerts, list) else ""
     changes = f"  changes={len(deltas.get('rows', deltas))}" if isinstance(deltas, dict) else ""
-    return f"verified  {received.webhook_id or '-'}  {told}{changes}{fired}"
+    return f"verified  {received.webhook_id or '-'}  {values}{changes}{fired}"
 
 
 def _shown(value: object) -> str:

@@ -16,7 +16,7 @@ DOUBTFUL_BITS: Final = 72.0
 _CHARACTERS_MAX: Final = 72
 """Further characters are ignored, because the estimate would take too long."""
 _REST_CHARACTERS_MIN: Final = 8
-_STAND_INS: Final = re.compile(
+_PLACEHOLDERS: Final = re.compile(
     "sluice|secret|change|replace|placeholder|master|default|example|sample|insert|enter|dummy|todo|fixme|password"
     "|(?<![a-z])(?:your|token|key|value|here|this|with|the|me|my|a|it)(?![a-z])|[^a-z0-9]",
     re.IGNORECASE,
@@ -34,7 +34,7 @@ def judge_strength(secret: str) -> Strength:
         return "good"
     from zxcvbn import zxcvbn  # noqa: PLC0415 - word lists take 0.17 s to load, and few secrets need them
 
-    if secret.isascii() and len(_STAND_INS.sub("", secret)) < _REST_CHARACTERS_MIN:
+    if secret.isascii() and len(_PLACEHOLDERS.sub("", secret)) < _REST_CHARACTERS_MIN:
         return "guessable"
     one_line = " ".join(secret[:_CHARACTERS_MAX].splitlines())  # zxcvbn fails on a date before a line end
     bits = log2(float(zxcvbn(one_line)["guesses"]))

@@ -45,7 +45,7 @@ _GUARDED: Final = [
     (b"referrer-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 ]
-DEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+FORM_OPERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "account.create": ("name", "credits"),
     "account.plan": ("account", "plan"),
     "account.suspend": ("account",),
@@ -65,7 +65,7 @@ _NUMBERS: Final = frozenset({"credits", "amount"})
 _REPEATABLE: Final = ("user.", "platform.")
 
 
-class _DeedRefused(Exception):
+class _OperationFailed(Exception):
     """An operation failed. The text says why."""
 
 
@@ -114,8 +114,8 @@ class OperatorPages:
         if method == "POST" and not has_token(incoming.session, incoming.form.get("form_token", "")):
             return await self._refused(incoming, 403, "This form has expired. Open the page again.")
         try:
-            return await self._deed(incoming) if method == "POST" else await self._read(incoming)
-        except _DeedRefused as exc:
+            return await self._run_form(incoming) if method == "POST" else await self._read(incoming)
+        except _OperationFailed as exc:
             return await self._refused(incoming, 400, str(exc))
 
     async def _sign_in(self, incoming: PageRequest) -> PageAnswer:
@@ -176,14 +176,14 @@ class OperatorPages:
             link=link or {},
         )
 
-    async def _deed(self, incoming: PageRequest) -> PageAnswer:
+    async def _run_form(self, incoming: PageRequest) -> PageAnswer:
         """Run an operation and return to the page of its form. A new link is shown immediately."""
         name = incoming.form.get("operation", "")
         if name == "sign-out":
             self._sessions.pop(incoming.session, None)
             return _to(HOME)
-        if name not in DEEDS:
-            raise _DeedRefused("this operation does not exist here")
+        if name not in FORM_OPERATIONS:
+            raise _OperationFailed("this operation does not exist here")
         result = await self._do(name, _arguments(name, incoming.form))
         if name in ("user.invite", "user.reset"):
             return await self._account(incoming, link=result)
@@ -191,11 +191,11 @@ class OperatorPages:
         return _to(f"{PAGES}/account?{urlencode({'id': result['id']})}" if name == "account.create" else _back(back))
 
     async def _do(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Run an operation and return its result. Raises _DeedRefused."""
+        """Run an operation and return its result. Raises _OperationFailed."""
         answer = await self.operate(name, orjson.dumps(arguments))
         result = orjson.loads(answer.body)
         if answer.status != 200:
-            raise _DeedRefused(str(result.get("error", "it failed")))
+            raise _OperationFailed(str(result.get("error", "it failed")))
         return result
 
     async def _refused(self, incoming: PageRequest, status: int, text: str) -> PageAnswer:
@@ -225,13 +225,13 @@ def _load_templates() -> Environment:
 
 
 def _arguments(name: str, form: Mapping[str, str]) -> dict[str, Any]:
-    """Read an operation's arguments from the form fields that are not empty. Raises _DeedRefused."""
+    """Read an operation's arguments from the form fields that are not empty. Raises _OperationFailed."""
     arguments: dict[str, Any] = {}
-    for field_name in DEEDS[name]:
+    for field_name in FORM_OPERATIONS[name]:
         text = form.get(field_name, "").strip()
         if text and field_name in _NUMBERS:
             if not text.isascii() or not text.isdigit() or len(text) > 15:
-                raise _DeedRefused(f"{field_name} must be a whole number")
+                raise _OperationFailed(f"{field_name} must be a whole number")
             arguments[field_name] = int(text)
         elif text:
             arguments[field_name] = text

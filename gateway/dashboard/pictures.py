@@ -18,7 +18,7 @@ def bars_svg(title: str, bars: Sequence[tuple[str, int]]) -> Markup:
 
     The picture is scaled to the width of the page. The text is outside it, so it has the same size on every screen.
     """
-    top = _round_top(max((value for _, value in bars), default=0))
+    top = _axis_maximum(max((value for _, value in bars), default=0))
     width = _WIDTH / max(len(bars), 1)
     drawn = Markup("").join(
         _bar(place * width, width, label, value=value, top=top) for place, (label, value) in enumerate(bars)
@@ -38,7 +38,7 @@ def _bar(x: float, width: float, label: str, *, value: int, top: int) -> Markup:
     )
 
 
-def _round_top(most: int) -> int:
+def _axis_maximum(most: int) -> int:
     """Return the smallest of 1, 2 and 5 times a power of ten that is at least the largest number."""
     power = 1
     while power * 10 <= most:

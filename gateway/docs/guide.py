@@ -176,14 +176,14 @@ def description_of(operation: ApiOperation) -> str:
     if listing is None:
         assert doc is not None, "a route is a data endpoint or is described"
         return " ".join((doc.description or doc.summary, *doc.notes))
-    told = listing.endpoint.description or listing.endpoint.summary
+    description = listing.endpoint.description or listing.endpoint.summary
     if not listing.endpoint.fallbacks or not listing.available:
-        return told
+        return description
     args = Args(example_values(listing.endpoint), None, listing.site.credentials)
     sources = sources_of(plan(listing.site, listing.endpoint, args))
     if len(sources) < 2:
-        return told
-    return f"{told} Its sources, each tried if the previous ones fail: {', '.join(sources)}."
+        return description
+    return f"{description} Its sources, each tried if the previous ones fail: {', '.join(sources)}."
 
 
 def _always_null(listing: Listing | None) -> Iterator[str]:

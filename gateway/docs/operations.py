@@ -47,7 +47,7 @@ _IN_PATH: Final = {
 }
 
 
-_BEHIND: Final = {
+_BY_PATH: Final = {
     "/v1/web/monitors/{monitor_id}": Param(
         "monitor_id", "The web monitor's id.", "wm_01a1fd6f28fd7bba92988ba98f5dc154", required=True
     ),
@@ -163,7 +163,7 @@ class ApiOperation:
     def in_path(self) -> tuple[Param, ...]:
         """Return the path parameters."""
         found = _NAMED.finditer(self.path)
-        return tuple(_BEHIND.get(self.path[: one.end()]) or _IN_PATH[one[1]] for one in found)
+        return tuple(_BY_PATH.get(self.path[: one.end()]) or _IN_PATH[one[1]] for one in found)
 
     @property
     def query(self) -> tuple[Param, ...]:

@@ -83,7 +83,7 @@ OF_THE_EDGE = {
 """The codes that the HTTP edge returns before calling any app, by status."""
 
 
-def sentence(words: object, way_out: str = "") -> str:
+def sentence(words: object, remedy: str = "") -> str:
     """Format an error message as a sentence, followed by a sentence on how to fix the problem."""
     text = str(words)
-    return f"{text[:1].upper()}{text[1:]}{way_out and f'; {way_out}'}."
+    return f"{text[:1].upper()}{text[1:]}{remedy and f'; {remedy}'}."

@@ -184,9 +184,9 @@ def _argument(exc: InvalidArgument) -> Refused:
 def _monitor_invalid(exc: MonitorInvalid) -> Refused:
     """Return the error. Its `details` contains either a reason or the nearest valid value (spec 7.1)."""
     near = exc.did_you_mean
-    told = {"reason": exc.reason} if near is None else {"did_you_mean": near}
+    detail = {"reason": exc.reason} if near is None else {"did_you_mean": near}
     message = str(exc) if str(exc).endswith("?") else f"{exc}."
-    return Refused("INVALID_REQUEST", message, details={**told, "param": exc.param, "next_step": exc.next_step})
+    return Refused("INVALID_REQUEST", message, details={**detail, "param": exc.param, "next_step": exc.next_step})
 
 
 def _monitor_limit(exc: MonitorLimitReached) -> Refused:
@@ -205,8 +205,8 @@ def _monitor_paused(_exc: MonitorPaused) -> Refused:
 
 
 def _cohort(exc: CohortRefused) -> Refused:
-    told = {"reason": exc.reason} if exc.did_you_mean is None else {"did_you_mean": exc.did_you_mean}
-    details = {**told, "param": exc.param, "next_step": exc.next_step, **exc.more}
+    detail = {"reason": exc.reason} if exc.did_you_mean is None else {"did_you_mean": exc.did_you_mean}
+    details = {**detail, "param": exc.param, "next_step": exc.next_step, **exc.more}
     return Refused(_OF_COHORTS[exc.reason], f"{exc}.", details=details)
 
 
@@ -219,12 +219,12 @@ def _no_redelivery(exc: RedeliveryRefused) -> Refused:
     return Refused("INVALID_REQUEST", f"This delivery cannot be sent again: {exc}.", details=details)
 
 
-def _unknown(reason: str, way_out: str) -> Callable[[Exception], Refused]:
-    return lambda exc: Refused("RESOURCE_NOT_FOUND", sentence(str(exc)[:300], way_out), details={"reason": reason})
+def _unknown(reason: str, remedy: str) -> Callable[[Exception], Refused]:
+    return lambda exc: Refused("RESOURCE_NOT_FOUND", sentence(str(exc)[:300], remedy), details={"reason": reason})
 
 
-def _claim_refused(code: str, way_out: str, retry_after_s: int | None = None) -> Callable[[ClaimRefused], Refused]:
-    return lambda exc: Refused(code, sentence(exc, way_out), retry_after_s=retry_after_s)
+def _claim_refused(code: str, remedy: str, retry_after_s: int | None = None) -> Callable[[ClaimRefused], Refused]:
+    return lambda exc: Refused(code, sentence(exc, remedy), retry_after_s=retry_after_s)
 
 
 def _waiting(message: str, retry_after_s: int) -> Refused:

@@ -218,9 +218,9 @@ def _value(param: Param, text: str) -> Value:
     if param.type == "integer":
         return _integer(param, text)
     if param.type == "boolean":
-        if (truth := _BOOLEANS.get(text.lower())) is None:
+        if (boolean := _BOOLEANS.get(text.lower())) is None:
             raise InvalidParam(param.name, "must be true or false")
-        return truth
+        return boolean
     if len(text) > param.length_max:
         raise InvalidParam(param.name, f"is longer than {param.length_max} characters")
     if param.choices and text not in param.choices:

@@ -28,7 +28,7 @@ _ONCE = (b"x-api-key", b"authorization", b"idempotency-key", b"content-encoding"
 _QUALITY = re.compile(rb"(?:^|;)[ \t]*q=([01](?:\.[0-9]{0,3})?)[ \t]*(?:;|$)")
 
 
-async def _nothing_comes() -> ReceiveMessage:  # noqa: ASYNC124 - it replaces ASGI's `receive`
+async def _receive_nothing() -> ReceiveMessage:  # noqa: ASYNC124 - it replaces ASGI's `receive`
     raise RuntimeError("this request has no server")
 
 
@@ -78,7 +78,7 @@ class Request:
     """The event stream, if the client accepts one. Routes without events ignore it."""
     socket: SocketStream | None = None
     """Set if the client requests a WebSocket."""
-    receive: Receive = field(default=_nothing_comes, repr=False)
+    receive: Receive = field(default=_receive_nothing, repr=False)
     """ASGI's `receive`: the pieces of the body, then the disconnect."""
     send: Send | None = field(default=None, repr=False)
     """ASGI's `send`, if the server has our extension."""

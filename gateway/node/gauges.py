@@ -42,8 +42,8 @@ def gather(node: Node, sessions: SessionService, rendering: Rendering | None) ->
     yield from _cache(node.calls)
     yield from _store(node.stores)
     yield from _size(node.stores)
-    told = "Payment events by outcome; mismatch: not credited, because the amount differs from the pack's."
-    yield _by("sluice_payment_events", told, "outcome", node.stores.payments.counts)
+    help_text = "Payment events by outcome; mismatch: not credited, because the amount differs from the pack's."
+    yield _by("sluice_payment_events", help_text, "outcome", node.stores.payments.counts)
     yield from _membership(node.membership)
     yield from _feed(node.feed)
     yield from _monitors(node.monitors)

@@ -108,7 +108,7 @@ class Membership:
             if not self._can_judge():
                 continue
             try:
-                await self._look_for_dead()
+                await self._find_dead_nodes()
             except StateNotShared:
                 raise
             except StorageError as exc:
@@ -129,19 +129,19 @@ class Membership:
     async def _beat(self) -> None:
         beaten_at, beat_s = trio.current_time(), self._pace.beat_s
         if not await self._store.write(partial(nodes.beat, node_id=self._stores.charges.node)):
-            await self._live_again()
+            await self._rejoin()
             return
         if beaten_at - self._beaten_at > 2 * beat_s:
             self._steady_since = trio.current_time()
         self._beaten_at, self._is_alive = beaten_at, True
 
     async def _join(self, node: str) -> None:
-        await self._outlast_rivals(node)
+        await self._wait_for_rivals(node)
         await self._store.write(partial(nodes.join, node_id=node, shares_state=self._shares_state))
         self._beaten_at = self._steady_since = trio.current_time()
         self._is_alive = True
 
-    async def _outlast_rivals(self, node: str) -> None:
+    async def _wait_for_rivals(self, node: str) -> None:
         """Wait until no live node conflicts with this one. A killed node stops conflicting when it counts as dead.
 
         A node that sends a heartbeat or joins during the wait is alive. So the wait ends after `dead_after_s`.
@@ -160,7 +160,7 @@ class Membership:
     def _rivals(self, tx: Tx, node: str) -> dict[str, float]:
         return nodes.rivals(tx, node, shares_state=self._shares_state, dead_after_s=self._pace.dead_after_s)
 
-    async def _live_again(self) -> None:
+    async def _rejoin(self) -> None:
         """Join under a new name.
 
         Other nodes now own the open charges of the old name. Closing such a charge returns what they decided.
@@ -170,7 +170,7 @@ class Membership:
         self._stores.charges.node = new
         self._log.event("error", "declared_dead", node=old, goes_on_as=new)
 
-    async def _look_for_dead(self) -> None:
+    async def _find_dead_nodes(self) -> None:
         """Check for dead nodes, and for conflicting nodes that joined later.
 
         Of two that start together, the later one stops.
@@ -205,8 +205,8 @@ class Membership:
 
         A node that could not write for a while cannot judge other nodes.
         """
-        now, a_while_s = trio.current_time(), 2 * self._pace.beat_s
-        return now - self._beaten_at <= a_while_s <= now - self._steady_since
+        now, recent_s = trio.current_time(), 2 * self._pace.beat_s
+        return now - self._beaten_at <= recent_s <= now - self._steady_since
 
     async def _recover(self, node: str) -> None:
         balances = self._stores.balances

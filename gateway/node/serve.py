@@ -171,7 +171,7 @@ async def serve(start: Start) -> None:
                     _reload(node, start.log)
                 watching.cancel_scope.cancel()
         if start.worker is None:
-            _end_at_once_on_another_signal()
+            _exit_on_next_signal()
         start.log.event("info", "draining", drain_s=start.config.server.drain_s)
 
 
@@ -285,6 +285,6 @@ def _reload(node: Node, log: Log) -> None:
         log.event("error", "reload_refused", problems=exc.lines())
 
 
-def _end_at_once_on_another_signal() -> None:
+def _exit_on_next_signal() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)

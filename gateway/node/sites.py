@@ -106,8 +106,8 @@ async def open_sites(
                     )
                 )
                 guarded = PinnedExchange(exchange, find, rules=_target_rules(platform))
-                way = _Way(platform, settings, config, exchange, guarded, rng, aside, workers, rendering)
-                sites.append(way.site(environ))
+                builder = _SiteBuilder(platform, settings, config, exchange, guarded, rng, aside, workers, rendering)
+                sites.append(builder.site(environ))
                 if platform.open_web and rendering is not None:
                     rendering.join(sites[-1], guarded)
         by_slug = {site.platform.slug: site for site in sites}
@@ -117,7 +117,7 @@ async def open_sites(
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _SiteBuilder:
     """The shared parts of one platform's sources."""
 
     platform: Platform

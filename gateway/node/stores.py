@@ -73,7 +73,7 @@ MIGRATIONS = (
 )
 
 
-def _nobody(_moved: Sequence[Moved]) -> None:
+def _ignore_moves(_moved: Sequence[Moved]) -> None:
     """Do nothing, because in a command no reader waits for events."""
 
 
@@ -151,7 +151,7 @@ def _archiver(store: Store, config: Config) -> Archiver | None:
     return Archiver(store, Path(terms.archive), detail_days=terms.detail_days) if terms.archive else None
 
 
-def _people(
+def _user_services(
     config: Config,
     secrets: Secrets,
     store: Store,
@@ -185,7 +185,7 @@ async def open_stores(
     open_store: OpenStore = open_store,
     shared: Gate | None = None,
     base_url: str | None = None,
-    publish: Callable[[Sequence[Moved]], None] = _nobody,
+    publish: Callable[[Sequence[Moved]], None] = _ignore_moves,
     probe_disk: Probe | None = None,
 ) -> AsyncIterator[Stores]:
     """Open the store of `config`. Changes of keys and balances are published to `shared`, the nodes' shared gate.
@@ -230,7 +230,7 @@ def _stores_on(
         balances=balances,
         accounts=accounts,
         keys=keys,
-        people=_people(config, secrets, store, cipher, now=now, make_id=make_id, base_url=base_url),
+        people=_user_services(config, secrets, store, cipher, now=now, make_id=make_id, base_url=base_url),
         lifecycle=Lifecycle(store, keys.changes, now=now, billing_events=billing_events),
         charges=charges,
         packs=packs,

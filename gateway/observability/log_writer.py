@@ -93,7 +93,7 @@ class LogWriter:
                 end = self._end_of_lines(batch, begin)
                 if not self._write_out(batch[begin:end]):
                     return
-                self._let_go(batch.count(b"\n", begin, end), end - begin)
+                self._release(batch.count(b"\n", begin, end), end - begin)
                 begin = end
 
     def _next_batch(self) -> bytes:
@@ -122,7 +122,7 @@ class LogWriter:
                     return False
         return True
 
-    def _let_go(self, lines: int, size: int) -> None:
+    def _release(self, lines: int, size: int) -> None:
         """Count written lines, and accept lines again when half of the buffer is free."""
         with self._lock:
             self._held_lines -= lines

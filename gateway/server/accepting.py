@@ -47,14 +47,14 @@ async def accept_until(
 
 async def accept_one(listener: trio.SocketListener) -> trio.SocketStream:
     """Return the listener's next connection with TCP_NODELAY set. Retry if descriptors or memory run out."""
-    told = False
+    is_logged = False
     while True:
         try:
             return await listener.accept()
         except OSError as exc:
-            if not told:
+            if not is_logged:
                 _logger.warning("Cannot accept connections at the moment: %s", exc)
-            told = True
+            is_logged = True
             await trio.sleep(ACCEPT_RETRY_S)
 
 

@@ -94,10 +94,10 @@ class Connection:
                 return
             wire.unread = request.behind
             if shedding is not None and shedding.active and self._is_refused(request, shedding):
-                goes_on = await self._shed(request, shedding)
+                stays_open = await self._shed(request, shedding)
             else:
-                goes_on = await self._answer(request, edge.app)
-            if not goes_on:
+                stays_open = await self._answer(request, edge.app)
+            if not stays_open:
                 return
 
     async def _rest_of_head(self) -> RequestHead | None:
@@ -180,12 +180,12 @@ class Connection:
         if self._socket is not None and self._socket.accepted:
             await self._socket.leave(failed=failed)
         elif not exchange.finished:
-            await self._mend(exchange, request, failed=failed)
+            await self._complete(exchange, request, failed=failed)
         elif self.wire.unread or not exchange.body_read:
             await self.wire.linger(discard_bytes=LINGER_BYTES)
         return False
 
-    async def _mend(self, exchange: Exchange, request: RequestHead, *, failed: bool) -> None:
+    async def _complete(self, exchange: Exchange, request: RequestHead, *, failed: bool) -> None:
         """Complete the exchange if the app has not sent a full response."""
         if exchange.started or self.wire.broken:
             self.wire.abort()

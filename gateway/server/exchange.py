@@ -141,7 +141,7 @@ class Exchange:
             await self._take_other(message)
             return
         sent = 0
-        for data in self._due(piece, more=more):
+        for data in self._buffers_for(piece, more=more):
             sent = self._wire.write_nowait(data)
             if sent < len(data):
                 await self._write_rest((data,), sent, _held(message) or piece)
@@ -189,7 +189,7 @@ class Exchange:
         self._bodiless = status in BODILESS
         self._lines, self._left, self._closes = head_lines(status, fields, edge.shapes, date=edge.date)
 
-    def _due(self, piece: bytes, *, more: bool) -> tuple[bytes, ...]:
+    def _buffers_for(self, piece: bytes, *, more: bool) -> tuple[bytes, ...]:
         """Return the buffers to write for a piece of the body, with the head before the first one."""
         lines = self._lines
         if lines is None or self.finished:
@@ -228,8 +228,8 @@ class Exchange:
                 lines.append(b"transfer-encoding: chunked")
             else:
                 self._closes = True
-        may_go_on = not (self._closes or edge.stopping or edge.full)
-        if not (may_go_on and (body is None or body.done or (not more and self._drain_nowait()))):
+        may_stay_open = not (self._closes or edge.stopping or edge.full)
+        if not (may_stay_open and (body is None or body.done or (not more and self._drain_nowait()))):
             self.keep_alive = False
         if not self.keep_alive:
             lines.append(b"connection: close")

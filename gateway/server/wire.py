@@ -152,7 +152,7 @@ class Wire:
         Raises:
             ClientGone: the data cannot be delivered.
         """
-        rest = _behind([memoryview(buffer) for buffer in buffers], sent)
+        rest = _rest_of([memoryview(buffer) for buffer in buffers], sent)
         if not rest:
             return
         self._unsent.add(self, (*buffers, also_held))
@@ -163,7 +163,7 @@ class Wire:
                 patience.end(sent)
                 if sent:
                     self._unsent.moved(self)
-                rest = _behind(rest, sent)
+                rest = _rest_of(rest, sent)
         except trio.ClosedResourceError:
             if not (self._given_up or self.broken):
                 self._unsent.ended["too_slow"] += 1
@@ -272,7 +272,7 @@ class Wire:
         self._socket.close()
 
 
-def _behind(views: list[memoryview], count: int) -> list[memoryview]:
+def _rest_of(views: list[memoryview], count: int) -> list[memoryview]:
     """Return the rest of `views` after their first `count` bytes."""
     for nth, view in enumerate(views):
         if count < len(view):

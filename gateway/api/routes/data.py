@@ -136,7 +136,7 @@ class DataEndpoint:
         call = CallRequest(caller.key, self._listing, self._cost_credits, values, key, request.id, request.owe, refresh)
         idempotency = idempotency_key(request.headers.get(b"idempotency-key"))
         if not is_plain:
-            call.refresh = call.refresh or self._wants_anew(call)
+            call.refresh = call.refresh or self._wants_fresh(call)
             if "max_credits" in values:
                 call.credits_max = int(values["max_credits"])
                 await self._check_max_credits(call)
@@ -178,7 +178,7 @@ class DataEndpoint:
         assert part.tree is not None, "the projection selects a part or another format"
         return self._replies.data(request, replace(result, fragment=await cut(result.fragment, part.tree)))
 
-    def _wants_anew(self, call: CallRequest) -> bool:
+    def _wants_fresh(self, call: CallRequest) -> bool:
         """Return whether the parameters request a fresh response, or a younger one than the cached response."""
         if "max_age" in call.values:
             return not self._calls.is_young(call, int(call.values["max_age"]) / 1_000)

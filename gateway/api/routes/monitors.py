@@ -96,8 +96,8 @@ class MonitorRoutes:
         draft, account_id = self._monitors.draft(sent), caller.key.account_id
         if is_dry:
             idempotency_key(request.headers.get(b"idempotency-key"))  # an invalid key is refused as without `dry_run`
-            told = {**await self._monitors.preview(draft, account_id), "id": None}
-            return await self._free(request, caller, {"valid": True, "monitor": told})
+            preview = {**await self._monitors.preview(draft, account_id), "id": None}
+            return await self._free(request, caller, {"valid": True, "monitor": preview})
         made, made_view, secret = await self._making.make(request, caller, sent, draft)
         monitor = with_cost_warning(self._monitors.to_json(made_view))
         body = {"platform": "account", "endpoint": MONITORS, "monitor": monitor, "webhook_secret": secret}
@@ -250,12 +250,12 @@ def _shown_runs(entries: Iterable[RunEntry], include: tuple[str, ...]) -> list[d
 
 def _shown_run(entry: RunEntry, include: tuple[str, ...]) -> dict[str, Any]:
     """Return a run with its stored result unchanged. With `numbers` alone, the result is null (spec 2.6)."""
-    told, data = run_record(entry.run, entry.delivery), entry.data
+    shown, data = run_record(entry.run, entry.delivery), entry.data
     if include:
-        told["result"] = _stored(data.result if "result" in include else None)
+        shown["result"] = _stored(data.result if "result" in include else None)
     if "numbers" in include:
-        told |= {"numbers": _stored(data.numbers), "deltas": _stored(data.deltas)}
-    return told
+        shown |= {"numbers": _stored(data.numbers), "deltas": _stored(data.deltas)}
+    return shown
 
 
 def _stored(body: bytes | None) -> orjson.Fragment | None:

@@ -100,7 +100,7 @@ class PackRoutes:
             raise Refused("INVALID_REQUEST", message, details={"reason": "capability_missing", "param": "pack"})
         self._check(sent.pack)
         page = f"{self._replies.base_url_for(request)}{BILLING_PAGE}"
-        success, cancel = _way_back("success_url", sent.success_url), _way_back("cancel_url", sent.cancel_url)
+        success, cancel = _return_url("success_url", sent.success_url), _return_url("cancel_url", sent.cancel_url)
 
         async def open_page(purchase: Purchase) -> str:
             session = await checkout.open_page(
@@ -127,7 +127,7 @@ class PackRoutes:
             raise InvalidParam("pack", "has no price; only the operator can grant it")
 
 
-def _way_back(param: str, url: str | None) -> str | None:
+def _return_url(param: str, url: str | None) -> str | None:
     """Return the URL unchanged. Raise InvalidParam if a browser must not be sent there."""
     if url is None:
         return None

@@ -83,8 +83,8 @@ class WebMonitorRoutes:
         draft, account_id = self._monitors.web_draft(sent), caller.key.account_id
         if is_dry:
             idempotency_key(request.headers.get(b"idempotency-key"))  # an invalid key is refused as without `dry_run`
-            told = _shown(await self._monitors.preview(draft, account_id), draft.web)
-            return await self._free(request, caller, {"valid": True, "monitor": {**told, "monitor_id": None}})
+            preview = _shown(await self._monitors.preview(draft, account_id), draft.web)
+            return await self._free(request, caller, {"valid": True, "monitor": {**preview, "monitor_id": None}})
         made, view, secret = await self._making.make(request, caller, sent, draft)
         shown = _shown(with_cost_warning(self._monitors.to_json(view)), view.monitor.web)
         data = {"monitor": shown, "webhook_secret": secret}
@@ -218,8 +218,8 @@ def _checks_of(entries: Iterable[RunEntry]) -> list[dict[str, Any]]:
 def _check(entry: RunEntry) -> dict[str, Any]:
     """Return one check. Its difference is null until the check has ended, and if the check failed."""
     run, delivery = entry.run, entry.delivery
-    told = orjson.loads(entry.data.deltas) if entry.data.deltas is not None else None
-    status = run.status if told is None else "changed" if told["changed"] else "first" if told["first"] else "same"
+    delta = orjson.loads(entry.data.deltas) if entry.data.deltas is not None else None
+    status = run.status if delta is None else "changed" if delta["changed"] else "first" if delta["first"] else "same"
     return {
         "check_id": run.id,
         "status": status,
@@ -227,10 +227,10 @@ def _check(entry: RunEntry) -> dict[str, Any]:
         "finished_at": iso_or_none(run.finished_at),
         "credits_used": run.credits_used,
         "reason": run.skip_reason,
-        "similarity": told and told["similarity"],
-        "added": told["added"] if told else [],
-        "removed": told["removed"] if told else [],
-        "added_total": told["added_total"] if told else 0,
-        "removed_total": told["removed_total"] if told else 0,
+        "similarity": delta and delta["similarity"],
+        "added": delta["added"] if delta else [],
+        "removed": delta["removed"] if delta else [],
+        "added_total": delta["added_total"] if delta else 0,
+        "removed_total": delta["removed_total"] if delta else 0,
         "delivered_at": None if delivery is None else iso_or_none(delivery.delivered_at),
     }

@@ -163,10 +163,10 @@ class CohortPages:
         try:
             return await self._queries.results(owner_id, query_id, begin, limit)
         except CohortResultTooLarge as exc:
-            told = orjson.dumps(
+            placeholder = orjson.dumps(
                 {"query_id": query_id, "text_excerpt": sentence(exc), "error": "COHORT_RESULT_TOO_LARGE"}
             )
-            return ResultPage([told], [], ResultPosition(*exc.behind))
+            return ResultPage([placeholder], [], ResultPosition(*exc.behind))
 
     async def _pieces(self, owner_id: str, query_id: str) -> AsyncIterator[bytes]:
         # pieces are produced after the request has ended, so they must not use its context

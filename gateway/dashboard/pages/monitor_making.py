@@ -60,7 +60,7 @@ class MonitorMaking:
                 return await self._form(operation, sent, price=await monitors.preview(draft, account_id()))
             id_, secret = await self._make(partial(monitors.create, draft, account_id(), None), sent)
         except MonitorInvalid as exc:
-            return await self._form(operation, sent, status=400, errors=_beside(exc, sent))
+            return await self._form(operation, sent, status=400, errors=_field_errors(exc, sent))
         except MonitorLimitReached as exc:
             return await self._form(operation, sent, status=400, error=sentence(exc, "pause one first"))
         if secret is None:
@@ -138,7 +138,7 @@ def _body(operation: ApiOperation, sent: Mapping[str, str]) -> CreateBody:
     )
 
 
-def _beside(exc: MonitorInvalid, sent: Mapping[str, str]) -> dict[str, str]:
+def _field_errors(exc: MonitorInvalid, sent: Mapping[str, str]) -> dict[str, str]:
     """Return the error under the name of the field that caused it."""
     param = exc.param.partition("[")[0]
     if param == RULES:

@@ -102,10 +102,10 @@ class SigningPages:
             token = await self._sessions.renew(g.token, current.user)
         except (SignInRefused, CodeRefused, TooManyAttempts) as exc:
             name = "code" if isinstance(exc, CodeRefused) else "password"
-            told = "is wrong" if isinstance(exc, SignInRefused) else str(exc)
+            problem = "is wrong" if isinstance(exc, SignInRefused) else str(exc)
             status = 429 if isinstance(exc, TooManyAttempts) else 400
             return await self._frame.shown(
-                "confirm.html", "Confirm your identity", status=status, following=following, errors={name: told}
+                "confirm.html", "Confirm your identity", status=status, following=following, errors={name: problem}
             )
         except SessionOver:
             return self._frame.to_page(f"{PREFIX}/sign-in")
@@ -120,18 +120,18 @@ class SigningPages:
                 return await self._frame.shown("welcome.html", "Welcome", link_token=token, email=user.email)
             password, repeated = await secret_field("password"), await secret_field("repeated")
             if password != repeated:
-                return await self._unwelcome(token, user.email, "repeated", "does not match the password above")
+                return await self._welcome_failed(token, user.email, "repeated", "does not match the password above")
             await self._services.users.accept(token, password)
             session, _ = await self._sessions.sign_in(user.email, password, self._frame.visitor(), instead_of=g.token)
         except InviteUnusable as exc:
             return await self._frame.message(404, "This link is not valid", sentence(exc))
         except PasswordRefused as exc:
-            return await self._unwelcome(token, user.email, "password", str(exc))
+            return await self._welcome_failed(token, user.email, "password", str(exc))
         except (SignInRefused, TooManyAttempts):
             return self._frame.to_page(f"{PREFIX}/sign-in")
         return self._frame.begin_session(self._frame.to_page(PREFIX), session)
 
-    async def _unwelcome(self, token: str, email: str, name: str, problem: str) -> Response:
+    async def _welcome_failed(self, token: str, email: str, name: str, problem: str) -> Response:
         return await self._frame.shown(
             "welcome.html", "Welcome", status=400, link_token=token, email=email, errors={name: problem}
         )

@@ -65,7 +65,7 @@ class WebhookPages:
             body = WebhookBody(sent.get("url") or None, types or None, sent.get("description"), await _own_secret())
             id_, secret = await self._make(self._webhooks.draft(body), {**sent, "types": ",".join(types)})
         except MonitorInvalid as exc:
-            return await self._listed(status=400, form_open=True, values=values, **_beside(exc))
+            return await self._listed(status=400, form_open=True, values=values, **_field_errors(exc))
         except OperationRefused as exc:
             return await self._listed(status=400, form_open=True, values=values, error=sentence(exc))
         if secret is None:
@@ -99,7 +99,7 @@ class WebhookPages:
         except AccountWebhookUnknown as exc:
             raise ObjectMissing from exc
         except MonitorInvalid as exc:
-            return await self._shown(webhook_id, status=400, values={**sent, "types": types}, **_beside(exc))
+            return await self._shown(webhook_id, status=400, values={**sent, "types": types}, **_field_errors(exc))
         return self._to(webhook_id, "webhook_saved")
 
     async def test(self, webhook_id: str) -> Response:
@@ -185,7 +185,7 @@ async def _own_secret() -> str | None:
     return await secret_field("secret") or None
 
 
-def _beside(exc: MonitorInvalid) -> dict[str, Any]:
+def _field_errors(exc: MonitorInvalid) -> dict[str, Any]:
     """Return the error under its field, or as a general error if it names no field."""
     name = exc.param.partition("[")[0]
     if name in _FIELDS:

@@ -146,7 +146,7 @@ class Answers:
         doc = operation.route.doc
         assert doc is not None, "a data endpoint's answer is shared"
         names = _PUBLIC if doc.is_public else _OF_SOCKETS if doc.status == 101 else _OF_KEYS
-        response: Schema = {"description": _said(doc.status), "headers": headers_of(names)}
+        response: Schema = {"description": _status_description(doc.status), "headers": headers_of(names)}
         if doc.status == 101:
             response["x-websocket"] = {
                 "sends": [self.take(one) for one in doc.sends],
@@ -160,8 +160,8 @@ class Answers:
         if form == "text/event-stream":
             return {"schema": {"type": "string", "description": _STREAM}, "x-events": self._streamed(operation)}
         if form != "application/json":
-            told = _TEXT.get(form)
-            return {"schema": {"type": "string", **({"description": told} if told else {})}}
+            description = _TEXT.get(form)
+            return {"schema": {"type": "string", **({"description": description} if description else {})}}
         return {
             "schema": self._answered(operation)
             if operation.archetype
@@ -205,7 +205,7 @@ class Answers:
         return {"$ref": REF.format(name=answer)}
 
 
-def _said(status: int) -> str:
+def _status_description(status: int) -> str:
     """Return the description of a status, which appears next to the operation's summary."""
     said = {204: "Done. The response has no body.", 101: "The connection is now a WebSocket."}
     return said.get(status, "Success.")

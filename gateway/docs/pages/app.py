@@ -91,7 +91,7 @@ class HtmlPages:
         app.add_url_rule("/search", "search", self._results)
         app.add_url_rule("/docs/<path:name>", "page", self._page)
         app.add_url_rule("/status", "status", self._health)
-        app.add_url_rule(_MISSING, "missing", self._nowhere)
+        app.add_url_rule(_MISSING, "missing", self._missing_page)
         return app
 
     async def _home(self) -> Response:
@@ -133,7 +133,7 @@ class HtmlPages:
             around=self._around(page),
         )
 
-    async def _nowhere(self) -> Response:
+    async def _missing_page(self) -> Response:
         return await self._shown("missing.html", _MISSING, "Not found", twin=None, columns=None)
 
     async def _health(self) -> Response:

@@ -16,7 +16,7 @@ _WORDS: Mapping[object, str] = {int: "integer", str: "string", bool: "boolean", 
 
 def shapes_markdown() -> str:
     """Return the shapes of the events' data as Markdown, each under a heading."""
-    shapes = "\n".join(f"### {_title(shape)}\n\n{_said(shape)}\n\n{_fields_table(shape)}" for shape in _shapes())
+    shapes = "\n".join(f"### {_title(shape)}\n\n{_description(shape)}\n\n{_fields_table(shape)}" for shape in _shapes())
     return f"## The data of each type\n\n{shapes}"
 
 
@@ -38,7 +38,7 @@ def _title(shape: type[Struct]) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", shape.__name__).capitalize()
 
 
-def _said(shape: type[Struct]) -> str:
+def _description(shape: type[Struct]) -> str:
     """Return the docstring of a shape, without its reference to the specification."""
     return re.sub(r" \(spec [^)]*\)", "", " ".join((shape.__doc__ or "").split()))
 

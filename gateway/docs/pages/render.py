@@ -13,7 +13,7 @@ from markdown_it.token import Token
 from gateway.docs.pages.code_blocks import CodeBlock, are_alike, figure, tabs
 
 _SCROLLED = '<div class="table" tabindex="0" role="group" aria-label="Table">'
-_LINED_UP = '<div class="table listed">'
+_LIST_TABLE = '<div class="table listed">'
 _LISTS = (("Name", "Type"), ("Code", "Status", "Retry"))
 """The first columns of tables that are shown as lists. These tables get explicit ARIA roles."""
 _ROUTE = re.compile(r"`(GET|POST|PUT|PATCH|DELETE) (/[^`]+)`")
@@ -81,7 +81,7 @@ class Renderer:
                 if token.tag == "h1":
                     title = words
                     continue
-                _lead_to_itself(tokens[place + 1], anchor)
+                _link_to_itself(tokens[place + 1], anchor)
                 if token.tag == "h2":
                     starts.append((anchor, words, place))
         for place, token in enumerate(tokens):
@@ -97,7 +97,7 @@ class Renderer:
     def _html(self, tokens: Sequence[Token]) -> str:
         html: str = self._markdown.renderer.render(tokens, self._markdown.options, {})
         # The text cannot contain these tags, because raw HTML is escaped.
-        html = html.replace('<table role="table">', f'{_LINED_UP}<table role="table">')
+        html = html.replace('<table role="table">', f'{_LIST_TABLE}<table role="table">')
         return html.replace("<table>", f"{_SCROLLED}<table>").replace("</table>", "</table></div>")
 
 
@@ -135,7 +135,7 @@ def _route_html(method: str, path: str) -> str:
     return f'<span class="route"><span class="method {name}">{method}</span><code>{escape(path)}</code></span>'
 
 
-def _lead_to_itself(inline: Token, anchor: str) -> None:
+def _link_to_itself(inline: Token, anchor: str) -> None:
     """Turn a heading into a link to itself, unless it contains a link."""
     children = inline.children or []
     if not any(child.type == "link_open" for child in children):

@@ -146,16 +146,16 @@ class WorkerSlots:
         try:
             async with trio.open_nursery() as watching:
                 watching.start_soon(self._watch_start, slot, process)
-                watching.start_soon(self._pass_on_the_stop, slot, process)
+                watching.start_soon(self._forward_stop, slot, process)
                 await process.wait()
                 watching.cancel_scope.cancel()
         finally:
             slot.process, slot.admin_url = None, ""
             with trio.CancelScope(shield=True):  # shielded, but short, because a killed process ends
-                await self._bury(slot, process)
+                await self._clean_up(slot, process)
         return await process.wait()
 
-    async def _bury(self, slot: Slot, process: trio.Process) -> None:
+    async def _clean_up(self, slot: Slot, process: trio.Process) -> None:
         if process.returncode is None:
             self._log.event("warning", "worker_killed", worker=slot.number, pid=process.pid)
             process.kill()
@@ -186,7 +186,7 @@ class WorkerSlots:
         if len(self.ready()) == len(self.slots):
             self.all_ready.set()
 
-    async def _pass_on_the_stop(self, slot: Slot, process: trio.Process) -> None:
+    async def _forward_stop(self, slot: Slot, process: trio.Process) -> None:
         await self.stopping.wait()
         assert process.stdin is not None
         await process.stdin.aclose()

@@ -20,7 +20,7 @@ from gateway.server.http1.known_headers import KnownHeaders
 from gateway.server.http1.request_body import Body, body_of
 
 _END = b"\r\n\r\n"
-_WEIGHTY = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
+_UNIQUE = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
 _TELLING = frozenset((b"content-length", b"transfer-encoding", b"expect", b"upgrade"))
 _HOST_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:[]%"
 _PLAIN_LINE = re.compile(rb"GET (/[0-9A-Za-z\-._~!$&'()*+,;=:@/?%]*) HTTP/1\.1\r\n")
@@ -88,7 +88,7 @@ class RequestHeadReader:
     def _reset(self) -> None:
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self._weighty: list[tuple[bytes, bytes]] = []
+        self._unique_headers: list[tuple[bytes, bytes]] = []
         self._complete = False
         self._keep_alive = False
         self._overran = False
@@ -158,8 +158,8 @@ class RequestHeadReader:
         name = name.lower()
         header = (name, value.rstrip(b" \t"))
         self._headers.append(header)
-        if name in _WEIGHTY:
-            self._weighty.append(header)
+        if name in _UNIQUE:
+            self._unique_headers.append(header)
 
     def on_headers_complete(self) -> None:
         """Called by llhttp at the empty line. Read the values of Connection now, because llhttp then discards them."""
@@ -213,10 +213,10 @@ class RequestHeadReader:
         # llhttp accepts repeated blanks, and RTSP.
         if not self._line.startswith(b" HTTP/1.", len(method) + 1 + len(self._url)):
             raise RequestRefused(400, "The request line is malformed.")
-        body, expects_continue = self._judge_weighty(version)
+        body, expects_continue = self._judge_unique(version)
         # After an unknown method the end of the request is uncertain, so the connection is not reused.
         keep_alive = self._keep_alive and not self._method and (version == "1.1" or not self._asks_to_close())
-        target = _origin_form(self._url, method, self._weighty)
+        target = _origin_form(self._url, method, self._unique_headers)
         scope = self._scope(method.decode(), version, target, self._headers)
         return RequestHead(scope, body, behind, keep_alive, expects_continue)
 
@@ -225,14 +225,14 @@ class RequestHeadReader:
         said = b",".join(value for name, value in self._headers if name == b"connection")
         return any(option.strip() == b"close" for option in said.lower().split(b","))
 
-    def _judge_weighty(self, version: str) -> tuple[Body | None, bool]:
+    def _judge_unique(self, version: str) -> tuple[Body | None, bool]:
         """Return the body's decoder and whether the client waits for a 100. Headers that decide either are unique."""
-        weighty = self._weighty
-        if len(weighty) == 1 and version == "1.1" and weighty[0][0] == b"host":
-            _check_host(weighty[0][1])
+        unique_headers = self._unique_headers
+        if len(unique_headers) == 1 and version == "1.1" and unique_headers[0][0] == b"host":
+            _check_host(unique_headers[0][1])
             return None, False
-        said = dict(weighty)
-        if len(said) != len(weighty):
+        said = dict(unique_headers)
+        if len(said) != len(unique_headers):
             raise RequestRefused(400, "A header that may appear only once is repeated.")
         host = said.get(b"host")
         if host is not None:
@@ -268,7 +268,7 @@ def _repeats(head: RequestHead) -> bool:
     return head.keep_alive and not head.behind and _TELLING.isdisjoint(name for name, _ in head.scope["headers"])
 
 
-def _origin_form(url: bytes, method: bytes, weighty: list[tuple[bytes, bytes]]) -> bytes:
+def _origin_form(url: bytes, method: bytes, unique_headers: list[tuple[bytes, bytes]]) -> bytes:
     """Return the path and query of a request target (RFC 9112, 3.2)."""
     if 0x23 in url:
         raise RequestRefused(400, "A request target must not have a fragment.")
@@ -279,7 +279,7 @@ def _origin_form(url: bytes, method: bytes, weighty: list[tuple[bytes, bytes]]) 
         raise RequestRefused(400, "The request target is malformed.")
     authority = rest.partition(b"?")[0].partition(b"/")[0]
     _check_host(authority)
-    if not authority or any(name == b"host" and value.lower() != authority.lower() for name, value in weighty):
+    if not authority or any(name == b"host" and value.lower() != authority.lower() for name, value in unique_headers):
         raise RequestRefused(400, "The request target has no host, or a different one than the Host header.")
     target = rest[len(authority) :]
     return target if target.startswith(b"/") else b"/" + target

@@ -148,11 +148,11 @@ class _Guarded:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message = self._dressed(message, closes=closes and self._shutdown.is_set(), upgrades=closes)
+                message = self._with_edge_headers(message, closes=closes and self._shutdown.is_set(), upgrades=closes)
             await _send_bounded(send, message, reading, is_alone=closes)
 
         if (refusal := self._refusal(scope)) is not None:
-            await self._answer_itself(send_on, refusal, closes=closes)
+            await self._send_edge_answer(send_on, refusal, closes=closes)
             return
         try:
             await self._app(scope, receive, send_on)
@@ -163,16 +163,16 @@ class _Guarded:
                 raise  # Hypercorn logs it and closes the connection
             _logger.exception("The app failed on %s %s", scope["method"], scope["path"])
             failure = RequestRefused(500, "The server failed on this request.")
-            await self._answer_itself(send_on, failure, closes=closes)
+            await self._send_edge_answer(send_on, failure, closes=closes)
 
-    async def _answer_itself(self, send: Send, refusal: RequestRefused, *, closes: bool) -> None:
+    async def _send_edge_answer(self, send: Send, refusal: RequestRefused, *, closes: bool) -> None:
         headers, body = self._upgrades.edge_answer(refusal.status, refusal.sentence)
         headers = [*headers, *refusal.headers, (b"content-length", b"%d" % len(body))]
         headers += [(b"connection", refusal.connection)] if closes else []
         await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    def _dressed(self, start: ResponseStart, *, closes: bool, upgrades: bool) -> ResponseStart:
+    def _with_edge_headers(self, start: ResponseStart, *, closes: bool, upgrades: bool) -> ResponseStart:
         headers = [(name.lower(), value) for name, value in start.get("headers", ())]
         if not upgrades:  # HTTP/2 has no such header
             headers = [(name, value) for name, value in headers if name != b"upgrade"]

@@ -162,9 +162,9 @@ class WebSocketStream:
                     await self._incoming.send(received)
                 self._busy -= 1
             else:
-                await self._obey(received)
+                await self._handle_control(received)
 
-    async def _obey(self, control: Control) -> None:
+    async def _handle_control(self, control: Control) -> None:
         reply = self._frames.answer(control)
         if isinstance(control, Pong):
             self._pinged = False
@@ -189,7 +189,7 @@ class WebSocketStream:
                 raise AppMisbehaved("The app sent a message after its close.")
             await self._write(self._frames.message(said(message)))
         elif message["type"] == "websocket.close":
-            await self._shut(message)
+            await self._close_or_refuse(message)
         elif message["type"] == "websocket.accept" and not self._accepted and self._refusal is None:
             await self._accept(message)
         elif message["type"] == "websocket.http.response.start" and not self._accepted and self._refusal is None:
@@ -210,7 +210,7 @@ class WebSocketStream:
         self._settled.set()
         self._owner.task_group.spawn(self._keep_pinging)
 
-    async def _shut(self, message: WebSocketClose) -> None:
+    async def _close_or_refuse(self, message: WebSocketClose) -> None:
         if self._accepted:
             await self._close(message.get("code", CloseReason.NORMAL_CLOSURE.value), message.get("reason") or "")
         elif self._refusal is None:

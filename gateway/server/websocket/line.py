@@ -57,12 +57,12 @@ class SocketLine:
             if isinstance(received, str | bytes):
                 return received
             if received is not None:
-                self._obey(received)
+                self._handle_control(received)
             else:
                 await self._listen()
         return None
 
-    def _obey(self, control: Control) -> None:
+    def _handle_control(self, control: Control) -> None:
         self._write_control(self._frames.answer(control))
         if isinstance(control, CloseConnection):
             self.end = self.end or SocketEnd(int(control.code), control.reason or "", here=False)
@@ -84,7 +84,7 @@ class SocketLine:
         if data and self._frames.open:
             self._frames.feed(data)
         elif self.end is None:
-            self._lose()
+            self._mark_disconnected()
 
     def _ping(self, *, unread: bool) -> None:
         """Send the next ping, or end the WebSocket if the last one is unanswered.
@@ -98,7 +98,7 @@ class SocketLine:
         if not self._rounds:
             self._write_control(self._frames.ping())
         elif self._rounds > 1 or not unread:
-            self._lose()
+            self._mark_disconnected()
         self._rounds += 1
 
     async def say(self, message: str | bytes) -> None:
@@ -138,7 +138,7 @@ class SocketLine:
             whole = True
         finally:
             if not whole:  # no frame can follow a truncated one
-                self._lose()
+                self._mark_disconnected()
 
     def _write_control(self, frame: bytes) -> None:
         """Write as much of a control frame as possible without waiting. The rest is sent before the next message."""
@@ -148,11 +148,11 @@ class SocketLine:
             try:
                 sent = self._wire.write_nowait(self._owed)
             except ClientGone:
-                self._lose()
+                self._mark_disconnected()
             else:
                 self._owed = self._owed[sent:]
 
-    def _lose(self) -> None:
+    def _mark_disconnected(self) -> None:
         """Mark the client as disconnected."""
         self._wire.broken = True
         self.end = self.end or LOST

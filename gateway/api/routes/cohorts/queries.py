@@ -118,12 +118,12 @@ class CohortQueryRoutes:
 
     async def _follow(self, request: Request, stream: EventStream, query: Query, read: Any) -> Query:
         """Send the query's progress at each change. Return the query when it ends or the client disconnects."""
-        began, told = trio.current_time(), None
+        began, last_sent = trio.current_time(), None
         while not query.is_over and not self._stopping() and trio.current_time() < began + FOLLOWED_S:
             now = orjson.dumps(self._shown(request, query))
-            if now != told and not await stream.publish("progress", now):
+            if now != last_sent and not await stream.publish("progress", now):
                 break
-            told = now
+            last_sent = now
             await trio.sleep(LOOK_S)
             query = await read()
         request.held_s += trio.current_time() - began

@@ -213,17 +213,17 @@ class DiscoverRunRoutes:
 
     async def _follow(self, stream: EventStream, account_id: str, run_id: str) -> None:
         """Send each page as an event until the run settles, the client disconnects or the node stops."""
-        follower, told_at = self._runs.follow(account_id, run_id), trio.current_time()
+        follower, sent_at = self._runs.follow(account_id, run_id), trio.current_time()
         while not self._stopping():
             view, steps = await follower.look()
             for step in steps:
-                told_at = trio.current_time()
+                sent_at = trio.current_time()
                 if not await stream.publish("page", orjson.dumps(_page_event(view, step))):
                     return
             if is_settled(view.job) and not steps:
                 return
-            if trio.current_time() - told_at > _SILENT_S:
-                told_at = trio.current_time()
+            if trio.current_time() - sent_at > _SILENT_S:
+                sent_at = trio.current_time()
                 try:
                     await stream.write(b": \n\n")
                 except ClientGone:

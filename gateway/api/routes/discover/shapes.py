@@ -104,7 +104,7 @@ def shown_row(row: DiscoverRow, unpacker: Unpacker) -> dict[str, Any] | None:
 def row_data(row: DiscoverRow, record: Any) -> dict[str, Any]:
     """Return a row with its record as JSON data."""
     found = sightings_of(row)
-    told = {
+    data = {
         "row_id": row.row_id,
         "version": row.version,
         "kind": row.kind,
@@ -117,4 +117,4 @@ def row_data(row: DiscoverRow, record: Any) -> dict[str, Any]:
         "is_new": None if row.is_new is None else bool(row.is_new),
         "first_seen_at": iso(row.first_seen_at),
     }
-    return told if row.judged is None else {**told, "match": orjson.loads(row.judged)}
+    return data if row.judged is None else {**data, "match": orjson.loads(row.judged)}

@@ -21,27 +21,27 @@ _TEXT_MAX: Final = 300
 
 def row_view(row: DiscoverRow) -> dict[str, Any]:
     """Return a row, with its record decompressed, for the page of the run. The URL is empty if it cannot be a link."""
-    told = row_data(row, orjson.loads(row.record or b"{}"))
-    core = _core(told["record"])
+    data = row_data(row, orjson.loads(row.record or b"{}"))
+    core = _core(data["record"])
     url, text = _first(core, ("url",)), _first(core, _TEXTS)
     return {
-        **told,
+        **data,
         "url": url if url.startswith(("https://", "http://")) else "",
         "title": _first(core, _TITLES) or text[:80] or _first(core, _NAMES) or row.row_id,
         "text": text[:_TEXT_MAX],
         "author": _author(core),
         "published_at": _first(core, ("published_at", "created_at")),
-        "match": told.get("match"),
+        "match": data.get("match"),
     }
 
 
 def cells_of(row: DiscoverRow) -> list[Any]:
     """Return the table cells of a row, with its record decompressed, in the order of `COLUMNS`."""
-    told = row_data(row, orjson.loads(row.record or b"{}"))
-    core, match = _core(told["record"]), told.get("match") or {}
+    data = row_data(row, orjson.loads(row.record or b"{}"))
+    core, match = _core(data["record"]), data.get("match") or {}
     found = {
-        **told,
-        "keywords": ", ".join(told["keywords"]),
+        **data,
+        "keywords": ", ".join(data["keywords"]),
         "url": _first(core, ("url",)),
         "title": _first(core, _TITLES),
         "text": _first(core, _TEXTS),

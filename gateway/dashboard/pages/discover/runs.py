@@ -63,7 +63,7 @@ class RunPages:
             older="" if last is None else place_text(last.created_at, last.id),
             is_first=before is None,
         )
-        if before is None and any(_is_moving(one) for one in found):
+        if before is None and any(_is_in_progress(one) for one in found):
             response.headers["refresh"] = f"{_REFRESH_S};url={DISCOVER}"
         return response
 
@@ -170,7 +170,7 @@ class RunPages:
             only_new=only_new,
             **{"sent": "", **more},
         )
-        if request.method == "GET" and after == 0 and _is_moving(view):
+        if request.method == "GET" and after == 0 and _is_in_progress(view):
             response.headers["refresh"] = f"{_REFRESH_S};url={request.path}"
         return response
 
@@ -197,7 +197,7 @@ def _view(view: DiscoverView) -> dict[str, Any]:
     return run_data(view, [], "")
 
 
-def _is_moving(view: DiscoverView) -> bool:
+def _is_in_progress(view: DiscoverView) -> bool:
     return view.job.status in ("queued", "running")
 
 
