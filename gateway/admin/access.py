@@ -18,7 +18,7 @@ CHALLENGES_MAX = 1_024
 CHALLENGE_S = 30.0
 
 IsProved = Callable[[bytes], bool]
-"""Takes the body of a request. Returns whether the request is authorized."""
+"""Returns whether a request with this body is authorized."""
 
 
 class Challenge(msgspec.Struct, frozen=True):

@@ -168,7 +168,7 @@ WINDOW: tuple[bytes, ...] = (
 
 
 def window_values(state: WindowState) -> tuple[bytes, ...]:
-    """Return the values of the `WINDOW` headers: the usual ones and the pair of the IETF draft (decisions 2)."""
+    """Return the values of the `WINDOW` headers: the common headers, and the pair in the IETF draft (decisions 2)."""
     remaining, reset_s = b"%d" % state.remaining, b"%d" % state.reset_s
     limit, policy = _limit_values(state.limit)
     # Hot path: concatenation measured faster than `b"..." % (...)`.

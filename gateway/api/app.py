@@ -81,7 +81,7 @@ class Api:
             raise RuntimeError(f"Scope type {scope['type']} is not supported")
         lines = scope["headers"]
         headers = dict(lines)
-        is_plain = len(headers) == len(lines)  # hot path: the usual case
+        is_plain = len(headers) == len(lines)  # hot path: usually, no header is repeated
         if not is_plain:
             headers = joined_headers(lines)
         request = Request(

@@ -21,9 +21,9 @@ MEDIA_TYPE: Final = "multipart/form-data"
 FILE: Final = "file"
 """The name of the part that contains the file."""
 ENVELOPE_BYTES: Final = 64 * 1024
-"""Limit of the bytes of a body's boundaries, part headers and fields."""
+"""Maximum number of bytes for a body's boundaries, part headers and fields."""
 HELD_BYTES_MAX: Final = 128 * 1024 * 1024
-"""Limit of the bytes of files that a node holds in memory while they are uploaded and read."""
+"""Maximum number of bytes of files that a node holds in memory while they are uploaded and read."""
 _PIECE_BYTES: Final = 64 * 1024
 _BUFFER_BYTES_MAX: Final = 4 * _PIECE_BYTES
 _FIELD_BYTES_MAX: Final = 4_096

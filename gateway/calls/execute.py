@@ -259,7 +259,7 @@ class BilledCalls:
             self._lookup.store(request, stored, turn)
         result = CallResult(fragment, used, charge.balance_after, fetched.took_s, started - arrived)
         result.whole, result.stored = fetched.whole, stored
-        # nothing to refund and no claim, so the response need not wait for the settlement
+        # nothing to refund and no claim to finish, so the response need not wait for the settlement
         if used == charge.credits and request.claim is None:
             request.owe(charge)
             return result

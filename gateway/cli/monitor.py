@@ -57,7 +57,7 @@ async def _run_here(config: Config, secrets: Secrets, name: str, arguments: Mapp
 
 
 def _setting(config: Config, secrets: Secrets, log: Log) -> NodeSetting:
-    """Return the setting of a node without listeners and without a scheduler, so that it runs nothing else."""
+    """Return the setting of a node without listeners and without a scheduler, so that it runs only this slot."""
     from gateway.node.node import NodeSetting
     from upstreams.composites import load_all
 

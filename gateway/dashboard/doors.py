@@ -88,7 +88,7 @@ def has_token(binding: str, sent: str) -> bool:
 
 
 def way_on(text: str) -> str:
-    """Return the dashboard path to redirect to, or the first page if the path is not one of the dashboard's."""
+    """Return the path to redirect to, or the first page if `text` is not a path of the dashboard."""
     return text if _LOCAL.fullmatch(text) and "//" not in text.partition("?")[0] else PREFIX
 
 

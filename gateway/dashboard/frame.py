@@ -171,6 +171,6 @@ def here() -> str:
 
 
 def _page_of(path: str) -> str:
-    """Return the page that an action's form is on: the object's own page, or the list of its kind."""
+    """Return the page that contains an action's form: the object's own page, or the list of its kind."""
     parts = path.split("/")
     return "/".join(parts[: _PARTS_OF_A_PAGE.get(parts[2], 3)])

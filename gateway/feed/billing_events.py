@@ -30,7 +30,7 @@ class FeedOfBilling:
     """Writes the events of billing to the feed (see `BillingEvents`). All keys of the account see them."""
 
     def __init__(self, feed: EventLog, *, now: Callable[[], float]) -> None:
-        """Write all events to `feed`; `now` returns Unix seconds, from which forecasts begin."""
+        """Write all events to `feed`. `now` returns Unix seconds, at which forecasts begin."""
         self._feed = feed
         self._now = now
 

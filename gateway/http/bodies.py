@@ -20,7 +20,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 _PART_LEAST = 3
 """Shortest name, in characters, that is matched against parts of field names."""
 _CONTAINERS_MAX = 100_000
-"""Limit of arrays and objects in a body. Parsing and freeing more would block all other requests.
+"""Maximum number of arrays and objects in a body. Parsing and freeing more would block all other requests.
 
 No route needs a tenth of this.
 """

@@ -23,7 +23,7 @@ from gateway.server.http1.fields import joined
 
 LEAST_BYTES: Final = 1_024
 KEPT_BYTES: Final = 32 * 1024 * 1024
-"""Limit of the bytes of long parts and their compressed forms. The least recently used are dropped first."""
+"""Maximum number of bytes of long parts and their compressed forms. The least recently used are dropped first."""
 _ASIDE_BYTES = 65_536
 """Longer parts are compressed in a worker thread."""
 _PIECES_BYTES = 16_384

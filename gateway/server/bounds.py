@@ -15,15 +15,15 @@ class Bounds:
     header_count: int = 100
     """A request with more header fields gets a 431."""
     header_s: float = 10.0
-    """Limit from the first byte of a request to the end of its headers. A slower request gets a 408."""
+    """Maximum time from the first byte of a request to the end of its headers. A slower request gets a 408."""
     idle_s: float = 75.0
-    """Limit between two requests. After that, the connection closes without a response."""
+    """Maximum time between two requests. After that, the connection closes without a response."""
     body_s: float = 30.0
-    """Limit without any byte of a body that the app waits for. After that, the request gets a 408."""
+    """Maximum time without a byte of a body that the app waits for. After that, the request gets a 408."""
     body_bytes_per_s: int = 500
     """At a lower rate, a body uses up `body_s` even while bytes arrive."""
     write_s: float = 30.0
-    """Limit while the client reads nothing of its response. After that, the connection is aborted."""
+    """Maximum time in which the client reads nothing of its response. After that, the connection is aborted."""
     answer_bytes_per_s: int = 8_192
     """At a lower rate, a response uses up `write_s` even while bytes leave.
 
@@ -34,14 +34,14 @@ class Bounds:
     counted, so a stream may be silent for days.
     """
     unsent_bytes: int = 67_108_864
-    """Limit of the bytes held by all responses that wait for their clients.
+    """Maximum number of bytes held by all responses that wait for their clients.
 
     Above it, the responses that have made no progress for the longest time are aborted.
     """
     unsent_key_bytes: int = 16_777_216
     """The same limit for one API key. A single response may be longer."""
     unsent_kernel_bytes: int = 65_536
-    """Limit of the bytes that the kernel buffers for a client that does not read.
+    """Maximum number of bytes that the kernel buffers for a client that does not read.
 
     Without a limit, the kernel takes up to 4 MB per connection.
     """
@@ -51,9 +51,9 @@ class Bounds:
     The data is dropped. Without this wait, the close could reset the connection and the client lose the response.
     """
     connections: int = 20_000
-    """Limit of open connections. Above it, idle ones are closed, and new ones wait in the listener's backlog."""
+    """Maximum number of open connections. Above it, idle ones close, and new ones wait in the listener's backlog."""
     pipelined_bytes: int = 65_536
-    """Limit of bytes read ahead after the current request."""
+    """Maximum number of bytes that are read ahead after the current request."""
     message_bytes: int = 65_536
     """A longer WebSocket message ends the connection with code 1009 and is not read further."""
     ping_s: float = 20.0

@@ -117,7 +117,7 @@ class Connection:
         return found
 
     def _exchange_for(self, request: RequestHead) -> Exchange:
-        """Return the exchange for the app: a WebSocket if the client requests one where the app accepts them.
+        """Return the exchange for the app: a WebSocket if the client requests one on a path that accepts them.
 
         Raises:
             Refused: the server does not support this kind of WebSocket request.

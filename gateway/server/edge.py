@@ -41,7 +41,7 @@ class Shedding(Protocol):
     """Refuses requests before the app is called, while more requests arrive than the app can serve."""
 
     active: bool
-    """Whether to call `refuses`; it is read for every request."""
+    """Whether to call `refuses`. Read for every request, so it must be cheap."""
 
     def refuses(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Return whether this request is refused. Call it once per request."""

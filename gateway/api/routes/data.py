@@ -31,7 +31,7 @@ from upstreams.model.params import Value
 from upstreams.model.steps import Fetched, Leg, Page, Part
 
 READINGS_BYTES_MAX: Final = 16_000_000
-"""Limit of the bytes of parsed queries that all endpoints keep together, including every object in them."""
+"""Maximum number of bytes of the parsed queries that all endpoints keep, including every object in them."""
 _QUERY_BYTES_MAX: Final = 300
 """Longer queries are not kept."""
 _READING_BYTES: Final = 336

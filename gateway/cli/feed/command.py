@@ -113,7 +113,7 @@ def address_of(text: str) -> SplitResult:
 
 
 def key_of(file: Path | None) -> str:
-    """Return the key from its file or the environment. Never use the command line, because other users can read it."""
+    """Return the key from its file or the environment. Other users could read a key on the command line."""
     if file is None:
         key = os.environ.get(_KEY_NAME, "").strip()
         source = _KEY_NAME

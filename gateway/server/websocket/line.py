@@ -18,7 +18,7 @@ from gateway.server.wire import Wire
 READ_BYTES = 4_096
 """Bytes per read. A larger read could contain thousands of frames, which are handled without a checkpoint."""
 OWED_BYTES = 1_024
-"""Limit of the bytes of unsent control frames for a client that reads nothing."""
+"""Maximum number of bytes of unsent control frames for a client that reads nothing."""
 LINGER_BYTES = 1_048_576
 """How many bytes from the client are read and dropped after a close, so that the client can read the reason."""
 
