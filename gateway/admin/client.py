@@ -20,7 +20,7 @@ import trio
 from gateway.admin import proof
 
 PROOF_WITHIN_S = 10.0
-_LOOK_S = 5.0
+_CHECK_S = 5.0
 """Seconds between two checks of an operation's progress."""
 _PROOF_BYTES_MAX = 4_096
 _HEAD_BYTES_MAX = 32_768
@@ -123,7 +123,7 @@ async def ask_watched(
             nursery.start_soon(ask_first)
             most = -1
             while True:
-                await trio.sleep(_LOOK_S)
+                await trio.sleep(_CHECK_S)
                 rows = await _rows(ask, progress)
                 if rows is not None and rows > most:
                     most, patience.deadline = rows, trio.current_time() + patience_s

@@ -137,7 +137,7 @@ def _csv(stored: bytes, archetype: Archetype, tree: Tree | None) -> tuple[bytes,
     if tree and tree.get("items"):
         columns = [path for path in columns if _has(tree["items"], path)]
     lines = [",".join(".".join(path) for path in columns)]
-    lines += (",".join(_cell(_at(row, path)) for path in columns) for row in rows)
+    lines += (",".join(_cell(_value_at(row, path)) for path in columns) for row in rows)
     return "".join(f"{line}\r\n" for line in lines).encode(), cursor
 
 
@@ -179,7 +179,7 @@ def _has(tree: Tree, path: Sequence[str]) -> bool:
     return True
 
 
-def _at(row: Any, path: Sequence[str]) -> Any:
+def _value_at(row: Any, path: Sequence[str]) -> Any:
     for name in path:
         row = row.get(name) if isinstance(row, dict) else None
     return row

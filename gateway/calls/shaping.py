@@ -31,7 +31,7 @@ class Shaped:
 class Terms(NamedTuple):
     """The rules for partial responses of one kind of call: the warning's ending, and the refund."""
 
-    way_on: str
+    rest_hint: str
     """Text appended to the warning about too few rows. It says how to get the rest."""
     used_by_legs: Callable[[int, float], int]
     """The refund rule for a response with missing legs."""
@@ -49,7 +49,7 @@ def shape_call(
     Raises:
         NotFound: a single record has no identifying data.
     """
-    shaped = shape(listing.endpoint.archetype, explained(fetched, terms.way_on), seal)
+    shaped = shape(listing.endpoint.archetype, explained(fetched, terms.rest_hint), seal)
     used = used_by_pages(credits_held, cost_credits, fetched.pages_used)
     if not fetched.result.legs:
         return shaped, used
@@ -94,10 +94,10 @@ def _of_legs(legs: Sequence[Leg]) -> Record:
     return archetypes.coverage(legs=records, coverage=share, partial_failure=answered < len(due))
 
 
-def explained(fetched: Fetched, way_on: str = "") -> Page | Single:
-    """Return the result of a read, with a warning if a walk has too few rows. `way_on` says how to get the rest."""
+def explained(fetched: Fetched, rest_hint: str = "") -> Page | Single:
+    """Return the result of a read, with a warning if a walk has too few rows. `rest_hint` says how to get the rest."""
     result = fetched.result
-    return replace(result, warnings=(*result.warnings, fetched.shortfall + way_on)) if fetched.shortfall else result
+    return replace(result, warnings=(*result.warnings, fetched.shortfall + rest_hint)) if fetched.shortfall else result
 
 
 def _rows(archetype: Archetype, page: Page, warnings: list[str]) -> Record:

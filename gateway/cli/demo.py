@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import click
 import trio
 
-from gateway.cli.run import Refusal, known_platforms, port_type, read_secrets, run, say_beside
+from gateway.cli.run import Refusal, known_platforms, port_type, read_secrets, run, say_in_background
 from gateway.config import load_config
 from gateway.config.settings import Config
 from gateway.node.serve import Start, open_sandbox, open_served_node
@@ -54,7 +54,7 @@ def demo(port: int | None, drift: bool) -> None:
                         account = await operations.run("account.create", {"name": "demo", "credits": _CREDITS})
                         key = await operations.run("key.create", {"account": account["id"], "name": "demo"})
                         async with trio.open_nursery() as saying:
-                            saying.start_soon(say_beside, _welcome(line["url"], key["key"]))
+                            saying.start_soon(say_in_background, _welcome(line["url"], key["key"]))
                             async for _ in signals:
                                 break
                             saying.cancel_scope.cancel()

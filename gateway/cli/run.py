@@ -179,7 +179,7 @@ def say(text: str, *, end: str = "\n") -> None:
         write_all(STDOUT, f"{text}{end}".encode())
 
 
-async def say_beside(text: str) -> None:
+async def say_in_background(text: str) -> None:
     """Print a line on stdout without blocking other tasks. Cancelling drops the unwritten rest. Raises like `say`."""
     with _stdout_refusals():
         await print_out(f"{text}\n".encode())

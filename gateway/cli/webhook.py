@@ -14,7 +14,7 @@ import click
 import orjson
 import trio
 
-from gateway.cli.run import Refusal, json_option, port_type, run, say_beside, show
+from gateway.cli.run import Refusal, json_option, port_type, run, say_in_background, show
 from gateway.cli.webhook_receiver import Received, Receiver
 from gateway.http.edge_answers import plain_edge_answer
 from gateway.node.listeners import port_of
@@ -108,7 +108,7 @@ async def _listen(
         """Print a delivery before the response is sent, so that a slow reader of stdout slows down the deliveries."""
         try:
             async with one_at_a_time:
-                await say_beside(line(received))
+                await say_in_background(line(received))
         except (BrokenPipeError, Refusal) as exc:
             failures.append(exc)
             unread.set()
@@ -121,7 +121,7 @@ async def _listen(
             await nursery.start(serve)
             url = f"http://{_HOST}:{port_of(listeners)}"
             nursery.start_soon(_end_on_signal, signals, nursery.cancel_scope)
-            await say_beside(first(url))
+            await say_in_background(first(url))
             await unread.wait()
             nursery.cancel_scope.cancel()
     if failures:

@@ -44,7 +44,7 @@ def judge_strength(secret: str) -> Strength:
 def looks_random(secret: str) -> bool:
     """Return whether a secret must have been generated randomly, like 32 bytes in base64.
 
-    In random text most neighbouring characters differ in kind (upper, lower, digit, other), unlike in words. It also
+    In random text most neighboring characters differ in kind (upper, lower, digit, other), unlike in words. It also
     has
     many distinct characters, unlike repetitive text.
     """

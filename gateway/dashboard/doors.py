@@ -87,7 +87,7 @@ def has_token(binding: str, sent: str) -> bool:
     return binding != "" and hmac.compare_digest(expected.encode("utf-8", "surrogatepass"), _encoded(sent))
 
 
-def way_on(text: str) -> str:
+def redirect_path(text: str) -> str:
     """Return the path to redirect to, or the first page if `text` is not a path of the dashboard."""
     return text if _LOCAL.fullmatch(text) and "//" not in text.partition("?")[0] else PREFIX
 

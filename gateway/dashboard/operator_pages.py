@@ -132,7 +132,7 @@ class OperatorPages:
             del self._sessions[next(iter(self._sessions))]
         self._sessions[session] = trio.current_time() + SESSION_S
         cookie = f"{COOKIE}={session}; Path={HOME}; HttpOnly; SameSite=Strict; Max-Age={SESSION_S:.0f}".encode()
-        return _to(HOME, (b"set-cookie", cookie))
+        return _redirect(HOME, (b"set-cookie", cookie))
 
     def _is_known(self, session: str) -> bool:
         until = self._sessions.get(session)
@@ -181,14 +181,16 @@ class OperatorPages:
         name = incoming.form.get("operation", "")
         if name == "sign-out":
             self._sessions.pop(incoming.session, None)
-            return _to(HOME)
+            return _redirect(HOME)
         if name not in FORM_OPERATIONS:
             raise _OperationFailed("this operation does not exist here")
         result = await self._do(name, _arguments(name, incoming.form))
         if name in ("user.invite", "user.reset"):
             return await self._account(incoming, link=result)
         back = incoming.form.get("back", "")
-        return _to(f"{PAGES}/account?{urlencode({'id': result['id']})}" if name == "account.create" else _back(back))
+        return _redirect(
+            f"{PAGES}/account?{urlencode({'id': result['id']})}" if name == "account.create" else _back(back)
+        )
 
     async def _do(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Run an operation and return its result. Raises _OperationFailed."""
@@ -263,5 +265,5 @@ def _page(status: int, body: bytes, *, content_type: bytes = b"text/html; charse
     return PageAnswer(status, [*_GUARDED, (b"content-type", content_type)], body)
 
 
-def _to(path: str, *more: tuple[bytes, bytes]) -> PageAnswer:
+def _redirect(path: str, *more: tuple[bytes, bytes]) -> PageAnswer:
     return PageAnswer(303, [*_GUARDED, (b"location", path.encode("ascii", "replace")), *more], b"")

@@ -1,4 +1,4 @@
-"""Inline SVG: bar charts in the style sheet's colours, and QR codes."""
+"""Inline SVG: bar charts in the style sheet's colors, and QR codes."""
 
 from __future__ import annotations
 

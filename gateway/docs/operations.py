@@ -247,7 +247,7 @@ class Reference:
 
         Without a method, return the first one.
         """
-        found = self._by_path.get(path) or [one for one in self._with_names if _fits(one.path, path)]
+        found = self._by_path.get(path) or [one for one in self._with_names if _matches(one.path, path)]
         return next((one for one in found if method is None or method in one.route.allow), None)
 
     def nearest(self, path: str) -> str | None:
@@ -259,7 +259,7 @@ class Reference:
         return self._slugs.nearest(text.lower())
 
 
-def _fits(pattern: str, path: str) -> bool:
+def _matches(pattern: str, path: str) -> bool:
     wanted, sent = pattern.split("/"), path.split("/")
     return len(wanted) == len(sent) and all(
         one[:1] == "{" or one == other for one, other in zip(wanted, sent, strict=True)

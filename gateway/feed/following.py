@@ -9,7 +9,7 @@ from typing import Protocol
 from billing.keys.cache import Key
 from events.waking.waiter import WaitEnd, Waiter
 from gateway.feed.pages import PageView
-from gateway.feed.polling import HELD, Polls, refuse_barred
+from gateway.feed.polling import HELD, Polls, raise_if_unusable
 
 GLANCE_S = 0.001
 """Seconds to wait between two pages of a backlog, to see whether the client has sent something or disconnected."""
@@ -92,7 +92,7 @@ async def _attend(waiter: Waiter, until: float, *, sink: Sink, check_key: CheckK
         ended = await waiter.wait(until, sink.receive)
         if ended is WaitEnd.CLOSING:
             return Stopped.CLOSING
-        refuse_barred(ended)
+        raise_if_unusable(ended)
         await check_key()
         if ended is not WaitEnd.GONE:
             return None

@@ -93,7 +93,7 @@ class Polls:
                 began = self.clock()
                 ended = await waiter.wait(until, gone)  # PARKED or HEARING, perhaps FETCHING, then AWAKE again
                 request.held_s += (self.clock() if waiter.found is None else waiter.read_since) - began
-                refuse_barred(ended)
+                raise_if_unusable(ended)
                 if ended is WaitEnd.CLOSING:
                     return Polled(view, self.rng.randint(1, STOP_INTERVAL_S))
                 if ended is WaitEnd.GONE or (ended is WaitEnd.TIME_UP and not waiter.is_behind):
@@ -111,7 +111,7 @@ class Polls:
             hub.leave(waiter)
 
 
-def refuse_barred(ended: WaitEnd) -> None:
+def raise_if_unusable(ended: WaitEnd) -> None:
     """Raise KeyUnusable if a wait ended because the key was revoked or its account suspended."""
     if ended is WaitEnd.REVOKED:
         raise KeyUnusable("revoked")

@@ -237,11 +237,11 @@ def _integer(param: Param, text: str) -> int:
         raise InvalidParam(param.name, f"must be a whole number{_bounds(param)}, such as {param.example}")
     number = int(digits[1] + digits[2][: _DIGITS_MAX + 1])  # one extra digit already exceeds every bound
     if param.minimum is not None and number < param.minimum:
-        raise InvalidParam(param.name, f"must be at least {param.minimum}{_other('and at most', param.maximum)}")
+        raise InvalidParam(param.name, f"must be at least {param.minimum}{_bound_text('and at most', param.maximum)}")
     if param.maximum is not None and number > param.maximum:
         if param.name == "limit":
             return param.maximum
-        raise InvalidParam(param.name, f"must be at most {param.maximum}{_other('and at least', param.minimum)}")
+        raise InvalidParam(param.name, f"must be at most {param.maximum}{_bound_text('and at least', param.minimum)}")
     if len(digits[2]) > _DIGITS_MAX:
         raise InvalidParam(param.name, f"has more than {_DIGITS_MAX} digits")
     return number
@@ -250,10 +250,10 @@ def _integer(param: Param, text: str) -> int:
 def _bounds(param: Param) -> str:
     if param.minimum is not None and param.maximum is not None:
         return f" of {param.minimum} to {param.maximum}"
-    return _other("of at least", param.minimum) or _other("of at most", param.maximum)
+    return _bound_text("of at least", param.minimum) or _bound_text("of at most", param.maximum)
 
 
-def _other(words: str, bound: int | None) -> str:
+def _bound_text(words: str, bound: int | None) -> str:
     return "" if bound is None else f" {words} {bound}"
 
 

@@ -108,7 +108,7 @@ class Membership:
             if not self._can_judge():
                 continue
             try:
-                await self._find_dead_nodes()
+                await self._check_nodes()
             except StateNotShared:
                 raise
             except StorageError as exc:
@@ -170,7 +170,7 @@ class Membership:
         self._stores.charges.node = new
         self._log.event("error", "declared_dead", node=old, goes_on_as=new)
 
-    async def _find_dead_nodes(self) -> None:
+    async def _check_nodes(self) -> None:
         """Check for dead nodes, and for conflicting nodes that joined later.
 
         Of two that start together, the later one stops.

@@ -26,7 +26,7 @@ from gateway.node.listeners import bind, in_url, port_of, share
 from gateway.node.membership import MembershipPace
 from gateway.node.node import Node, NodeSetting
 from gateway.node.wiring import open_node
-from gateway.node.workers.worker import Worker, leave_the_end_to_the_supervisor, stop_at_the_end_of_input
+from gateway.node.workers.worker import Worker, ignore_stop_signals, stop_at_the_end_of_input
 from gateway.observability.logs import Log
 from gateway.observability.standard_streams import STDOUT, print_out, write_all
 from gateway.server.bounds import Bounds
@@ -156,9 +156,9 @@ async def serve(start: Start) -> None:
     """
     async with open_served_node(start) as (node, line):
         tune_garbage_collection()
-        give_long_blocks_back()
+        return_freed_blocks()
         if start.worker is not None:
-            leave_the_end_to_the_supervisor()
+            ignore_stop_signals()
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with trio.open_nursery() as watching:
                 # first, because the reader of the line may send signals as soon as it is printed
@@ -267,7 +267,7 @@ def tune_garbage_collection() -> None:
     gc.set_threshold(5_000, 2, 10_000)
 
 
-def give_long_blocks_back() -> None:
+def return_freed_blocks() -> None:
     """Return the memory of each long body to the system as soon as it is no longer used.
 
     Only glibc has a setting for this. By default it keeps freed blocks for reuse, between others that are still in use.

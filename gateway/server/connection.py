@@ -58,7 +58,7 @@ class Connection:
             _logger.exception("A connection failed")
             self.wire.abort()
         except BaseException:  # cancelled
-            self._cut_off()
+            self._end_cancelled()
             raise
         finally:
             self._edge.hangups.drop(self.wire.fd)
@@ -196,7 +196,7 @@ class Connection:
                 _logger.error("The app sent no response to %s %s", request.scope["method"], request.scope["path"])
             await self._refuse(RequestRefused(500, "The server failed on this request."), head_only=exchange.head_only)
 
-    def _cut_off(self) -> None:
+    def _end_cancelled(self) -> None:
         """On cancellation, make a truncated response recognizable, or send a closing frame to a WebSocket's client."""
         if self._socket is not None and self._socket.accepted:
             self._socket.go_away()

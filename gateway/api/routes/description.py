@@ -37,7 +37,7 @@ class OpenApiRoute:
         self._replies = replies
         self._made: dict[str | None, TaggedText] = {}
         """The whole document (None) and the documents of the platforms requested so far."""
-        self._making = trio.Lock()
+        self._build_lock = trio.Lock()
 
     @property
     def route(self) -> Route:
@@ -59,7 +59,7 @@ class OpenApiRoute:
 
     async def _make(self, platform: str | None) -> TaggedText:
         """Build a document, one at a time: the first takes 0.3 s, and many clients may request it concurrently."""
-        async with self._making:
+        async with self._build_lock:
             if platform not in self._made:
                 self._made[platform] = with_tag(await trio.to_thread.run_sync(self._documents.document, platform))
             return self._made[platform]

@@ -22,7 +22,7 @@ EVENTS: Final = f"{PREFIX}/events"
 PAGE: Final = 50
 WAIT_S: Final = 8.0
 """Seconds that a page waits for new events before it polls again. Must not exceed the time for a node's stop."""
-_LOOK_S: Final = 1.0
+_CHECK_S: Final = 1.0
 _PAGES: Final = {
     "monitor": "monitors",
     "discover_run": "discover/runs",
@@ -73,7 +73,7 @@ class EventPages:
         head = await self._events.head(account_id())
         with trio.move_on_after(WAIT_S):
             while head.last_pos <= after:
-                await trio.sleep(_LOOK_S)
+                await trio.sleep(_CHECK_S)
                 head = await self._events.head(account_id())
         return head
 

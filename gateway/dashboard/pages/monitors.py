@@ -104,7 +104,7 @@ class MonitorPages:
             return await self._shown(
                 monitor_id, status=400, errors=beside_row(exc, rules), rule_values=sent, rule_rows=rows
             )
-        return self._to(monitor_id, "alerts_saved")
+        return self._redirect(monitor_id, "alerts_saved")
 
     async def run(self, monitor_id: str) -> Response:
         """Start a run now."""
@@ -114,7 +114,7 @@ class MonitorPages:
             raise ObjectMissing from exc
         except (MonitorPaused, RunTooSoon) as exc:
             return await self._shown(monitor_id, status=400, error=sentence(exc))
-        return self._to(monitor_id, "run_begun")
+        return self._redirect(monitor_id, "run_begun")
 
     async def delete(self, monitor_id: str) -> Response:
         """Ask for confirmation, then delete the Monitor."""
@@ -132,7 +132,7 @@ class MonitorPages:
             await self._services.webhooks.resume(account_id(), monitor_id)
         except (MonitorUnknown, WebhookUnknown) as exc:
             raise ObjectMissing from exc
-        return self._to(monitor_id, "resumed")
+        return self._redirect(monitor_id, "resumed")
 
     async def rotate(self, monitor_id: str) -> Response:
         """Create a new signing secret, and show it once."""
@@ -153,7 +153,7 @@ class MonitorPages:
             raise ObjectMissing from exc
         except RedeliveryRefused as exc:
             return await self._shown(monitor_id, status=400, error=sentence(exc))
-        return self._to(monitor_id, "redelivered")
+        return self._redirect(monitor_id, "redelivered")
 
     async def _change(self, monitor_id: str, patch: PatchBody, *, done: str) -> Response:
         try:
@@ -166,9 +166,9 @@ class MonitorPages:
             return await self._shown(monitor_id, status=400, error=sentence(exc))
         if saved.secret is not None:
             return await self._shown(monitor_id, secret=saved.secret)
-        return self._to(monitor_id, done)
+        return self._redirect(monitor_id, done)
 
-    def _to(self, monitor_id: str, done: str) -> Response:
+    def _redirect(self, monitor_id: str, done: str) -> Response:
         return self._frame.to_page(f"{MONITORS}/{monitor_id}", done=done)
 
     async def _view(self, monitor_id: str) -> View:

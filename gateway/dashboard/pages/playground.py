@@ -61,7 +61,7 @@ class PlaygroundPages:
         if id_ := request.args.get("id", ""):
             return await self._form(self._found(id_, request.args.get("method", "")), request.args)
         words = request.args.get("q", "").strip()[:100]
-        found = [one for one in callable_operations(self._services.reference) if _fits(one, words.lower().split())]
+        found = [one for one in callable_operations(self._services.reference) if _matches(one, words.lower().split())]
         return await self._frame.shown(
             "playground.html", "Playground", words=words, found=found[:FOUND_MAX], more=max(0, len(found) - FOUND_MAX)
         )
@@ -141,7 +141,7 @@ class PlaygroundPages:
         return Markup(tabs(blocks, 1))  # noqa: S704 - the function escapes its input
 
 
-def _fits(operation: ApiOperation, words: list[str]) -> bool:
+def _matches(operation: ApiOperation, words: list[str]) -> bool:
     text = f"{operation.method} {operation.path} {operation.summary}".lower()
     return all(word in text for word in words)
 

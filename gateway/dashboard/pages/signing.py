@@ -16,7 +16,7 @@ from billing.users.errors import (
     TooManyAttempts,
 )
 from gateway.dashboard.address import PREFIX
-from gateway.dashboard.doors import way_on
+from gateway.dashboard.doors import redirect_path
 from gateway.dashboard.forms import fields, secret_field
 from gateway.dashboard.frame import Frame, signed_in
 from gateway.dashboard.services import Services
@@ -45,11 +45,11 @@ class SigningPages:
 
     async def sign_in(self) -> Response:
         """Request e-mail and password. A wrong password and an unknown e-mail return the same error."""
-        following = way_on(request.args.get("next", ""))
+        following = redirect_path(request.args.get("next", ""))
         if request.method == "GET":
             return await self._frame.shown("sign_in.html", "Sign in", email="", following=following)
         sent, password = await fields(), await secret_field("password")
-        following = way_on(sent.get("next", ""))
+        following = redirect_path(sent.get("next", ""))
         try:
             token, stage = await self._sessions.sign_in(
                 sent.get("email", ""), password, self._frame.visitor(), instead_of=g.token
@@ -71,7 +71,7 @@ class SigningPages:
         if waiting is None:
             return self._frame.to_page(f"{PREFIX}/sign-in")
         sent = await fields() if request.method == "POST" else {}
-        following = way_on(sent.get("next", "") or request.args.get("next", ""))
+        following = redirect_path(sent.get("next", "") or request.args.get("next", ""))
         if waiting.session.stage == "full":
             return self._frame.to_page(following)
         if request.method == "GET":
@@ -91,7 +91,7 @@ class SigningPages:
     async def confirm(self) -> Response:
         """Request the password again, and the code if a second factor is on. The session is then fresh."""
         sent = await fields() if request.method == "POST" else {}
-        following = way_on(sent.get("next", "") or request.args.get("next", ""))
+        following = redirect_path(sent.get("next", "") or request.args.get("next", ""))
         if request.method == "GET":
             return await self._frame.shown("confirm.html", "Confirm your identity", following=following)
         current = signed_in()

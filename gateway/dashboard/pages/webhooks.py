@@ -100,7 +100,7 @@ class WebhookPages:
             raise ObjectMissing from exc
         except MonitorInvalid as exc:
             return await self._shown(webhook_id, status=400, values={**sent, "types": types}, **_field_errors(exc))
-        return self._to(webhook_id, "webhook_saved")
+        return self._redirect(webhook_id, "webhook_saved")
 
     async def test(self, webhook_id: str) -> Response:
         """Deliver a test event, which is not in the feed."""
@@ -110,7 +110,7 @@ class WebhookPages:
             raise ObjectMissing from exc
         except MonitorInvalid as exc:
             return await self._shown(webhook_id, status=400, error=_UNTESTED[exc.reason])
-        return self._to(webhook_id, "webhook_tested")
+        return self._redirect(webhook_id, "webhook_tested")
 
     async def rotate(self, webhook_id: str) -> Response:
         """Create a new signing secret, and show it once."""
@@ -145,9 +145,9 @@ class WebhookPages:
             raise ObjectMissing from exc
         except RedeliveryRefused as exc:
             return await self._shown(webhook_id, status=400, error=sentence(exc))
-        return self._to(webhook_id, "redelivered")
+        return self._redirect(webhook_id, "redelivered")
 
-    def _to(self, webhook_id: str, done: str) -> Response:
+    def _redirect(self, webhook_id: str, done: str) -> Response:
         return self._frame.to_page(f"{WEBHOOKS}/{webhook_id}", done=done)
 
     async def _view(self, webhook_id: str) -> AccountWebhookState:

@@ -128,7 +128,7 @@ class Answers:
     def schemas(self, archetypes: Iterable[Archetype]) -> dict[str, Schema]:
         """Return the schemas that responses may refer to."""
         _, own = msgspec.json.schema_components(list(self._types.values()), ref_template=REF)
-        typed = _events_typed({name: _terse(schema, name) for name, schema in own.items()})
+        typed = _events_typed({name: _shortened(schema, name) for name, schema in own.items()})
         assert self._envelopes.keys().isdisjoint(typed), "a schema has one name"
         return {**_SHARED, **openapi_schemas(archetypes), **typed, **self._envelopes}
 
@@ -249,13 +249,13 @@ def _without_places(schema: Mapping[str, Any]) -> Schema:
     return {**schema, "description": _PLACE.sub("", " ".join(schema["description"].split()))}
 
 
-def _terse(schema: Any, name: str = "") -> Any:
+def _shortened(schema: Any, name: str = "") -> Any:
     """Shorten a schema: drop titles that repeat the name, and write a choice with null as a list of types."""
     if isinstance(schema, list):
-        return [_terse(one) for one in schema]
+        return [_shortened(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    terse = {key: _terse(value) for key, value in schema.items() if not (key == "title" and value == name)}
+    terse = {key: _shortened(value) for key, value in schema.items() if not (key == "title" and value == name)}
     match terse.get("anyOf"):
         case [{"type": str(kind), **rest}, {"type": "null"}] if not {"enum", "const"} & rest.keys():
             del terse["anyOf"]

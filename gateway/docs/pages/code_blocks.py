@@ -78,7 +78,7 @@ class CodeBlock:
     @property
     def html(self) -> str:
         """Return the highlighted text, whose spans have one-letter classes."""
-        return f'<pre tabindex="0"><code>{_coloured(self)}</code></pre>'
+        return f'<pre tabindex="0"><code>{_highlighted(self)}</code></pre>'
 
 
 def figure(block: CodeBlock) -> str:
@@ -106,7 +106,7 @@ def are_alike(blocks: Sequence[CodeBlock]) -> bool:
     return len(blocks) > 1 and len({*languages}) == len(languages) and {*languages} <= {"sh", "python", "js"}
 
 
-def _coloured(block: CodeBlock) -> str:
+def _highlighted(block: CodeBlock) -> str:
     rule = _RULES.get(block.language)
     if rule is None:
         return escape(block.text, quote=False)

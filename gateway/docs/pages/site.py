@@ -72,7 +72,7 @@ class PublicPages:
         self._schemas: dict[str, Callable[[], Any]] = {}
         self._made: dict[str, MadePage] = {}
         self._live: dict[str, tuple[float, MadePage]] = {}
-        self._loading, self._making = trio.Lock(), trio.Lock()
+        self._loading, self._build_lock = trio.Lock(), trio.Lock()
 
     async def knows(self, path: str) -> bool:
         """Return whether a page exists at this path."""
@@ -90,7 +90,7 @@ class PublicPages:
     async def missing(self, refused: Reply) -> Reply:
         """Return the 404 error as an HTML page. The page is rendered once and shared."""
         if self._missing is None:
-            async with self._making:
+            async with self._build_lock:
                 self._missing = await (await self._with_html()).missing()
         fields = joined(refused.headers, joined(_GUARDED, ((b"vary",), (b"accept",))))
         return replace(refused, body=self._missing.text.text, content_type=self._missing.content_type, headers=fields)
@@ -104,7 +104,7 @@ class PublicPages:
 
     async def _make(self, request: Request) -> MadePage:
         """Render a page, one at a time, so that anonymous requests use at most one thread."""
-        async with self._making:
+        async with self._build_lock:
             if (made := self._kept(request)) is not None:
                 return made  # another task rendered it meanwhile
             made = await self._new(request)

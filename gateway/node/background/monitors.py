@@ -40,7 +40,7 @@ from upstreams.guard.resolver import Resolve, SystemResolver
 
 RUN_WITHIN_S = 20.0
 """Seconds until an operator who requested a run gets a response. Must be less than a supervisor waits for a worker."""
-_LOOK_S = 0.05
+_CHECK_S = 0.05
 _RESOLVING_MAX = 16
 """Maximum number of threads that resolve the hosts of webhooks during registration."""
 
@@ -83,7 +83,7 @@ class Monitors:
         found = await self.store.read(read)
         with trio.move_on_after(RUN_WITHIN_S):
             while found[0].finished_at is None:
-                await trio.sleep(_LOOK_S)
+                await trio.sleep(_CHECK_S)
                 found = await self.store.read(read)
         return {**run_record(*found), "begun_now": begun_now}
 

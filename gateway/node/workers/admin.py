@@ -146,7 +146,7 @@ def merge(texts: Mapping[int, str]) -> str:
     families: dict[tuple[str, ...], list[str]] = {}
     for number, text in texts.items():
         for heading, samples in _families(text):
-            families.setdefault(heading, []).extend(filter(None, (_labelled(sample, number) for sample in samples)))
+            families.setdefault(heading, []).extend(filter(None, (_labeled(sample, number) for sample in samples)))
     return "".join(f"{line}\n" for heading, samples in families.items() for line in (*heading, *samples))
 
 
@@ -172,7 +172,7 @@ def _families(text: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:
             yield heading, lines[len(heading) :]
 
 
-def _labelled(sample: str, number: int) -> str:
+def _labeled(sample: str, number: int) -> str:
     """Return a sample labeled with its worker's number; empty if the line is not a sample."""
     found = _SAMPLE.match(sample)
     if found is None:

@@ -102,7 +102,7 @@ async def _run(
     async with trio.open_nursery() as private_side:
         await private_side.start(serve_admin)
         async with trio.open_nursery() as watching:
-            watching.start_soon(supervision.keep, "signals", partial(_obey, slots, plan))
+            watching.start_soon(supervision.keep, "signals", partial(_handle_signals, slots, plan))
             watching.start_soon(_announce, slots, line, plan.log)
             watching.start_soon(kill_hung, slots, plan.log)
             await slots.run()
@@ -117,7 +117,7 @@ async def _announce(slots: WorkerSlots, line: Mapping[str, str], log: Log) -> No
         await announce(line, log)
 
 
-async def _obey(slots: WorkerSlots, plan: SupervisorPlan) -> None:
+async def _handle_signals(slots: WorkerSlots, plan: SupervisorPlan) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
             if number == signal.SIGHUP:

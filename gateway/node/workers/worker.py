@@ -43,7 +43,7 @@ async def stop_at_the_end_of_input() -> None:
     signal.raise_signal(signal.SIGTERM)
 
 
-def leave_the_end_to_the_supervisor() -> None:
+def ignore_stop_signals() -> None:
     """Prevent signals from ending this process before it is drained.
 
     The supervisor waits for the worker and enforces the time limit.

@@ -38,7 +38,7 @@ _BEGIN: Final = (DRY_RUN,)
 _RESULTS: Final = (limit(500, default=100), CURSOR)
 LOOK_S: Final = 0.5
 """Seconds between two checks of a query that a stream follows."""
-FOLLOWED_S: Final = 900.0
+STREAM_S: Final = 900.0
 """Seconds after which a stream ends with the query's current state."""
 
 
@@ -119,7 +119,7 @@ class CohortQueryRoutes:
     async def _follow(self, request: Request, stream: EventStream, query: Query, read: Any) -> Query:
         """Send the query's progress at each change. Return the query when it ends or the client disconnects."""
         began, last_sent = trio.current_time(), None
-        while not query.is_over and not self._stopping() and trio.current_time() < began + FOLLOWED_S:
+        while not query.is_over and not self._stopping() and trio.current_time() < began + STREAM_S:
             now = orjson.dumps(self._shown(request, query))
             if now != last_sent and not await stream.publish("progress", now):
                 break

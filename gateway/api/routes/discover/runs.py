@@ -45,7 +45,7 @@ CHANGES_MAX: Final = 200
 LINES_AT_ONCE: Final = 50
 STREAM_S: Final = 900.0
 """Seconds until an event stream stops following a run."""
-_LOOK_S: Final = 0.25
+_CHECK_S: Final = 0.25
 _SILENT_S: Final = 15.0
 _BEGIN: Final = (DRY_RUN,)
 _LIST: Final = (limit(100, default=20), CURSOR)
@@ -228,7 +228,7 @@ class DiscoverRunRoutes:
                     await stream.write(b": \n\n")
                 except ClientGone:
                     return
-            await trio.sleep(_LOOK_S)
+            await trio.sleep(_CHECK_S)
 
     async def _fragment(self, request: Request, view: DiscoverView) -> bytes:
         return envelope.fragment(PLATFORM, request.path, await self._data(request, view))

@@ -108,7 +108,7 @@ class RunPages:
             raise ObjectMissing from exc
         except JobOver as exc:
             return await self._shown(run_id, status=400, error=sentence(exc))
-        return self._to(run_id, "run_cancelled")
+        return self._redirect(run_id, "run_cancelled")
 
     async def _change(self, run_id: str, patch: RunPatch, *, done: str, sent: str = "") -> Response:
         owner = JobOwner(account_id(), None, g.incoming.id)
@@ -121,9 +121,9 @@ class RunPages:
             return await self._shown(run_id, status=400, errors=errors, sent=sent)
         except (JobOver, BillingError) as exc:
             return await self._shown(run_id, status=400, error=sentence(exc), sent=sent)
-        return self._to(run_id, done)
+        return self._redirect(run_id, done)
 
-    def _to(self, run_id: str, done: str) -> Response:
+    def _redirect(self, run_id: str, done: str) -> Response:
         return self._frame.to_page(f"{DISCOVER}/runs/{run_id}", done=done)
 
     async def _found(self, run_id: str) -> DiscoverView:
