@@ -213,9 +213,8 @@ class Api:
             names, values = _OF_CALLERS, (*values, b"%.2f" % (overhead_s * 1000))
             if caller.window is not None:
                 names, values = _OF_WINDOWS, values + window_values(caller.window)
-        if (
-            reply.status not in BODILESS
-        ):  # in a 304, these headers would describe the body that the client already has (RFC 9110, 8.6)
+        # In a 304, these headers would describe the body that the client already has (RFC 9110, 8.6).
+        if reply.status not in BODILESS:
             names, values = _CONTENT + names, (reply.content_type, *values)
         if self._cors is not None:
             more = self._cors.fields(request.headers.get(b"origin", b""))

@@ -205,7 +205,7 @@ def _tree(archetype: Archetype, text: str) -> Tree:
         whole.add(path)
     for path in whole:
         if any(path[:length] in whole for length in range(1, len(path))):
-            continue  # a parent of this path is already kept whole
+            continue  # a parent of this path is already kept completely
         below = tree
         for name in path:
             below = below.setdefault(name, {})

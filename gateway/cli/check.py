@@ -58,7 +58,7 @@ def _doubts_of_browser(url: str) -> Iterator[str]:
     from upstreams.web.browser.processes import listening_process, memory_limit_bytes
 
     pid = listening_process(parts.port or 80)
-    with suppress(OSError):  # no cgroups on this machine
+    with suppress(OSError):  # this machine may have no cgroups
         if pid is not None and memory_limit_bytes(pid) is None:
             yield f"web.browser_url: the browser (process {pid}) has no memory limit; set one, such as MemoryMax="
 

@@ -75,9 +75,8 @@ _iso = lru_cache(maxsize=1_000)(iso)
 
 def _next(query: FeedQuery, next_cursor: str, base_url: str) -> Mapping[str, str]:
     """Return the URLs for the next read and, for a consumer, for the acknowledgement."""
-    place = (
-        f"cursor={next_cursor}" if query.consumer is None else f"consumer={query.consumer}"
-    )  # neither needs escaping
+    # Cursors and names of consumers need no escaping.
+    place = f"cursor={next_cursor}" if query.consumer is None else f"consumer={query.consumer}"
     chosen = f"&{urlencode(query.sent, safe=',*')}" if query.sent else ""
     addresses = {"poll_url": f"{base_url}{PATH}?{place}{chosen}&limit={query.limit}&wait_s={WAIT_S_MAX}"}
     if query.consumer is not None:

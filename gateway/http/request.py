@@ -168,7 +168,7 @@ def names(header: bytes | None, token: bytes) -> bool:
 
 def prefers(header: bytes | None, token: bytes, other: bytes) -> bool:
     """Return whether an `Accept` header prefers `token` at least as much as `other` (RFC 9110, 12.5.1)."""
-    if header is None or (listed := header.lower()).find(token) < 0:  # as in `names`
+    if header is None or (listed := header.lower()).find(token) < 0:  # `find` first, as in `names`
         return False
     wanted = qualities(listed)
     ranges = (other, other.partition(b"/")[0] + b"/*", b"*/*")

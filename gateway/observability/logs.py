@@ -151,7 +151,7 @@ def _clean(value: Any) -> Any:
 def _encoded(line: Mapping[str, Any]) -> bytes:
     try:
         return orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # for example a file name that is not UTF-8
+    except TypeError:  # a value is not serializable, for example a file name that is not UTF-8
         plain = {name: _plain(value) for name, value in line.items()}
         return orjson.dumps(plain, option=orjson.OPT_APPEND_NEWLINE)
 

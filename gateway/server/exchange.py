@@ -46,8 +46,9 @@ class Exchange:
         self._request = request
         self._lines: list[bytes] | None = None  # the response's head so far
         self._expects_continue = request.expects_continue
-        self._patience: Patience | None = None  # with the client while it sends the body
-        self._reading: Patience | None = None  # with the client while it reads the response, once that requires a wait
+        self._patience: Patience | None = None  # how long the client may take to send the body
+        # how long the client may take to read the response, once a write has to wait
+        self._reading: Patience | None = None
         self._left: int | None = None  # bytes of the response's body that Content-Length still promises
         self._chunked = False
         self.body_delivered = False
@@ -221,7 +222,7 @@ class Exchange:
         if self._left is None and not (more or self._bodiless or (self.head_only and not size)):
             self._left = size  # a GET sent in pieces has an unknown length, so its HEAD has none (RFC 9110, 8.6)
         if self._left is not None:
-            lines.append(b"content-length: " + str(self._left).encode())  # measured against %d
+            lines.append(b"content-length: " + str(self._left).encode())  # faster than `%d` (measured)
         elif not (self._bodiless or self.head_only):
             if version == "1.1":
                 self._chunked = True

@@ -52,10 +52,8 @@ async def serve_native(
         edge = Edge(
             app, state, edge_answer, bounds, websocket_paths, shedding=shedding, shutdown=shutdown, unsent=unsent
         )
-        with (
-            closing(edge.hangups),
-            closing(edge.refused),
-        ):  # closed after all connections, even if these and the watch are cancelled together
+        # Closed after all connections, even if these and the watch are cancelled together.
+        with closing(edge.hangups), closing(edge.refused):
             async with trio.open_nursery() as watching:
                 watching.start_soon(keep, "server_watch", edge.watch)
                 watching.start_soon(keep, "server_hangups", edge.hangups.run)
@@ -65,9 +63,8 @@ async def serve_native(
                     task_status.started()
                     await accept_until(shutdown, listeners, accept, unsent_bytes=bounds.unsent_kernel_bytes, keep=keep)
                     edge.close_idle()
-                    watching.start_soon(
-                        keep, "server_watch", edge.watch
-                    )  # with a finer resolution, because the limits are shorter now
+                    # A second watch with a finer resolution, because the limits are shorter now.
+                    watching.start_soon(keep, "server_watch", edge.watch)
                     connections.cancel_scope.deadline = trio.current_time() + drain_s
                 watching.cancel_scope.cancel()
 

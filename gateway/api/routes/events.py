@@ -163,9 +163,8 @@ class Events:
                 sink=sink,
                 check_key=partial(self._admission.key_of, request),
             )
-            if (
-                stopped is not Stopped.GONE or request.socket is None
-            ):  # a client that has closed only its sending side still reads the stream
+            # A client that has closed only its sending side still reads the stream.
+            if stopped is not Stopped.GONE or request.socket is None:
                 await sink.end(stopped)
         except ClientGone:
             await trio.lowlevel.checkpoint_if_cancelled()

@@ -210,7 +210,7 @@ class RequestHeadReader:
             raise RequestRefused(501, "This server is not a proxy.")
         if version not in {"1.1", "1.0"}:
             raise RequestRefused(505, _VERSIONS)
-        # llhttp accepts repeated blanks, and RTSP.
+        # llhttp also accepts repeated blanks, and RTSP.
         if not self._line.startswith(b" HTTP/1.", len(method) + 1 + len(self._url)):
             raise RequestRefused(400, "The request line is malformed.")
         body, expects_continue = self._judge_unique(version)

@@ -82,7 +82,7 @@ def _learn(names: tuple[bytes, ...], shapes: Shapes) -> ResponseShape:
 
 
 def _check(text: bytes) -> None:
-    if 0x0A in text or 0x0D in text or 0 in text:  # measured against `in` of bytes
+    if 0x0A in text or 0x0D in text or 0 in text:  # faster than `in` with bytes (measured)
         raise AppMisbehaved("A header of the response contains a line end or NUL.")
 
 

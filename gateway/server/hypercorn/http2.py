@@ -56,7 +56,7 @@ class HTTP2Stream(HTTPStream):
         self._body = bytearray()
         self._unacknowledged = 0
         self._is_whole = False
-        self._is_delivered = False  # whether the app has been told that the body is complete
+        self._is_delivered = False  # whether the app has received the end of the body
         self._changed = trio.Event()
 
     async def handle(self, event: StreamEvent) -> None:

@@ -65,12 +65,12 @@ class WebSocketStream:
         self._ping_s = owner.config.websocket_ping_interval or math.inf
         self._frames = Frames(owner.config.websocket_max_message_size)
         self._incoming, self._messages = trio.open_memory_channel[str | bytes](0)
-        self._settled = trio.Event()  # accepted, refused, or ended
-        self._gone = trio.Event()  # the client has disconnected
+        self._settled = trio.Event()  # set when accepted, refused, or ended
+        self._gone = trio.Event()  # set when the client has disconnected
         self._refusal: tuple[int, Headers] | None = None  # the start of a refusal, until its first bytes are sent
         self._answered = False
         self._accepted = False
-        self._connected = False  # of the connect
+        self._connected = False  # whether the app has received the connect
         self._busy = 0  # the number of current sends, plus one while a message waits for the app
         self._pinged = False
         self._end: SocketEnd | None = None

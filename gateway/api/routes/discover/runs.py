@@ -132,9 +132,8 @@ class DiscoverRunRoutes:
         view = await self._runs.get(owner.account_id, run_id)
         status = 200 if is_settled(view.job) and not sent.background else 202
         stored = await self._fragment(request, view)
-        used = (
-            view.job.closed_credits if view.job.request_id == request.id else 0
-        )  # nonzero if this request's reservation is already closed
+        # Nonzero only if this request's reservation is already closed.
+        used = view.job.closed_credits if view.job.request_id == request.id else 0
         reply = await self._changes.answer(request, caller, stored, made, status=status, credits_used=used)
         return replace(reply, streamed=is_streamed)
 
