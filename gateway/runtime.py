@@ -17,8 +17,7 @@ class Runtime:
     """The services that nearly every part of a running node uses. The composition root creates the only instance."""
 
     clock: Callable[[], float]
-    """Trio's clock, looked up once, because each `trio.current_time` looks it up again, which costs three times as
-    much."""
+    """Trio's clock, looked up once, because `trio.current_time` looks it up on each call, at three times the cost."""
     now: Callable[[], float]
     """Returns Unix seconds. Also called on the store's thread."""
     make_id: Callable[[str], str]

@@ -120,7 +120,7 @@ class MonitorPastRoutes:
         return await self._replies.bare(caller, reply)
 
     async def backtest(self, request: Request, caller: Caller) -> Reply:
-        """Return for which stored runs the rules would have fired."""
+        """Return the stored runs that would have triggered alerts."""
         read_free(request.query, ())
         sent = await read_json(request, BacktestBody)
         ends = {"from": sent.from_, "to": sent.to}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gateway.docs.pages.texts import MadePage, Texts
 
 _LIVE_S: Final = 5.0
-"""Seconds for which a page with the current state of the node is kept."""
+"""Seconds that a page with the current state of the node is kept."""
 _GUARDED: Final = fields_of(
     [
         (
