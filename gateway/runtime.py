@@ -1,4 +1,4 @@
-"""The runtime of one node: its clocks, its ids, its randomness, its log and its stop, as one value."""
+"""The runtime of one node as one value: clocks, ids, randomness, log, background loops, and the stop event."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from storage.supervision import Keep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """The services that nearly every part of a running node uses; the composition root creates one."""
+    """The services that nearly every part of a running node uses. The composition root creates the only instance."""
 
     clock: Callable[[], float]
-    """Trio's clock, looked up once, because each `trio.current_time` looks it up again, which costs three times as
-    much."""
+    """Trio's clock, looked up once, because `trio.current_time` looks it up on each call, at three times the cost."""
     now: Callable[[], float]
-    """Return Unix seconds. Also called on the store's thread."""
+    """Returns Unix seconds. Also called on the store's thread."""
     make_id: Callable[[str], str]
-    """Return a new id with a prefix, such as `req_`."""
+    """Returns a new id with a prefix such as `req_`."""
     rng: Random
     log: Log
     keep: Keep

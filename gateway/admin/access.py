@@ -18,7 +18,7 @@ CHALLENGES_MAX = 1_024
 CHALLENGE_S = 30.0
 
 IsProved = Callable[[bytes], bool]
-"""Takes the body of a request. Returns whether the request is authorized."""
+"""Returns whether a request with this body is authorized."""
 
 
 class Challenge(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class ChallengeRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Issued:
-    """A challenge that was answered but not used yet."""
+    """A challenge that the node has answered and the client has not used yet."""
 
     handshake: proof.AdminHandshake
     until: float
@@ -65,9 +65,9 @@ class AdminAccess:
         return {"nonce": handshake.node_nonce, "proof": proof.node_proof(self._token, handshake)}
 
     def judge(self, scope: HTTPScope) -> IsProved | None:
-        """Return a check of the request's body that decides whether it is authorized; None if no body could be.
+        """Return a function that checks whether a body makes the request authorized; None if no body can.
 
-        This uses up the challenge.
+        Each call uses up the challenge of the connection.
         """
         presented = dict(scope["headers"]).get(b"authorization", b"")
         if hmac.compare_digest(presented, self._bearer):
@@ -87,7 +87,10 @@ class AdminAccess:
         return proof.is_same(sent, expected)
 
     def _keep(self, handshake: proof.AdminHandshake) -> None:
-        """Store a challenge and drop the oldest. In a flood of challenges, clients may lose theirs and must retry."""
+        """Store a challenge, and drop old ones above the limit.
+
+        In a flood, a client may lose its challenge and must retry.
+        """
         if len(self._issued) >= CHALLENGES_MAX:
             del self._issued[next(iter(self._issued))]
         self._issued[handshake.node_nonce] = _Issued(handshake, trio.current_time() + CHALLENGE_S)

@@ -14,7 +14,7 @@ from gateway.admin.operations import ChangeArguments, Operation, Operations, Tex
 from storage.store import Store
 
 ERASE_S: Final = 10.0
-"""Seconds that a deletion waits for the removal of all data. A node's maintenance removes the rest."""
+"""Seconds that a deletion waits for the removal of all data. After that, a node's maintenance removes the rest."""
 
 
 class AccountLife(ChangeArguments, frozen=True):

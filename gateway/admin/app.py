@@ -29,12 +29,15 @@ from gateway.server.http1.whole_body import read_body
 from storage.errors import CommitUnknown, StorageError
 
 BOUNDS = Bounds(connections=256, header_s=5.0, idle_s=15.0, body_s=5.0, write_s=15.0)
-"""Limits of the admin server. It has few clients, and they must not use resources needed for requests."""
+"""Limits of the admin server. It has few clients, which must not use up resources that API requests need."""
 _BODY_BYTES_MAX = 65_536
 _JSON = b"application/json"
 _TEXT = b"text/plain; charset=utf-8"
 _FORM_TYPES = (b"text/plain", b"multipart/form-data")
-"""Content types that a web page may send across sites. curl sends the third by default, so `Origin` protects it."""
+"""Content types that a web page may send across sites.
+
+The third such type is curl's default, so it is allowed and only `Origin` protects it.
+"""
 _HOST = re.compile(r"(?:\[(?P<bracketed>[^][]*)\]|(?P<name>[^][:]*))(?::[0-9]*)?")
 
 
@@ -43,7 +46,7 @@ Readiness = Callable[[], Awaitable[str | None]]
 Scrape = Callable[[], Awaitable[bytes]]
 """Returns the metrics in Prometheus format."""
 Operate = Callable[[str, bytes], Awaitable[AdminAnswer]]
-"""Runs the operation of this name with arguments in JSON, or says why not."""
+"""Runs the operation with this name and arguments in JSON, or returns the reason why it was rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +75,13 @@ class AdminPages(Protocol):
 class KnownHosts:
     """The host names that an admin address accepts, so that web pages in an operator's browser cannot use it.
 
-    A page can point its own host name to this machine (DNS rebinding), which makes responses readable to it. Its name
-    is then in `Host`, so only known names are accepted; IP addresses are safe. Cross-site requests from a page have an
+    A web page can point its own host name to this machine (DNS rebinding) and could then read responses. `Host` then
+    contains its name, so only known names are accepted. IP addresses are safe. Cross-site requests from a page have an
     `Origin` header.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        """`names` are the names in the config. IP addresses and `localhost` are always accepted."""
+        """Accept `names` (from the config), IP addresses, and `localhost`."""
         self._names = {"localhost", *(name.lower().rstrip(".") for name in names)}
 
     def refusal(self, scope: HTTPScope) -> tuple[int, str] | None:
@@ -104,7 +107,7 @@ class KnownHosts:
         return None
 
     def refusal_of_page(self, scope: HTTPScope) -> tuple[int, str] | None:
-        """Like `refusal`, for a page. Its own forms send an `Origin` equal to the host name of the request."""
+        """Like `refusal`, for an operator page, whose own forms send an `Origin` with the host name of the request."""
         headers = dict(scope["headers"])
         origin, host = headers.get(b"origin"), headers.get(b"host", b"")
         if (unknown := self.refusal_of_host(scope)) is not None:
@@ -123,7 +126,7 @@ class KnownHosts:
 
 @dataclass(frozen=True, slots=True)
 class Doorkeeper:
-    """Checks requests: their host name, and their authorization for operations."""
+    """Checks the host name of a request, and the authorization for an operation."""
 
     hosts: KnownHosts
     access: AdminAccess
@@ -234,7 +237,7 @@ class OwnOperations:
         self._log = log
 
     async def operate(self, name: str, body: bytes) -> AdminAnswer:
-        """Run an operation, as `Operate`."""
+        """Run an operation. See `Operate`."""
         try:
             arguments = orjson.loads(body or b"{}")
             if not isinstance(arguments, dict):

@@ -1,7 +1,7 @@
-"""Requests to an admin address: from a supervisor to a worker, or from a command to a node. They contain no secrets.
+"""Sends requests to an admin address: from a supervisor to a worker, or from a command to a node, without secrets.
 
 A connection carries at most two requests, and each response is read by its length. Callers set the deadlines, except
-the one for the challenge.
+for the challenge, which has its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import trio
 from gateway.admin import proof
 
 PROOF_WITHIN_S = 10.0
-_LOOK_S = 5.0
+_CHECK_S = 5.0
 """Seconds between two checks of an operation's progress."""
 _PROOF_BYTES_MAX = 4_096
 _HEAD_BYTES_MAX = 32_768
@@ -42,7 +42,7 @@ class AdminUnproved(Exception):
 
 
 class AdminSlow(AdminUnproved):
-    """The listener did not respond at all, so it may be the node."""
+    """The listener did not respond, so it may be the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +103,11 @@ async def ask_proved(admin_url: str, token: str, question: AdminQuestion) -> Adm
 async def ask_watched(
     ask: Ask, question: AdminQuestion, progress: AdminQuestion, *, say_rows: Callable[[int], None], patience_s: float
 ) -> AdminAnswer:
-    """Return the response, waiting as long as responses to `progress` show more and more rows.
+    """Return the response. Wait as long as the responses to `progress` show that the number of rows grows.
 
     Raises:
-        trio.TooSlowError: there were no more rows for `patience_s`.
-        AdminUnreached, AdminUnproved, AdminSilent: as raised by `ask`.
+        trio.TooSlowError: the number of rows did not grow for `patience_s`. AdminUnreached, AdminUnproved, AdminSilent:
+        as raised by `ask`.
     """
     ended: list[AdminAnswer | AdminUnreached | AdminUnproved | AdminSilent] = []
 
@@ -123,7 +123,7 @@ async def ask_watched(
             nursery.start_soon(ask_first)
             most = -1
             while True:
-                await trio.sleep(_LOOK_S)
+                await trio.sleep(_CHECK_S)
                 rows = await _rows(ask, progress)
                 if rows is not None and rows > most:
                     most, patience.deadline = rows, trio.current_time() + patience_s
@@ -236,7 +236,7 @@ async def _connected(admin_url: str) -> AsyncIterator[_Line]:
         parts = urlsplit(admin_url)
         stream = await trio.open_tcp_stream(parts.hostname or "", parts.port or 0)
         line = _Line(stream)
-    except (OSError, ValueError) as exc:  # the note in a store may contain anything
+    except (OSError, ValueError) as exc:  # the stored address may contain any text
         raise AdminUnreached(str(exc)) from exc
     async with stream:
         yield line

@@ -1,4 +1,4 @@
-"""The operator's view of discover runs: the state of a run and its rows, for any account."""
+"""The operations on discover runs: the state and the rows of a run, for any account."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scheduler.packing import PAGE_BYTES, Unpacker
 from storage.store import Store, Tx
 
 ROWS_MAX: Final = 200
-"""Rows of one response."""
+"""Maximum number of rows in one response."""
 
 
 class DiscoverRunName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

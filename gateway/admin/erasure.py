@@ -1,8 +1,8 @@
-"""Remove the data of a deleted account: Monitors, webhooks, runs, jobs, events, consumers, stored replies, users.
+"""Removes the data of a deleted account: Monitors, webhooks, runs, jobs, events, consumers, stored replies, users.
 
-The account's row, without its name, stays with the ledger, and so does its usage. Data is removed in small steps, so
-that other writes need not wait. An interrupted removal is continued by a node's maintenance: the account stays
-`deleting` until nothing is left and no charge is open that could still add data.
+The ledger, the usage, and the account's row without its name are kept. Data is removed in small steps, so that other
+writes need not wait. A node's maintenance continues an interrupted removal: the account stays `deleting` until nothing
+is left and no charge is open that could still add data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from storage.store import Store, Tx
 
 PAUSE_S: Final = 0.02
 RemoveSome = Callable[[Tx, str], int]
-"""Removes some of an account's rows. Returns how many; 0 if none are left."""
+"""Removes some of an account's rows. Returns the number of removed rows; 0 if none are left."""
 REMOVES: Final[tuple[RemoveSome, ...]] = (
     forget_schedules_of,
     forget_jobs_of,
@@ -53,7 +53,7 @@ async def erase(store: Store, cancel_jobs: RemoveSome, account_id: str) -> bool:
     await _repeat(store, cancel_jobs, account_id)
     is_still = (await store.read(partial(read_account, account_id=account_id))).held == 0
     for monitor_id in await store.read(partial(monitors_of, account_id=account_id)):
-        with suppress(MonitorUnknown):  # another node was faster
+        with suppress(MonitorUnknown):  # another node has already deleted it
             await forget_monitor(store, account_id, monitor_id)
     for remove in REMOVES:
         await _repeat(store, remove, account_id)
@@ -74,5 +74,5 @@ def _remove(remove: RemoveSome, account_id: str, tx: Tx) -> int:
 
 
 async def erase_all(store: Store, cancel_jobs: RemoveSome) -> int:
-    """Continue the removal for all `deleting` accounts. Return how many are finished."""
+    """Continue the removal for all `deleting` accounts. Return the number of accounts whose removal is complete."""
     return sum([await erase(store, cancel_jobs, account_id) for account_id in await store.read(list_deleting)])

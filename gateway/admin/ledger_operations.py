@@ -34,7 +34,7 @@ class ProofName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class ArchiveDay(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of `archive.verify`: the last verified day (none at first), and the arguments of `ledger.verify`."""
+    """Arguments of `archive.verify`: the last verified day (empty at first), and the arguments of `ledger.verify`."""
 
     after: Day | None = None
     proof: OperationId | None = None
@@ -66,7 +66,7 @@ class LedgerOperations:
         operations.add("ledger.export", Operation(ExportArguments, self._export))
 
     async def _prove(self, args: ProofName) -> dict[str, Any]:
-        """Return all violations of the ledger, however long it takes. `ledger.progress` reports the progress."""
+        """Return all violations of the ledger, without a time limit. `ledger.progress` reports the progress."""
         with self._progress_of(args.proof) as progress:
             found = await prove(self._store.read, progress=progress)
         return {"ok": not found, "violations": [asdict(one) for one in found]}
@@ -82,7 +82,10 @@ class LedgerOperations:
         return archived._asdict()
 
     async def _verify(self, args: ArchiveDay) -> dict[str, Any]:
-        """Return the violations of the chain, or of the next day after `after`. `next` is None after the last day."""
+        """Return the violations of the day after `after`. Without `after`, check the chain and the first day.
+
+        `next` is None after the last day.
+        """
         folder, found = self._named().folder, list[Violation]()
         if args.after is None:
             found += await self._store.read(partial(verify_chain, folder=folder))
@@ -105,7 +108,7 @@ class LedgerOperations:
 
     @contextmanager
     def _progress_of(self, proof: str | None) -> Iterator[Callable[[int], None]]:
-        """Provide the callback that records the progress of a verification while it runs."""
+        """Yield a callback that records the progress of a verification under the name `proof`."""
         name = proof or ""
         try:
             yield partial(self._proved_rows.__setitem__, name)

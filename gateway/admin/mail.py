@@ -1,4 +1,4 @@
-"""Send an e-mail through the operator's server, in a thread, within a deadline ([mail] in config.toml)."""
+"""Sends an e-mail through the operator's mail server, in a thread and with a deadline ([mail] in config.toml)."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Mailer:
             raise MailFailed(f"the mail server did not accept the message within {SEND_S:g} s")
 
     def _send(self, to: str, subject: str, text: str) -> None:
-        import smtplib  # noqa: PLC0415 - with the first mail, as the two below
+        import smtplib  # noqa: PLC0415 - loaded with the first mail, like the two below
         import ssl  # noqa: PLC0415
         from email.message import EmailMessage  # noqa: PLC0415
 
         message = EmailMessage()
         message["From"], message["To"], message["Subject"] = self.sender, to, subject
-        message.set_content(text, cte="7bit")  # which does not break links
+        message.set_content(text, cte="7bit")  # the other encodings may break links
         parts = urlsplit(self.smtp_url)
         host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
         try:

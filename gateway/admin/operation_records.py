@@ -1,4 +1,4 @@
-"""Changes under an operation id: each is applied once, however often it is sent.
+"""Changes with an operation id: each is applied once, even if it is sent several times.
 
 The id, the request and the result are one row, written in the transaction of the change. A repeated request returns the
 stored result and changes nothing. The row contains no secrets: a new key's text is revealed from the key's own row.
@@ -55,7 +55,7 @@ class OperationRecord:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the operation and all of its arguments."""
+        """Return a digest of the operation and all of its arguments."""
         return sha256(self.name.encode() + b"\0" + msgspec.json.encode(self.arguments)).hexdigest()
 
 
@@ -86,12 +86,15 @@ def _run_once(fn: Callable[[Tx], T], record: OperationRecord, now: Callable[[], 
 
 
 def forget_operations(tx: Tx, now: float) -> int:
-    """Delete some expired records. Return how many; 0 if none are left."""
+    """Delete some expired records. Return the number of deleted records; 0 if none are left."""
     return tx.run(FORGET, (now - KEPT_S, now - KEPT_S, FORGET_AT_ONCE))
 
 
 def forget_operations_of(tx: Tx, account_id: str) -> int:
-    """Delete the records about an account, which may contain its name and its keys' names. Return how many."""
+    """Delete the records about an account, which may contain its name and the names of its keys.
+
+    Return their number.
+    """
     return tx.run(FORGET_ACCOUNT, (f'%"{account_id}"%',))
 
 

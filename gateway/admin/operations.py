@@ -1,4 +1,4 @@
-"""An operator's operations on accounts, credits, keys and the ledger, by name and with checked arguments.
+"""The operator's operations on accounts, credits, keys and the ledger, by name and with validated arguments.
 
 The same operations run inside a node, at its admin address, and in a command that owns the store.
 """
@@ -33,7 +33,10 @@ class OperationRefused(Exception):
 
 
 class ChangeArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Arguments of an operation that changes the store. With an operation id, repeated requests apply it once."""
+    """Arguments of an operation that changes the store.
+
+    With an operation id, repeated requests apply the change once.
+    """
 
     operation_id: OperationId | None = None
 
@@ -117,7 +120,7 @@ class KeyUpdate(ChangeArguments, frozen=True):
 
 
 class Nothing(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of operations that take none."""
+    """Arguments of operations that need none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +238,10 @@ class Operations:
     async def once(
         self, name: str, args: ChangeArguments, do: Callable[..., Awaitable[T]], shown: Callable[[T], Any]
     ) -> Any:
-        """Run a change with `do(write=...)`, once if it has an operation id. `shown` converts the result for JSON."""
+        """Run a change with `do(write=...)`, only once if it has an operation id.
+
+        `shown` converts the result for JSON.
+        """
         if args.operation_id is None:
             return shown(await do())
         record = OperationRecord(args.operation_id, name, args, shown)
@@ -246,7 +252,7 @@ class Operations:
 
 
 def _arguments(sent: dict[str, Any], takes: type[msgspec.Struct]) -> msgspec.Struct:
-    """Convert the arguments. Raises OperationRefused, which names the invalid one."""
+    """Convert the arguments. Raises OperationRefused, which names the invalid argument."""
     try:
         return msgspec.convert(sent, takes)
     except msgspec.ValidationError:

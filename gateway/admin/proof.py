@@ -1,9 +1,10 @@
-"""Proofs with which a node and its client show each other that they know the admin token, without sending it.
+"""Proofs by which a node and its client show each other that they have the admin token, without sending it.
 
 The client sends a nonce to `POST /admin/challenge`. The node responds with its own nonce and `node_proof`. If the proof
 is valid, the client sends the operation on the same connection, with `request_proof` for exactly this request. Both
-proofs cover both ends of the connection, so they cannot be relayed: a listener elsewhere that contacts the node has a
-different connection to it. Requests and responses are not encrypted: the address is meant for loopback.
+proofs include the addresses of both ends of the connection, so they cannot be relayed: a malicious listener that
+forwards to the node has a different connection to it. Requests and responses are not encrypted, because the address is
+meant for loopback.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class AdminHandshake:
 
 
 def node_proof(token: str, handshake: AdminHandshake) -> str:
-    """Return the response to a challenge, which only a node with the token can compute."""
+    """Return the node's proof for a challenge, which only a node with the token can compute."""
     return _mac(token, b"node", handshake)
 
 

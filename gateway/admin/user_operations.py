@@ -73,7 +73,7 @@ class UserOperations:
         return _shown(await self._users.delete(args.user))
 
     async def _linked(self, invite: Invite) -> Any:
-        """Return the link, and whether it was sent by e-mail. The link is valid either way."""
+        """Return the link and whether it was sent by e-mail. The link is valid in both cases."""
         user, until = invite.user, iso(invite.expires_at)
         url = f"{self._base_url}{WELCOME}?token={invite.token}"
         linked = {"id": user.id, "email": user.email, "url": url, "expires_at": until, "mailed": False}

@@ -31,17 +31,17 @@ class Admission:
         self.gate = gate
         self._balances = balances
         self._key_start = key_prefix.encode()
-        # Matches at the start of a word only, because a cursor of 20,000 characters contains the prefix's three
-        # characters somewhere.
+        # Matches at the start of a word only, because a cursor of 20,000 characters may well contain the three
+        # characters of the prefix.
         self._has_key = re.compile(r"(?<![\w-])" + re.escape(key_prefix) + r"[A-Za-z0-9_-]{43}").search
         self.counts = {"admitted": 0, "rate_limited": 0, "concurrency_limited": 0, "state_away": 0}
         """Outcomes of requests with a valid key, since the start."""
 
     def refuse_key_in_query(self, request: Request) -> None:
-        """Reject a key in the URL. URLs are logged by every proxy on the way, so the key must be revoked (spec 5.1)."""
+        """Reject a key in the URL. Every proxy on the way logs URLs, so such a key must be revoked (spec 5.1)."""
         raw = request.query_string
         if ESCAPE not in raw and raw.find(self._key_start) < 0 and raw.lower().find(b"key") < 0:
-            return  # the usual case, without reading the query
+            return  # the usual case, which needs no parsing of the query
         for name, value in request.query:
             if self._has_key(value) or (value and name.lower() in _KEY_NAMES):
                 headers = request.headers
@@ -58,7 +58,7 @@ class Admission:
                 )
 
     def key_of_nowait(self, request: Request) -> Key | None:
-        """Return the key that the request carries, or None if only the store can answer (`key_of`).
+        """Return the request's key, or None if it is not in memory and must be read from the store (`key_of`).
 
         Raises:
             KeyMissing: the request has no key.
@@ -89,8 +89,8 @@ class Admission:
     async def key_of(self, request: Request, generation: bytes | None = None) -> Key:
         """Return the key from memory or from the store.
 
-        With a `generation`, return the key as it is after the change that began that generation. Raises as
-        `key_of_nowait`.
+        With a `generation`, return the key as it is after the change that began that generation. Raises the same
+        exceptions as `key_of_nowait`.
         """
         return await self._keys.find(request.headers[b"x-api-key"].decode("latin-1"), generation)
 
@@ -115,9 +115,9 @@ class Admission:
         return True
 
     async def enter(self, request: Request, caller: Caller) -> None:
-        """Like `enter_nowait`, through the shared gate that counts for all nodes.
+        """Like `enter_nowait`, but through the shared gate, which counts the requests of all nodes.
 
-        A key that changed elsewhere is looked up again.
+        A key that another node has changed is looked up again.
 
         Raises:
             RateLimited, ConcurrencyReached: nothing was counted.
@@ -137,14 +137,14 @@ class Admission:
             except GenerationPassed as passed:
                 generation = passed.generation
             else:
-                self._let_in(caller, admitted)
+                self._record_admission(caller, admitted)
                 return
             request.caller = None  # a key that may be revoked must not reveal its account
             caller.key = await self.key_of(request, generation)
             request.caller = caller
         raise StateUnavailable(f"the key changed {LOOKS_MAX} times during the lookup")
 
-    def _let_in(self, caller: Caller, admitted: Admitted) -> None:
+    def _record_admission(self, caller: Caller, admitted: Admitted) -> None:
         caller.window, caller.lease, balance = admitted
         if balance is not None:
             self._balances.observe(caller.key.account_id, balance)
@@ -155,7 +155,7 @@ class Admission:
             self.counts["rate_limited"] += 1
             caller.window = refusal.state
         else:
-            self.counts["concurrency_limited"] += 1  # its response reports the leases only (spec 7.2)
+            self.counts["concurrency_limited"] += 1  # so that its response reports only the leases (spec 7.2)
 
 
 WINDOW: tuple[bytes, ...] = (
@@ -168,7 +168,7 @@ WINDOW: tuple[bytes, ...] = (
 
 
 def window_values(state: WindowState) -> tuple[bytes, ...]:
-    """Return the values of the `WINDOW` headers: the usual ones and the pair of the IETF draft (decisions 2)."""
+    """Return the values of the `WINDOW` headers: the common headers, and the pair in the IETF draft (decisions 2)."""
     remaining, reset_s = b"%d" % state.remaining, b"%d" % state.reset_s
     limit, policy = _limit_values(state.limit)
     # Hot path: concatenation measured faster than `b"..." % (...)`.

@@ -32,7 +32,7 @@ from gateway.server.http1.fields import NO_FIELDS, Fields, pairs_of
 from gateway.server.http1.response_head import BODILESS
 
 _READS = ("GET", "HEAD")
-_REFUSED = (402, 429)  # for lack of credits, or because of a limit of the key
+_REFUSED = (402, 429)  # too few credits, or a limit of the key was exceeded
 _ID: tuple[bytes, ...] = (b"x-request-id",)
 _CONTENT = (b"content-type",)
 _OF_CALLERS = (*_ID, b"x-sluice-overhead-ms")
@@ -55,7 +55,7 @@ class Parts:
     proxies: TrustedProxies
     compression: Compression
     cors: Cors | None = None
-    """None if pages of other sites may not call the API."""
+    """None if pages of other sites must not call the API."""
 
 
 class Api:
@@ -81,7 +81,7 @@ class Api:
             raise RuntimeError(f"Scope type {scope['type']} is not supported")
         lines = scope["headers"]
         headers = dict(lines)
-        is_plain = len(headers) == len(lines)  # hot path: the usual case
+        is_plain = len(headers) == len(lines)  # hot path: usually, no header is repeated
         if not is_plain:
             headers = joined_headers(lines)
         request = Request(
@@ -112,7 +112,7 @@ class Api:
                 self._settle(request.owed)
 
     async def _serve_socket(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Serve a request that asks to become a WebSocket. The whole connection, until it closes, is one request."""
+        """Serve a WebSocket request. The whole connection, until it closes, counts as one request."""
         began = (self._make_id("req_"), "GET", scope["path"], scope["query_string"])
         headers, client = joined_headers(scope["headers"]), scope.get("client")
         request = Request(*began, headers, self._clock(), receive=receive, client=client)
@@ -129,7 +129,7 @@ class Api:
             self._record(request, reply, overhead_s)
 
     async def _reply_unless_repeated(self, request: Request, sent: Iterable[tuple[bytes, bytes]]) -> Reply:
-        """Like `_reply`, but reject a request that repeats a header which may appear only once."""
+        """Like `_reply`, but reject a request that repeats a header that must not be repeated."""
         repeated = repeated_of(sent)
         if repeated is None:
             return await self._reply(request)
@@ -138,7 +138,7 @@ class Api:
     async def _reply(self, request: Request) -> Reply:
         """Run steps 2 to 13 of decisions 5 and always return a response.
 
-        The sender of the response releases the key's lease.
+        The code that sends the response releases the key's lease.
         """
         parts = self._parts
         try:
@@ -155,7 +155,7 @@ class Api:
             if not admission.enter_nowait(caller):
                 await admission.enter(request, caller)
             return await parts.routes.find(request).handle(request, caller)
-        except Exception as exc:  # noqa: BLE001 - the last resort: whatever went wrong, the client gets an envelope
+        except Exception as exc:  # noqa: BLE001 - last resort: the client gets an envelope after any error
             reply = await parts.replies.refusal(request, exc)
             if reply.code == "INTERNAL_ERROR":
                 self._log.failure("request_failed", exc, request_id=request.id, path=request.path)
@@ -165,7 +165,7 @@ class Api:
             return reply
 
     async def _outside(self, request: Request) -> Reply:
-        """Return a page outside the API, or a response for any other path that points to the catalog."""
+        """Return a page outside the API. For an unknown path, return an error that points to the catalog."""
         pages = self._parts.description.pages
         for beside in self.beside:
             if beside.covers(request.path):
@@ -198,7 +198,7 @@ class Api:
                     await send({"type": "sluice.parts", "status": reply.status, "fields": fields, "parts": parts})
                 else:
                     await _send_in_slices(request, reply, fields, send)
-        finally:  # completed and billed, even if the client is gone
+        finally:  # the request is completed and billed, even if the client has disconnected
             self._record(request, reply, overhead_s)
 
     def _overhead_s(self, request: Request, reply: Reply) -> float:
@@ -213,9 +213,8 @@ class Api:
             names, values = _OF_CALLERS, (*values, b"%.2f" % (overhead_s * 1000))
             if caller.window is not None:
                 names, values = _OF_WINDOWS, values + window_values(caller.window)
-        if (
-            reply.status not in BODILESS
-        ):  # the fields of a 304 would describe the body that the client has (RFC 9110, 8.6)
+        # In a 304, these headers would describe the body that the client already has (RFC 9110, 8.6).
+        if reply.status not in BODILESS:
             names, values = _CONTENT + names, (reply.content_type, *values)
         if self._cors is not None:
             more = self._cors.fields(request.headers.get(b"origin", b""))
@@ -243,7 +242,7 @@ class Api:
 
 
 async def _send_in_slices(request: Request, reply: Reply, fields: Fields, send: Send) -> None:
-    """Send a response through any ASGI server, including a body that is produced while it is sent."""
+    """Send a response in plain ASGI messages, including a body that is produced while it is sent."""
     headers, parts = pairs_of(fields), _parts_of(reply)
     if parts is not None and reply.status not in BODILESS:
         headers.append((b"content-length", b"%d" % sum(map(len, parts))))
@@ -261,14 +260,14 @@ async def _send_in_slices(request: Request, reply: Reply, fields: Fields, send: 
 
 
 def _parts_of(reply: Reply) -> tuple[bytes, ...] | None:
-    """Return the body in parts, or nothing if it is produced while it is sent."""
+    """Return the body in parts, or None if it is produced while it is sent."""
     if reply.pieces is None:
         return (reply.body,)
     return reply.pieces if isinstance(reply.pieces, tuple) else None
 
 
 async def _end_stream(request: Request, stream: EventStream, reply: Reply) -> None:
-    """Send the last event, if there is one and the stream has not ended."""
+    """Send the last event if the response contains one and the stream has not ended."""
     parts = _parts_of(reply)
     if parts is not None and any(parts) and not stream.ended:
         name = "result" if reply.code == "OK" else "error"
@@ -278,8 +277,8 @@ async def _end_stream(request: Request, stream: EventStream, reply: Reply) -> No
 def _release_before_last(request: Request) -> None:
     """Release the lease before the last few bytes, for servers that keep running other code after the last write.
 
-    A client that has received its whole response must find its place free. Our own server runs no other task between
-    the two.
+    A client that has received its whole response must be able to use the lease immediately. The native server runs no
+    other task between the last write and the release.
     """
     if request.send is None:
         _release(request)
@@ -291,7 +290,7 @@ def _release(request: Request) -> None:
 
 
 def _stream_headers(request: Request, cors: Cors | None) -> Headers:
-    """Return the head of an event stream. The last event of the stream reports what the request cost."""
+    """Return the headers of an event stream. They have no credits: the last event of the stream reports the cost."""
     allowed = NO_FIELDS if cors is None else cors.fields(request.headers.get(b"origin", b""))
     return [
         (b"content-type", b"text/event-stream; charset=utf-8"),

@@ -51,7 +51,7 @@ class ProfilesBody(msgspec.Struct, frozen=True):
 
 
 class IdsBody(msgspec.Struct, frozen=True):
-    """The ids of a platform's own batch."""
+    """The ids of a batch that belongs to one platform."""
 
     LACKS: ClassVar[Mapping[str, str]] = {
         "include_localizations": "requests titles in all languages, which batches do not read; use hl of videos for one"
@@ -74,7 +74,8 @@ class TranscriptsBody(msgspec.Struct, frozen=True):
 class CommentItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One comment of `comment-lookup`, by its URL, or by its id and the URL of its post.
 
-    The hints about its place in the thread are accepted and ignored, because each comment is read directly.
+    The hints about the comment's position in the thread are accepted and ignored, because each comment is read
+    directly.
     """
 
     comment_url: Annotated[str | None, Meta(description="Its address.")] = None
@@ -106,10 +107,10 @@ def included(sent: msgspec.Struct) -> tuple[str, ...]:
     """Return the requested parts of a record: the metrics of a post, or the form of a transcript."""
     if isinstance(sent, TranscriptsBody):
         return (sent.format,)
-    told = sent.include if isinstance(sent, UrlsBody) else None
-    if told is None:
+    include = sent.include if isinstance(sent, UrlsBody) else None
+    if include is None:
         return COUNTS
-    names = tuple(one.strip() for one in told.split(","))
+    names = tuple(one.strip() for one in include.split(","))
     for one in names:
         if one not in COUNTS:
             raise InvalidParam(

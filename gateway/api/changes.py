@@ -1,4 +1,4 @@
-"""Free changes that an `Idempotency-Key` allows only once (decisions 7 and 17)."""
+"""Free changes that are made only once per `Idempotency-Key` (decisions 7 and 17)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from upstreams.model.errors import UpstreamFailed
 T = TypeVar("T")
 _KEEP_S: Final = 5.0
 _DO_S: Final = UNFINISHED_S - 60.0
-"""Time limit in seconds for an action that may happen only once. After that its claim could expire, and the action
-repeat."""
+"""Time limit in seconds for an action that must not be repeated.
+
+After it, the claim could expire and the action run again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Changes:
         *,
         keep: Callable[[Any], str],
     ) -> T | StoredReply:
-        """Make the change in one transaction with the claim of its key, if it has one.
+        """Make the change in one transaction with the claim of its idempotency key, if the request has one.
 
         `keep` turns the result of the transaction into the text that is stored. That text must contain no secret.
 
@@ -52,7 +54,7 @@ class Changes:
     async def repeat_safely(
         self, request: Request, caller: Caller, body: msgspec.Struct, make: Callable[[], Awaitable[str]]
     ) -> str | StoredReply:
-        """Make a change that has a transaction of its own, and store its text afterwards.
+        """Make a change that uses its own transaction, and store the text of its result afterwards.
 
         If the node dies in between, the change is made again, so it must be safe to repeat.
 
@@ -83,8 +85,8 @@ class Changes:
 
         `begin` runs in one transaction with the claim of the key, so other requests with the same key are refused until
         the change is complete. If `call` fails or is cancelled, `undo` runs in one transaction with the release of the
-        key. If the node dies in between, the key is free again after `STARTED_S`, and `begin` must then find what it
-        began.
+        key. If the node dies in between, the key is free again after `STARTED_S`, and `begin` must then find the
+        unfinished change.
 
         Raises:
             ClaimRefused: the key is taken. Also anything that `begin` or `call` raises; the key is then free again.
@@ -115,11 +117,11 @@ class Changes:
         """Perform an action that no transaction can undo, such as a click.
 
         With a key, the action runs at most once. It runs to its end even if the client has disconnected. `do` returns
-        the text to store. After an exception of `untouched`, nothing was done and the key is free. After any other
-        exception the outcome is unknown, so a repeated request is refused and the action does not run again.
+        the text to store. An exception of a type in `untouched` means that nothing was done, and the key is free. After
+        any other exception the outcome is unknown, so a repeated request is refused and the action does not run again.
 
         Raises:
-            ClaimRefused: the key is taken. UpstreamFailed: it took too long. Also anything that `do` raises.
+            ClaimRefused: the key is taken. UpstreamFailed: the action took too long. Also anything that `do` raises.
         """
         claim = claim_of_change(request, caller, body)
         if claim is None:
@@ -152,7 +154,7 @@ class Changes:
         status: int = 200,
         credits_used: int = 0,
     ) -> Reply:
-        """Return the response around a fragment.
+        """Return the response whose envelope contains the stored fragment.
 
         The response to a repeated request says so, has the first one's request id, and is free.
         """
@@ -168,7 +170,7 @@ def text_of(reply: StoredReply) -> str:
 
 
 def claim_of_change(request: Request, caller: Caller, body: msgspec.Struct) -> Claim | None:
-    """Return the claim of a change's idempotency key for this path, query and body, or None without a key."""
+    """Return the claim of the request's idempotency key for this path, query and body, or None without a key."""
     key = idempotency_key(request.headers.get(b"idempotency-key"))
     if key is None:
         return None

@@ -1,4 +1,4 @@
-"""CORS: which pages of other sites may call the API from a browser (the Fetch standard, 3.2)."""
+"""CORS: lets pages of other sites call the API from a browser (the Fetch standard, 3.2)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _KEPT_S: Final = b"600"
 
 
 class Cors:
-    """Allows the origins in the operator's `[server] cors_origins`; `*` allows all of them."""
+    """Allows the origins in the operator's `[server] cors_origins`. `*` allows every origin."""
 
     def __init__(self, origins: Sequence[str]) -> None:
-        """Take origins such as `https://app.example.com`."""
+        """Accept origins such as `https://app.example.com`."""
         self._origins = frozenset(origin.encode() for origin in origins)
         self._is_open = "*" in origins
 
@@ -44,7 +44,7 @@ class Cors:
     def fields(self, origin: bytes) -> Fields:
         """Return the headers that let a page of this origin read a response; none for an empty origin.
 
-        A response without permission also varies by origin, so it has `Vary` too.
+        A response without permission also depends on the origin, so it also has `Vary`.
         """
         allowed = self._allowed(origin)
         if allowed is None:

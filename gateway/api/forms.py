@@ -21,9 +21,9 @@ MEDIA_TYPE: Final = "multipart/form-data"
 FILE: Final = "file"
 """The name of the part that contains the file."""
 ENVELOPE_BYTES: Final = 64 * 1024
-"""Bytes allowed for the boundaries, part headers and fields of a body."""
+"""Maximum number of bytes for a body's boundaries, part headers and fields."""
 HELD_BYTES_MAX: Final = 128 * 1024 * 1024
-"""Bytes of files that a node holds in memory at once, while they are uploaded and read."""
+"""Maximum number of bytes of files that a node holds in memory while they are uploaded and read."""
 _PIECE_BYTES: Final = 64 * 1024
 _BUFFER_BYTES_MAX: Final = 4 * _PIECE_BYTES
 _FIELD_BYTES_MAX: Final = 4_096
@@ -44,7 +44,7 @@ class SentForm:
 
 
 class FormReader:
-    """Reads forms, and limits the memory that all of them together use at once."""
+    """Reads forms, and limits the memory that all of them use together."""
 
     def __init__(self, held_bytes_max: int = HELD_BYTES_MAX) -> None:
         self._held_bytes_max = held_bytes_max
@@ -52,10 +52,11 @@ class FormReader:
 
     @asynccontextmanager
     async def open(self, request: Request, names: tuple[str, ...], *, file_bytes_max: int) -> AsyncIterator[SentForm]:
-        """Read the form in a body, whose fields must be in `names`. Its memory is reserved while the block runs.
+        """Read the form in a body. Its fields must be in `names`. The memory is reserved while the block runs.
 
         Raises:
-            Refused: 413 if it is too large, 415 if the body is not a form, 503 while the node holds too many.
+            Refused: 413 if the form is too large, 415 if the body is not a form, 503 while the node holds too many
+            bytes of files.
             InvalidParam: 400 that names the part and its error.
         """
         reading, size, more = _Reading(_decoder_of(request), names), 0, True
@@ -96,7 +97,7 @@ class _Reading:
     filename: str | None = None
     content_type: str = ""
     _name: str = ""
-    """The part that is being read."""
+    """The name of the part that is being read."""
     _text: bytes = b""
 
     def take(self, piece: bytes) -> None:
@@ -122,7 +123,7 @@ class _Reading:
         return SentForm(b"".join(self.content), self.digest.digest(), self.filename, self.content_type, self.fields)
 
     def _decode(self, piece: bytes | None) -> None:
-        from werkzeug.exceptions import RequestEntityTooLarge  # noqa: PLC0415 - few nodes are sent files
+        from werkzeug.exceptions import RequestEntityTooLarge  # noqa: PLC0415 - few nodes receive files
         from werkzeug.sansio.multipart import NEED_DATA, Epilogue  # noqa: PLC0415
 
         try:
@@ -135,7 +136,7 @@ class _Reading:
             raise InvalidParam("body", "is not valid multipart/form-data, or was cut short") from exc
 
     def _take_event(self, event: Event) -> None:
-        from werkzeug.sansio.multipart import Data, Field, File  # noqa: PLC0415 - as above
+        from werkzeug.sansio.multipart import Data, Field, File  # noqa: PLC0415 - see above
 
         if isinstance(event, File):
             self._begin_file(event)
@@ -185,7 +186,7 @@ def _decoder_of(request: Request) -> MultipartDecoder:
     Raises:
         Refused: 415 if the body is not a form, or is compressed.
     """
-    from werkzeug.http import parse_options_header  # noqa: PLC0415 - few nodes are sent files
+    from werkzeug.http import parse_options_header  # noqa: PLC0415 - few nodes receive files
     from werkzeug.sansio.multipart import MultipartDecoder  # noqa: PLC0415
 
     refuse_encoded(request)

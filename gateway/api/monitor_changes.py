@@ -1,4 +1,4 @@
-"""Idempotent changes of monitors and of page watches: create one, and start a run now."""
+"""Idempotent changes of monitors and of page watches: create a monitor, and start a run now."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MonitorChanges:
     async def make(
         self, request: Request, caller: Caller, sent: msgspec.Struct, draft: Draft
     ) -> tuple[Saved | StoredReply, View, str | None]:
-        """Return the outcome, the current monitor, and its webhook's secret (not for a repeated request)."""
+        """Create a monitor. Return the outcome, the current monitor, and its webhook's secret (None if repeated)."""
         account_id = caller.key.account_id
         made = await self.changes.make(
             request,
@@ -40,7 +40,7 @@ class MonitorChanges:
         return made, made.view, made.secret
 
     async def open_run(self, request: Request, caller: Caller, monitor_id: str) -> Run | StoredReply:
-        """Return the run that was started, or the stored text of the one that an earlier request started."""
+        """Start a run. Return it, or the stored text of the run that an earlier request started."""
         return await self.changes.make(
             request,
             caller,

@@ -14,7 +14,7 @@ from scheduler.monitors.runs.run_rows import Delivered
 def run_record(run: Run, delivery: Delivered | None = None) -> dict[str, Any]:
     """Return one run for orjson.
 
-    `skip_reason` is included if the run was skipped, or failed for a reason that we can give.
+    `skip_reason` is included if the run was skipped, or failed for a known reason.
     """
     record = {
         "run_id": run.id,

@@ -1,4 +1,4 @@
-"""Overload of the public address: measure how far the node falls behind, and refuse the excess requests.
+"""Overload protection of the public address: measures how late the node runs, and refuses excess requests.
 
 A request is refused before any work on it: no account lookup and no counter change (it comes before step 2 of decisions
 5). Its response is prepared except for the request's id and the date. Requests in progress, the events feed and the
@@ -31,9 +31,12 @@ from upstreams.fetching.site import Site
 
 RETRY_AFTER_S: Final = 1
 LAG_S: Final = 0.009
-"""Seconds by which the event loop may be late. A request takes several turns, so its own wait is a few times longer."""
+"""Seconds by which the event loop may be late.
+
+A request takes several passes of the loop, so it waits several times as long.
+"""
 WRITES_MAX: Final = 2 * BATCH_MAX
-"""Writes that may wait for the writer: two commits' worth."""
+"""How many writes may wait for the writer: enough for two commits."""
 TICK_S: Final = 0.025
 WARY_TICK_S: Final = 0.005
 PEAK_DECAY: Final = 0.99
@@ -43,7 +46,7 @@ MESSAGE: Final = (
     "The node has more requests than it can serve at the moment; nothing was charged. Try again in a second."
 )
 _ID = b"req_" + bytes(32)
-"""A placeholder of the same length as a request id, which occurs nowhere else in the response."""
+"""A placeholder with the length of a request id. It occurs nowhere else in the response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +54,11 @@ class NodeLoad:
     """Sources of a node's load. `busy` and `writes` are read only while the loop is late or was late recently."""
 
     busy: Callable[[], int]
-    """Requests in progress, except those that wait for an upstream or for events."""
+    """Number of requests in progress, except requests that wait for an upstream or for events."""
     writes: Callable[[], int]
-    """Writes that wait for the store."""
+    """Number of writes that wait for the store."""
     is_known: Callable[[bytes], bool]
-    """Whether a key was valid before, as far as the node knows without reading the store."""
+    """Whether a key is known to be valid, without reading the store."""
 
 
 class Overload:
@@ -73,7 +76,7 @@ class Overload:
     ) -> None:
         self.active = False
         self.lag_s = 0.0
-        """The worst lag of the last seconds; older values decay."""
+        """The worst lag of the last seconds, in seconds. Older values decay."""
         self._shedder = LoadShedder(load.is_known)
         self._load = load
         self._clock = runtime.clock
@@ -94,7 +97,7 @@ class Overload:
         self._answer = b"\r\n".join(lines).split(_ID)
 
     def is_active(self) -> bool:
-        """Whether requests may be refused now."""
+        """Return whether requests may be refused now."""
         return self.active
 
     def refuses(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
@@ -110,7 +113,7 @@ class Overload:
         return not self._shedder.admits(key)
 
     def answer(self, date: bytes) -> bytes:
-        """Return the whole response for a connection that stays open; `date` is the line of its header."""
+        """Return the whole response for a connection that stays open. `date` is the Date header line."""
         first, second, third = self._answer
         request_id = self._make_id("req_").encode()
         return b"HTTP/1.1 503 Service Unavailable\r\n%b\r\n%b%b%b%b%b" % (
@@ -118,7 +121,7 @@ class Overload:
         )  # fmt: skip
 
     async def refuse(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Return the same response from an ASGI app."""
+        """Send the same response as an ASGI app."""
         request_id = self._make_id("req_").encode()
         body = request_id.join(self._body)
         is_head = scope["type"] == "http" and scope["method"] == "HEAD"
@@ -138,9 +141,9 @@ class Overload:
     async def watch(self, stop: trio.Event) -> None:
         """Measure the load until `stop` is set.
 
-        The lag is the delay before this task runs, or its wait for the next turn. Every request that has already
-        arrived is late by the same time. The intervals are random, because regular ones could always fall between two
-        stalls.
+        The lag is the time by which this task wakes late, or its wait for the next pass of the loop. Every request that
+        has already arrived is late by the same time. The intervals are random, because regular ones could always fall
+        between two stalls.
         """
         clock, shedder = self._clock, self._shedder
         while True:
@@ -152,13 +155,13 @@ class Overload:
             began_at = clock()
             await trio.lowlevel.checkpoint()
             at = clock()
-            self._look(at, max(began_at - due_at, at - began_at))
+            self._observe(at, max(began_at - due_at, at - began_at))
 
     def statistics(self) -> SheddingStatistics:
         """Return the current figures."""
         return self._shedder.statistics()
 
-    def _look(self, at: float, lag_s: float) -> None:
+    def _observe(self, at: float, lag_s: float) -> None:
         self.lag_s = max(lag_s, self.lag_s * PEAK_DECAY)
         pressure = max(lag_s / LAG_S, self._load.writes() / WRITES_MAX)
         is_calm = pressure <= 1.0 and not self.active
@@ -168,7 +171,7 @@ class Overload:
             self._log_spell(at, lag_s)
 
     def _log_spell(self, at: float, lag_s: float) -> None:
-        """Log the first refusal and the end of a spell, at most one pair of lines per `LINES_APART_S`."""
+        """Log the first refusal and the end of a period of overload, at most one pair of lines per `LINES_APART_S`."""
         now = self._shedder.statistics()
         spell = self._spell
         if spell is None:

@@ -1,4 +1,4 @@
-"""Paginated lists of an account: the start of a page, and the response that leads to the next one (spec 4.3)."""
+"""Paginated lists of an account: the position of a page, and the response with the next cursor (spec 4.3)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from upstreams.model.params import State, Value
 
 
 class ListPosition(NamedTuple):
-    """The start of a page: after `state`, or at the first item. Its cursors are valid for this list only."""
+    """The start of a page: after `state`, or at the first item. Its cursors are valid only for this list."""
 
     binding: bytes
     state: State | None
 
     @property
     def before(self) -> tuple[float, str] | None:
-        """The instant and the id of the item before this page, in a list with the newest first."""
+        """The timestamp and the id of the item before this page, for a list with the newest item first."""
         return None if self.state is None else (float(self.state["at"]), str(self.state["id"]))
 
 
 def behind(at: float, id_: str) -> State:
-    """Return the position after an item, in the form that `ListPosition.before` reads."""
+    """Return the cursor state for the position after an item, in the form that `ListPosition.before` reads."""
     return {"at": repr(at), "id": id_}
 
 
@@ -39,10 +39,10 @@ class Lists:
     signer: CursorSigner
     replies: Replies
     platform: str = "account"
-    """The platform slug in their envelopes."""
+    """The platform slug in the envelopes of the lists."""
 
     def place(self, request: Request, caller: Caller, values: Mapping[str, Value], *chosen: object) -> ListPosition:
-        """Return the requested start of the page. `chosen` holds everything else that a cursor of this list depends on.
+        """Return the requested start of the page. `chosen` contains the other values that the cursor depends on.
 
         Raises:
             InvalidCursor: the cursor belongs to another list.
@@ -64,7 +64,7 @@ class Lists:
         more: State | None,
         warnings: Sequence[str] = (),
     ) -> Reply:
-        """Return a page. `more` is where the next one begins, None on the last."""
+        """Return a page. `more` is the state at which the next page begins; None on the last page."""
         stored = self.fragment(request, items, place=place, more=more, warnings=warnings)
         return await self.replies.free(request, caller, stored)
 
@@ -77,7 +77,7 @@ class Lists:
         more: State | None,
         warnings: Sequence[str] = (),
     ) -> bytes:
-        """Return the part of a page's envelope that holds its items. This method is thread-safe."""
+        """Return the part of a page's envelope that contains the items. This method is thread-safe."""
         cursor = self.cursor(place, more)
         pagination = {"next_cursor": cursor, "has_more": more is not None, "page_size": len(items)}
         data = {"items": items, "_warnings": warnings} if warnings else {"items": items}

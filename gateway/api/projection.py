@@ -26,7 +26,7 @@ from upstreams.model.params import Value
 
 Form = Literal["json", "csv", "ndjson"]
 Tree = Mapping[str, Any]
-"""The names to keep, each with the names below it. An empty mapping keeps everything."""
+"""The field names to keep, each with the names to keep below it. An empty mapping keeps everything."""
 Paths = dict[tuple[str, ...], bool]
 """Paths, each with a flag that allows any path below it."""
 TYPES: Final[Mapping[str, bytes]] = {
@@ -34,9 +34,9 @@ TYPES: Final[Mapping[str, bytes]] = {
     "ndjson": b"application/x-ndjson",
 }
 USUAL: Final = frozenset((b"*/*", b"application/json"))
-"""Values of `Accept` that request no list format other than JSON."""
+"""Common values of `Accept` that select JSON."""
 _ASIDE_BYTES: Final = 65_536
-"""Responses longer than this are cut in a thread."""
+"""Responses longer than this are cut in a worker thread."""
 _DEPTH_MAX: Final = 8
 _ALWAYS: Final = "_warnings"
 
@@ -88,14 +88,14 @@ def _in_form(form: Form, tree: Tree | None) -> Projection:
 
 
 async def cut(stored: bytes, tree: Tree) -> bytes:
-    """Return a fragment of an envelope with only the tree's part of `data` and the warnings."""
+    """Return the stored fragment of an envelope, with `data` and the warnings reduced to the fields in the tree."""
     if len(stored) <= _ASIDE_BYTES:
         return _cut(stored, tree)
     return await trio.to_thread.run_sync(_cut, stored, tree)
 
 
 async def written(reply: Reply, archetype: Archetype, stored: bytes, projection: Projection) -> Reply:
-    """Return the rows of a fragment in the projection's format, with the headers of the reply around it.
+    """Return the rows of a fragment in the projection's format, with the headers of `reply`.
 
     The next page's cursor is in `X-Next-Cursor`.
     """
@@ -137,7 +137,7 @@ def _csv(stored: bytes, archetype: Archetype, tree: Tree | None) -> tuple[bytes,
     if tree and tree.get("items"):
         columns = [path for path in columns if _has(tree["items"], path)]
     lines = [",".join(".".join(path) for path in columns)]
-    lines += (",".join(_cell(_at(row, path)) for path in columns) for row in rows)
+    lines += (",".join(_cell(_value_at(row, path)) for path in columns) for row in rows)
     return "".join(f"{line}\r\n" for line in lines).encode(), cursor
 
 
@@ -149,7 +149,7 @@ def _rows(stored: bytes) -> tuple[list[Any], str | None]:
 def csv_columns(archetype: Archetype) -> list[tuple[str, ...]]:
     """Return the columns of a list, each named by its path in a row.
 
-    A column is any field that is not an object. Lists become JSON in their cell.
+    Every field that is not an object is a column. Lists become JSON text in their cell.
     """
     found = list(_leaves((archetype.key,) if archetype.key else (), archetype.make))
     return [*found, *_leaves(("computed",), computed)] if archetype.computed else found
@@ -179,7 +179,7 @@ def _has(tree: Tree, path: Sequence[str]) -> bool:
     return True
 
 
-def _at(row: Any, path: Sequence[str]) -> Any:
+def _value_at(row: Any, path: Sequence[str]) -> Any:
     for name in path:
         row = row.get(name) if isinstance(row, dict) else None
     return row
@@ -196,7 +196,7 @@ def _cell(value: Any) -> str:
 
 
 def _tree(archetype: Archetype, text: str) -> Tree:
-    """Return the tree of a list of paths; `items[].post.id` and `items.post.id` are the same."""
+    """Return the tree for a list of paths. `items[].post.id` and `items.post.id` mean the same."""
     tree: dict[str, Any] = {}
     whole: set[tuple[str, ...]] = set()
     for sent in filter(None, (part.strip() for part in text.split(","))):
@@ -205,7 +205,7 @@ def _tree(archetype: Archetype, text: str) -> Tree:
         whole.add(path)
     for path in whole:
         if any(path[:length] in whole for length in range(1, len(path))):
-            continue  # a parent of this path is already kept whole
+            continue  # a parent of this path is already kept completely
         below = tree
         for name in path:
             below = below.setdefault(name, {})

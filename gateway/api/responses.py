@@ -1,4 +1,4 @@
-"""Build responses: data from stored parts, free account resources, refusals."""
+"""Builds responses: data from stored fragments, free account resources, refusals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CACHE = (b"x-cache", b"cache-control")
 _REPLAY: Fields = (b"x-idempotent-replay", b"cache-control"), (b"true", b"private")
 _RETRY_AFTER = (b"retry-after",)
 _COPIED_BYTES = 16_384
-"""Fragments up to this size are copied into each response. Below it, a copy costs less than sending parts."""
+"""Fragments up to this size are copied into each response, because a copy costs less than sending several parts."""
 
 
 def _credit_headers(credits_used: int, balance: int | None) -> Fields:
@@ -34,9 +34,9 @@ def _credit_headers(credits_used: int, balance: int | None) -> Fields:
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """Builds the responses of one node; `base_url` is the public address in their links.
+    """Builds the responses of one node. `base_url` is the public address in their links.
 
-    If the operator configures no address, `proxies` makes it the address that the client used at a trusted proxy.
+    Without a configured address, the links use the address that the client used at a trusted proxy (`proxies`).
     """
 
     balances: Balances
@@ -44,13 +44,13 @@ class Replies:
     proxies: TrustedProxies | None = None
 
     def base_url_for(self, request: Request) -> str:
-        """Return the address at the start of the links in this request's response."""
+        """Return the base URL of the links in this request's response."""
         if self.proxies is None:
             return self.base_url
         return self.proxies.base_url(request.client, request.headers, self.base_url)
 
     def relinked(self, request: Request, made: TaggedText) -> TaggedText:
-        """Return a shared text with its links changed to this request's address."""
+        """Return a shared text with its links changed to this request's base URL."""
         base_url = self.base_url_for(request)
         if base_url == self.base_url:
             return made
@@ -58,7 +58,7 @@ class Replies:
         return TaggedText(made.text.replace(self.base_url.encode(), base), tag_of(made.tag + base))
 
     def data(self, request: Request, result: CallResult) -> Reply:
-        """Return the response of a billed call, or of the earlier one that it repeats."""
+        """Return the response of a billed call, or of the earlier call that it repeats."""
         if result.replayed is not None:
             return self._replay(result, result.replayed)
         stored = result.fragment
@@ -93,9 +93,9 @@ class Replies:
         return Reply(reply.status, body, headers, code, request_id=reply.owner)
 
     async def free(self, request: Request, caller: Caller, stored: bytes, *, credits_used: int = 0) -> Reply:
-        """Return the response of a free resource; `stored` is its fragment.
+        """Return the response of a free resource. `stored` is its fragment.
 
-        `credits_used` is the cost of work that the request started, if that work has ended and was billed.
+        `credits_used` is the cost of the work that the request started, if that work has already ended and was billed.
         """
         if len(stored) > _COPIED_BYTES:
             return _around(stored, await self.free(request, caller, b"", credits_used=credits_used))
@@ -106,7 +106,7 @@ class Replies:
         return Reply(200, body, _credit_headers(credits_used, balance))
 
     async def bare(self, caller: Caller, reply: Reply) -> Reply:
-        """Return a free response without an envelope, with the same headers as one with an envelope."""
+        """Return a free response that has no envelope, with the same headers as a response with an envelope."""
         balance = await balance_of(self.balances, caller.key.account_id)
         reply.headers = joined(reply.headers, _credit_headers(0, balance))
         return reply
@@ -119,7 +119,7 @@ class Replies:
         return Reply(status, body, joined(_credit_headers(0, balance), _REPLAY), request_id=owner)
 
     async def refusal(self, request: Request, exc: Exception) -> Reply:
-        """Return the response to a request that ended with `exc`. Its amounts come from the ledger."""
+        """Return the response to a request that ended with `exc`. Its credit amounts come from the ledger."""
         failed = exc if isinstance(exc, CallFailed) else None
         refused = refusal_of(failed.__cause__ if failed and failed.__cause__ else exc)
         caller, balance = request.caller, failed.balance if failed else None
@@ -138,8 +138,8 @@ class Replies:
 
 
 def _around(stored: bytes, reply: Reply) -> Reply:
-    """Build the response around a large shared fragment from the response around an empty one."""
-    at = reply.body.index(b",") + 1  # after `success`
+    """Insert a large shared fragment into the response built for an empty fragment, without a copy."""
+    at = reply.body.index(b",") + 1  # the position after `success`
     reply.pieces = reply.body[:at], stored, reply.body[at:]
     reply.body = b""
     return reply

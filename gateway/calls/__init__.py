@@ -1,1 +1,1 @@
-"""The billed call: plan, reserve, call, shape and settle, for requests and for runs of monitors."""
+"""Billed calls: plan, reserve, call, shape and settle, for requests and for monitor runs."""

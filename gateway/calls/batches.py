@@ -1,10 +1,9 @@
-"""Batches: the maximum price of all rows is reserved once, rows settle one by one, and the rest is refunded
-(decisions 17).
+"""Batches: reserve the maximum price of all rows once, settle row by row, and refund the rest (decisions 17).
 
-A batch is one charge. Its rows are read in concurrent legs. A failed leg only affects its own rows. Rows that are not
-ready in time are deferred. Only rows with a record, or with a page that was too costly, cost something; the batch costs
-the sum of its rows. A row that repeats an earlier one is free. A client that disconnects pays for the rows that it was
-sent, or nothing if it received none.
+A batch is one charge. Its rows are read in concurrent legs. A failed leg affects only its own rows. Rows that are not
+ready in time are deferred. Only rows with a record, or with a page that was too costly, cost credits, and the batch
+costs the sum of its rows. A row that repeats an earlier row is free. A client that disconnects pays only for the rows
+that were sent to it.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _TIME_SHARE: Final = 0.75
 """The share of the request's time after which unfinished rows are deferred."""
 Status = Literal["ok", "not_found", "unsupported", "failed", "deferred"]
 Publish = Callable[[Record], Awaitable[bool]]
-"""Sends a settled row. Returns False if the client accepts no more rows."""
+"""Sends a finished row. Returns False if the client accepts no more rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +58,19 @@ class BatchRequest:
 
 @dataclass(slots=True)
 class _LegRun:
-    """A started leg and its outcome. Without a response or a failure, it ran out of time."""
+    """A started leg and its outcome. If it has neither a response nor a failure, it ran out of time."""
 
     leg: BatchLeg
     started: float
     rows: int
-    """The places of its rows and of their repetitions."""
+    """The number of its rows, including repeated rows."""
     fetched: Fetched | None = None
     failure: UpstreamError | LimitError | None = None
     took_s: float = 0.0
     credits_used: int = 0
 
     def records(self) -> dict[int, Record]:
-        """Return the records of the leg by the places of their rows."""
+        """Return the leg's records by the positions of their rows."""
         if self.fetched is None:
             return {}
         assert isinstance(self.fetched.result, Single), "rows are read by endpoints of one record"
@@ -106,7 +105,7 @@ class _Run:
     parts: KeyParts
     """Reads rows, sharing identical calls in progress. It does not use the cache."""
     repeats: Mapping[int, Sequence[int]]
-    """The places of repeated rows, by the place of the first one."""
+    """The positions of repeated rows, by the position of the first one."""
     legs: list[_LegRun] = field(default_factory=list)
     turn: trio.Lock = field(default_factory=trio.Lock)
     """Held while a row is sent, so that events do not interleave."""
@@ -164,7 +163,10 @@ class Batches:
                 await self._settle(run, place, "deferred")
 
     async def _read(self, run: _Run, legs: list[BatchLeg], end_at: float) -> None:
-        """Read the rows of the last leg. If one value fails a call for many rows, each row gets its own leg."""
+        """Read the rows of the last leg in `legs`.
+
+        If one value fails a call for many rows, read each row in its own leg.
+        """
         leg = legs.pop()
         rows = sum(1 + len(run.repeats[place]) for place in leg.places)
         began = _LegRun(leg, self._clock(), rows)
@@ -187,7 +189,8 @@ class Batches:
             legs += plan_each(run.request.rows, self._sites, leg.places)
             return
         is_costly = isinstance(began.failure, PageTooCostly)
-        is_shared = began.fetched is not None and began.fetched.source == CACHE  # another request pays for the call
+        # the call belongs to another request, which pays for it
+        is_shared = began.fetched is not None and began.fetched.source == CACHE
         shares = _shares(batch, [not is_shared and (is_costly or place in found) for place in leg.places])
         for place, share in zip(leg.places, shares, strict=True):
             began.credits_used += share
@@ -225,9 +228,8 @@ class Batches:
         if publish is None or run.is_gone:
             return
         async with run.turn:
-            run.sent_credits += (
-                credits_used  # before it is sent, because a sent row counts even if the client disconnects
-            )
+            # added before the row is sent, because a sent row is billed even if the client disconnects
+            run.sent_credits += credits_used
             run.is_gone = not await publish({"index": place, **result})
 
     def _answer(self, run: _Run, charge: Charge) -> tuple[int, bytes]:
@@ -261,13 +263,13 @@ def _missing(failure: Exception | None) -> tuple[Status, str | None, str | None]
     return "failed", error_of(failure), None
 
 
-def _shares(batch: Batch, came: Sequence[bool]) -> list[int]:
-    """Return the price of each row of a leg. Successful rows share it; the earlier ones get the remainder."""
-    ok = sum(came)
+def _shares(batch: Batch, is_billed: Sequence[bool]) -> list[int]:
+    """Return the price of each row of a leg. Successful rows share the cost; earlier ones get the remainder."""
+    ok = sum(is_billed)
     if batch.rows_a_cost == 1:
-        return [batch.cost_credits if one else 0 for one in came]
+        return [batch.cost_credits if one else 0 for one in is_billed]
     shares, nth = [], 0
-    for one in came:
+    for one in is_billed:
         shares.append((batch.cost_credits + ok - 1 - nth) // ok if one else 0)
         nth += one
     return shares

@@ -1,4 +1,4 @@
-"""One charge around any work: reserved before it and always settled after it (decisions 6 and 17)."""
+"""Runs any work under one charge, which is reserved first and always settled afterwards (decisions 6 and 17)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def run_charged(
 ) -> CallResult:
     """Return the result of `work`, which returns the credits used and the encoded fragment.
 
-    If the work fails or is cancelled, the charge keeps the credits in `spent` that were already delivered, plus
+    If the work fails or is cancelled, the credits in `spent` (for results already delivered) stay charged, plus
     `page_credits` if the page was too costly.
 
     Raises:
@@ -52,7 +52,7 @@ async def run_charged(
         closing = reservations.close(claim, charge, used, reply)
         used, after = await closing  # noqa: ASYNC120 - it shields itself
         raise CallFailed(used, after, calls.clock() - started) from exc
-    except BaseException:  # cancelled: only delivered credits stay charged, and the claim is freed
+    except BaseException:  # cancelled: only the price of delivered results stays charged, and the claim is released
         with trio.move_on_after(SETTLE_S, shield=True):
             await reservations.close(claim, charge, spent())
         raise

@@ -1,6 +1,6 @@
-"""The billed call: the one place where upstreams and billing meet (architecture 1, decisions 5 and 6).
+"""Billed calls: the only code that uses both upstreams and billing (architecture 1, decisions 5 and 6).
 
-A request and a monitor's run take the same steps: plan, reserve, call, shape, settle. A request first looks in the
+A request and a monitor run share the same steps: plan, reserve, call, shape, settle. A request first looks in the
 cache, and `BilledCalls` reserves and settles for it. A run does not use the cache, and reserves and settles in its own
 transactions (`scheduler.monitors.runs`). After a reservation, the charge is always closed: by the rules of
 `billing.charges.refunds` after a response, with a full refund after a failure or a cancellation. Recovery refunds
@@ -47,7 +47,7 @@ _Miss = Callable[[CallRequest, Planned, float], Awaitable[CallResult]]
 
 
 def plan_call(listing: Listing, args: Args, *, keeps: bool = False) -> Planned:
-    """Run an endpoint's read up to its first call. With `keeps`, the bodies of its calls are stored.
+    """Run an endpoint's read until it needs its first call. With `keeps`, keep the bodies that its calls return.
 
     Raises:
         InvalidArgument, InvalidCursor: no call could succeed; nothing was charged.
@@ -115,7 +115,7 @@ class BilledCalls:
         self._charged: _Miss = self._lead if shared is None else self._take_turn
         self._miss: _Miss = self._charged
         self.refusal: str | None = None
-        """Why no billed call may start now; None if calls are allowed."""
+        """Why no billed call may start now. None if calls are allowed."""
         self._lookup = Lookup(balances, claims, cache, shared)
         put = cache.put if shared is None else shared.put
         self.parts = SharedParts(cache, put, self.flights, signer, WeakValueDictionary())
@@ -131,7 +131,7 @@ class BilledCalls:
         self.refusal = why
 
     def is_young(self, request: CallRequest, age_s_max: float) -> bool:
-        """Return whether a cached response is at most this old. This is always true if the cache keeps it no longer."""
+        """Return whether a cached response is at most this old. Always true if the cache drops it by that age."""
         older_s = request.listing.endpoint.cache_ttl_s - age_s_max
         return older_s <= 0 or self.cache.holds(request.cache_key, for_s=older_s)
 
@@ -158,14 +158,14 @@ class BilledCalls:
         """
         if not request.refresh and (stored := self.cache.get(request.cache_key)) is not None:
             balance = self.balances.nowait(request.key.account_id)
-            if balance is not None and request.claim is None:  # the common case, without waiting
+            # the common case: the balance is in memory, so there is no wait
+            if balance is not None and request.claim is None:
                 return CallResult(stored, 0, balance, cached=True)
             return await self._lookup.hit(request, stored)
         planned = self._plan(request)
         arrived = self.clock()
-        if (
-            request.claim is not None
-        ):  # it must not wait for another call, because a second request with its key is rejected immediately
+        # A claimed request never waits for another call, because a second request with its key is rejected immediately.
+        if request.claim is not None:
             return await self._miss(request, planned, arrived)
         flight, result = (request.cache_key, request.refresh), None
         try:
@@ -176,7 +176,7 @@ class BilledCalls:
                 result = await self._miss(request, planned, arrived)
             finally:
                 self.flights.end(flight, result)
-        except trio.TooSlowError as exc:  # in another request's call, on this or another node
+        except trio.TooSlowError as exc:  # the timeout happened in another request's call, on this node or another
             slug = request.listing.site.platform.slug
             raise UpstreamFailed(slug, f"no answer within {self.timeout_s:g} s", passing=True) from exc
         return result
@@ -188,7 +188,10 @@ class BilledCalls:
         return planned
 
     async def _follow(self, request: CallRequest, flight: Hashable, arrived: float) -> CallResult | None:
-        """Follow an identical call in progress and settle as a cache hit (decisions 8). None: lead a new one."""
+        """Wait for an identical call in progress and settle as a cache hit (decisions 8).
+
+        None if a new call is needed.
+        """
         result = await self.flights.follow(flight, arrived + self.timeout_s)
         if result is None:
             return None
@@ -197,7 +200,7 @@ class BilledCalls:
         return hit
 
     async def _take_turn(self, request: CallRequest, planned: Planned, arrived: float) -> CallResult:
-        """Lead the call for all nodes, or settle as a cache hit with another call's response (decisions 8)."""
+        """Make the call on behalf of all nodes, or settle as a cache hit with another call's response (decisions 8)."""
         assert self.shared is not None, "a single node leads immediately"
         if request.refresh:
             return await self._lead(request, planned, arrived)
@@ -248,7 +251,7 @@ class BilledCalls:
             closing = self.reservations.close(request.claim, charge, used, reply)
             used, balance = await closing  # noqa: ASYNC120 - it shields itself
             raise CallFailed(used, balance, self.clock() - started) from exc
-        except BaseException:  # cancelled: no response is sent, and nothing stays charged or claimed
+        except BaseException:  # cancelled: no response is sent, so refund the charge and release the claim
             with trio.move_on_after(SETTLE_S, shield=True):
                 await self.reservations.close(request.claim, charge, NOTHING_USED)
             raise
@@ -256,7 +259,8 @@ class BilledCalls:
             self._lookup.store(request, stored, turn)
         result = CallResult(fragment, used, charge.balance_after, fetched.took_s, started - arrived)
         result.whole, result.stored = fetched.whole, stored
-        if used == charge.credits and request.claim is None:  # no need to wait for the settlement
+        # nothing to refund and no claim to finish, so the response need not wait for the settlement
+        if used == charge.credits and request.claim is None:
             request.owe(charge)
             return result
         return await self._settle(request, charge, result)
@@ -268,7 +272,7 @@ class BilledCalls:
         return self.parts.of_key(request.key.id, refresh=request.refresh)
 
     def _encode(self, request: CallRequest, charge: Charge, fetched: Fetched) -> tuple[Shaped, int, bytes, bytes]:
-        """Return the shaped response, the credits used, and its encoded fragment, as sent and as stored."""
+        """Return the shaped response, the credits used, and its encoded fragment, both as sent and as cached."""
         listing = request.listing
         shaped, used = shape_call(
             listing,

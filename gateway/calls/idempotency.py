@@ -32,7 +32,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 _KEY_CHARS_MAX = 255
 STARTED_S = 30.0
-"""Seconds that a key claimed by `Claims.start` stays claimed if its node dies. The call must be shorter."""
+"""Seconds until a key claimed by `Claims.start` is free again if its node dies. The call must be shorter."""
 _REFUSED: dict[type[ClaimRefused], str] = {
     ClaimInProgress: "in_progress",
     ClaimConflict: "conflict",
@@ -42,7 +42,7 @@ _REFUSED: dict[type[ClaimRefused], str] = {
 
 
 class Begin(NamedTuple):
-    """Claim a key and take a charge. With `reply`, the response already exists (a cache hit) and nothing is charged."""
+    """Claim a key and take a charge. With `reply`, the response exists already (a cache hit) and nothing is charged."""
 
     claim: Claim
     charge: ChargeRequest | None
@@ -50,7 +50,7 @@ class Begin(NamedTuple):
 
 
 class ClaimEnd(NamedTuple):
-    """Settle the charge and finish the claim with `reply`; without one, release the claim."""
+    """Settle the charge, and finish the claim with `reply`. Without a reply, release the claim."""
 
     claim: Claim
     close: CloseRequest
@@ -83,10 +83,10 @@ class Claims:
         """Each account's share of the stored replies, trimmed periodically."""
 
     async def begin(self, step: Begin) -> Begun:
-        """Claim the key and take the charge, both or neither.
+        """Claim the key and take the charge. Either both succeed or neither.
 
         Raises:
-            ClaimRefused: the key is in use. Also raises the errors of `Charges.take`. Nothing was charged.
+            ClaimRefused: the key is in use; nothing was charged. Also raises the errors of `Charges.take`.
         """
         try:
             begun = cast("Begun", await self._store.submit(self.judge, step))
@@ -102,7 +102,7 @@ class Claims:
         """Settle the charge and finish or release the claim. If another request took over the claim, refund in full.
 
         Raises:
-            StorageError: both are still open; `Charges.finish` retries.
+            StorageError: charge and claim are still open; `Charges.finish` retries.
         """
         return await self._charges.close_by(step.close.request_id, partial(self._submit_end, step))
 
@@ -152,7 +152,7 @@ class Claims:
 
     @contextmanager
     def _counting(self) -> Iterator[None]:
-        """Count the outcome of the claim of a free change."""
+        """Count how the claim of a free change ends."""
         try:
             yield
         except _ChangeRepeated:
@@ -185,7 +185,7 @@ class Claims:
     async def finish(
         self, claim: Claim | None, reply: StoredReply | None, *, undo: Callable[[Tx], object] | None = None
     ) -> None:
-        """Store the reply of a free change claimed by `begin` or `start`; without one, release the key.
+        """Store the reply of a free change claimed by `begin` or `start`. Without a reply, release the key.
 
         `undo` runs in the same transaction, unless another request has taken over the key.
 
@@ -242,14 +242,15 @@ class Claims:
             for (place, request), outcome in zip(money, outcomes, strict=True):
                 results[place] = outcome
                 if isinstance(outcome, Exception) and isinstance(request, ChargeRequest):
-                    claims[ids[place]] = None  # the previous claim had expired, otherwise it could not be claimed
+                    # the previous claim must have expired, since this step could claim the key
+                    claims[ids[place]] = None
         changed = {id_: held for id_, held in claims.items() if held is not before.get(id_)}
         if changed:
             save_claims(tx, changed)
         return results
 
     def _free_later(self, doubtful: Sequence[Step]) -> None:
-        """Release each key and refund its charge, because their callers got an error that says nothing was claimed."""
+        """Release the keys and refund their charges, because the callers got an error that says nothing was claimed."""
         for step in doubtful:
             if isinstance(step, Begin) and step.charge is not None:
                 self._charges.finish_later(step.charge.request_id, partial(self._free, step.claim, step.charge))

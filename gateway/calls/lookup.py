@@ -14,7 +14,10 @@ from upstreams.cache.shared_cache import CacheTurn, SharedCache
 
 
 class Lookup:
-    """Looks up and stores responses. `shared` is the cache that several nodes share on top of their own `cache`."""
+    """Looks up and stores responses.
+
+    `shared` is the cache that several nodes share in addition to their own `cache`.
+    """
 
     def __init__(self, balances: Balances, claims: Claims, cache: Cache, shared: SharedCache | None) -> None:
         self._balances = balances
@@ -49,7 +52,10 @@ class Lookup:
         return CallResult(reply.text.encode(), 0, balance, replayed=reply)
 
     def store(self, request: CallRequest, stored: bytes, turn: CacheTurn | None) -> None:
-        """Store a response in the cache, through the turn if several nodes take turns."""
+        """Store a response in the cache.
+
+        With several nodes, publish it through this call's `turn` in the shared cache.
+        """
         ttl_s = request.listing.endpoint.cache_ttl_s
         if turn is None:
             self._put(request.cache_key, stored, ttl_s)

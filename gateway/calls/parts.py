@@ -1,4 +1,4 @@
-"""Parts of composites share the cache and the calls in progress with direct calls, so upstreams get no duplicates.
+"""Parts of composites share the cache and the calls in progress with direct calls, so no upstream gets duplicate calls.
 
 A part from the cache, or from another request's call in progress, is free and has the source `cache`. A key may have as
 many concurrent parts as concurrent requests.
@@ -33,7 +33,7 @@ AT_ONCE_MAX: Final = 50
 
 
 class SharedParts(NamedTuple):
-    """The cache and the flights (calls in progress) that parts share with direct calls."""
+    """The cache and the calls in progress ("flights") that parts share with direct calls."""
 
     cache: Cache
     put: Callable[[bytes, bytes, float], None]
@@ -58,7 +58,7 @@ class KeyParts(NamedTuple):
 
     async def read(self, planned: Plan, args: Args, deadline_at: float) -> Fetched:
         """Return the response of a part: cached, from a call in progress, or from its own call."""
-        if planned.endpoint.archetype.has_legs:  # its own parts are read through here
+        if planned.endpoint.archetype.has_legs:  # a composite, whose parts call this method again
             return await fetch(planned, deadline_at)
         cache, flights = self.shared.cache, self.shared.flights
         key = self._key(planned, args)
@@ -85,7 +85,7 @@ class KeyParts(NamedTuple):
             raise UpstreamFailed(slug, "an identical call has not answered in time", passing=True) from exc
 
     def _key(self, planned: Plan, args: Args) -> bytes:
-        """Return the cache key of a direct call with the same values. Pages of a walked list have separate keys."""
+        """Return the cache key of a direct call with the same values. Single pages of a list have separate keys."""
         listing = _listing(planned)
         values = {**args.values}
         if args.cursor is not None:
@@ -121,15 +121,15 @@ class KeyParts(NamedTuple):
         return envelope.fragment(planned.site.platform.slug, listing.path, shaped.data, shaped.pagination)
 
     def _from(self, planned: Plan, args: Args, stored: bytes) -> Fetched:
-        """Rebuild a response from a stored one."""
+        """Rebuild a response from its stored form."""
         planned.dismiss()
-        told, archetype = orjson.loads(b"{%b}" % stored), planned.endpoint.archetype
-        data = told["data"]
+        envelope_parts, archetype = orjson.loads(b"{%b}" % stored), planned.endpoint.archetype
+        data = envelope_parts["data"]
         if not archetype.many:
             record = data[archetype.key] if archetype.key else {k: data[k] for k in data if k != "_warnings"}
             return Fetched(Single(record), source=CACHE)
         rows = [row[archetype.key] for row in data["items"]] if archetype.key else data["items"]
-        token = told["pagination"]["next_cursor"]
+        token = envelope_parts["pagination"]["next_cursor"]
         following = None if token is None else self.shared.signer.open(self._binding(planned, args), token)
         return Fetched(Page(rows, following, data.get("total")), source=CACHE)
 

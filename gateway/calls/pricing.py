@@ -8,7 +8,7 @@ from billing.charges.refunds import used_by_failure
 from billing.prices import credits_for
 from upstreams.model.errors import PageTooCostly
 
-if TYPE_CHECKING:  # keeps commands that list prices from importing the clients
+if TYPE_CHECKING:  # not at run time, because commands that list prices must not import the clients
     from upstreams.fetching.planned import Planned
     from upstreams.model.endpoint import Endpoint
 
@@ -22,7 +22,7 @@ class Price(NamedTuple):
 
 
 def cost_of(endpoint: Endpoint) -> int:
-    """Return the price of a page; 1 if the endpoint counts credits itself."""
+    """Return the price of a page, or 1 if the endpoint itself counts its credits."""
     return credits_for(endpoint.tier) if endpoint.price is None else 1
 
 

@@ -1,4 +1,4 @@
-"""The recipes of monitors: the catalog's endpoints, validated, priced and called as the API does (spec 2.6)."""
+"""The recipes of monitors: endpoints of the catalog, validated, priced and called as in the API (spec 2.6)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from upstreams.transport.http import BODY_BYTES_MAX
 _NOT_OF_MONITORS = ("cursor", "dry_run", "fields", "format", "max_credits")
 _RESULT_BYTES_MAX = BODY_BYTES_MAX
 _INTEGERS_END = 2**63
-"""JSON libraries change larger integers."""
+"""Many JSON libraries lose the precision of larger integers."""
 
 
 class CatalogRecipes:
@@ -60,7 +60,7 @@ class CatalogRecipes:
         self._stopping = stopping
 
     def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
-        """Validate a recipe as sent. A list reads `rows` rows, unless its parameters set a limit.
+        """Validate a recipe as a client sent it. A list reads `rows` rows, unless its parameters set a limit.
 
         Raises:
             RecipeInvalid: the recipe is not valid; nothing was called.
@@ -95,11 +95,11 @@ class CatalogRecipes:
         as_sent: bool = False,
         cursor: State | None = None,
     ) -> Gathered:
-        """Call a recipe within the held credits, and within `timeout_s` from the start of its turn.
+        """Call a recipe within the held credits. `timeout_s` starts once the account may call the platform.
 
-        With `as_sent`, the result is the body of the source, except for a composite (spec 2.7). With a `cursor`, it is
-        a
-        later page of a list. It waits for turns on behalf of the account.
+        With `as_sent`, the result is the upstream's original body, except for a composite (spec 2.7). With a `cursor`,
+        it is a later page of a list. The concurrent calls per platform are shared among accounts, so the call may wait
+        first.
 
         Raises:
             GatheringFailed: there was no usable response.
@@ -211,14 +211,17 @@ def _within_bound(bodies: tuple[Body, ...]) -> tuple[tuple[Body, ...], tuple[str
     kept = tuple(body for body, size in zip(bodies, sizes, strict=True) if size <= _RESULT_BYTES_MAX)
     if len(kept) == len(bodies):
         return kept, ()
-    told = (
+    warning = (
         f"the result has the bodies of {len(kept)} of {len(bodies)} calls: it is limited to {_RESULT_BYTES_MAX} bytes"
     )
-    return kept, (told,)
+    return kept, (warning,)
 
 
 def _legs(listing: Listing, planned: Planned, fetched: Fetched, shaped: Shaped, *, used: int) -> list[dict[str, Any]]:
-    """Return the legs of a composite, or the single leg of another response. A walk's leg says how far it got."""
+    """Return the legs of a composite, or the single leg of any other response.
+
+    The leg of a walk includes its extent.
+    """
     legs: list[dict[str, Any]] | None = shaped.data.get("legs")
     if legs is not None:
         return legs
@@ -234,7 +237,7 @@ def _name(listing: Listing) -> str:
 
 
 def _extent(planned: Planned, fetched: Fetched) -> dict[str, Any]:
-    """Return how far a walk got. `pages` are billed. If the list ends early, it has fewer rows than requested."""
+    """Return how many pages and rows a walk read. All `pages` are billed. A list that ends early has fewer rows."""
     assert isinstance(fetched.result, Page), "a walk's answer is one page"
     return {
         "status": "partial" if fetched.shortfall else "ok",
@@ -247,7 +250,7 @@ def _extent(planned: Planned, fetched: Fetched) -> dict[str, Any]:
 
 
 def _warnings(result: Page | Single) -> tuple[str, ...]:
-    """Return the upstream's warnings, why a walk is short, and which legs are missing."""
+    """Return the upstream's warnings, the reason why a walk has too few rows, and the missing legs."""
     missing = [
         f"{leg.endpoint} is missing: {leg.answer.problem}" for leg in result.legs if isinstance(leg.answer, Missing)
     ]
@@ -263,7 +266,7 @@ def _walked(listing: Listing) -> Listing:
 
 
 def _names_limit(params: object) -> bool:
-    """Return whether a limit is set. An empty value is treated as absent, as everywhere."""
+    """Return whether a limit is set. As everywhere, an empty value counts as absent."""
     return isinstance(params, dict) and params.get("limit") not in (None, "")
 
 
@@ -302,5 +305,5 @@ def _invalid(name: str, problem: str, meant: str | None = None, reason: str = "i
 
 
 def _sealed(_state: State) -> str:
-    """Return an empty cursor: a run has no next page."""
+    """Return an empty cursor, because a run has no next page."""
     return ""

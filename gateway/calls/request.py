@@ -18,16 +18,16 @@ from upstreams.model.params import Value
 
 FINGERPRINTS_MAX = 200
 _NOT_BINDING = frozenset(("cursor", "max_credits", "dry_run", "fields", "format", "max_age", "timeout", "fresh"))
-_HOW_CALLED = frozenset(("max_credits", "max_age", "timeout", "fresh"))
-"""Not part of the cache key, but they distinguish calls."""
+_CALL_OPTIONS = frozenset(("max_credits", "max_age", "timeout", "fresh"))
+"""Parameters that are not part of the cache key, but of a call's fingerprint."""
 
 
 @dataclass(slots=True)
 class CallRequest:
     """One call of an endpoint: the key, the values and the request id. Only its creator modifies it.
 
-    It and its result are read about sixty times per call. Slots are used because a named tuple's fields take 40 ns
-    longer to read.
+    It and its result are read about sixty times per call. It has slots because reading a named tuple's field takes 40
+    ns longer.
     """
 
     key: Key
@@ -39,11 +39,12 @@ class CallRequest:
     """The key of its response in the cache (`cache_key`)."""
     request_id: str
     owe: Callable[[Charge], None]
-    """Receives the charge of a response that used all of it. The sender of the response settles it after sending. If
-    the
-    node dies in between, recovery refunds responses that were not sent."""
+    """Receives a charge that the call used in full, to be settled once the response was sent.
+
+    If the node dies in between, recovery refunds the charge, because the response was not sent.
+    """
     refresh: bool = False
-    """True skips the cache, but stores the response there (`Cache-Control: no-cache`)."""
+    """Whether to skip the cache lookup, but still store the response there (`Cache-Control: no-cache`)."""
     claim: Claim | None = None
     """The claim of its `Idempotency-Key`."""
     credits_max: int | None = None
@@ -51,7 +52,7 @@ class CallRequest:
     go_on: GoOn | None = None
     """Called after each page of a walk. Returning False ends the walk."""
     on_leg: OnLeg | None = None
-    """Called when a leg of a composite settles."""
+    """Called when a leg of a composite has ended."""
 
 
 @dataclass(slots=True)
@@ -63,20 +64,20 @@ class CallResult:
     balance: int | None
     upstream_s: float = 0.0
     charge_s: float = 0.0
-    """Seconds until its charge was committed."""
+    """Seconds until the charge was committed."""
     close_s: float = 0.0
-    """Seconds until its charge was settled, if the call waited for it."""
+    """Seconds until the charge was settled, if the call waited for that."""
     cached: bool = False
     replayed: StoredReply | None = None
     """The earlier reply of the same idempotency key, if this is a replay. The fragment is from that reply."""
     stored: bytes | None = None
     """The cached form of a fresh response's fragment; None if the fragment is already that form."""
     whole: bool = True
-    """False for a walk that was cut short for its own reasons, so followers of the same request need their own."""
+    """False if the walk stopped early for a reason of this request, so identical requests cannot share its response."""
 
 
 class CallFailed(Exception):
-    """A call failed after its charge. `__cause__` has the reason, the fields have the resulting cost and balance."""
+    """A call failed after it was charged. `__cause__` is the reason. The fields are the resulting cost and balance."""
 
     def __init__(self, credits_used: int, balance: int | None, upstream_s: float) -> None:
         super().__init__("the billed call failed")
@@ -111,8 +112,8 @@ def page_key(key: bytes) -> bytes:
 def claim_of(request: CallRequest, key: str) -> Claim:
     """Return the claim of an idempotency key, bound to the account, the endpoint and its parameters, without a body."""
     values, bound = request.values, request.cache_key
-    if not _HOW_CALLED.isdisjoint(values):
-        how = {name: values[name] for name in _HOW_CALLED & values.keys()}
+    if not _CALL_OPTIONS.isdisjoint(values):
+        how = {name: values[name] for name in _CALL_OPTIONS & values.keys()}
         bound = b"%b&%b" % (bound, orjson.dumps(how, option=orjson.OPT_SORT_KEYS))
     place, digest = _fingerprinted(request.listing.path, bound)
     return Claim(request.key.account_id, key, place, digest, request.request_id)
@@ -120,6 +121,6 @@ def claim_of(request: CallRequest, key: str) -> Claim:
 
 @lru_cache(FINGERPRINTS_MAX)
 def _fingerprinted(path: str, key: bytes) -> tuple[str, str]:
-    """Return the place and the fingerprint of a request. Cached, because replays and cache hits repeat them."""
+    """Return the method, path and fingerprint of a request. Cached, because replays and cache hits repeat them."""
     place = f"GET {path}"
     return place, fingerprint(place.encode(), key, b"")

@@ -56,11 +56,10 @@ class Reservations:
     async def close(
         self, claim: Claim | None, charge: Charge, used: int, reply: StoredReply | None = None
     ) -> tuple[int, int | None]:
-        """Settle the used credits and refund the rest, shielded from cancellation. Return the cost and the new balance.
+        """Settle the used credits and refund the rest, shielded from cancellation. Return the cost and new balance.
 
-        If the store does not confirm in time, the charge stays until recovery. A charge whose row is missing in the
-        store
-        cost nothing.
+        If the store does not confirm in time, the charge stays open until recovery. A charge whose row is missing in
+        the store cost nothing.
         """
         with trio.move_on_after(SETTLE_S, shield=True):
             try:

@@ -1,4 +1,4 @@
-"""Convert the result of a read to `data` and `pagination` of the envelope (spec 2.1, 2.2, 4.3; decisions 3, 14)."""
+"""Converts the result of a read to the envelope's `data` and `pagination` (spec 2.1, 2.2, 4.3; decisions 3, 14)."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Shaped:
 
 
 class Terms(NamedTuple):
-    """How the responses of a kind of call end and are billed."""
+    """The rules for partial responses of one kind of call: the warning's ending, and the refund."""
 
-    way_on: str
-    """Text appended to the warning of a walk that returned too few rows."""
+    rest_hint: str
+    """Text appended to the warning about too few rows. It says how to get the rest."""
     used_by_legs: Callable[[int, float], int]
     """The refund rule for a response with missing legs."""
 
@@ -49,7 +49,7 @@ def shape_call(
     Raises:
         NotFound: a single record has no identifying data.
     """
-    shaped = shape(listing.endpoint.archetype, explained(fetched, terms.way_on), seal)
+    shaped = shape(listing.endpoint.archetype, explained(fetched, terms.rest_hint), seal)
     used = used_by_pages(credits_held, cost_credits, fetched.pages_used)
     if not fetched.result.legs:
         return shaped, used
@@ -80,13 +80,13 @@ def shape(archetype: Archetype, result: Page | Single, seal: Seal) -> Shaped:
     # a reader's warnings mean incomplete upstream data; such responses are never cached (decisions 8)
     if not result.legs:
         return Shaped(data, pagination, not result.warnings, 1.0)
-    told = _of_legs(result.legs)
-    is_whole = not (result.warnings or told["partial_failure"])
-    return Shaped({**data, **told}, pagination, is_whole, told["coverage"])
+    leg_data = _of_legs(result.legs)
+    is_whole = not (result.warnings or leg_data["partial_failure"])
+    return Shaped({**data, **leg_data}, pagination, is_whole, leg_data["coverage"])
 
 
 def _of_legs(legs: Sequence[Leg]) -> Record:
-    """Return the legs of a response and their coverage. A "not found" also counts as a response."""
+    """Return the legs of a response and their coverage. A "not found" also counts as covered."""
     records = [leg_record(leg) for leg in legs]
     due = [one["status"] for one in records if one["status"] != "unsupported"]
     answered = sum(1 for status in due if status in ("ok", "not_found"))
@@ -94,10 +94,10 @@ def _of_legs(legs: Sequence[Leg]) -> Record:
     return archetypes.coverage(legs=records, coverage=share, partial_failure=answered < len(due))
 
 
-def explained(fetched: Fetched, way_on: str = "") -> Page | Single:
-    """Return the result of a read, with a warning if a walk has too few rows. `way_on` says how to get the rest."""
+def explained(fetched: Fetched, rest_hint: str = "") -> Page | Single:
+    """Return the result of a read, with a warning if a walk has too few rows. `rest_hint` says how to get the rest."""
     result = fetched.result
-    return replace(result, warnings=(*result.warnings, fetched.shortfall + way_on)) if fetched.shortfall else result
+    return replace(result, warnings=(*result.warnings, fetched.shortfall + rest_hint)) if fetched.shortfall else result
 
 
 def _rows(archetype: Archetype, page: Page, warnings: list[str]) -> Record:
@@ -120,7 +120,7 @@ def _pagination(page: Page, seal: Seal) -> dict[str, Any]:
 
 
 def leg_record(leg: Leg) -> Record:
-    """Describe one leg of a response: which source returned it, and its position in the ladder.
+    """Return the record of one leg: the source that returned it, and that source's position in the ladder.
 
     `share_out` adds its cost when the cost of the whole call is known.
     """
@@ -152,11 +152,11 @@ def _status_of(answer: Answer | Fetched | Missing) -> str:
 def share_out(legs: Sequence[Record], credits_used: int) -> None:
     """Set the share of the call's cost for each leg that was called successfully.
 
-    The shares are equal; the earlier legs get the remainder.
+    The shares are equal, and the earlier legs get the remainder.
     """
-    came = billed(legs)
-    for place, leg in enumerate(came):
-        leg["credits_used"] = (credits_used + len(came) - 1 - place) // len(came)
+    billed_legs = billed(legs)
+    for place, leg in enumerate(billed_legs):
+        leg["credits_used"] = (credits_used + len(billed_legs) - 1 - place) // len(billed_legs)
 
 
 def billed(legs: Sequence[Record]) -> list[Record]:

@@ -44,17 +44,17 @@ _COMMANDS = {
 class Commands(click.Group):
     """The commands of this package, and commands that other packages add as entry points in `sluice.commands`."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of all commands, sorted."""
         return sorted({*_COMMANDS, *_added()})
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as above
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - see above
         """Return the command with this name."""
         if cmd_name in _COMMANDS:
             module, name, _ = _COMMANDS[cmd_name]
-            gc.disable()  # repeated collections during imports take a tenth of the CPU time of a start
+            gc.disable()  # garbage collections during imports take a tenth of the CPU time of a start
             command: click.Command = getattr(import_module(f"gateway.cli.{module}"), name)
-            gc.freeze()  # a collection at exit takes a fifth of the CPU time of a short command
+            gc.freeze()  # the collection at exit takes a fifth of the CPU time of a short command
             gc.enable()
             return command
         added = _added().get(cmd_name)
@@ -70,14 +70,15 @@ class Commands(click.Group):
             raise NoSuchCommand(exc.command_name, possibilities=self.list_commands(ctx), ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing any."""
+        """Write the list of commands without importing them."""
         rows = [(name, _COMMANDS[name][2] if name in _COMMANDS else "") for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl([(name, text or _added_help(self, ctx, name)) for name, text in rows])
 
 
 def _added() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points  # takes 30 ms, which the built-in commands do not need
+    # imported here, because it takes 30 ms and the built-in commands do not need it
+    from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=_PLUGINS)}
 
@@ -96,7 +97,7 @@ def cli() -> None:
 def main() -> None:
     """Run the `sluice` command."""
     open_missing()
-    # Skip httpx's own command line: importing it takes a sixteenth of the time of a node's start.
+    # Skip httpx's own command line, because importing it takes a sixteenth of a node's start time.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # None makes the import fail
     try:
         cli.main(prog_name="sluice", standalone_mode=False)

@@ -1,4 +1,4 @@
-"""`sluice check`: report everything that is wrong or doubtful in a config before a node starts with it."""
+"""`sluice check`: reports everything that is wrong or doubtful in a config before a node starts with it."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def _doubts_of_browser(url: str) -> Iterator[str]:
     from upstreams.web.browser.processes import listening_process, memory_limit_bytes
 
     pid = listening_process(parts.port or 80)
-    with suppress(OSError):  # no cgroups on this machine
+    with suppress(OSError):  # this machine may have no cgroups
         if pid is not None and memory_limit_bytes(pid) is None:
             yield f"web.browser_url: the browser (process {pid}) has no memory limit; set one, such as MemoryMax="
 
 
 def _connect(config: Config) -> None:
-    """Connect to everything a node uses, and print the result. Raises Refusal with a line for each failure."""
-    logging.disable(logging.WARNING)  # failures are reported below
+    """Connect to every service that a node uses, and print the result. Raises Refusal with a line for each failure."""
+    logging.disable(logging.WARNING)  # hide warnings of libraries, because failures are reported below
     found = run(partial(_reach_all, config))
     for name, fault in found.items():
         if fault is None:
@@ -75,7 +75,7 @@ def _connect(config: Config) -> None:
 
 
 async def _reach_all(config: Config) -> dict[str, str | None]:
-    """Return, by name, why each target is unreachable, or None. All targets are tried concurrently."""
+    """Return by name why each target is unreachable, or None if it is reachable. All are tried concurrently."""
     import trio
 
     found: dict[str, str | None] = {}
@@ -89,7 +89,7 @@ async def _reach_all(config: Config) -> dict[str, str | None]:
             found[name] = f"no answer within {_WITHIN_S:g} s"
         except (*_UNREACHED, trio.BrokenResourceError) as exc:
             found[name] = reason_of(exc)
-        except BaseExceptionGroup as group:  # the nurseries of the attempts wrap errors
+        except BaseExceptionGroup as group:  # nurseries inside the attempts wrap their errors
             unreached, other = group.split(_UNREACHED)
             if unreached is None or other is not None:
                 raise

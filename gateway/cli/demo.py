@@ -1,4 +1,4 @@
-"""`sluice demo`: try Sluice on a fresh machine, without internet access and without leaving files behind."""
+"""`sluice demo`: try Sluice on a new machine, without internet access and without leaving files there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import click
 import trio
 
-from gateway.cli.run import Refusal, known_platforms, port_type, read_secrets, run, say_beside
+from gateway.cli.run import Refusal, known_platforms, port_type, read_secrets, run, say_in_background
 from gateway.config import load_config
 from gateway.config.settings import Config
 from gateway.node.serve import Start, open_sandbox, open_served_node
@@ -54,12 +54,13 @@ def demo(port: int | None, drift: bool) -> None:
                         account = await operations.run("account.create", {"name": "demo", "credits": _CREDITS})
                         key = await operations.run("key.create", {"account": account["id"], "name": "demo"})
                         async with trio.open_nursery() as saying:
-                            saying.start_soon(say_beside, _welcome(line["url"], key["key"]))
+                            saying.start_soon(say_in_background, _welcome(line["url"], key["key"]))
                             async for _ in signals:
                                 break
                             saying.cancel_scope.cancel()
 
-        with open_log("error", access=False) as log:  # no warning: local webhook targets are intended
+        # level error, because the warning about local webhook targets does not apply here
+        with open_log("error", access=False) as log:
             run(partial(main, log))
 
 
@@ -77,7 +78,7 @@ def _port_of(port: int | None) -> int:
     """Return the port to use. The default is 8080, or 0 if 8080 is in use.
 
     Raises:
-        Refusal: exit 1; the port is not available.
+        Refusal: the port is not available (exit 1).
     """
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

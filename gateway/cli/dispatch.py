@@ -1,6 +1,6 @@
-"""Run an operation where the store is: in the running node, through its admin address, or in this process.
+"""Runs an operation in the process that has the store: the running node, through its admin address, or this process.
 
-The node must first prove that it belongs to this store (`gateway.admin.proof`); any other listener receives nothing. A
+The node must first prove that it belongs to this store (`gateway.admin.proof`). Any other listener gets no request. A
 change has an id and is applied once per id, so it can be sent again if its response is lost.
 """
 
@@ -36,7 +36,7 @@ from storage.errors import CommitUnknown, StorageError, StoreInUse
 from storage.opening import is_shared, read_owner_note
 
 _TRIES_S = (0.1, 0.2, 0.4, 0.8, 1.5, 2.0, 2.0, 2.0)
-"""Pauses while another process holds the store without a published or responding admin address."""
+"""Pauses between attempts while another process owns the store but has no admin address that responds."""
 _REPEATS_S = (0.5, 2.0)
 """Pauses before resending an operation that may have been applied."""
 _ANSWER_S = 30.0
@@ -44,11 +44,11 @@ _CONNECT_S = 2.0
 _PAGE = 1_000
 
 DoHere = Callable[[Config, Secrets, str, Mapping[str, Any]], Awaitable[Any]]
-"""Runs an operation in this process, which owns the store or shares it as another node."""
+"""Runs an operation in this process, which owns the store or joins a shared store like a node."""
 
 
 class _NotSent(Refusal):
-    """Nothing was done. A retry may succeed."""
+    """The operation was not started. A retry may succeed."""
 
 
 class _Unsettled(Exception):
@@ -70,7 +70,7 @@ def operate(config_path: str | None, operation: str, /, *, do_here: DoHere | Non
 def operate_watched(
     config_path: str | None, operation: str, progress: str, say_rows: Callable[[int], None], /, **arguments: Any
 ) -> Any:
-    """Like `operate`, for as long as the operation makes progress.
+    """Like `operate`, but wait as long as the operation makes progress.
 
     The operation `progress` reports the number of rows so far, which is passed to `say_rows`.
 
@@ -83,7 +83,7 @@ def operate_watched(
 
 
 def change(config_path: str | None, operation: str, operation_id: str | None, /, **arguments: Any) -> Any:
-    """Apply one change, once per id. The id is generated if absent.
+    """Apply one change, once per operation id. Without an id, one is generated.
 
     Raises:
         Refusal: the change failed, or may have been applied; then the text says how to repeat it safely.
@@ -127,7 +127,7 @@ def _repeat(sender: _Sender, operation: str, arguments: Mapping[str, Any], *, hi
         except _Unsettled as exc:
             why = exc
         except _NotSent as exc:
-            if why is None:  # no earlier attempt was started either
+            if why is None:  # this attempt was not started, and neither was an earlier one
                 raise
             why = exc
         if pause_s is not None:
@@ -152,13 +152,13 @@ class _Sender:
     secrets: Secrets
     do_here: DoHere
     watch: _Watch | None = None
-    """Without one, the response must arrive within a fixed time."""
+    """Without a watch, the response must arrive within a fixed time."""
 
     def send(self, operation: str, arguments: Mapping[str, Any]) -> Any:
         """Run an operation once. Wait if another process owns the store and cannot be reached.
 
         Raises:
-            Refusal, _NotSent, _Unsettled: it failed, was not started, or may have been applied.
+            Refusal, _NotSent, _Unsettled: the operation failed, was not started, or may have been applied.
         """
         question = AdminQuestion("POST", f"/admin/{operation}", _encoded(arguments))
         for pause_s in (*_TRIES_S, None):
@@ -188,9 +188,8 @@ def _sender(config_path: str | None, do_here: DoHere | None = None) -> _Sender:
 def _node_of(config: Config) -> str | None:
     """Return the admin URL of the node that owns the store; empty if not published yet; None if no node runs.
 
-    No process owns a shared database, so there it is the config's admin address if it accepts connections: this
-    machine's
-    node.
+    No process owns a shared database. There, the result is the admin address in the config, if a node of this machine
+    accepts connections on it.
     """
     if not is_shared(config.store.url):
         note = read_owner_note(config.store.url)
@@ -258,7 +257,7 @@ def _result(answer: AdminAnswer) -> Any:
     """Return the result of an operation from a node's response.
 
     Raises:
-        Refusal, _Unsettled: the node rejected it; it may have been applied.
+        Refusal, _Unsettled: the node rejected the operation, or it may have been applied.
     """
     try:
         found = orjson.loads(answer.body)

@@ -1,4 +1,4 @@
-"""End commands that run forever: on Ctrl-C, on SIGTERM, or when the reader of stdout is gone."""
+"""Ends commands that run forever: on Ctrl-C, on SIGTERM, or when the reader of stdout is gone."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from types import FrameType
 
 
 class CommandEnded(Exception):
-    """The command must end now. No operation is half done."""
+    """The command must end now. It has no unfinished operation."""
 
 
 class Endings:
-    """Watch for the end of a command. It takes effect while the command waits; a second signal, anywhere."""
+    """Ends a command on a signal. The first signal takes effect while the command waits, a second one anywhere."""
 
     def __init__(self, stdout_fd: int) -> None:
         self._stdout_fd = stdout_fd
@@ -24,7 +24,7 @@ class Endings:
 
     @contextmanager
     def observed(self) -> Iterator[None]:
-        """Handle signals within the block. Signals that are ignored, as under nohup, stay ignored."""
+        """Handle signals while the block runs. Signals that are already ignored, as under nohup, stay ignored."""
         numbers = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
         before = {number: signal.signal(number, self._observe) for number in numbers}
         try:
@@ -33,14 +33,14 @@ class Endings:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _observe(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signal calls it
+    def _observe(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of signal handlers
         if self._is_waiting or self._is_asked:
             raise CommandEnded
         self._is_asked = True
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """Mark a block that may be interrupted. Raises CommandEnded immediately or when the end is requested."""
+        """Mark a block that may be interrupted. Raises CommandEnded in it when the command must end."""
         self._is_waiting = True
         try:
             if self._is_asked:
@@ -50,13 +50,14 @@ class Endings:
             self._is_waiting = False
 
     def wait(self, seconds: float, until_readable: socket.socket | None = None) -> bool:
-        """Wait for some seconds or until a socket is readable. Return whether it is.
+        """Wait for some seconds or until a socket is readable. Return whether the socket is readable.
 
         Raises:
             CommandEnded: the reader of stdout is gone.
         """
         poller = select.poll()
-        poller.register(self._stdout_fd, 0)  # errors, such as a pipe without a reader, are always reported
+        # no events, because errors such as a pipe without a reader are always reported
+        poller.register(self._stdout_fd, 0)
         if until_readable is not None:
             poller.register(until_readable, select.POLLIN)
         found = [fd for fd, _ in poller.poll(seconds * 1000)]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gateway.observability.logs import Log
 
 _TURNS = 6
-"""Number of requests to the node. Each waits some time for the run to end."""
+"""Maximum number of requests to the node. Each waits some time for the run to end."""
 
 
 @click.group()
@@ -57,7 +57,7 @@ async def _run_here(config: Config, secrets: Secrets, name: str, arguments: Mapp
 
 
 def _setting(config: Config, secrets: Secrets, log: Log) -> NodeSetting:
-    """Return the setting of a node without listeners and without a scheduler, so that it runs nothing else."""
+    """Return the setting of a node without listeners and without a scheduler, so that it runs only this slot."""
     from gateway.node.node import NodeSetting
     from upstreams.composites import load_all
 

@@ -22,7 +22,7 @@ from gateway.cli.run import (
 )
 
 CREDITS_MAX = 1_000_000_000_000
-_FROM_NONE = WholeNumber(0, CREDITS_MAX)
+_ZERO_OR_MORE = WholeNumber(0, CREDITS_MAX)
 _PLANS = ["free", "starter", "growth", "pro", "enterprise"]
 _OPERATION_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
 
@@ -49,7 +49,7 @@ def account() -> None:
 @account.command("create")
 @config_option
 @click.option("--name", required=True, help="Name of the account.")
-@click.option("--credits", "credits_", type=_FROM_NONE, help="Initial credits (default 100, the welcome credits).")
+@click.option("--credits", "credits_", type=_ZERO_OR_MORE, help="Initial credits (default 100, the welcome credits).")
 @click.option("--plan", type=click.Choice(_PLANS), default="free")
 @click.option("--unlimited", is_flag=True, help="Never reject calls for lack of credits; charges are still recorded.")
 @operation_id_option
@@ -179,7 +179,7 @@ def key() -> None:
 @config_option
 @click.option("--account", "account_id", required=True, help="Id of the account of the key.")
 @click.option("--name", default="", help="Name of the key.")
-@click.option("--credit-limit", type=_FROM_NONE, help="Credits that the key may use (default no limit).")
+@click.option("--credit-limit", type=_ZERO_OR_MORE, help="Credits that the key may use (default no limit).")
 @click.option("--expires-at", callback=instant, help="ISO 8601, such as 2030-01-31T12:00:00Z (default never).")
 @operation_id_option
 @json_option

@@ -45,7 +45,7 @@ config_option = click.option(
 
 
 class WholeNumber(click.IntRange):
-    """A whole number within bounds, with that name in error messages."""
+    """A whole number within bounds. Error messages call the type "whole number"."""
 
     name = "whole number"
 
@@ -54,7 +54,7 @@ port_type = WholeNumber(0, 65_535)
 
 
 def instant(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
-    """Validate an instant and return it as written. An invalid one is wrong usage (exit 2)."""
+    """Validate a time and return it as written. An invalid time is wrong usage (exit 2)."""
     if text is not None:
         try:
             iso(unix(text))
@@ -64,7 +64,7 @@ def instant(_context: click.Context, _option: click.Parameter, text: str | None)
 
 
 def confirm(question: str) -> None:
-    """Ask for confirmation. Raises Refusal if it is denied, or if there is no terminal."""
+    """Ask for confirmation. Raises Refusal if the user declines, or if there is no terminal."""
     try:
         agreed = click.confirm(question, err=True)
     except click.Abort as exc:
@@ -75,7 +75,7 @@ def confirm(question: str) -> None:
 
 
 def no_platform(slug: str, known: Iterable[str]) -> Refusal:
-    """Return the error for an unknown slug, with the most similar known one."""
+    """Return the error for an unknown slug, with the most similar known slug."""
     near = get_close_matches(slug, known, n=1)
     return Refusal(f"unknown platform {slug}" + (f"; did you mean {near[0]}?" if near else ""), exit_code=2)
 
@@ -108,8 +108,8 @@ def read_config(path: str | None, *, to_serve: bool = False) -> Config:
 def read_secrets(config: Config, *, new_store: bool = False) -> Secrets:
     """Load the secrets of a command. The data folder is created if it is missing.
 
-    If the store is missing, no new secret is created unless `new_store` is set, because it could not decrypt the old
-    keys.
+    If the store is missing, no secret is created unless `new_store` is set, because a new secret could not decrypt the
+    keys of a restored store.
 
     Raises:
         Refusal: exit 1, with the reason.
@@ -135,13 +135,13 @@ def doubt_of_secret(config: Config, *, exit_code: int = 1) -> str | None:
 
 
 def _secret_folder(config: Config) -> Path:
-    """Return the folder of the database, or of the symbolic link to it if that folder has a secret."""
+    """Return the folder of the database file or, if that folder has a secret, of the symbolic link to the file."""
     named, linked = config.store.data_dir, linked_folder(config.store.url)
     return named if linked is None or (named / "secret").exists() else linked
 
 
 def run(main: Callable[[], Awaitable[T]]) -> T:
-    """Run the async part of a command. Known errors become one line."""
+    """Run the async part of a command. Known errors become a Refusal with one line."""
     import trio
 
     from gateway.node.listeners import AddressUnusable
@@ -179,8 +179,8 @@ def say(text: str, *, end: str = "\n") -> None:
         write_all(STDOUT, f"{text}{end}".encode())
 
 
-async def say_beside(text: str) -> None:
-    """Print a line on stdout without blocking other tasks. Cancelling drops unread text. Raises like `say`."""
+async def say_in_background(text: str) -> None:
+    """Print a line on stdout without blocking other tasks. Cancelling drops the unwritten rest. Raises like `say`."""
     with _stdout_refusals():
         await print_out(f"{text}\n".encode())
 
@@ -205,7 +205,7 @@ def show(value: Any, *, as_json: bool) -> None:
 
 
 def show_pages(pages: Iterable[Sequence[Mapping[str, Any]]], *, as_json: bool) -> None:
-    """Print a list like `show`, page by page, so that it can have any length."""
+    """Print a list like `show`, but page by page, so that the list can have any length."""
     if not as_json:
         for page in pages:
             show(page, as_json=False)

@@ -14,7 +14,7 @@ import click
 import orjson
 import trio
 
-from gateway.cli.run import Refusal, json_option, port_type, run, say_beside, show
+from gateway.cli.run import Refusal, json_option, port_type, run, say_in_background, show
 from gateway.cli.webhook_receiver import Received, Receiver
 from gateway.http.edge_answers import plain_edge_answer
 from gateway.node.listeners import port_of
@@ -24,10 +24,10 @@ from scheduler.webhooks.signature import TOLERANCE_S, verify
 
 _HOST = "127.0.0.1"
 _SHOWN_MAX = 60
-"""Maximum characters of one value on a delivery's line."""
+"""Maximum number of characters of one value on a delivery's line."""
 
 
-def _some(_context: click.Context, _option: click.Parameter, text: str) -> str:
+def _require_text(_context: click.Context, _option: click.Parameter, text: str) -> str:
     if not text.strip():
         raise click.BadParameter("is empty; use the `webhook_secret` of the Monitor")
     return text
@@ -37,7 +37,7 @@ secret_option = click.option(
     "--secret",
     envvar="SLUICE_WEBHOOK_SECRET",
     required=True,
-    callback=_some,
+    callback=_require_text,
     help="Signing secret; or SLUICE_WEBHOOK_SECRET.",
 )
 tolerance_option = click.option(
@@ -62,7 +62,7 @@ def webhook() -> None:
 def verify_(secret: str, header: str, tolerance_s: float, as_json: bool) -> None:
     """Verify the signature of a body on stdin. Pass the exact bytes received; exit 1 if it is not valid."""
     body = sys.stdin.buffer.read()
-    value = header.rpartition(": ")[2]  # pasted with the header's name
+    value = header.rpartition(": ")[2]  # the user may have pasted the header with its name
     try:
         signed_at = verify(secret, value, body, now=time.time(), tolerance_s=tolerance_s)
     except SignatureRefused as exc:
@@ -105,10 +105,10 @@ async def _listen(
     failures: list[BrokenPipeError | Refusal] = []
 
     async def publish(received: Received) -> None:
-        """Print a delivery before responding, so that a slow reader of stdout slows down the deliveries."""
+        """Print a delivery before the response is sent, so that a slow reader of stdout slows down the deliveries."""
         try:
             async with one_at_a_time:
-                await say_beside(line(received))
+                await say_in_background(line(received))
         except (BrokenPipeError, Refusal) as exc:
             failures.append(exc)
             unread.set()
@@ -121,7 +121,7 @@ async def _listen(
             await nursery.start(serve)
             url = f"http://{_HOST}:{port_of(listeners)}"
             nursery.start_soon(_end_on_signal, signals, nursery.cancel_scope)
-            await say_beside(first(url))
+            await say_in_background(first(url))
             await unread.wait()
             nursery.cancel_scope.cancel()
     if failures:
@@ -143,17 +143,20 @@ def _json_line(received: Received) -> str:
 
 
 def _line(received: Received, *, full: bool) -> str:
-    """Format a delivery in one line: id, plain values of its body, number of changes; with `full`, the whole body."""
+    """Format a delivery as one line: its id, the plain values of its body, and the number of changes.
+
+    With `full`, the line contains the whole body.
+    """
     if received.problem is not None:
         return f"rejected: {received.problem}"
     if full or not isinstance(received.body, dict):
         return f"verified: {orjson.dumps(received.body, option=orjson.OPT_INDENT_2).decode()}"
     plain = {name: value for name, value in received.body.items() if not isinstance(value, dict | list)}
-    told = "  ".join(f"{name}={_shown(value)}" for name, value in plain.items() if value is not None)
+    values = "  ".join(f"{name}={_shown(value)}" for name, value in plain.items() if value is not None)
     alerts, deltas = received.body.get("alerts_fired"), received.body.get("deltas")
     fired = f"  alerts_fired={len(alerts)}" if isinstance(alerts, list) else ""
     changes = f"  changes={len(deltas.get('rows', deltas))}" if isinstance(deltas, dict) else ""
-    return f"verified  {received.webhook_id or '-'}  {told}{changes}{fired}"
+    return f"verified  {received.webhook_id or '-'}  {values}{changes}{fired}"
 
 
 def _shown(value: object) -> str:

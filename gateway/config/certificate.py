@@ -63,7 +63,7 @@ def certificate_doubts(server: ServerSettings, now: float) -> list[str]:
 
 
 def tls_context(server: ServerSettings) -> ssl.SSLContext:
-    """Return an SSL context with the certificate that offers HTTP/2 and HTTP/1.1 over TLS 1.2 and 1.3.
+    """Return an SSL context with the certificate. It offers HTTP/2 and HTTP/1.1 over TLS 1.2 and 1.3.
 
     Raises:
         OSError, ssl.SSLError: the files of the certificate cannot be used.
@@ -78,10 +78,13 @@ def tls_context(server: ServerSettings) -> ssl.SSLContext:
 
 
 class LiveCertificate:
-    """The SSL context of new handshakes. A reload replaces it as a whole; open connections keep theirs."""
+    """The SSL context for new handshakes.
+
+    A reload replaces the whole context, and open connections keep the old one.
+    """
 
     def __init__(self, server: ServerSettings) -> None:
-        """Raises ConfigError: the files cannot be used."""
+        """Read the files. Raises ConfigError if they cannot be used."""
         self._files = (b"", b"")
         self._paths = ("", "")
         self.renew(server)
@@ -91,7 +94,7 @@ class LiveCertificate:
         return self._context
 
     def renew(self, server: ServerSettings) -> list[str]:
-        """Read the files again, and return the key paths of those that have changed.
+        """Read the files again, and return the key paths of the files that have changed.
 
         If the settings no longer name files, the current certificate stays until the restart that turns off TLS.
 
@@ -108,7 +111,7 @@ class LiveCertificate:
             context = tls_context(server)
         except _FileUnusable as exc:
             raise ConfigError(server.tls_cert, (exc.problem,)) from exc
-        except OSError as exc:  # ssl.SSLError is one
+        except OSError as exc:  # ssl.SSLError is an OSError
             raise ConfigError(server.tls_cert, (_unloadable(exc, server),)) from exc
         before = (*zip(self._paths, self._files, strict=True),)
         after = (*zip(paths, files, strict=True),)
@@ -133,7 +136,7 @@ def _unloadable(exc: OSError | ValueError, server: ServerSettings) -> Problem:
 def _read_certificate(server: ServerSettings) -> Certificate:
     """Read the node's own certificate, the first in its file."""
     from cryptography import x509  # noqa: PLC0415 - imported only by nodes that serve TLS
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - as above
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - see above
 
     content = _read(CERT, server.tls_cert)
     try:
@@ -145,8 +148,8 @@ def _read_certificate(server: ServerSettings) -> Certificate:
 
 
 def _read_key(server: ServerSettings) -> PrivateKeyTypes:
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - as above
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - as above
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - see above
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - see above
 
     content = _read(KEY, server.tls_key)
     try:

@@ -1,4 +1,4 @@
-"""Doubtful settings that do not prevent a start. `sluice check` and the start of a node warn about them."""
+"""Finds doubtful settings that do not prevent a start. `sluice check` and the start of a node warn about them."""
 
 from __future__ import annotations
 

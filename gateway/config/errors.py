@@ -1,11 +1,11 @@
-"""The problems of a config file, with one line for each."""
+"""The problems of a config file, each formatted as one line."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem: its place (empty for the whole file), its description, and the nearest valid key or value."""
+    """One problem: its key path (empty for the whole file), a description, and the nearest valid key or value."""
 
     key_path: str
     problem: str

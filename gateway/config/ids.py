@@ -1,4 +1,4 @@
-"""Ids: a prefix and a time-ordered random part, as UUIDv7 lays it out, in 32 hexadecimal digits (decisions 1)."""
+"""Ids: a prefix and a time-ordered random part with the layout of a UUIDv7, in 32 hexadecimal digits (decisions 1)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 _FIXED = 1 << 128 | 7 << 76 | 2 << 62
-"""Version and variant bits. The leading one keeps the number of digits after it at 32."""
+"""Version and variant bits, and a leading 1 bit, so that there are always 32 digits after it."""
 _RANDOM = (1 << 76) - 1 & ~(3 << 62)
 
 

@@ -1,4 +1,4 @@
-"""Load config.toml into one typed, frozen Config, or report all of its problems."""
+"""Loads config.toml into one typed, frozen Config, or reports all of its problems."""
 
 import re
 import tomllib
@@ -54,7 +54,7 @@ def _parse(file: Path, content: bytes) -> dict[str, object]:
     except UnicodeDecodeError as exc:
         line = content.count(b"\n", 0, exc.start) + 1
         raise ConfigError(str(file), (Problem("", f"line {line}: not UTF-8 text"),)) from exc
-    except (ValueError, RecursionError) as exc:  # tomllib also raises these for Python's own limits
+    except (ValueError, RecursionError) as exc:  # tomllib also raises these if the file exceeds a limit of Python
         raise ConfigError(str(file), (Problem("", _syntax_problem(str(exc), content)),)) from exc
 
 

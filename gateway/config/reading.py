@@ -1,4 +1,4 @@
-"""Read TOML tables into settings. All problems are collected; invalid values keep their defaults."""
+"""Reads TOML tables into settings. All problems are collected, and invalid settings keep their defaults."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from gateway.config.value_types import VariableName
 
 S = TypeVar("S", bound=msgspec.Struct)
 _VARIABLE = "_env"
-_USUAL = ("token_env", "key_env", "identifier_env", "password_env")
+_COMMON_CREDENTIALS = ("token_env", "key_env", "identifier_env", "password_env")
 """Common credential keys, for suggestions in platform tables."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -27,7 +27,8 @@ class TableReader:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
-        self._places = dict(reversed(list(_places(Config(), ""))))  # for duplicate names, the first in the file counts
+        # if several tables have a setting of this name, use the first one in the file
+        self._places = dict(reversed(list(_places(Config(), ""))))
 
     def read(self, base: S, table: object, path: str = "") -> S:
         """Return `base` with the values that the table sets."""
@@ -48,7 +49,7 @@ class TableReader:
     def read_platforms(
         self, tables: Mapping[str, object], defaults: UpstreamDefaults, known: Iterable[str]
     ) -> dict[str, PlatformSettings]:
-        """Return the settings of every known platform: the defaults, overridden by its own table if there is one."""
+        """Return the settings of every known platform: the defaults, overridden by the platform's own table if any."""
         names = sorted(known)
         for name in tables:
             if name not in names:
@@ -68,8 +69,8 @@ class TableReader:
             key.removesuffix(_VARIABLE): str(self._read_value("", VariableName, value=value, path=join(path, key)))
             for key, value in named.items()
         }
-        set_ones = {name: variable for name, variable in credentials.items() if variable}
-        return msgspec.structs.replace(found, credentials=set_ones)
+        configured = {name: variable for name, variable in credentials.items() if variable}
+        return msgspec.structs.replace(found, credentials=configured)
 
     def _read_value(self, current: object, kind: object, *, value: object, path: str) -> object:
         if isinstance(current, msgspec.Struct):
@@ -80,7 +81,7 @@ class TableReader:
             return msgspec.convert(value, type=kind)
         except msgspec.ValidationError:
             nearest = _closest(str(value), get_args(kind)) if get_origin(kind) is Literal else ""
-            self.problems.append(Problem(path, f"must be {_wanted(kind)}{_not(value, kind)}", nearest))
+            self.problems.append(Problem(path, f"must be {_expected(kind)}{_actual(value, kind)}", nearest))
             return current
 
     def _read_tables(self, kind: type[msgspec.Struct], tables: object, path: str) -> tuple[msgspec.Struct, ...]:
@@ -95,7 +96,10 @@ class TableReader:
         return tuple(self.read(kind(), table, f"{path}[{place}]") for place, table in enumerate(tables))
 
     def _nearest(self, key: str, siblings: Iterable[str], path: str) -> str:
-        """Return the most likely intended key: a similar one here, the same name elsewhere, or the closest one here."""
+        """Return the key that was probably meant.
+
+        Tries similar keys here, the same name elsewhere, the closest key here.
+        """
         names = list(siblings)
         if close := _closest(key, names):
             return join(path, close)
@@ -103,7 +107,7 @@ class TableReader:
 
 
 def _names(settings: msgspec.Struct, types: Iterable[str]) -> list[str]:
-    return [*types, *(_USUAL if isinstance(settings, PlatformSettings) else ())]
+    return [*types, *(_COMMON_CREDENTIALS if isinstance(settings, PlatformSettings) else ())]
 
 
 def join(path: str, key: str) -> str:
@@ -157,7 +161,7 @@ def _closest(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
     return next(iter(get_close_matches(word, list(names), n=1, cutoff=cutoff)), "")
 
 
-def _wanted(kind: object) -> str:
+def _expected(kind: object) -> str:
     """Describe a value of this type, to follow "must be"."""
     if get_origin(kind) is Annotated:
         return next(str(meta.description) for meta in get_args(kind) if isinstance(meta, msgspec.Meta))
@@ -168,12 +172,14 @@ def _wanted(kind: object) -> str:
     return "true or false" if kind is bool else "text"
 
 
-def _not(value: object, kind: object) -> str:
-    """Describe the actual value if that helps, but never its text, which might be a secret."""
+def _actual(value: object, kind: object) -> str:
+    """Describe the actual value if that helps, but never quote its text, which could be a secret."""
     plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
-    text_is_wanted = plain is str or get_origin(plain) is Literal
-    right_kind = (isinstance(value, str) and text_is_wanted) or (isinstance(value, list) and get_origin(plain) is tuple)
-    return "" if right_kind else f", not {_kind(value)}"
+    expects_text = plain is str or get_origin(plain) is Literal
+    is_right_type = (isinstance(value, str) and expects_text) or (
+        isinstance(value, list) and get_origin(plain) is tuple
+    )
+    return "" if is_right_type else f", not {_kind(value)}"
 
 
 def _kind(value: object) -> str:

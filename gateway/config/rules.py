@@ -1,4 +1,4 @@
-"""Rules for settings that types cannot express: URLs and combinations. Messages never repeat a URL's password."""
+"""Rules for settings that types cannot express: URLs and combinations. Messages never contain the password of a URL."""
 
 from collections.abc import Iterator
 from ipaddress import ip_network
@@ -16,7 +16,7 @@ _STORE_WANTED = (
 
 
 def broken_rules(config: Config) -> Iterator[Problem]:
-    """Yield every rule that the settings break."""
+    """Yield a problem for every rule that the settings break."""
     for key_path, url in (("server.base_url", config.server.base_url), ("upstreams.egress", config.upstreams.egress)):
         if url and (wrong := _http_url_flaw(url)):
             yield Problem(key_path, wrong)
@@ -40,7 +40,7 @@ def broken_rules(config: Config) -> Iterator[Problem]:
 
 
 def _broken_by_workers(config: Config) -> Iterator[Problem]:
-    """Check that several processes have a store and a state that they can share."""
+    """Check that several workers have a store and a state that processes can share."""
     workers = f"server.workers = {config.server.workers}"
     if config.store.url.startswith(SQLITE):
         yield Problem("store.url", f"{workers} needs PostgreSQL; set it to postgresql://user@host:5432/database")

@@ -28,7 +28,7 @@ class SecretUnusable(Exception):
 class Secrets:
     """Derived keys, 32 bytes each: for sealing API keys, signing cursors, and the admin API's token.
 
-    The password of the mail server's user is not derived: it is taken unchanged from the environment.
+    The password of the mail server's user is not derived, but copied from the environment.
     """
 
     sealing: bytes = field(repr=False)
@@ -56,7 +56,7 @@ def doubt_of(environ: Mapping[str, str], data_dir: Path) -> str | None:
     """Return why a node's secret is weak; None if it is strong, missing or not readable.
 
     Raises:
-        SecretUnusable: no node should use the secret.
+        SecretUnusable: the secret must not be used.
     """
     master, file = _of_environment(environ), data_dir / "secret"
     if master is not None:
@@ -65,7 +65,7 @@ def doubt_of(environ: Mapping[str, str], data_dir: Path) -> str | None:
 
 
 def _of_environment(environ: Mapping[str, str]) -> str | None:
-    """Return SLUICE_SECRET, without the line end that it has if it was copied from a file."""
+    """Return SLUICE_SECRET without a line end, which it may have if it was copied from a file."""
     master = environ.get("SLUICE_SECRET")
     return None if master is None else master.strip()
 
@@ -130,7 +130,7 @@ def _make(file: Path) -> None:
     handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         with os.fdopen(handle, "w") as opened:
-            os.fchmod(handle, 0o600)  # regardless of the umask
+            os.fchmod(handle, 0o600)  # sets the mode regardless of the umask
             opened.write(secrets.token_urlsafe(32) + "\n")
             opened.flush()
             os.fsync(opened.fileno())

@@ -43,7 +43,7 @@ MEMORY = "memory:"
 STRIPE_API = "https://api.stripe.com"
 _DATA = Path("data")
 
-WILDCARDS = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - compared with, never listened on
+WILDCARDS = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - only compared, never bound
 
 
 class ServerSettings(Struct, frozen=True):
@@ -97,7 +97,7 @@ class StoreSettings(Struct, frozen=True):
 
     @property
     def data_dir(self) -> Path:
-        """The folder of the database file, or `data`. Relative paths are relative to the current directory."""
+        """Return the folder of the database file, or `data`. Relative paths are relative to the current directory."""
         return Path(self.url.removeprefix(SQLITE)).parent if self.url.startswith(SQLITE) else _DATA
 
 

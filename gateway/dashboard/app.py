@@ -1,4 +1,4 @@
-"""The Quart app of the dashboard: admit a request, find its page, and turn the result into a reply."""
+"""The Quart app of the dashboard: admits a request, calls its page's handler, and converts the result to a reply."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _APART: Final = (b"content-length", b"content-type")
 
 
 class DashboardApp:
-    """Serves requests from its pages."""
+    """Serves the dashboard's pages."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -50,7 +50,7 @@ class DashboardApp:
 
         async def receive() -> Any:
             if not bodies:
-                await trio.sleep_forever()  # the body is complete, and a page is built quickly
+                await trio.sleep_forever()  # the body is complete, and no page waits for a disconnect
             await trio.lowlevel.checkpoint()
             return {"type": "http.request", "body": bodies.pop(), "more_body": False}
 
@@ -91,7 +91,7 @@ class DashboardApp:
         return app
 
     async def _enter(self) -> Response | None:
-        """Check the host, the connection, the form and the session of a request before it is admitted."""
+        """Admit a request, or return the response that refuses it. Checks the host, connection, form and session."""
         incoming: Request = request.scope["sluice.request"]  # type: ignore[typeddict-item] # put there by `_scope`
         services = self._services
         g.incoming = incoming
@@ -101,14 +101,14 @@ class DashboardApp:
         g.token = request.cookies.get(door.cookie(SESSION), "")
         g.signed_in = await services.sessions.find(g.token) if g.token else None
         if not door.is_known:
-            return await self._frame.message(421, "Another address", _ANOTHER)
+            return await self._frame.message(421, "Another address", _OTHER_HOST)
         if not door.is_open:
-            return await self._frame.message(403, "Insecure connection", _IN_THE_CLEAR)
-        if request.method == "POST" and not await self._is_ours(door, host):
+            return await self._frame.message(403, "Insecure connection", _INSECURE)
+        if request.method == "POST" and not await self._is_own_form(door, host):
             return await self._frame.message(403, "This form has expired", _OLD_FORM)
         return self._to_sign_in()
 
-    async def _is_ours(self, door: Door, host: str) -> bool:
+    async def _is_own_form(self, door: Door, host: str) -> bool:
         form = await request.form
         return is_own_form(g.incoming.headers, door, host) and has_token(
             self._frame.binding(), form.get("form_token", "")
@@ -134,7 +134,7 @@ class DashboardApp:
 
     async def _store_away(self, error: Exception) -> Response:
         self._services.log.failure("page_failed", error, path=request.path)
-        return await self._frame.message(503, "Just a moment", _AWAY)
+        return await self._frame.message(503, "Just a moment", _STORE_UNAVAILABLE)
 
     async def _busy(self, _error: Exception) -> Response:
         return await self._frame.message(429, "Just a moment", _BUSY)
@@ -144,16 +144,16 @@ class DashboardApp:
         return await self._frame.message(500, "Something went wrong", _FAILED)
 
 
-_ANOTHER: Final = (
+_OTHER_HOST: Final = (
     "This is not an address of this node. Open the dashboard at the address in server.base_url, or at localhost."
 )
-_IN_THE_CLEAR: Final = (
+_INSECURE: Final = (
     "The dashboard requires https, or a browser on this machine. Set server.base_url to the proxy's https URL."
 )
 _OLD_FORM: Final = "Nothing was changed. The form has expired: open its page again and repeat the change."
 _ABSENT: Final = "This page does not exist, or belongs to another account."
 _BUSY: Final = "Several long pages of this account are being built. Try again in a moment."
-_AWAY: Final = "The store is unavailable at the moment. No data was lost. Try again in a moment."
+_STORE_UNAVAILABLE: Final = "The store is unavailable at the moment. No data was lost. Try again in a moment."
 _FAILED: Final = "The error was logged for the operator. This page was not charged."
 
 
@@ -177,7 +177,7 @@ def _scope(incoming: Request) -> Any:
 
 
 def _reply(sent: list[Any], pieces: AsyncIterator[bytes] | None) -> Reply:
-    """Return the reply for a response. `pieces` is a body that is produced while the client reads it."""
+    """Return the reply for the ASGI messages of a response. `pieces` is a body that is produced while it is sent."""
     headers = [(name.lower(), value) for name, value in sent[0]["headers"]]
     content_type = next((value for name, value in headers if name == b"content-type"), b"text/html; charset=utf-8")
     body = b"".join(message.get("body", b"") for message in sent[1:])

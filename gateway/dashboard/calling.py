@@ -1,4 +1,4 @@
-"""Calls of the API from within the process: one ASGI scope, as if a client had sent it."""
+"""Calls the API within the process, with one ASGI scope per call, as if a client had sent it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.server.asgi import ASGIApp
 
 
 def calls_of(app: ASGIApp) -> CallApi:
-    """Return a function that calls an app."""
+    """Return a function that calls the API through its ASGI app."""
 
     async def call(call_: ApiCall) -> ApiAnswer:
         return await _call(app, call_)
@@ -44,7 +44,8 @@ async def _call(app: ASGIApp, call_: ApiCall) -> ApiAnswer:
 
     async def receive() -> Any:
         if not bodies:
-            await trio.sleep_forever()  # the user who opened the page waits for the response
+            # report no disconnect, because the user who opened the page waits for the response
+            await trio.sleep_forever()
         await trio.lowlevel.checkpoint()
         return {"type": "http.request", "body": bodies.pop(), "more_body": False}
 

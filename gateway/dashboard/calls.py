@@ -1,4 +1,4 @@
-"""A call of any operation as a form: the operation, the values of its fields, and the resulting request."""
+"""Forms that call any operation: the operation, the values of its fields, and the resulting request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.http.params import DRY_RUN
 
 QUERY: Final = "p."
 BODY: Final = "b."
-"""Prefixes of field names for values in the query (or path), and in the body."""
+"""Prefixes of form field names for values in the query (or path), and in the body."""
 _HIDDEN: Final = (DRY_RUN.name,)
 _LONG: Final = 120
 
@@ -33,7 +33,7 @@ class CallField:
     required: bool
     choices: tuple[str, ...] = ()
     kind: str = "text"
-    """The type of its input: text, number, or area for JSON. URLs use text, because they may lack a scheme."""
+    """The kind of input: text, number, or area for JSON. URLs use text, because users may omit the scheme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def callable_operations(reference: Reference) -> list[ApiOperation]:
 
 
 def fields_of_call(operation: ApiOperation, sent: Mapping[str, str]) -> list[CallField]:
-    """Return the fields of an operation's form, required ones first; `sent` has their values."""
+    """Return the fields of an operation's form, required fields first. `sent` has their current values."""
     grouped = {name for group in operation.one_of for name in group}
     shown = [param for param in operation.query if param.name not in _HIDDEN]
     taken = [(param, True) for param in operation.in_path]
@@ -96,10 +96,10 @@ def _body_fields(operation: ApiOperation, sent: Mapping[str, str]) -> Iterable[C
 
 
 def request_of(operation: ApiOperation, sent: Mapping[str, str], *, is_dry: bool = False) -> CallRequestDraft:
-    """Build the request from the fields, without the empty ones.
+    """Build the request from the fields that are not empty.
 
     Raises:
-        FieldRefused: a part of the path is missing, or a field is not valid JSON.
+        FieldRefused: a path parameter is missing, or a field is not valid JSON.
     """
     path = operation.path
     for param in operation.in_path:
@@ -124,7 +124,7 @@ def _body_of(operation: ApiOperation, sent: Mapping[str, str]) -> dict[str, Any]
 
 
 def _json(name: str, text: str) -> Any:
-    """Parse text as JSON, or return it unchanged if it does not begin like JSON."""
+    """Parse text that looks like JSON; return any other text unchanged."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as exc:

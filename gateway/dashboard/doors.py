@@ -25,23 +25,23 @@ _HOST: Final = re.compile(r"(?:\[(?P<bracketed>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """The route by which a request arrived. `is_open`: its pages may be used."""
+    """How a request reached the node: its scheme and host. Pages may be used only if `is_open`."""
 
     base_url: str
     is_known: bool
-    """Whether the host is one of this node's. Otherwise a page of another site may have led here."""
+    """Whether the host belongs to this node. If not, the request may come from an attack by another site."""
     is_secure: bool
     is_loopback: bool
 
     @property
     def is_open(self) -> bool:
-        """Return whether a session's cookie would be safe: over TLS, or within this machine."""
+        """Return whether a session cookie is safe on this connection: over TLS, or on this machine only."""
         return self.is_secure or self.is_loopback
 
     def cookie(self, name: str) -> str:
-        """Return the name of a cookie.
+        """Return the name under which a cookie is stored.
 
-        Over TLS, the name prevents other hosts and insecure connections from setting it.
+        Over TLS, it has a prefix that prevents other hosts and insecure connections from setting the cookie.
         """
         return f"__Host-{name}" if self.is_secure else name
 
@@ -49,7 +49,7 @@ class Door:
 def door_of(host: str, base_url: str, public_url: str) -> Door:
     """Return the door of a request for `host`.
 
-    `base_url` is the address reported by trusted proxies, otherwise the address in the config, `public_url`.
+    `base_url` is the address that a trusted proxy reported, or else `public_url`, the address in the config.
     """
     found = _HOST.fullmatch(host.lower())
     name = "" if found is None else (found["bracketed"] or found["name"] or "").rstrip(".")
@@ -59,9 +59,9 @@ def door_of(host: str, base_url: str, public_url: str) -> Door:
 
 
 def form_token(binding: str, salt: str = "") -> str:
-    """Return the token for a form; `binding` is the secret of its cookie.
+    """Return a token for a form. `binding` is the secret in the cookie that the form is bound to.
 
-    Every page gets a different token, so the length of a compressed page reveals nothing about it (BREACH).
+    Every page gets a different token, so the length of a compressed page reveals nothing about the secret (BREACH).
     """
     salt = salt or secrets.token_hex(8)
     return salt + hashlib.sha256(f"form {salt} {binding}".encode("utf-8", "surrogatepass")).hexdigest()
@@ -70,7 +70,7 @@ def form_token(binding: str, salt: str = "") -> str:
 def is_own_form(headers: Mapping[bytes, bytes], door: Door, host: str) -> bool:
     """Return whether the browser reports that a page of this host sent the form.
 
-    A request without that header is accepted.
+    A request whose browser does not report it is accepted.
     """
     site = headers.get(b"sec-fetch-site")
     if site is not None:
@@ -82,13 +82,13 @@ def is_own_form(headers: Mapping[bytes, bytes], door: Door, host: str) -> bool:
 
 
 def has_token(binding: str, sent: str) -> bool:
-    """Return whether a form carries the token of its cookie."""
+    """Return whether a form was sent with the token that belongs to its cookie."""
     expected = form_token(binding, sent[:SALT_CHARACTERS].ljust(SALT_CHARACTERS, "0"))
     return binding != "" and hmac.compare_digest(expected.encode("utf-8", "surrogatepass"), _encoded(sent))
 
 
-def way_on(text: str) -> str:
-    """Return the dashboard path to redirect to, or the first page if the path is not one of the dashboard's."""
+def redirect_path(text: str) -> str:
+    """Return the path to redirect to, or the first page if `text` is not a path of the dashboard."""
     return text if _LOCAL.fullmatch(text) and "//" not in text.partition("?")[0] else PREFIX
 
 

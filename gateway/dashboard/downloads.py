@@ -1,4 +1,4 @@
-"""Downloads of pages: CSV whose cells no spreadsheet executes, whole or in pieces."""
+"""Downloads from pages, whole or in pieces. Spreadsheets do not execute any cell of the CSV files."""
 
 from __future__ import annotations
 

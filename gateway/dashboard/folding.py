@@ -1,4 +1,4 @@
-"""JSON as HTML with objects and lists that fold without a script. Long values are truncated."""
+"""JSON as HTML, with objects and lists that can be collapsed without a script. Long values are truncated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEPTH_MAX: Final = 40
 
 
 class Folded:
-    """Renders one value; `is_cut` says whether something was omitted."""
+    """Renders one value. `is_cut` is True if something was omitted."""
 
     def __init__(self) -> None:
         self._left = PARTS_MAX
@@ -25,7 +25,7 @@ class Folded:
         """Return a response's body as HTML. A body that is not JSON is shown as text."""
         try:
             value = orjson.loads(body)
-        except orjson.JSONDecodeError:  # or nested too deeply
+        except orjson.JSONDecodeError:  # not JSON, or nested too deeply
             text = body.decode("utf-8", "replace")
             self.is_cut = len(text) > TEXT_MAX * 20
             return Markup('<pre tabindex="0"><code>{}</code></pre>').format(text[: TEXT_MAX * 20])

@@ -18,7 +18,7 @@ _CREDITS_MAX: Final = 1_000_000_000_000
 
 
 class FieldRefused(Exception):
-    """A field is not usable. The text completes the sentence that begins with its label."""
+    """The value of a field is invalid. The text completes the sentence that begins with the field's label."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(problem)
@@ -34,13 +34,13 @@ class FormRecord(ChangeArguments, frozen=True):
 
 
 def form_record(sent: Mapping[str, str], *, secrets: frozenset[str] = frozenset()) -> FormRecord:
-    """Return the record of a form of this account; `secrets` are fields that are not stored."""
+    """Return the record of a form that this account submitted. Fields in `secrets` are left out."""
     kept = {name: text for name, text in sent.items() if name != "form_token" and name not in secrets}
     return FormRecord(operation_id=once_id(sent), account=account_id(), sent=kept)
 
 
 def once_id(sent: Mapping[str, str]) -> str | None:
-    """Return the id under which a form is processed only once, or None if the form has no number."""
+    """Return the id under which a form is processed only once, or None if the form has no such number."""
     nonce = sent.get("nonce", "")
     return f"page_{nonce}" if len(nonce) == 32 and nonce.isascii() and nonce.isalnum() else None
 
@@ -89,7 +89,7 @@ def instant_of(name: str, text: str) -> float | None:
 
 
 def place_of(text: str) -> tuple[float, str] | None:
-    """Parse the instant and id after which a page begins. An invalid value means the first page."""
+    """Parse the timestamp and id after which a page begins. An invalid value means the first page."""
     at, _, id_ = text.partition(" ")
     try:
         is_one = id_ != "" and id_.isascii() and id_.isprintable() and isfinite(float(at))

@@ -117,12 +117,12 @@ class Frame:
 
     @staticmethod
     def to_page(path: str, **query: str) -> Response:
-        """Redirect to a page of the dashboard, which is then loaded again."""
+        """Redirect to a page of the dashboard with a GET, so that reloading it does not repeat the action."""
         sent = {name: value for name, value in query.items() if value}
         return Response("", 303, {"location": f"{path}?{urlencode(sent)}" if sent else path})
 
     def begin_session(self, response: Response, token: str) -> Response:
-        """Set the session's cookie in the response and remove the cookie that bound forms before."""
+        """Set the session's cookie in the response, and remove the cookie that bound forms before the sign-in."""
         self._set_cookie(response, SESSION, token)
         self._end_cookie(response, FORM)
         return response
@@ -147,7 +147,7 @@ class Frame:
         return self.to_page(f"{PREFIX}/confirm", next=back)
 
     def visitor(self) -> Visitor:
-        """Return the address and browser of a request. Headers of trusted proxies are used."""
+        """Return the client's address and browser. The address may come from headers of trusted proxies."""
         address = self._services.proxies.client(g.incoming.client, g.incoming.headers) or ""
         return Visitor(address, request.headers.get("user-agent", ""))
 
@@ -171,6 +171,6 @@ def here() -> str:
 
 
 def _page_of(path: str) -> str:
-    """Return the page that an action's form is on: the object's own page, or the list of its kind."""
+    """Return the page that contains an action's form: the object's own page, or the list of its kind."""
     parts = path.split("/")
     return "/".join(parts[: _PARTS_OF_A_PAGE.get(parts[2], 3)])

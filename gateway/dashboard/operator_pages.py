@@ -1,6 +1,6 @@
-"""The operator's pages on the admin address: accounts, users and platforms, using the same operations as the CLI.
+"""The operator's pages on the admin address: accounts, users and platforms, with the same operations as the CLI.
 
-Anyone with the admin token can open them for an hour. Their actions work like commands, on a supervisor too.
+The admin token opens them for an hour. Their actions work like commands, also on a supervisor.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _GUARDED: Final = [
     (b"referrer-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 ]
-DEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+FORM_OPERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "account.create": ("name", "credits"),
     "account.plan": ("account", "plan"),
     "account.suspend": ("account",),
@@ -65,8 +65,8 @@ _NUMBERS: Final = frozenset({"credits", "amount"})
 _REPEATABLE: Final = ("user.", "platform.")
 
 
-class _DeedRefused(Exception):
-    """An operation failed; the text says why."""
+class _OperationFailed(Exception):
+    """An operation failed. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +109,13 @@ class OperatorPages:
         )
         if not self._is_known(incoming.session):
             return await self._sign_in(incoming)
-        from gateway.dashboard.doors import has_token  # noqa: PLC0415 - with the first page, as all that pages need
+        from gateway.dashboard.doors import has_token  # noqa: PLC0415 - loaded with the first page
 
         if method == "POST" and not has_token(incoming.session, incoming.form.get("form_token", "")):
             return await self._refused(incoming, 403, "This form has expired. Open the page again.")
         try:
-            return await self._deed(incoming) if method == "POST" else await self._read(incoming)
-        except _DeedRefused as exc:
+            return await self._run_form(incoming) if method == "POST" else await self._read(incoming)
+        except _OperationFailed as exc:
             return await self._refused(incoming, 400, str(exc))
 
     async def _sign_in(self, incoming: PageRequest) -> PageAnswer:
@@ -132,7 +132,7 @@ class OperatorPages:
             del self._sessions[next(iter(self._sessions))]
         self._sessions[session] = trio.current_time() + SESSION_S
         cookie = f"{COOKIE}={session}; Path={HOME}; HttpOnly; SameSite=Strict; Max-Age={SESSION_S:.0f}".encode()
-        return _to(HOME, (b"set-cookie", cookie))
+        return _redirect(HOME, (b"set-cookie", cookie))
 
     def _is_known(self, session: str) -> bool:
         until = self._sessions.get(session)
@@ -176,26 +176,28 @@ class OperatorPages:
             link=link or {},
         )
 
-    async def _deed(self, incoming: PageRequest) -> PageAnswer:
+    async def _run_form(self, incoming: PageRequest) -> PageAnswer:
         """Run an operation and return to the page of its form. A new link is shown immediately."""
         name = incoming.form.get("operation", "")
         if name == "sign-out":
             self._sessions.pop(incoming.session, None)
-            return _to(HOME)
-        if name not in DEEDS:
-            raise _DeedRefused("this operation does not exist here")
+            return _redirect(HOME)
+        if name not in FORM_OPERATIONS:
+            raise _OperationFailed("this operation does not exist here")
         result = await self._do(name, _arguments(name, incoming.form))
         if name in ("user.invite", "user.reset"):
             return await self._account(incoming, link=result)
         back = incoming.form.get("back", "")
-        return _to(f"{PAGES}/account?{urlencode({'id': result['id']})}" if name == "account.create" else _back(back))
+        return _redirect(
+            f"{PAGES}/account?{urlencode({'id': result['id']})}" if name == "account.create" else _back(back)
+        )
 
     async def _do(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Run an operation and return its result. Raises _DeedRefused."""
+        """Run an operation and return its result. Raises _OperationFailed."""
         answer = await self.operate(name, orjson.dumps(arguments))
         result = orjson.loads(answer.body)
         if answer.status != 200:
-            raise _DeedRefused(str(result.get("error", "it failed")))
+            raise _OperationFailed(str(result.get("error", "it failed")))
         return result
 
     async def _refused(self, incoming: PageRequest, status: int, text: str) -> PageAnswer:
@@ -204,7 +206,7 @@ class OperatorPages:
     async def _shown(self, template: str, incoming: PageRequest, *, status: int = 200, **values: Any) -> PageAnswer:
         if self._templates is None:
             self._templates = await trio.to_thread.run_sync(_load_templates)
-        from gateway.dashboard.doors import form_token  # noqa: PLC0415 - as above
+        from gateway.dashboard.doors import form_token  # noqa: PLC0415 - see above
 
         environment, is_known = self._templates, self._is_known(incoming.session)
         common = {
@@ -219,19 +221,19 @@ class OperatorPages:
 
 
 def _load_templates() -> Environment:
-    from gateway.dashboard.templating import load_templates  # noqa: PLC0415 - Jinja comes with the first page
+    from gateway.dashboard.templating import load_templates  # noqa: PLC0415 - Jinja is loaded with the first page
 
     return load_templates()
 
 
 def _arguments(name: str, form: Mapping[str, str]) -> dict[str, Any]:
-    """Read an operation's arguments from a form's fields, without the empty ones. Raises _DeedRefused."""
+    """Read an operation's arguments from the form fields that are not empty. Raises _OperationFailed."""
     arguments: dict[str, Any] = {}
-    for field_name in DEEDS[name]:
+    for field_name in FORM_OPERATIONS[name]:
         text = form.get(field_name, "").strip()
         if text and field_name in _NUMBERS:
             if not text.isascii() or not text.isdigit() or len(text) > 15:
-                raise _DeedRefused(f"{field_name} must be a whole number")
+                raise _OperationFailed(f"{field_name} must be a whole number")
             arguments[field_name] = int(text)
         elif text:
             arguments[field_name] = text
@@ -242,7 +244,7 @@ def _arguments(name: str, form: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _back(path: str) -> str:
-    """Return the page that a form was on, or the first one if the path is not a page."""
+    """Return the page that contained the form, or the first page if the path is not a page."""
     return path if path.startswith((f"{PAGES}/account?id=", f"{PAGES}/platforms")) and path.isprintable() else HOME
 
 
@@ -254,7 +256,7 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _session_of(headers: Mapping[bytes, bytes]) -> str:
-    """Return the value of our cookie, empty if there is none."""
+    """Return the value of the session cookie; empty if there is none."""
     cookies = (pair.strip().partition("=") for pair in headers.get(b"cookie", b"").decode("latin-1").split(";"))
     return next((value for name, _, value in cookies if name == COOKIE), "")
 
@@ -263,5 +265,5 @@ def _page(status: int, body: bytes, *, content_type: bytes = b"text/html; charse
     return PageAnswer(status, [*_GUARDED, (b"content-type", content_type)], body)
 
 
-def _to(path: str, *more: tuple[bytes, bytes]) -> PageAnswer:
+def _redirect(path: str, *more: tuple[bytes, bytes]) -> PageAnswer:
     return PageAnswer(303, [*_GUARDED, (b"location", path.encode("ascii", "replace")), *more], b"")

@@ -1,4 +1,4 @@
-// Comforts of pages that are complete without them: times in the reader's zone, and events as they come.
+// Optional enhancements of complete pages: times in the reader's time zone, and events as they arrive.
 function toZone(root) {
   const form = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
   for (const time of root.querySelectorAll("time[datetime]")) {

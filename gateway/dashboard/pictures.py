@@ -1,4 +1,4 @@
-"""Inline SVG: bar charts in the style sheet's colours, and QR codes."""
+"""Inline SVG: bar charts in the style sheet's colors, and QR codes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _STEPS: Final = (1, 2, 5, 10)
 
 
 def bars_svg(title: str, bars: Sequence[tuple[str, int]]) -> Markup:
-    """Draw a bar for each number, which must be 0 or more, with the maximum above and the first and last labels below.
+    """Draw a bar for each number (0 or more), with the maximum above and the first and last labels below.
 
-    The text is outside the picture, which is as wide as the page, so the text has the same size on every screen.
+    The picture is scaled to the width of the page. The text is outside it, so it has the same size on every screen.
     """
-    top = _round_top(max((value for _, value in bars), default=0))
+    top = _axis_maximum(max((value for _, value in bars), default=0))
     width = _WIDTH / max(len(bars), 1)
     drawn = Markup("").join(
         _bar(place * width, width, label, value=value, top=top) for place, (label, value) in enumerate(bars)
@@ -38,7 +38,7 @@ def _bar(x: float, width: float, label: str, *, value: int, top: int) -> Markup:
     )
 
 
-def _round_top(most: int) -> int:
+def _axis_maximum(most: int) -> int:
     """Return the smallest of 1, 2 and 5 times a power of ten that is at least the largest number."""
     power = 1
     while power * 10 <= most:
@@ -48,7 +48,7 @@ def _round_top(most: int) -> int:
 
 def qr_svg(title: str, text: str) -> Markup:
     """Return a QR code of a text: black on white with a margin, in dark mode too, so that cameras can read it."""
-    import segno  # noqa: PLC0415 - one page of all needs it
+    import segno  # noqa: PLC0415 - only one page needs it
 
     code = segno.make(text, micro=False, error="m")
     drawn = code.svg_inline(border=4, light="#fff", omitsize=True, svgclass=None, lineclass=None)

@@ -1,4 +1,4 @@
-"""The services that the pages call. They are the API's services, never the store."""
+"""The services that the pages call: the same services that the API uses. Pages never use the store directly."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ CallApi = Callable[[ApiCall], Awaitable[ApiAnswer]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Everything that the pages use."""
+    """All services that the pages use."""
 
     accounts: Accounts
     keys: Keys

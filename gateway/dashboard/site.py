@@ -1,4 +1,4 @@
-"""The dashboard as the API's entry point uses it. Its modules are loaded with the first request, in a thread."""
+"""The dashboard as the API's entry point uses it. The first request loads its other modules, in a thread."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Dashboard:
     """Serves everything under `/dashboard`."""
 
     def __init__(self, make_services: Callable[[], Services]) -> None:
-        """Take a factory; the services are created with the first page."""
+        """`make_services` is called once, for the first page."""
         self._make_services = make_services
         self._app: DashboardApp | None = None
         self._loading = trio.Lock()
@@ -58,7 +58,7 @@ class Dashboard:
         return path == PREFIX or path.startswith(f"{PREFIX}/")
 
     async def answer(self, request: Request) -> Reply:
-        """Return a page, a redirect or a refusal, which browsers may neither store nor frame."""
+        """Return a page, a redirect or a refusal. Headers forbid browsers to store or frame it."""
         if request.path in _FILES and request.method in ("GET", "HEAD"):
             name, content_type = _FILES[request.path]
             body = await trio.Path(_HERE / name).read_bytes()

@@ -1,4 +1,4 @@
-"""The templates of the dashboard's pages, which share some with the documentation."""
+"""Loads the templates of the dashboard's pages. Some templates are shared with the documentation."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def price(amount: int, currency: str) -> str:
 
 
 def _clock(at: float) -> str:
-    """Format an instant as text, for browsers that do not convert it to the local time zone."""
+    """Format a timestamp as text, for browsers that do not run the script that converts it to the local time zone."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -30,7 +30,7 @@ class EncodedCatalog:
     """The catalog with its entries already encoded, so that a read only joins the entries that match its filters.
 
     A node's operations never change while it runs, so neither do the entries. Responses are not cached per set of
-    filters: `search` is free text, so callers could fill any cache with it.
+    filters, because `search` is free text, with which callers could fill any cache.
     """
 
     def __init__(self, reference: Reference, base_url: str) -> None:
@@ -51,7 +51,7 @@ class EncodedCatalog:
         """Return the `data` of the catalog. `orjson` copies the encoded entries unchanged.
 
         Raises:
-            InvalidParam: the platform does not exist, but one with a similar name does.
+            InvalidParam: the platform does not exist, but a platform with a similar name does.
         """
         platform, method = filters.get("platform"), filters.get("method")
         search = str(filters.get("search", "")).lower()
@@ -120,7 +120,7 @@ def entry_of(operation: ApiOperation, base_url: str) -> dict[str, Any]:
 
 
 def never_computed(listing: Listing | None) -> list[str]:
-    """Return the computed fields that are null in every response of an endpoint, for lack of input data."""
+    """Return the computed fields that are always null in an endpoint's responses, because input data is missing."""
     if listing is None:
         return []
     never = shape_of(listing.endpoint.archetype, listing.endpoint.unfilled).never

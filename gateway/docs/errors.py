@@ -24,7 +24,7 @@ class Reason:
 
     @property
     def key(self) -> str:
-        """Its code and name in the form that declarations use: `CODE/name`."""
+        """Return the code and the name as declarations write them: `CODE/name`."""
         return f"{self.code}/{self.name}"
 
 

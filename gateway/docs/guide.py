@@ -26,7 +26,7 @@ _RELATED_MAX: Final = 5
 
 
 class Guides:
-    """Build guides. An endpoint's example comes from its own reader, run on the sandbox's response."""
+    """Builds guides. The example of an endpoint is created by its own reader from the sandbox's response."""
 
     def __init__(self, reference: Reference, *, base_url: str, signer: CursorSigner) -> None:
         self._reference = reference
@@ -176,18 +176,18 @@ def description_of(operation: ApiOperation) -> str:
     if listing is None:
         assert doc is not None, "a route is a data endpoint or is described"
         return " ".join((doc.description or doc.summary, *doc.notes))
-    told = listing.endpoint.description or listing.endpoint.summary
+    description = listing.endpoint.description or listing.endpoint.summary
     if not listing.endpoint.fallbacks or not listing.available:
-        return told
+        return description
     args = Args(example_values(listing.endpoint), None, listing.site.credentials)
     sources = sources_of(plan(listing.site, listing.endpoint, args))
     if len(sources) < 2:
-        return told
-    return f"{told} Its sources, each tried if the previous ones fail: {', '.join(sources)}."
+        return description
+    return f"{description} Its sources, each tried if the previous ones fail: {', '.join(sources)}."
 
 
 def _always_null(listing: Listing | None) -> Iterator[str]:
-    """Name the computed fields that no answer of an endpoint fills, if there are any."""
+    """Yield a sentence that names the computed fields that are always null, if there are any."""
     if nulls := never_computed(listing):
         names, verb = " and ".join(f"`computed.{one}`" for one in nulls), "are" if len(nulls) > 1 else "is"
         yield f"{names} {verb} always null, because the platform does not provide the input data."
@@ -205,7 +205,7 @@ def _credits(operation: ApiOperation) -> dict[str, Any]:
 
 
 def _billing_rules(operation: ApiOperation) -> list[str]:
-    """Return the billing rules of an operation, read from its declaration; none if it is free."""
+    """Return the billing rules of an operation, from its declaration; empty if it is free."""
     if operation.tier == "free":
         return []
     listing, doc = operation.listing, operation.route.doc
@@ -287,7 +287,7 @@ def param_record(param: Param, place: str = "query") -> dict[str, Any]:
 
 
 def canonical_form(param: Param) -> dict[str, Any] | None:
-    """Return the canonical form that all spellings of a value become; None if there is only one spelling."""
+    """Describe the canonical form to which spellings of a value are converted; None if there is only one spelling."""
     if param.choices or not (param.forms or param.fold or param.strip or param.pattern):
         return None
     return {

@@ -25,7 +25,7 @@ from upstreams.model.params import Param
 
 FORM: Final = "multipart/form-data"
 SOURCE: Final = "source"
-"""Listed among missing credentials if nothing that an operator configures would make the operation work."""
+"""Listed as a missing credential if the operation has no source that an operator could configure."""
 FORM_FIELD: Final = "file=@page.html"
 """The example file as an argument of curl."""
 _FREE: Final = Price(0, "free", "Free of charge.")
@@ -47,7 +47,7 @@ _IN_PATH: Final = {
 }
 
 
-_BEHIND: Final = {
+_BY_PATH: Final = {
     "/v1/web/monitors/{monitor_id}": Param(
         "monitor_id", "The web monitor's id.", "wm_01a1fd6f28fd7bba92988ba98f5dc154", required=True
     ),
@@ -55,7 +55,7 @@ _BEHIND: Final = {
         "run_id", "The run's id.", "dr_01a1fd7028fd7bba92988ba98f5dc154", required=True
     ),
 }
-"""Parameters that have a special meaning on this path, by the path up to and including the parameter."""
+"""Path parameters with a special meaning, by the path up to and including the parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,29 +74,29 @@ class ApiOperation:
     route: Route
     listing: Listing | None
     site: Site | None
-    """Its platform; None for operations of the account or the node."""
+    """The platform of the operation; None for operations of the account or the node."""
     method: str
 
     @property
     def path(self) -> str:
-        """The path, which may contain `{name}` parts."""
+        """Return the path, which may contain `{name}` parts."""
         return self.route.path
 
     @property
     def id(self) -> str:
-        """The path without `/v1/`."""
+        """Return the path without `/v1/`."""
         return self.path.removeprefix("/v1/")
 
     @property
     def name(self) -> str:
-        """The name of the method in a client library: `github_profile_repos`, `list_monitors`."""
+        """Return the name of the method in a client library, such as `github_profile_repos` or `list_monitors`."""
         if self.route.doc is not None:
             return self.route.doc.name
         return re.sub(r"[^a-z0-9]+", "_", self.id)
 
     @property
     def platform(self) -> str:
-        """The platform's slug, or a group such as `account` for a route other than a data endpoint."""
+        """Return the platform's slug, or a group such as `account` for a route that is not a data endpoint."""
         if self.listing is not None:
             return self.listing.site.platform.slug
         assert self.route.doc is not None, "a route is a data endpoint or is described"
@@ -104,94 +104,94 @@ class ApiOperation:
 
     @property
     def resource(self) -> str:
-        """The part of the id after the platform."""
+        """Return the part of the id after the platform."""
         return self.id.removeprefix(f"{self.platform}/")
 
     @property
     def page(self) -> str:
-        """The path of its docs page."""
+        """Return the path of the operation's docs page."""
         return f"/docs/{self.id}" if self.listing else f"/docs/{self.platform}/{self.name.replace('_', '-')}"
 
     @property
     def summary(self) -> str:
-        """A one-line summary."""
+        """Return a one-line summary of the operation."""
         return self.listing.endpoint.summary if self.listing else self._doc.summary
 
     @property
     def title(self) -> str:
-        """The heading of its docs page."""
+        """Return the heading of the operation's docs page."""
         name = self.resource if self.listing else self.name.replace("_", " ")
         return f"{self.site.platform.title}: {name}" if self.site else name.capitalize()
 
     @property
     def available(self) -> bool:
-        """Whether it can be called, with no credential missing."""
+        """Return whether the operation can be called because no credential is missing."""
         return not self.lacks
 
     @property
     def lacks(self) -> Sequence[str]:
-        """The credentials that it needs and that are not configured yet."""
+        """Return the required credentials that are not configured."""
         return self.route.lacks if self.listing is None else self.listing.site.lacks(self.listing.endpoint)
 
     @property
     def price(self) -> Price:
-        """The price of a call."""
+        """Return the price of a call."""
         if self.listing is not None:
             return price_of(self.listing.endpoint)
         return _FREE if self._doc.price is None else Price(*self._doc.price)
 
     @property
     def tier(self) -> str:
-        """The price tier shown in the guide."""
+        """Return the price tier that the guide shows."""
         if self.listing is not None:
             return self.listing.endpoint.tier
         return "free" if self._doc.price is None else "standard"
 
     @property
     def archetype(self) -> str:
-        """The name of the response shape; empty if there is none."""
+        """Return the name of the response shape; empty if there is none."""
         if self.listing is not None:
             return self.listing.endpoint.archetype.name
         return getattr(self._doc.answer, "__name__", "")
 
     @property
     def one_of(self) -> Sequence[Sequence[str]]:
-        """Groups of parameters. Each request must send exactly one of each group."""
+        """Return groups of parameters. Each request must send exactly one parameter of each group."""
         return self.listing.endpoint.one_of if self.listing else self._doc.one_of
 
     @property
     def in_path(self) -> tuple[Param, ...]:
-        """The parameters in its path."""
+        """Return the path parameters."""
         found = _NAMED.finditer(self.path)
-        return tuple(_BEHIND.get(self.path[: one.end()]) or _IN_PATH[one[1]] for one in found)
+        return tuple(_BY_PATH.get(self.path[: one.end()]) or _IN_PATH[one[1]] for one in found)
 
     @property
     def query(self) -> tuple[Param, ...]:
-        """The query parameters."""
+        """Return the query parameters."""
         if self.listing is None:
             return self.route.params
         return (*self.listing.endpoint.params, *common_params(self.listing.endpoint.archetype))
 
     @property
     def is_form(self) -> bool:
-        """Whether the request body is a form with a file."""
+        """Return whether the request body is a form with a file."""
         return self.route.takes == FORM
 
     @property
     def body(self) -> tuple[BodyField, ...]:
-        """The fields of its body. The schemas are shared, so callers must not change them."""
+        """Return the fields of the request body. The schemas are shared, so callers must not change them."""
         return () if self.route.body is None else _fields_of(self.route.body)
 
     @property
     def paginated(self) -> bool:
-        """Whether its response is paginated."""
+        """Return whether the response is paginated."""
         if self.listing is not None:
             return self.listing.endpoint.archetype.many
         return any(param.name == CURSOR.name for param in self.query)
 
     @property
     def once(self) -> bool:
-        """Whether it accepts an `Idempotency-Key`."""
+        """Return whether the operation accepts an `Idempotency-Key`."""
         return self.listing is not None or self._doc.once
 
     @property
@@ -211,7 +211,7 @@ def _fields_of(body: type[msgspec.Struct]) -> tuple[BodyField, ...]:
 class Reference:
     """All operations of a node, in the order of its routing table.
 
-    They are set once, before the node starts serving. Platforms and credentials only change with a restart.
+    They are set once, before the node starts to serve. Platforms and credentials change only with a restart.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -243,8 +243,11 @@ class Reference:
         return ApiOperation(route, listing, listing.site if listing else None, route.allow[0])
 
     def find(self, path: str, method: str | None) -> ApiOperation | None:
-        """Return the operation of a path, whose `{name}` parts may be filled in; without a method, the first one."""
-        found = self._by_path.get(path) or [one for one in self._with_names if _fits(one.path, path)]
+        """Return the operation of a path, whose `{name}` parts may have values.
+
+        Without a method, return the first one.
+        """
+        found = self._by_path.get(path) or [one for one in self._with_names if _matches(one.path, path)]
         return next((one for one in found if method is None or method in one.route.allow), None)
 
     def nearest(self, path: str) -> str | None:
@@ -256,7 +259,7 @@ class Reference:
         return self._slugs.nearest(text.lower())
 
 
-def _fits(pattern: str, path: str) -> bool:
+def _matches(pattern: str, path: str) -> bool:
     wanted, sent = pattern.split("/"), path.split("/")
     return len(wanted) == len(sent) and all(
         one[:1] == "{" or one == other for one, other in zip(wanted, sent, strict=True)

@@ -1,4 +1,4 @@
-"""Simplify schemas, and build an example of a schema from the examples of its fields."""
+"""Simplifies schemas, and builds an example of a schema from the examples of its fields."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _BY_TYPE: Final[Mapping[str, Any]] = {
 def plain_schema(schema: Schema) -> Schema:
     """Resolve the references of a msgspec schema and remove its internal defaults.
 
-    Required fields are listed in `required`. Null defaults are removed: they only mark a field as not sent in the code.
+    Required fields are listed in `required`. Null defaults are removed, because in the code they only mean that a field
+    was not sent.
     """
     definitions = schema.get("$defs", {})
     body: Schema = definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
@@ -35,7 +36,7 @@ def plain_schema(schema: Schema) -> Schema:
 
 
 def _resolved(value: Any, definitions: Mapping[str, Schema]) -> Any:
-    """Replace each reference with its target. This ends, because no request body refers to itself."""
+    """Replace each reference with its target. The recursion ends, because no request body refers to itself."""
     if isinstance(value, list):
         return [_resolved(one, definitions) for one in value]
     if not isinstance(value, dict):

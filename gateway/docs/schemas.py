@@ -20,18 +20,18 @@ Schema = dict[str, Any]
 
 def schema_of(archetype: Archetype, base_url: str) -> Schema:
     """Return the schema of an archetype's `data`. Records are under `$defs`, named after their constructors."""
-    makes = _Makes()
-    row = makes.row_of(archetype)
+    records = _RecordSchemas()
+    row = records.row_of(archetype)
     body = _page_of(row) if archetype.many else row
     for make in archetype.makes_beside:
-        makes.add(body, make)
+        records.add(body, make)
     body["properties"]["_warnings"] = _WARNINGS
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"{base_url}/schemas/{archetype.name}.json",
         "title": archetype.name,
         **body,
-        "$defs": makes.definitions,
+        "$defs": records.definitions,
     }
 
 
@@ -68,8 +68,8 @@ def _page_of(row: Schema) -> Schema:
     return {"type": "object", "properties": {"items": items, "total": _TOTAL}, "required": ["items"]}
 
 
-class _Makes:
-    """Collect the records that a schema refers to."""
+class _RecordSchemas:
+    """Collects the records that a schema refers to."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Schema] = {}
@@ -86,7 +86,7 @@ class _Makes:
         """Return a reference to a record's schema."""
         name = make.__name__
         if name not in self.definitions:
-            self.definitions[name] = {}  # registered first, because a comment contains comments
+            self.definitions[name] = {}  # registered before its fields are built, because a comment contains comments
             description = (make.__doc__ or "").strip().partition("\n")[0]
             self.definitions[name] |= {"description": description, **self._object(fields_of(make))}
         return {"$ref": f"#/$defs/{name}"}

@@ -1,1 +1,1 @@
-"""The events feed over HTTP: valid queries, held polls, and page responses (spec 4.4)."""
+"""The events feed over HTTP: queries, long-polls, and pages (spec 4.4)."""

@@ -9,10 +9,10 @@ from typing import Protocol
 from billing.keys.cache import Key
 from events.waking.waiter import WaitEnd, Waiter
 from gateway.feed.pages import PageView
-from gateway.feed.polling import HELD, Polls, refuse_barred
+from gateway.feed.polling import HELD, Polls, raise_if_unusable
 
 GLANCE_S = 0.001
-"""Seconds to check, between two pages of a backlog, whether the client is connected and has sent something."""
+"""Seconds to wait between two pages of a backlog, to see whether the client has sent something or disconnected."""
 CheckKey = Callable[[], Awaitable[object]]
 """Raises if the key is no longer valid."""
 
@@ -29,7 +29,7 @@ class Sink(Protocol):
         ...
 
     async def receive(self) -> object:
-        """Return once the client has sent something or has disconnected. No message is lost when this is cancelled."""
+        """Return when the client has sent something or has disconnected. Cancelling this call loses no message."""
         ...
 
     async def answer(self) -> bool:
@@ -38,7 +38,7 @@ class Sink(Protocol):
 
 
 class Stopped(enum.Enum):
-    """The reason why this side ends a stream."""
+    """The reason why the server ends a stream."""
 
     FULL = "the key already holds its maximum number of long-polls"
     CLOSING = "the node is stopping"
@@ -48,10 +48,10 @@ class Stopped(enum.Enum):
 async def follow(
     polls: Polls, key: Key, *, read_on: Callable[[], Awaitable[PageView]], sink: Sink, check_key: CheckKey
 ) -> Stopped:
-    """Send to `sink` every existing and new event, until either side ends the stream, and return the reason.
+    """Send every existing and new event to `sink` until either side ends the stream. Return the reason.
 
-    The stream counts as one long-poll. `read_on` reads after the position that it returned before. The key is checked
-    before each read except the first.
+    The stream counts as one long-poll. Each `read_on` continues after the page that the last one returned. The key is
+    checked before each read except the first.
     """
     waiter = polls.hub.listen(key.account_id, key.id)
     held = None
@@ -72,7 +72,7 @@ async def follow(
             waiter.expect(view.filters, behind=view.page.end.pos)
             until = beat_at
             if view.page.has_more or waiter.has_moved:
-                waiter.arm()  # otherwise the client of a busy feed would never get an answer to its messages
+                waiter.arm()  # without this check, the client of a busy feed would never get a reply to its messages
                 until = polls.clock() + GLANCE_S
             if (stopped := await _attend(waiter, until, sink=sink, check_key=check_key)) is not None:
                 return stopped
@@ -83,7 +83,7 @@ async def follow(
 
 
 async def _attend(waiter: Waiter, until: float, *, sink: Sink, check_key: CheckKey) -> Stopped | None:
-    """Answer the client until it is time to read the store again; return the reason if the stream ends.
+    """Reply to the client until the store must be read again. Return the reason if the stream ends.
 
     A reply is built and sent outside the wait that new events cancel, because a truncated message would break the
     connection.
@@ -92,7 +92,7 @@ async def _attend(waiter: Waiter, until: float, *, sink: Sink, check_key: CheckK
         ended = await waiter.wait(until, sink.receive)
         if ended is WaitEnd.CLOSING:
             return Stopped.CLOSING
-        refuse_barred(ended)
+        raise_if_unusable(ended)
         await check_key()
         if ended is not WaitEnd.GONE:
             return None

@@ -1,4 +1,4 @@
-"""A page of the feed as it is sent: items, positions, next step, and the tag that shows whether it has changed."""
+"""A page of the feed in the form that is sent: items, positions, next step, and the page's entity tag."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PageView(NamedTuple):
 
     page: EventPage
     after: Position
-    """The position after which it begins."""
+    """The position after which the page begins."""
     filters: Filters
     dropped: int = 0
     """Positions that retention removed between the reader's position and the start of this page."""
@@ -40,7 +40,7 @@ class PageView(NamedTuple):
 
 
 def fragment(view: PageView, query: FeedQuery, tokens: FeedTokens, base_url: str) -> bytes:
-    """Return the part of the response that does not depend on the request alone (spec 2.8)."""
+    """Return the part of the response that several requests can share (spec 2.8)."""
     page = view.page
     texts = event_texts(page, tokens)
     ends_there = bool(texts) and page.items[-1].pos == page.end.pos
@@ -70,14 +70,13 @@ def event_texts(page: EventPage, tokens: FeedTokens) -> list[tuple[str, bytes]]:
 
 
 _iso = lru_cache(maxsize=1_000)(iso)
-"""Cached, because all readers of a log are sent the same `begin`."""
+"""Cached, because all readers of a log receive the same `begin`."""
 
 
 def _next(query: FeedQuery, next_cursor: str, base_url: str) -> Mapping[str, str]:
-    """Return where to read next, and where a consumer acknowledges."""
-    place = (
-        f"cursor={next_cursor}" if query.consumer is None else f"consumer={query.consumer}"
-    )  # neither needs escaping
+    """Return the URLs for the next read and, for a consumer, for the acknowledgement."""
+    # Cursors and names of consumers need no escaping.
+    place = f"cursor={next_cursor}" if query.consumer is None else f"consumer={query.consumer}"
     chosen = f"&{urlencode(query.sent, safe=',*')}" if query.sent else ""
     addresses = {"poll_url": f"{base_url}{PATH}?{place}{chosen}&limit={query.limit}&wait_s={WAIT_S_MAX}"}
     if query.consumer is not None:
@@ -97,7 +96,7 @@ def _next_step(page: EventPage, *, is_consumer: bool) -> str:
 def tag(view: PageView, query: FeedQuery, key_id: str) -> bytes:
     """Return the entity tag. An equal tag means equal items, next_cursor, unread and restart report.
 
-    The tag begins with the page's end, so that a returned tag can be checked against the head of the log alone
+    The tag begins with the position of the page's end, so that only the log's head is needed to check it later
     (`still_holding`).
     """
     page = view.page
@@ -114,7 +113,7 @@ def tag(view: PageView, query: FeedQuery, key_id: str) -> bytes:
 
 
 def still_holding(sent: bytes, query: FeedQuery, key_id: str, *, after: int, head: LogHead) -> bytes | None:
-    """Return the tag in `If-None-Match` that names the page a read by cursor would return now, without reading it.
+    """Return the tag in `If-None-Match` that matches the current page of a read by cursor, without reading the page.
 
     A page that was cut short never changes. Any other page ends at the end of the log, and its tag is valid until the
     log grows.

@@ -1,11 +1,10 @@
 """Long-polls: a read that finds nothing new stays open until an event arrives (spec 4.4, rule 2).
 
-A poll is a waiter; `events/waking/waiter.py` draws its states. Once awake, it continues like this:
+A poll is a waiter. `events/waking/waiter.py` has a diagram of its states. Once awake, it continues like this:
 
-    hold --> read --(news, or the key holds too many)--> answer
-              ^ '--(nothing)--> wait --(TIME_UP with nothing new, CLOSING, GONE; REVOKED, SUSPENDED: 401)--> answer
-              |                  |
-              '------(MOVED)-----'--(TIME_UP, and the log has grown)--> read --> answer
+    hold --> read --(news, or the key holds too many)--> answer ^ '--(nothing)--> wait --(TIME_UP with nothing new,
+              CLOSING, GONE; REVOKED, SUSPENDED: 401)--> answer |                  | '------(MOVED)-----'--(TIME_UP, and
+              the log has grown)--> read --> answer
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from limits.gate import Gate
 
 HELD = "polls"
 EARLY = 0.04
-"""The share of its wait by which a poll may end early, so that polls that began together end at different times."""
+"""The fraction of its wait by which a poll may end early, so that polls that began together end at different times."""
 FULL_INTERVAL_S = 2
 STOP_INTERVAL_S = 5
 BEAT_S = 15.0
@@ -37,7 +36,7 @@ BEAT_S = 15.0
 
 
 class Polled(NamedTuple):
-    """The last page that was read, and when the client should return if not immediately."""
+    """The last page that was read, and when the client should poll again if not immediately."""
 
     view: PageView
     interval_s: int | None = None
@@ -45,7 +44,7 @@ class Polled(NamedTuple):
 
 @dataclass(slots=True)
 class Polls:
-    """Holds the polls and streams of this node. `per_key` is the limit of one key over all nodes."""
+    """Holds the polls and streams of this node. `per_key` is the limit of one key across all nodes."""
 
     hub: Hub
     gate: Gate
@@ -69,8 +68,7 @@ class Polls:
 
         Raises:
             KeyUnusable: the key was revoked meanwhile, or its account suspended.
-            StateUnavailable: the polls of the key cannot be counted.
-            Refused, StorageError: as the reading raises.
+            StateUnavailable: the polls of the key cannot be counted. Refused, StorageError: raised by the read.
         """
         hub, key = self.hub, reading.key
         by_cursor = reading if isinstance(reading, ByCursor) else None
@@ -95,14 +93,14 @@ class Polls:
                 began = self.clock()
                 ended = await waiter.wait(until, gone)  # PARKED or HEARING, perhaps FETCHING, then AWAKE again
                 request.held_s += (self.clock() if waiter.found is None else waiter.read_since) - began
-                refuse_barred(ended)
+                raise_if_unusable(ended)
                 if ended is WaitEnd.CLOSING:
                     return Polled(view, self.rng.randint(1, STOP_INTERVAL_S))
                 if ended is WaitEnd.GONE or (ended is WaitEnd.TIME_UP and not waiter.is_behind):
                     return Polled(view)
                 if by_cursor is not None and isinstance(waiter.found, EventPage):
                     view = by_cursor.view(waiter.found)
-                else:  # also if that read failed, because this read raises the error
+                else:  # also if the prefetch failed, because this read then raises the error
                     waiter.arm()
                     view = await reading.read()
                 if ended is WaitEnd.TIME_UP or is_news(view):
@@ -113,7 +111,7 @@ class Polls:
             hub.leave(waiter)
 
 
-def refuse_barred(ended: WaitEnd) -> None:
+def raise_if_unusable(ended: WaitEnd) -> None:
     """Raise KeyUnusable if a wait ended because the key was revoked or its account suspended."""
     if ended is WaitEnd.REVOKED:
         raise KeyUnusable("revoked")

@@ -60,13 +60,13 @@ PARAMS = (
 _RULES = Declared(replace(one, choices=(), default=None, minimum=None, maximum=None) for one in PARAMS)
 """The bounds are checked below.
 
-Unlike an upstream's, a `limit` that is too large is refused, with the nearest valid value.
+Unlike the `limit` of a data endpoint, a `limit` that is too large is refused, with the nearest valid value.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class FeedQuery:
-    """One read of the feed. A consumer's read without filters uses the filters that the consumer is bound to."""
+    """One read of the feed. Without filters, a consumer's read uses the filters that the consumer is bound to."""
 
     cursor: str
     consumer: str | None
@@ -77,7 +77,7 @@ class FeedQuery:
     sent: Mapping[str, str]
     """`types` and `subject_id` as they were sent, for the URL of the next read."""
     source: CursorSource = CURSOR
-    """The source of its cursor."""
+    """Where in the request the cursor came from."""
 
     @property
     def omitted(self) -> Omitted:
@@ -102,7 +102,7 @@ def query_of(request: Request) -> FeedQuery:
 
 
 def read_query(pairs: Sequence[tuple[str, str]]) -> FeedQuery:
-    """Return the query that names and texts describe.
+    """Return the query for pairs of parameter names and texts.
 
     Raises:
         InvalidParam: 400, for the first error.
@@ -140,7 +140,7 @@ def check_name(name: str) -> str:
 
 def _consumer(values: Mapping[str, Value], pairs: Sequence[tuple[str, str]]) -> str | None:
     if "consumer" not in values:
-        # An empty name is refused, because a client that lost the name must not read everything.
+        # An empty name is refused, because a client that lost the name must not read without its consumer.
         if any(name == "consumer" and not text.strip() for name, text in pairs):
             check_name("")
         return None
@@ -168,7 +168,7 @@ def _filters(sent: Mapping[str, str]) -> Filters:
 
 def _subjects(text: str) -> frozenset[str]:
     subjects = frozenset(id_.strip() for id_ in text.split(",")) - {""}
-    if not subjects:  # it must not come to mean all
+    if not subjects:  # an empty list is refused, because it must not mean all subjects
         raise InvalidParam("subject_id", "holds no id", suggestion="Remove subject_id to read all subjects.")
     if len(subjects) > SUBJECTS_MAX:
         problem = f"has {len(subjects)} ids, but the limit is {SUBJECTS_MAX}"

@@ -1,4 +1,4 @@
-"""The reads of one feed request, from its cursor or from its named consumer's position (spec 4.4, 7.4)."""
+"""Reads for one feed request, from its cursor or from the position of a named consumer (spec 4.4, 7.4)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Readers:
 
 @dataclass(slots=True)
 class ByCursor:
-    """Reads after a position. While the feed has nothing new, the next read begins where the last one ended."""
+    """Reads after a position. While there are no new events, each read begins where the last one ended."""
 
     readers: Readers
     query: FeedQuery
@@ -47,7 +47,7 @@ class ByCursor:
         """Return the page after the position.
 
         Raises:
-            Refused: 410 if some of it was removed, 400 if the position is past the end of the log.
+            Refused: 410 if events after the position were removed, 400 if the position is past the end of the log.
         """
         page = None
         try:
@@ -58,7 +58,8 @@ class ByCursor:
             self.origin = self.after = exc.head.start
         except CursorAhead as exc:
             raise refusals.unusable(refusals.AHEAD, exc.head, self.tokens, self.query.source) from exc
-        if page is None:  # retention passed just now, and no page was sent yet that could have a gap after it
+        # events were removed during the read; read again, because no page was sent that could be followed by a gap
+        if page is None:
             return await self.read()
         return self.view(page)
 
@@ -69,7 +70,7 @@ class ByCursor:
         return PageView(page, self.origin, self.query.filters or ALL)
 
     def next_read(self) -> BeginRead:
-        """Start the next `read`. Its outcome is a page for `view`, or the reason why there is none."""
+        """Start the next `read`. Its outcome is a page for `view`, or the reason why there is no page."""
         return partial(self.readers.pages.begin, self._next())
 
     def _next(self) -> PageQuery:
@@ -84,7 +85,7 @@ class ByCursor:
 
 @dataclass(slots=True)
 class ByConsumer:
-    """Reads as a named consumer. A restart is reported for the whole request, until a stream reads on."""
+    """Reads as a named consumer. A restart is reported in every page of a request; in a stream, only in the first."""
 
     readers: Readers
     query: FeedQuery
@@ -92,7 +93,7 @@ class ByConsumer:
     key: Key
     tokens: FeedTokens
     has_read: bool = False
-    """A consumer that is deleted while its poll is held is not created again."""
+    """Whether the first read is done. After it, a consumer that is deleted during a poll is not created again."""
     streamed_to: Position | None = None
     restarted_from: Position | None = None
     dropped: int = 0
@@ -129,7 +130,7 @@ class ByConsumer:
 
 
 async def reading_of(readers: Readers, query: FeedQuery, key: Key, tokens: FeedTokens) -> ByCursor | ByConsumer:
-    """Return a reading that reads the page of the query each time it is called.
+    """Return the reader for a query. It can read several times.
 
     Raises:
         Refused: 400 for an invalid cursor.

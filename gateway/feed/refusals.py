@@ -36,7 +36,7 @@ _LAPSED: Final = CursorSource("cursor", "Read again. The consumer restarts at th
 
 
 def expired(head: LogHead, since: Position, tokens: FeedTokens, source: CursorSource = CURSOR) -> Refused:
-    """Return a 410: events after `since` were removed, or the consumer has lapsed, in which case it missed nothing."""
+    """Return a 410: events after `since` were removed, or the consumer has lapsed but missed no events."""
     is_missed = since.pos < head.start.pos
     until = head.first_at if head.last_pos >= head.first_pos else head.last_at
     if not is_missed:
@@ -61,7 +61,7 @@ def unusable(problem: str, head: LogHead, tokens: FeedTokens, source: CursorSour
 
 
 def store_away() -> Refused:
-    """Return a 503 while the events cannot be read, or the polls of a key cannot be counted."""
+    """Return a 503, for events that cannot be read or polls of a key that cannot be counted."""
     details = {
         "reason": "store_unavailable",
         "param": None,

@@ -21,7 +21,7 @@ from storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The objects that the feed's routes use."""
+    """The objects of the feed that routes use."""
 
     hub: Hub
     readers: Readers
@@ -42,7 +42,7 @@ class FeedSetting:
 
 @asynccontextmanager
 async def open_feed(setting: FeedSetting) -> AsyncIterator[Feed]:
-    """Open the feed. When the node is stopping, all waiting reads are answered and no new read waits."""
+    """Open the feed. When the node stops, all waiting reads return, and no new read waits."""
     keep = setting.runtime.keep
     store, hub, runtime = setting.store, setting.hub, setting.runtime
     async with open_page_reader(store, is_alone=setting.is_alone, keep=keep) as pages, trio.open_nursery() as nursery:

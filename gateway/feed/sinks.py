@@ -2,12 +2,13 @@
 
 Server-sent events: every event's id is its cursor, so `Last-Event-ID` resumes.
 
-A WebSocket carries pages of events one way, acknowledgements the other. Server to client, each one JSON object in a
-text message: `{"type":"events","items":[...],"next_cursor":"cur_...","has_more":false}`, for a named consumer with
-`unread`, and with `restarted_from` and `dropped` after a lapse; `{"type":"alive","next_cursor":"cur_..."}` after 15 s
-without events; `{"type":"acked",...}` with the `data` of an acknowledgement; `{"type":"error","error":{...}}` in its
-place, or before a close; `{"type":"end","reason":"...","retry_after_s":2}` before a close. Client to server:
-`{"type":"ack","cursor":"cur_..."}`, for a named consumer. They are answered one by one, in order.
+A WebSocket carries pages of events to the client, and acknowledgements to the server. Server to client, each one JSON
+object in a text message: `{"type":"events","items":[...],"next_cursor":"cur_...","has_more":false}`, for a named
+consumer with `unread`, and with `restarted_from` and `dropped` after a lapse;
+`{"type":"alive","next_cursor":"cur_..."}` after 15 s without events; `{"type":"acked",...}` with the `data` of an
+acknowledgement; `{"type":"error","error":{...}}` in its place, or before a close;
+`{"type":"end","reason":"...","retry_after_s":2}` before a close. Client to server: `{"type":"ack","cursor":"cur_..."}`,
+for a named consumer. They are answered one by one, in order.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Ack = Callable[[str], Awaitable[dict[str, object]]]
 
 
 class EventSource:
-    """The sink of one client of server-sent events. The events have no name, so `onmessage` receives all of them.
+    """The sink for one client of server-sent events. The events have no name, so `onmessage` receives all of them.
 
     For a consumer that has lapsed, an event `restarted` comes first. A blank line is sent only after data, because many
     client libraries that have an id dispatch an empty event at every other blank line.
@@ -49,7 +50,7 @@ class EventSource:
         self._sent_pos = -1
 
     async def send(self, view: PageView) -> None:
-        """Send a page's events. The first page also opens the stream; if it is empty, its start position is sent."""
+        """Send a page's events. The first page also opens the stream. If it is empty, its start position is sent."""
         lines = []
         if view.restarted_from is not None:
             restart = {"restarted_from": self._tokens.seal(view.restarted_from), "dropped": view.dropped}
@@ -63,11 +64,11 @@ class EventSource:
             await self._stream.write(b"".join(lines))
 
     async def beat(self, view: PageView) -> None:
-        """Send a comment, with the id of the position if it has moved without any event."""
+        """Send a comment. If the position has moved without an event, also send its id."""
         await self._stream.write(self._place(view) + b": alive\n")
 
     def _place(self, view: PageView) -> bytes:
-        """Return the id line of the position where a page ends, unless it was sent already."""
+        """Return the id line of the page's end position; empty if that was already sent."""
         end = view.page.end
         if end.pos <= self._sent_pos:
             return b""
@@ -75,11 +76,11 @@ class EventSource:
         return b"id: %b\n" % self._tokens.seal(end).encode()
 
     async def receive(self) -> None:
-        """Wait until the client has disconnected: an event stream has no messages from the client."""
+        """Wait until the client has disconnected, because an event stream has no messages from the client."""
         await hung_up(self._receive)
 
     async def answer(self) -> bool:
-        """Return False: the client has disconnected."""
+        """Return False, because `receive` only returns after a disconnect."""
         return False
 
     async def end(self, stopped: Stopped) -> None:
@@ -88,14 +89,14 @@ class EventSource:
 
 
 class _ClientMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A message that a client may send. Any other message is refused like an invalid body."""
+    """A message from a client. Any other message is refused like an invalid body."""
 
     type: Literal["ack"]
     cursor: str
 
 
 class EventSocket:
-    """The sink of one client of a WebSocket. `ack` is None unless it reads as a named consumer."""
+    """The sink for one client of a WebSocket. `ack` is None unless the client reads as a named consumer."""
 
     def __init__(self, stream: SocketStream, tokens: FeedTokens, base_url: str, ack: Ack | None) -> None:
         self._stream = stream
@@ -122,18 +123,18 @@ class EventSocket:
         await self._stream.say(orjson.dumps({"type": "alive", **self._place(view)}))
 
     async def receive(self) -> None:
-        """Wait for the client's next message, or its end."""
+        """Wait for the client's next message or its disconnect."""
         self._received = await self._stream.receive()
 
     async def answer(self) -> bool:
-        """Answer the message; return False if the client has disconnected."""
+        """Reply to the received message. Return False if the client has disconnected."""
         if self._received is None:
             return False
         await self._stream.say(await self._answer(self._received))
         return True
 
     async def end(self, stopped: Stopped) -> None:
-        """Send the reason and the time to reconnect, and close the socket."""
+        """Send the reason and the time until a reconnect, and close the socket."""
         code, retry_s = _ENDS[stopped]
         await self._stream.say(orjson.dumps({"type": "end", "reason": stopped.value, "retry_after_s": retry_s}))
         await self._stream.close(code, stopped.value)

@@ -1,4 +1,4 @@
-"""Cursor tokens of the feed: a position in an account's whole log, whatever the filters (spec 4.4, decisions 10)."""
+"""Cursor tokens of the feed: a position in an account's whole log, independent of filters (spec 4.4, decisions 10)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class FeedTokens:
         self._binding = f"{PATH} {account_id}".encode()
 
     def seal(self, position: Position) -> str:
-        """Return the token that reads after `position`. The same position always has the same text."""
+        """Return the token for reads after `position`. The same position always has the same token."""
         return self._signer.seal(self._binding, {"p": position.pos, "t": round(position.at * 1000)})
 
     def open(self, token: str) -> Position:
         """Return the position inside a token.
 
         Raises:
-            InvalidCursor: it is malformed, was changed, or belongs to another account or endpoint.
+            InvalidCursor: the token is malformed, was changed, or belongs to another account or endpoint.
         """
         if not token.startswith(PREFIX):
             raise InvalidCursor("must be oldest, now, a next_cursor or an event's id")
@@ -35,5 +35,5 @@ class FeedTokens:
 
 
 def seal_cursor(signer: CursorSigner) -> Callable[[str, Position], str]:
-    """Return a function that returns the token of an account and a position."""
+    """Return a function that builds the token for an account and a position."""
     return lambda account_id, position: FeedTokens(signer, account_id).seal(position)

@@ -18,11 +18,14 @@ from gateway.server.http1.whole_body import read_body
 
 T = TypeVar("T", bound=msgspec.Struct)
 _PART_LEAST = 3
-"""Shortest name, in characters, that can match as part of a field name."""
+"""Shortest name, in characters, that is matched against parts of field names."""
 _CONTAINERS_MAX = 100_000
-"""Parsing and freeing more arrays and objects would block all other requests. No route needs a tenth of this."""
+"""Maximum number of arrays and objects in a body. Parsing and freeing more would block all other requests.
+
+No route needs a tenth of this.
+"""
 _NAMED_BYTES_MAX = 64 * 1024
-"""Longer bodies are not searched for the repeated name, because that would block all other requests."""
+"""In longer bodies the repeated name is not looked up for the message, because that would block all other requests."""
 _IN_WORDS = {
     "str": "text",
     "int": "a whole number",
@@ -34,7 +37,7 @@ _IN_WORDS = {
 """JSON types by their msgspec name, in the words used in messages. `null` stays `null`."""
 _BOUND = re.compile(r"Expected `(?P<type>[a-z]+)` (?:of length )?(?P<sign>[<>])= (?P<number>[\d.]+)")
 _BOUNDED = {"str": "must have {} characters", "array": "must hold {} entries"}
-"""Types that bound their length; numbers bound their value."""
+"""Messages for types whose length is limited. For numbers, the value is limited."""
 _LENGTHS, _VALUES = ("min_length", "max_length"), ("ge", "le")
 _FIELD = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 
@@ -44,7 +47,7 @@ class NoFields(msgspec.Struct, frozen=True):
 
 
 async def read_json(request: Request, kind: type[T], *, may_be_empty: bool = False) -> T:
-    """Read the body as a `kind`, rejecting any other fields. With `may_be_empty`, an empty body means no fields.
+    """Read the body as a `kind`, and reject unknown fields. With `may_be_empty`, an empty body means no fields.
 
     A kind's `LACKS` lists fields of other APIs that no node supports, each with the reason. The body is parsed with
     orjson, because msgspec takes 9 us for one `1e308`, and the largest body can contain 160,000 of them.
@@ -71,7 +74,7 @@ async def read_json(request: Request, kind: type[T], *, may_be_empty: bool = Fal
 
 
 def read_fields(sent: dict[str, Any], kind: type[T]) -> T:
-    """Convert fields to a `kind`, rejecting any others. Raises InvalidParam, which names the field."""
+    """Convert fields to a `kind`, and reject unknown ones. Raises InvalidParam, which names the field."""
     _refuse_unknown(sent, kind)
     return _converted(sent, kind)
 
@@ -98,9 +101,9 @@ def refuse_encoded(request: Request) -> None:
 def _refuse_repeated(body: bytes, sent: object) -> None:
     """Reject an object with a repeated name, because readers differ on which of the values they use.
 
-    Each pair has one colon, and the parser keeps only the last pair of a name. So encoding `sent` again gives as many
-    colons as the body has, unless a pair was dropped. This takes a tenth of the time of parsing with a hook, which is
-    too slow for the largest body.
+    Each pair has one colon, and the parser keeps only the last pair of a name. So `sent` encoded again has as many
+    colons as the body, unless a pair was dropped. This takes a tenth of the time of parsing with a hook, which is too
+    slow for the largest body.
     """
     try:
         kept = orjson.dumps(sent).count(b":")
@@ -109,7 +112,8 @@ def _refuse_repeated(body: bytes, sent: object) -> None:
     if kept == body.count(b":") + _escaped_colons(body):
         return
     if len(body) <= _NAMED_BYTES_MAX:
-        json.loads(body, object_pairs_hook=_refuse_repeated_name, parse_int=str)  # `str` accepts any length
+        # `str`, because `int` limits the number of digits
+        json.loads(body, object_pairs_hook=_refuse_repeated_name, parse_int=str)
     raise InvalidParam("body", "contains an object in which a name appears twice")
 
 
@@ -158,7 +162,7 @@ def _refuse_unknown(sent: dict[str, Any], kind: type[msgspec.Struct]) -> None:
 
 
 def _unknown(name: str, fields: tuple[str, ...]) -> InvalidParam:
-    """Return the error for an unknown field, suggesting a similar field only if one is close."""
+    """Return the error for an unknown field. It suggests a field only if one has a similar name."""
     meant = _meant(name.lower(), fields)
     if meant is not None:
         hint = f"; did you mean {meant}?"
@@ -191,9 +195,9 @@ def _refused(message: str, kind: type[msgspec.Struct]) -> InvalidParam:
 
 
 def _bounds(message: str, kind: type[msgspec.Struct], path: str) -> str | None:
-    """Return the bounds or choices that a value does not keep, if that is its fault.
+    """Return the bounds or choices that a value violates; None if the problem is something else.
 
-    msgspec names one of two bounds; a field's declaration has both.
+    msgspec names only one of two bounds. The declaration of the field has both.
     """
     fields = msgspec.inspect.type_info(kind).fields  # type: ignore[attr-defined]  # it is a struct's
     type_ = next((one.type for one in fields if one.encode_name == path), None)

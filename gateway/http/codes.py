@@ -64,7 +64,7 @@ CODES = {
         Code("HTTP_VERSION_NOT_SUPPORTED", 505, "none", "The request does not use HTTP/1.0, HTTP/1.1 or HTTP/2."),
     )
 }
-"""Without `Retry-After`, SERVICE_UNAVAILABLE means a withdrawn endpoint and is permanent."""
+"""SERVICE_UNAVAILABLE without `Retry-After` means a withdrawn endpoint and is permanent."""
 OF_THE_EDGE = {
     CODES[name].status: name
     for name in (
@@ -83,7 +83,7 @@ OF_THE_EDGE = {
 """The codes that the HTTP edge returns before calling any app, by status."""
 
 
-def sentence(words: object, way_out: str = "") -> str:
-    """Format an error message as a sentence, followed by the way to resolve it."""
+def sentence(words: object, remedy: str = "") -> str:
+    """Format an error message as a sentence, followed by a sentence on how to fix the problem."""
     text = str(words)
-    return f"{text[:1].upper()}{text[1:]}{way_out and f'; {way_out}'}."
+    return f"{text[:1].upper()}{text[1:]}{remedy and f'; {remedy}'}."

@@ -1,9 +1,10 @@
 """Response compression by `Accept-Encoding` (RFC 9110, 12.5.3): gzip and Brotli, for bodies above 1 KB.
 
-The long part of an envelope is the same for all clients (`gateway/http/envelope.py`), so its compressed form is kept,
-and only the ends of the envelope are new in each response. A gzip stream is joined from an uncompressed block with the
-start, the kept blocks, and an uncompressed block with the end. A Brotli stream is joined from the kept blocks and an
-uncompressed end. Brotli blocks depend on their position in the stream, so they are kept together with the start.
+The long middle part of an envelope is the same for all clients (`gateway/http/envelope.py`), so its compressed form is
+kept, and each response adds only the start and the end of the envelope. A gzip stream is joined from an uncompressed
+block with the start, the kept blocks, and an uncompressed block with the end. A Brotli stream is joined from the kept
+blocks and an uncompressed end. Brotli blocks depend on their position in the stream, so they are kept together with the
+start.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from gateway.server.http1.fields import joined
 
 LEAST_BYTES: Final = 1_024
 KEPT_BYTES: Final = 32 * 1024 * 1024
-"""Limit for long parts and their compressed forms together. The least recently used are dropped first."""
+"""Maximum number of bytes of long parts and their compressed forms. The least recently used are dropped first."""
 _ASIDE_BYTES = 65_536
-"""Longer parts are compressed in a thread."""
+"""Longer parts are compressed in a worker thread."""
 _PIECES_BYTES = 16_384
 _LEVEL, _QUALITY = 4, 4
 _ACCEPTED_BYTES_MAX = 500
@@ -33,20 +34,20 @@ _START, _END = b'{"success":true,', b',"credits_used":'
 _PACKED = b"font/woff2"
 """Fonts are already compressed."""
 _ENTRY_BYTES = 400
-"""Overhead of an entry in addition to its long part and its compressed form."""
+"""Bytes of an entry in addition to its long part and its compressed form."""
 _BROTLI_END = b"\x03"
 """The last block of a Brotli stream, which is empty (RFC 7932, 9.2)."""
 _FIELDS = (b"content-encoding", b"vary")
 
 
 class Compression:
-    """Compress the responses of one node."""
+    """Compresses the responses of one node."""
 
     def __init__(self, bytes_max: int = KEPT_BYTES) -> None:
-        """`bytes_max` limits the size of the kept entries."""
+        """Start without entries. `bytes_max` limits the total size of the kept entries."""
         self._bytes_max = bytes_max
         self._packed: OrderedDict[tuple[bytes, bytes, bytes], bytes] = OrderedDict()
-        """By the coding, the start if the coding depends on it, and the long part."""
+        """Compressed forms by coding, start (empty if the coding does not depend on it), and long part."""
         self.bytes = 0
         """Bytes currently kept."""
 
@@ -76,7 +77,7 @@ class Compression:
         return await self._kept(b"br", start, shared, _brotli), _raw(end) + _BROTLI_END
 
     async def _kept(self, coding: bytes, start: bytes, shared: bytes, pack: Callable[[bytes], bytes]) -> bytes:
-        """Return the compressed form of `start` and `shared`, computed with the first response that uses them."""
+        """Return the compressed form of `start` and `shared`, computed for the first response that needs it."""
         key = coding, start, shared
         packed = self._packed.get(key)
         if packed is None:
@@ -98,9 +99,9 @@ class Compression:
 
 
 def coding_of(accepted: bytes) -> bytes | None:
-    """Return the coding that an `Accept-Encoding` prefers, gzip if it has no preference; None for no compression.
+    """Return the coding that an `Accept-Encoding` prefers (gzip on a tie), or None for no compression.
 
-    Headers longer than any normal client sends also give None.
+    A header longer than any normal client sends also returns None.
     """
     return _coding_of(accepted) if len(accepted) <= _ACCEPTED_BYTES_MAX else None
 

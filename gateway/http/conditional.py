@@ -14,7 +14,7 @@ PUBLIC: Final = b"public, max-age=300"
 
 
 class TaggedText(NamedTuple):
-    """A text that is built once for many readers, with its tag. Computing the tag of a megabyte takes a millisecond."""
+    """A text that is built once for many clients, with its tag, because computing the tag of 1 MB takes 1 ms."""
 
     text: bytes
     tag: bytes
@@ -26,7 +26,7 @@ def with_tag(text: bytes) -> TaggedText:
 
 
 def tag_of(text: bytes) -> bytes:
-    """Return the tag of a text. It is weak, because compressed responses share it."""
+    """Return the tag of a text. It is weak, because compressed and plain responses share it."""
     return b'W/"%b"' % blake2b(text, digest_size=12).hexdigest().encode()
 
 
@@ -36,7 +36,7 @@ def matches(sent: bytes | None, made: bytes) -> bool:
 
 
 def tags(sent: bytes) -> Iterator[bytes]:
-    """Return the tags of a list. Reads use the weak comparison (RFC 9110, 8.8.3.2)."""
+    """Yield the tags of a list without `W/`, because reads use the weak comparison (RFC 9110, 8.8.3.2)."""
     return (one.strip().removeprefix(b"W/") for one in sent.split(b","))
 
 

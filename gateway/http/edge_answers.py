@@ -12,7 +12,7 @@ from gateway.server.errors import EdgeAnswer
 
 
 def edge_answer_of(make_id: Callable[[str], str], base_url: str) -> EdgeAnswer:
-    """Format errors of the edge as the API's error envelope, with a request id (spec 7.1)."""
+    """Return a function that formats errors of the edge as the API's error envelope with a request id (spec 7.1)."""
 
     def answer(status: int, sentence: str) -> tuple[Headers, bytes]:
         request_id = make_id("req_")

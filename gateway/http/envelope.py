@@ -1,4 +1,4 @@
-"""The JSON envelopes, joined from encoded parts, so that a cached response is never encoded twice (spec 2.1, 7.1)."""
+"""Joins the JSON envelopes from encoded parts, so that a cached response is never encoded twice (spec 2.1, 7.1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import orjson
 from gateway.http.errors import Refused
 
 _REMEMBERED_MAX = 500
-"""Characters of the longest message whose encoded form is kept."""
+"""Longest message, in characters, whose encoded form is kept."""
 
 
 def fragment(platform: str, endpoint: str, data: Any, pagination: Any = None) -> bytes:
@@ -69,7 +69,7 @@ def _error(name: str, message: str, status: int, base_url: str, **details: Any) 
 
 
 _plain_error = lru_cache(maxsize=1_000)(_error)
-"""Errors without details come in floods of identical ones, so their text is cached (measured)."""
+"""During a flood, most errors have no details and are identical, so their text is cached (measured)."""
 
 
 def error_name(stored: bytes) -> str:

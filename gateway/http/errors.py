@@ -84,7 +84,7 @@ class Refused(Exception):
 
 
 class KeyMissing(Exception):
-    """A request that needs a key has none. It is raised for every anonymous request, so it is kept minimal."""
+    """The request needs a key but has none. Raised for every anonymous request, so creating it must be cheap."""
 
 
 CORRECT = "Fix the parameter and retry."
@@ -158,7 +158,7 @@ def _key_budget(exc: KeyBudgetReached) -> Refused:
     )
 
 
-@lru_cache(maxsize=256)  # in a flood they are mostly identical, and a cached one costs a tenth
+@lru_cache(maxsize=256)  # in a flood most errors are identical, and a cached one costs a tenth
 def _rate_limited(limit: int, reset_s: int) -> Refused:
     message = f"The limit of {limit} requests in 60 s is reached; retry in {reset_s} s."
     return Refused("RATE_LIMITED", message, retry_after_s=reset_s or 1)
@@ -182,17 +182,17 @@ def _argument(exc: InvalidArgument) -> Refused:
 
 
 def _monitor_invalid(exc: MonitorInvalid) -> Refused:
-    """Return the error, whose `details` has either a reason or the nearest valid value (spec 7.1)."""
+    """Return the error. Its `details` contains either a reason or the nearest valid value (spec 7.1)."""
     near = exc.did_you_mean
-    told = {"reason": exc.reason} if near is None else {"did_you_mean": near}
+    detail = {"reason": exc.reason} if near is None else {"did_you_mean": near}
     message = str(exc) if str(exc).endswith("?") else f"{exc}."
-    return Refused("INVALID_REQUEST", message, details={**told, "param": exc.param, "next_step": exc.next_step})
+    return Refused("INVALID_REQUEST", message, details={**detail, "param": exc.param, "next_step": exc.next_step})
 
 
 def _monitor_limit(exc: MonitorLimitReached) -> Refused:
     details = {
         "reason": "monitor_limit_reached",
-        "param": "status",  # a paused monitor is allowed
+        "param": "status",  # because a paused monitor may exceed the limit
         "limit": exc.limit,
         "next_step": "Pause or delete a monitor, or choose a larger plan.",
     }
@@ -205,8 +205,8 @@ def _monitor_paused(_exc: MonitorPaused) -> Refused:
 
 
 def _cohort(exc: CohortRefused) -> Refused:
-    told = {"reason": exc.reason} if exc.did_you_mean is None else {"did_you_mean": exc.did_you_mean}
-    details = {**told, "param": exc.param, "next_step": exc.next_step, **exc.more}
+    detail = {"reason": exc.reason} if exc.did_you_mean is None else {"did_you_mean": exc.did_you_mean}
+    details = {**detail, "param": exc.param, "next_step": exc.next_step, **exc.more}
     return Refused(_OF_COHORTS[exc.reason], f"{exc}.", details=details)
 
 
@@ -219,12 +219,12 @@ def _no_redelivery(exc: RedeliveryRefused) -> Refused:
     return Refused("INVALID_REQUEST", f"This delivery cannot be sent again: {exc}.", details=details)
 
 
-def _unknown(reason: str, way_out: str) -> Callable[[Exception], Refused]:
-    return lambda exc: Refused("RESOURCE_NOT_FOUND", sentence(str(exc)[:300], way_out), details={"reason": reason})
+def _unknown(reason: str, remedy: str) -> Callable[[Exception], Refused]:
+    return lambda exc: Refused("RESOURCE_NOT_FOUND", sentence(str(exc)[:300], remedy), details={"reason": reason})
 
 
-def _claim_refused(code: str, way_out: str, retry_after_s: int | None = None) -> Callable[[ClaimRefused], Refused]:
-    return lambda exc: Refused(code, sentence(exc, way_out), retry_after_s=retry_after_s)
+def _claim_refused(code: str, remedy: str, retry_after_s: int | None = None) -> Callable[[ClaimRefused], Refused]:
+    return lambda exc: Refused(code, sentence(exc, remedy), retry_after_s=retry_after_s)
 
 
 def _waiting(message: str, retry_after_s: int) -> Refused:
@@ -244,7 +244,8 @@ _MISSING_KEY = Refused("MISSING_API_KEY", "Send your API key in the x-api-key he
 _UNUSABLE_KEY = Refused(
     "INVALID_API_KEY",
     "The API key is malformed, unknown, revoked or expired; send one that is active.",
-    knows_balance=False,  # a revoked key reveals nothing about its account, even in a stream that started with it
+    # the response to a revoked key reveals nothing about its account, even in a stream that started before
+    knows_balance=False,
 )
 _SUSPENDED = Refused(
     "INVALID_API_KEY",
@@ -252,7 +253,7 @@ _SUSPENDED = Refused(
     details={"reason": "account_suspended"},
     knows_balance=False,
 )
-"""Shared instances, because they never differ and floods must be cheap. They are returned, never raised."""
+"""Shared instances, because they are always equal and a flood must be cheap. They are returned, never raised."""
 _OF_COHORTS = {
     "above_max_credits": "INVALID_REQUEST",
     "cohort_limit_reached": "COHORT_LIMIT_EXCEEDED",
@@ -268,7 +269,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     KeyMissing: lambda _: _MISSING_KEY,
     KeyUnusable: lambda _: _UNUSABLE_KEY,
     AccountSuspended: lambda _: _SUSPENDED,
-    AccountDeleted: lambda _: _UNUSABLE_KEY,  # all of its keys are revoked
+    AccountDeleted: lambda _: _UNUSABLE_KEY,  # same response, because all keys of a deleted account are revoked
     InsufficientCredits: _insufficient,
     KeyBudgetReached: _key_budget,
     RateLimited: lambda exc: _rate_limited(exc.state.limit, exc.state.reset_s),

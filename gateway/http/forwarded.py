@@ -17,7 +17,7 @@ def read_networks(texts: Iterable[str]) -> tuple[Network, ...]:
 
 
 class TrustedProxies:
-    """Accept `Host`, `Forwarded` and `X-Forwarded-*` only from the trusted networks."""
+    """Reads `Host`, `Forwarded` and `X-Forwarded-*`, but only from peers in the trusted networks."""
 
     def __init__(self, networks: Iterable[Network]) -> None:
         self._networks = tuple(networks)
@@ -25,7 +25,7 @@ class TrustedProxies:
     def client(self, peer: tuple[str, int] | None, headers: Mapping[bytes, bytes]) -> str | None:
         """Return the address of the client of a connection: the last address that is not a trusted proxy.
 
-        Each proxy appends the address that called it. So any address before the last untrusted one may be forged.
+        Each proxy appends the address of its peer. So every address before the last untrusted one may be forged.
         """
         if peer is None:
             return None
@@ -41,10 +41,10 @@ class TrustedProxies:
         return address
 
     def base_url(self, peer: tuple[str, int] | None, headers: Mapping[bytes, bytes], otherwise: str) -> str:
-        """Return the base URL for links in the response: the one that the client used at a trusted proxy.
+        """Return the base URL for links in the response: the URL that the client used at a trusted proxy.
 
-        If several are given, the last one counts, because the nearest proxy added it. Without a scheme, the scheme of
-        `otherwise` is used. Untrusted peers get `otherwise`.
+        If a header has several values, the last one counts, because the nearest proxy added it. Without a scheme, the
+        scheme of `otherwise` is used. For an untrusted peer, the result is `otherwise`.
         """
         if peer is None or not self._networks or not self._trusts(peer[0]):
             return otherwise
@@ -60,7 +60,7 @@ class TrustedProxies:
 
 
 def _named(headers: Mapping[bytes, bytes]) -> list[str]:
-    """Return the addresses in the headers, in order, from `Forwarded` (RFC 7239) if present."""
+    """Return the addresses in the headers, in order. `Forwarded` (RFC 7239) has priority if present."""
     if b"forwarded" not in headers:
         return [_bare(part) for part in _text(headers, b"x-forwarded-for").split(",")]
     return [_bare(pairs.get("for", "")) for pairs in _pairs(headers)]

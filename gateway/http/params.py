@@ -1,5 +1,7 @@
-"""Check query parameters against an endpoint's declaration. Every error names the parameter and the nearest valid
-one."""
+"""Checks query parameters against an endpoint's declaration.
+
+An error names the parameter and the nearest valid name.
+"""
 
 from __future__ import annotations
 
@@ -56,10 +58,10 @@ _FOREIGN_LIMITS = frozenset(
     recordsperpage resultcount results resultsperpage rowcount rows rpp size take top
 """)
 )
-"""Names that other APIs use for the page position and the page size, in lower case, letters only."""
+"""Names that other APIs use for the page position and the page size, reduced to lower-case letters."""
 _SEPARATORS = re.compile(r"[^a-z0-9]")
 _NEAR = 0.6
-"""How similar two names must be to count as a misspelling."""
+"""How similar an unknown name must be to a declared one to count as a misspelling (0 to 1)."""
 _INTEGER = re.compile(r"(-?)0*([0-9]+)")
 _DIGITS_MAX = 18
 """Any number with so many digits fits into 64 bits."""
@@ -124,7 +126,8 @@ class Declared:
             elif name in sent:
                 raise InvalidParam(name, "was sent more than once")
             else:
-                sent[param.name] = _value(param, text)  # the declaration's string, because values are stored
+                # use the declaration's own string, because values are kept in memory
+                sent[param.name] = _value(param, text)
         if undeclared:
             raise self._undeclared(undeclared)
         self._check_presence(sent)
@@ -162,7 +165,7 @@ class Declared:
         return InvalidParam(excess[0], problem, meant=meant, more={"remove_params": excess})
 
     def _meant(self, name: str) -> str | None:
-        """Return the declared name that was probably meant; None if none is similar."""
+        """Return the declared name that was probably meant; None if no name is similar."""
         plain = _SEPARATORS.sub("", name)
         for foreign, own in ((_FOREIGN_CURSORS, "cursor"), (_FOREIGN_LIMITS, "limit")):
             if plain in foreign:
@@ -215,9 +218,9 @@ def _value(param: Param, text: str) -> Value:
     if param.type == "integer":
         return _integer(param, text)
     if param.type == "boolean":
-        if (truth := _BOOLEANS.get(text.lower())) is None:
+        if (boolean := _BOOLEANS.get(text.lower())) is None:
             raise InvalidParam(param.name, "must be true or false")
-        return truth
+        return boolean
     if len(text) > param.length_max:
         raise InvalidParam(param.name, f"is longer than {param.length_max} characters")
     if param.choices and text not in param.choices:
@@ -232,13 +235,13 @@ def _integer(param: Param, text: str) -> int:
     """Parse a whole number. A `limit` above the upstream's maximum becomes that maximum (spec 4.3, rule 7)."""
     if (digits := _INTEGER.fullmatch(text)) is None:
         raise InvalidParam(param.name, f"must be a whole number{_bounds(param)}, such as {param.example}")
-    number = int(digits[1] + digits[2][: _DIGITS_MAX + 1])  # one digit more already exceeds every bound
+    number = int(digits[1] + digits[2][: _DIGITS_MAX + 1])  # one extra digit already exceeds every bound
     if param.minimum is not None and number < param.minimum:
-        raise InvalidParam(param.name, f"must be at least {param.minimum}{_other('and at most', param.maximum)}")
+        raise InvalidParam(param.name, f"must be at least {param.minimum}{_bound_text('and at most', param.maximum)}")
     if param.maximum is not None and number > param.maximum:
         if param.name == "limit":
             return param.maximum
-        raise InvalidParam(param.name, f"must be at most {param.maximum}{_other('and at least', param.minimum)}")
+        raise InvalidParam(param.name, f"must be at most {param.maximum}{_bound_text('and at least', param.minimum)}")
     if len(digits[2]) > _DIGITS_MAX:
         raise InvalidParam(param.name, f"has more than {_DIGITS_MAX} digits")
     return number
@@ -247,10 +250,10 @@ def _integer(param: Param, text: str) -> int:
 def _bounds(param: Param) -> str:
     if param.minimum is not None and param.maximum is not None:
         return f" of {param.minimum} to {param.maximum}"
-    return _other("of at least", param.minimum) or _other("of at most", param.maximum)
+    return _bound_text("of at least", param.minimum) or _bound_text("of at most", param.maximum)
 
 
-def _other(words: str, bound: int | None) -> str:
+def _bound_text(words: str, bound: int | None) -> str:
     return "" if bound is None else f" {words} {bound}"
 
 

@@ -1,4 +1,4 @@
-"""A request as the API sees it, and its reply. Both are plain values around the ASGI ones."""
+"""A request as routes see it, and its reply. Both are plain values, independent of ASGI messages."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _ONCE = (b"x-api-key", b"authorization", b"idempotency-key", b"content-encoding"
 _QUALITY = re.compile(rb"(?:^|;)[ \t]*q=([01](?:\.[0-9]{0,3})?)[ \t]*(?:;|$)")
 
 
-async def _nothing_comes() -> ReceiveMessage:  # noqa: ASYNC124 - it stands for ASGI's
+async def _receive_nothing() -> ReceiveMessage:  # noqa: ASYNC124 - it replaces ASGI's `receive`
     raise RuntimeError("this request has no server")
 
 
 @dataclass(slots=True)
 class Caller:
-    """The caller of a request: its key and, once admitted, the key's window and the lease it holds."""
+    """The caller of a request: the key and, once the request is admitted, the key's window and lease."""
 
     key: Key
     window: WindowState | None = None
@@ -53,29 +53,32 @@ class _Both:
     second: LeaseHandle
 
     def release(self) -> None:
-        """Release both."""
+        """Release both leases."""
         self.first.release()
         self.second.release()
 
 
 @dataclass(slots=True)
 class Request:
-    """A request as a route reads it. `started` is its arrival on Trio's clock. Only the API's entry, the admission, the
-    routing table, the charging code and the feed, which may hold it open, modify a request."""
+    """A request as a route reads it.
+
+    `started` is the arrival on Trio's clock. Only the API's entry point, the admission, the routing table, the charging
+    code, and the feed (which may hold the request open) modify a request.
+    """
 
     id: str
     method: str
     path: str
     query_string: bytes
     headers: dict[bytes, bytes]
-    """By lower-case name. The values of a repeated header are joined."""
+    """Headers by lower-case name. The values of a repeated header are joined."""
     started: float
     caller: Caller | None = None
     stream: EventStream | None = None
     """The event stream, if the client accepts one. Routes without events ignore it."""
     socket: SocketStream | None = None
     """Set if the client requests a WebSocket."""
-    receive: Receive = field(default=_nothing_comes, repr=False)
+    receive: Receive = field(default=_receive_nothing, repr=False)
     """ASGI's `receive`: the pieces of the body, then the disconnect."""
     send: Send | None = field(default=None, repr=False)
     """ASGI's `send`, if the server has our extension."""
@@ -86,7 +89,10 @@ class Request:
     held_s: float = 0.0
     """Seconds that the request was held open waiting for events, which do not count as overhead."""
     owed: Charge | None = None
-    """The fully used charge. The entry settles it once the response was sent or the client has disconnected."""
+    """A charge that was used in full.
+
+    The entry point settles it once the response was sent or the client disconnected.
+    """
 
     def owe(self, charge: Charge) -> None:
         """Settle this charge after the response."""
@@ -94,13 +100,13 @@ class Request:
 
     @property
     def query(self) -> list[tuple[str, str]]:
-        """The pairs of the query (`query_of`), parsed on each access."""
+        """Return the pairs of the query (`query_of`), parsed on each access."""
         return query_of(self.query_string)
 
 
 @dataclass(slots=True)
 class Reply:
-    """A response before it is sent. `code` is the error name or `OK`; `upstream_s` is the time spent upstream."""
+    """A response before it is sent. `code` is the error name or `OK`. `upstream_s` is the time spent upstream."""
 
     status: int
     body: bytes
@@ -113,10 +119,13 @@ class Reply:
     close_s: float = 0.0
     """Seconds spent waiting for the commits of the charge and of its settlement."""
     streamed: bool = False
-    """Whether it ends an event stream."""
+    """Whether the response was already sent as a stream, which the reply ends."""
     pieces: tuple[bytes, ...] | AsyncIterator[bytes] | None = None
-    """The body, if `body` is not used: its parts, if it is too large to copy and shares cached data; or an iterator, if
-    it is sent while it is produced and its length is unknown."""
+    """The body, if `body` is not used.
+
+    A tuple of parts if the body is too large to copy and shares cached data. An iterator if the body is sent while it
+    is produced and its length is unknown.
+    """
     request_id: str | None = None
     """The id of the original request, if this is a replay."""
 
@@ -148,7 +157,7 @@ def repeated_of(sent: Iterable[tuple[bytes, bytes]]) -> str | None:
 
 
 def names(header: bytes | None, token: bytes) -> bool:
-    """Return whether a list header contains `token`, in any case, with a quality above zero.
+    """Return whether a list header contains `token` (case-insensitive) with a quality above zero.
 
     `find` comes first, because most headers do not contain it. `in` is slower for two bytes objects (measured).
     """
@@ -159,7 +168,7 @@ def names(header: bytes | None, token: bytes) -> bool:
 
 def prefers(header: bytes | None, token: bytes, other: bytes) -> bool:
     """Return whether an `Accept` header prefers `token` at least as much as `other` (RFC 9110, 12.5.1)."""
-    if header is None or (listed := header.lower()).find(token) < 0:  # as in `names`
+    if header is None or (listed := header.lower()).find(token) < 0:  # `find` first, as in `names`
         return False
     wanted = qualities(listed)
     ranges = (other, other.partition(b"/")[0] + b"/*", b"*/*")

@@ -1,4 +1,4 @@
-"""Routes, and the table that finds one by its path and method (spec 4; decisions 5)."""
+"""Routes, and the routing table, which finds a route by path and method (spec 4; decisions 5)."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ class RouteDoc:
     status: int = 200
     platform: str = "account"
     reasons: tuple[str, ...] = ()
-    """Errors in addition to those of every route, as `CODE` or `CODE/reason`."""
+    """Errors in addition to the errors of every route, as `CODE` or `CODE/reason`."""
     one_of: tuple[tuple[str, ...], ...] = ()
     """Groups of parameters. Exactly one of each group must be sent."""
     once: bool = False
-    """Whether it accepts an `Idempotency-Key`."""
+    """Whether the route accepts an `Idempotency-Key`."""
     form: str = "application/json"
     """The media types of its response, separated by spaces."""
     beside: bool = False
-    """Whether the fields of the response are next to those of the envelope, not in `data` (decisions 2)."""
+    """Whether the response's fields are next to the envelope's own fields instead of in `data` (decisions 2)."""
     is_public: bool = False
-    """Whether it works without a key."""
+    """Whether the route works without a key."""
     price: tuple[int, str, str] | None = None
-    """The minimum cost, the price in words, and a sentence on how it is counted; None if it is free."""
+    """The minimum cost, the price in words, and a sentence on how it is counted. None if the route is free."""
     billing_rules: tuple[str, ...] = ()
     """Sentences on free cases, in addition to the rules that apply to every billed call."""
     notes: tuple[str, ...] = ()
     """Further paragraphs of the description, for example on other response formats."""
     gives: Mapping[str, str] = field(default_factory=dict)
-    """Values of its response that the paths of other routes use, as JSON pointers into the body."""
+    """Values in the response that the paths of other routes need, as JSON pointers into the body."""
     sample: Mapping[str, object] = field(default_factory=dict)
     """Fields of the example response that differ from the examples of its type."""
     settles: bool = False
-    """Whether it returns 200 with the same data if the job finishes in time. This includes its stream."""
+    """Whether the route returns 200 with the same data if the job finishes in time. That applies to its stream too."""
     dry_run: type | None = None
     """The type of its `data` if `dry_run` is sent."""
     streams: Mapping[str, type] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Routes:
     """Every route of the API by its path and method."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        """Several routes may share a path if their methods differ."""
+        """Build the table. Several routes may share a path if their methods differ."""
         self._by_path: dict[str, dict[str, Route]] = {}
         for route in routes:
             by_method = self._by_path.setdefault(route.path, {})
@@ -111,7 +111,7 @@ class Routes:
         if route is None:
             raise wrong_method(request, by_method)
         length = request.headers.get(b"content-length")
-        if length is not None and route.is_listed:  # a withdrawn one reports that for any request
+        if length is not None and route.is_listed:  # a withdrawn endpoint responds with that error to any body
             _check_body_size(length, route.body_bytes_max)
         return route
 

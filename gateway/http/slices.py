@@ -1,4 +1,4 @@
-"""Cut a large body into pieces for sending."""
+"""Cuts a large body into pieces for sending."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,7 +6,7 @@ SLICE_BYTES = 16_384
 
 
 def slices(parts: Sequence[bytes]) -> Iterator[tuple[bytes, bytes, bool]]:
-    """Yield slices of a body, each with its part and whether it is the last. An empty body gives one slice."""
+    """Yield each slice of a body, its part, and whether it is the last slice. An empty body has one empty slice."""
     for nth, part in enumerate(parts, start=1):
         for at in range(0, len(part) or 1, SLICE_BYTES):
             yield part[at : at + SLICE_BYTES], part, nth == len(parts) and at + SLICE_BYTES >= len(part)

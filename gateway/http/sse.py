@@ -1,4 +1,4 @@
-"""Server-sent events: the progress of a call, then its envelope (decisions 14), or a feed (decisions 13)."""
+"""Server-sent events: the progress of a call followed by its envelope (decisions 14), or a feed (decisions 13)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from gateway.server.asgi import Receive, Send
 from gateway.server.errors import ClientGone
 
 GLANCE_S = 0.001
-"""Seconds to check for a disconnect. One that was already noticed is reported immediately."""
+"""Seconds to wait when checking for a disconnect. A disconnect that the server has noticed is reported immediately."""
 
 
 class EventStream:
-    """A response as an event stream, started by its first event. Errors before that use their own status, as usual.
+    """A response as an event stream, started by its first event. Earlier errors use their usual HTTP status.
 
-    It is silent while a page is read. This takes no longer than a plain response, so proxies need no keep-alives.
+    The stream is silent while a page is read. That takes no longer than a plain response, so proxies need no
+    keep-alives.
     """
 
     def __init__(self, receive: Receive, send: Send, head: Callable[[], Iterable[tuple[bytes, bytes]]]) -> None:
@@ -36,7 +37,7 @@ class EventStream:
         return not await self._has_left()
 
     async def _has_left(self) -> bool:
-        """Check `receive` for a disconnect, because a server may accept data for a client that left (ASGI 3)."""
+        """Check `receive` for a disconnect, because a server may accept data for a client that has left (ASGI 3)."""
         with trio.move_on_after(GLANCE_S):
             while True:
                 if (await self._receive())["type"] == "http.disconnect":

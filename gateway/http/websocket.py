@@ -1,4 +1,4 @@
-"""A response as a WebSocket, accepted with its first message. Errors before that use their own status."""
+"""A response as a WebSocket, accepted with its first message. Earlier errors use their usual HTTP status."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SocketStream:
         await self._send({"type": "websocket.send", "text": text.decode()})
 
     async def receive(self) -> str | bytes | None:
-        """Return the client's next message; None once it has disconnected. Cancelling loses no message."""
+        """Return the client's next message; None once the client has disconnected. Cancelling loses no message."""
         message = await self._receive()
         while message["type"] != "websocket.disconnect":
             if message["type"] == "websocket.receive":
@@ -55,7 +55,7 @@ class SocketStream:
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
     async def refuse(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
-        """Send an error: as the handshake response, or after the handshake as a last message before closing.
+        """Send an error: as the handshake's response or, after the handshake, as the last message before a close.
 
         Raises:
             ClientGone: the client has disconnected.

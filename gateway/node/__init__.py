@@ -1,1 +1,1 @@
-"""A running node: how its parts are wired, started, watched, reloaded and stopped."""
+"""A running node: wires, starts, watches, reloads and stops its parts."""

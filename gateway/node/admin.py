@@ -24,7 +24,7 @@ READY_WITHIN_S = 2.0
 
 
 class NodeReadiness:
-    """Reports whether a node can serve, in words for the operator."""
+    """Reports whether a node can serve, and if not, why, in sentences for the operator."""
 
     def __init__(self, stores: Stores, state: State | None, supervision: Supervision, stopping: trio.Event) -> None:
         self._store = stores.store
@@ -34,7 +34,7 @@ class NodeReadiness:
         self._stopping = stopping
 
     async def check(self) -> str | None:
-        """Return everything that keeps this node from serving; see `Readiness`."""
+        """Return everything that prevents this node from serving, or None. See `Readiness`."""
         if self._stopping.is_set():
             await trio.lowlevel.checkpoint()
             return "draining"
@@ -49,9 +49,9 @@ class NodeReadiness:
 
 
 async def _state_fault(state: State) -> str | None:
-    """Return the reason why the state accepts no write, if any.
+    """Return the reason why the state accepts no writes, or None if it accepts them.
 
-    A state that responds may still be full, or a replica.
+    A state that responds to reads may still be full, or be a replica.
     """
     try:
         with trio.fail_after(READY_WITHIN_S):
@@ -64,7 +64,7 @@ async def _state_fault(state: State) -> str | None:
 
 
 async def _store_fault(store: Store) -> str | None:
-    """Return the reason why the store commits no write, if any."""
+    """Return the reason why the store commits no writes, or None if it commits them."""
     try:
         with trio.fail_after(READY_WITHIN_S):
             await store.ping()

@@ -27,7 +27,7 @@ class Circuits:
     """Operations on every source of one platform: isolate it, or close its circuits and clear its failures."""
 
     def __init__(self, catalog: Catalog, waits_for: Callable[[str], Waits]) -> None:
-        """Take `waits_for`, which returns how long requests have waited for a platform."""
+        """`waits_for` returns how long requests have waited for a platform."""
         self._catalog = catalog
         self._waits_for = waits_for
 
@@ -77,7 +77,7 @@ def _states(site: Site) -> dict[str, Any]:
 
 
 def _source(source: Source | NamedSource) -> dict[str, Any]:
-    """Return a source's circuit, its calls since the node started, and its standing unless callers name its hosts."""
+    """Return a source's circuit, its calls since the node started and, unless callers name its hosts, its standing."""
     standing = {} if isinstance(source, NamedSource) else asdict(source.standing())
     circuit = source.breaker.statistics()
     only = circuit.only_account or None

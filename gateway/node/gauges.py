@@ -1,4 +1,4 @@
-"""Prometheus metrics of a node's parts, read at each scrape, so they cost the request path nothing."""
+"""Prometheus metrics of a node's parts. They are read at each scrape, so requests have no overhead."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def gather(node: Node, sessions: SessionService, rendering: Rendering | None) ->
     yield from _limits(node.admission)
     yield from _overload(node.overload)
     counts = node.calls.claims.counts
-    yield _by("sluice_idempotency", "Requests with an idempotency key, by outcome.", "result", counts)
+    yield _labeled_counter("sluice_idempotency", "Requests with an idempotency key, by outcome.", "result", counts)
     yield from _cache(node.calls)
     yield from _store(node.stores)
     yield from _size(node.stores)
-    told = "Payment events by outcome; mismatch: not credited, because the amount differs from the pack's."
-    yield _by("sluice_payment_events", told, "outcome", node.stores.payments.counts)
+    help_text = "Payment events by outcome; mismatch: not credited, because the amount differs from the pack's."
+    yield _labeled_counter("sluice_payment_events", help_text, "outcome", node.stores.payments.counts)
     yield from _membership(node.membership)
     yield from _feed(node.feed)
     yield from _monitors(node.monitors)
     held = "Web sessions whose pages this node holds open."
     yield GaugeMetricFamily("sluice_web_sessions_open", held, sessions.held())
     failed = "Failures of the node's background loops, each of which was restarted, by loop."
-    yield _by("sluice_loop_failures", failed, "loop", node.supervision.failures())
+    yield _labeled_counter("sluice_loop_failures", failed, "loop", node.supervision.failures())
     yield from _log(node.runtime.log.statistics())
     yield from _unsent(node.unsent)
     if node.state is not None:
@@ -59,7 +59,7 @@ def gather(node: Node, sessions: SessionService, rendering: Rendering | None) ->
     yield from _sources(node.catalog)
 
 
-def _by(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
+def _labeled_counter(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
     """Return a counter with one label."""
     family = CounterMetricFamily(name, text, labels=[label])
     for value, count in counts.items():
@@ -68,7 +68,7 @@ def _by(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
 
 
 def _limits(admission: Admission) -> Iterator[Metric]:
-    yield _by(
+    yield _labeled_counter(
         "sluice_admissions", "Requests with a valid key, by the decision of the limits.", "result", admission.counts
     )
     now = admission.gate.statistics()
@@ -81,7 +81,7 @@ def _limits(admission: Admission) -> Iterator[Metric]:
 def _overload(overload: Overload) -> Iterator[Metric]:
     now = overload.statistics()
     shed = "Requests refused because the node had more than it could serve, by client."
-    yield _by("sluice_shed", shed, "key", now.refused)
+    yield _labeled_counter("sluice_shed", shed, "key", now.refused)
     yield GaugeMetricFamily("sluice_shedding", "1 while requests may be refused for overload, else 0.", int(now.active))
     limit = "Requests worked on at once while requests may be refused for overload; 0 otherwise."
     yield GaugeMetricFamily("sluice_shed_limit", limit, now.limit)
@@ -123,7 +123,7 @@ def _store(stores: Stores) -> Iterator[Metric]:
     yield CounterMetricFamily("sluice_store_failed_commits", "Commits that failed.", now.failed_commits)
     yield GaugeMetricFamily("sluice_store_waiting", "Writes that wait for the writer.", now.waiting)
     moved = "Credits of committed ledger entries, by kind; deductions neither settled nor refunded are held."
-    yield _by("sluice_ledger_credits", moved, "kind", stores.charges.credits_moved())
+    yield _labeled_counter("sluice_ledger_credits", moved, "kind", stores.charges.credits_moved())
     yield GaugeMetricFamily(
         "sluice_charges_unfinished", "Charges whose close is being retried.", stores.charges.unfinished()
     )
@@ -161,7 +161,9 @@ def _feed(feed: Feed) -> Iterator[Metric]:
     yield GaugeMetricFamily("sluice_events_waiting", "Long-polls and streams that are held open.", feed.hub.parked())
     reads = "Pages of the events feed that wait to be read from the store."
     yield GaugeMetricFamily("sluice_events_reads_waiting", reads, len(feed.readers.pages))
-    yield _by("sluice_events_appended", "Events that this node has written, by type.", "type", feed.hub.appended)
+    yield _labeled_counter(
+        "sluice_events_appended", "Events that this node has written, by type.", "type", feed.hub.appended
+    )
 
 
 def _monitors(monitors: Monitors) -> Iterator[Metric]:
@@ -170,7 +172,9 @@ def _monitors(monitors: Monitors) -> Iterator[Metric]:
     begun = "Attempts of monitor runs that this node has started."
     yield CounterMetricFamily("sluice_monitor_runs_begun", begun, clock.begun_total)
     ended = {**monitors.runs.ended, "skipped": monitors.runs.ended["skipped"] + clock.skipped_total}
-    yield _by("sluice_monitor_runs_ended", "Monitor runs that this node has ended, by status.", "status", ended)
+    yield _labeled_counter(
+        "sluice_monitor_runs_ended", "Monitor runs that this node has ended, by status.", "status", ended
+    )
     seen = monitors.backlog.seen
     yield GaugeMetricFamily("sluice_monitor_runs_waiting", "Monitor runs that wait to start.", seen.runs)
     late = "Delay of the slot or run that has waited longest to start; 0 if none is late."
@@ -182,7 +186,7 @@ def _monitors(monitors: Monitors) -> Iterator[Metric]:
         under_way = "Delivery attempts in progress."
         yield GaugeMetricFamily("sluice_webhook_attempts_in_flight", under_way, sending.in_flight())
         made = "Attempts that this node has made, by the outcome for their delivery; queued: it is retried."
-        yield _by("sluice_webhook_attempts", made, "result", sending.ended)
+        yield _labeled_counter("sluice_webhook_attempts", made, "result", sending.ended)
 
 
 def _log(now: LogStatistics) -> Iterator[Metric]:
@@ -196,7 +200,7 @@ def _unsent(unsent: Unsent) -> Iterator[Metric]:
     yield GaugeMetricFamily("sluice_unsent_bytes", held, unsent.held_bytes)
     yield GaugeMetricFamily("sluice_unsent_answers", "Responses that wait for their clients to read.", unsent.readers)
     ended = "Connections closed because their clients read too slowly or stopped reading."
-    yield _by("sluice_slow_readers_ended", ended, "reason", unsent.ended)
+    yield _labeled_counter("sluice_slow_readers_ended", ended, "reason", unsent.ended)
 
 
 def _state(state: State) -> Iterator[Metric]:
@@ -210,7 +214,7 @@ def _state(state: State) -> Iterator[Metric]:
 
 
 def _turns(catalog: Catalog, rendering: Rendering | None) -> Iterator[Metric]:
-    """Return the resources that accounts share in fair turns. All sites of a node use the same ones."""
+    """Return metrics of the resources that accounts share fairly. All sites of a node use the same resources."""
     site = next(iter(catalog.sites.values()), None)
     shared = {} if site is None else {"reading": site.aside.statistics(), "workers": site.workers.statistics()}
     if rendering is not None:

@@ -9,18 +9,18 @@ from contextlib import suppress
 
 import trio
 
-_BACKLOG = 65_535  # the system reduces it to its own maximum
+_BACKLOG = 65_535  # the kernel reduces this to its own maximum
 
 
 class AddressUnusable(Exception):
-    """An address cannot be listened on; the text says which and why."""
+    """The node cannot listen on an address. The text says on which and why."""
 
 
 async def bind(host: str, port: int, *, change: str) -> list[trio.SocketListener]:
-    """Bind listeners on one address; port 0 picks a free one.
+    """Bind listeners on one address. Port 0 selects a free port.
 
     Raises:
-        AddressUnusable: the address is in use, or this process may not bind it.
+        AddressUnusable: the address is in use, or this process is not allowed to bind it.
     """
     try:
         return await trio.open_tcp_listeners(port, host=host)
@@ -31,10 +31,10 @@ async def bind(host: str, port: int, *, change: str) -> list[trio.SocketListener
 async def reserve(host: str, port: int, *, change: str) -> list[trio.socket.SocketType]:
     """Reserve an address for processes that `share` it, with sockets that accept no connection.
 
-    Port 0 picks a free one.
+    Port 0 selects a free port.
 
     Raises:
-        AddressUnusable: a process that does not share it uses the address, or this process may not bind it.
+        AddressUnusable: a process that does not share the address uses it, or this process is not allowed to bind it.
     """
     try:
         return await _bound_together(host, port)
@@ -43,10 +43,10 @@ async def reserve(host: str, port: int, *, change: str) -> list[trio.socket.Sock
 
 
 async def share(host: str, port: int, *, change: str) -> list[trio.SocketListener]:
-    """Listen on an address that other processes of ours listen on too. Each connection goes to one of them.
+    """Listen on an address together with other processes of this node. Each connection goes to one of them.
 
     Raises:
-        AddressUnusable: as `reserve`.
+        AddressUnusable: in the same cases as for `reserve`.
     """
     listeners = []
     for sock in await reserve(host, port, change=change):

@@ -54,18 +54,21 @@ TRIM_PAUSE_S = 1.0
 SEAL_AGAIN_S = 60.0
 SWEEP_EVERY_S = 3_600.0
 SWEEP_FIRST_S = 300.0
-"""By this time a machine that started with a wrong clock has corrected it; deleted rows cannot be restored."""
+"""Seconds until the first deletion, so that a machine that started with a wrong clock has corrected it.
+
+Deleted rows cannot be restored.
+"""
 JOBS_S = 30 * 86_400.0
 """How long the results of jobs are kept, in seconds (decisions 19)."""
 
 SweepAt: TypeAlias = Callable[[], Awaitable[float | None]]
-"""Returns the instant up to which to delete, or None if nothing may be deleted now."""
+"""Returns the time before which data has expired, or None if nothing may be deleted now."""
 
 
 def maintenance_loops(
     stores: Stores, config: Config, *, runtime: Runtime, shares: Shares, keeps_time: bool
 ) -> dict[str, Work]:
-    """Return all maintenance loops by name. The ones for monitors are included only if the node `keeps_time`."""
+    """Return all maintenance loops by name. The loops for monitors are included only if the node `keeps_time`."""
     store, log, rng = stores.store, runtime.log, runtime.rng
     instant = instant_of(runtime.now, is_alone=not is_shared(config.store.url))
     sweep_at = SweepClock(store, instant, event=log.event).look
@@ -94,7 +97,7 @@ def maintenance_loops(
 
 
 async def finish_charges(stores: Stores, log: Log) -> None:
-    """Close the charges that could not be closed in time, with retries until the store accepts them."""
+    """Close charges that could not be closed in time. Retry until the store accepts them."""
     while True:
         await trio.sleep(FINISH_EVERY_S)
         if not stores.charges.unfinished():
@@ -107,7 +110,7 @@ async def finish_charges(stores: Stores, log: Log) -> None:
 
 
 async def flush_usage(stores: Stores, log: Log) -> None:
-    """Add the calls that charged nothing to usage every few seconds. Failed writes stay queued."""
+    """Every few seconds, add the free calls to the usage statistics. Failed writes stay queued."""
     while True:
         await trio.sleep(USAGE_EVERY_S)
         try:
@@ -117,7 +120,7 @@ async def flush_usage(stores: Stores, log: Log) -> None:
 
 
 async def erase_deleted(stores: Stores, log: Log) -> None:
-    """Delete the remaining data of deleted accounts, where the deletion was interrupted or could not finish at once."""
+    """Delete the remaining data of deleted accounts whose deletion was interrupted or did not finish immediately."""
     while True:
         await trio.sleep(ERASE_EVERY_S)
         try:
@@ -128,7 +131,7 @@ async def erase_deleted(stores: Stores, log: Log) -> None:
 
 
 async def forget_old_claims(store: Store, log: Log, sweep_at: SweepAt) -> None:
-    """Delete expired outcomes of idempotency keys, replies without a key, old operation ids and dead consumers."""
+    """Delete expired idempotency keys, replies without a key, old operation ids and lapsed consumers."""
     while True:
         await trio.sleep(FORGET_EVERY_S)
         try:
@@ -144,7 +147,7 @@ async def forget_old_claims(store: Store, log: Log, sweep_at: SweepAt) -> None:
 
 
 async def forget_unreadable(store: Store, at: float) -> None:
-    """Delete the consumers of revoked and expired keys, because no client can read or delete them any more."""
+    """Delete the consumers of revoked and expired keys, because no client can use them any more."""
     after = ""
     while key_ids := await store.read(partial(keys_with_consumers, after=after, limit=KEYS_A_READ)):
         after = key_ids[-1]
@@ -163,7 +166,7 @@ async def _repeat(store: Store, remove_some: Callable[[Tx], int]) -> None:
 
 
 async def trim_shares(store: Store, shares: Shares, log: Log) -> None:
-    """Keep the storage of each account's idempotency keys within its share."""
+    """Trim the stored replies of idempotency keys to each account's share."""
     while True:
         try:
             account_id, trimmed = await shares.trim_next(store)
@@ -200,7 +203,10 @@ async def sweep_monitors(store: Store, retention: Retention, log: Log, *, sweep_
 
 
 async def keep_months(store: Store, now: Callable[[], float], log: Log) -> None:
-    """Create the journal's months before they begin. A failed attempt is repeated at the next check."""
+    """Create the journal's monthly partitions before the months begin.
+
+    A failed attempt is repeated at the next check.
+    """
     while True:
         try:
             if refused := await make_months(store, now()):
@@ -231,7 +237,7 @@ async def sweep_jobs(store: Store, log: Log, *, sweep_at: SweepAt, rng: Random) 
 
 
 async def sweep_cohorts(stores: Stores, log: Log, sweep_at: SweepAt) -> None:
-    """Destroy cohorts whose retention has passed, and delete the rest of the destroyed ones."""
+    """Destroy cohorts whose retention has passed, and delete the remaining rows of destroyed cohorts."""
     while True:
         await trio.sleep(COHORTS_EVERY_S)
         try:
@@ -246,7 +252,7 @@ async def sweep_cohorts(stores: Stores, log: Log, sweep_at: SweepAt) -> None:
 
 
 async def archive_days(archiver: Archiver, log: Log, *, sweep_at: SweepAt) -> None:
-    """Archive the ledger's old days every hour, in one process per folder at a time."""
+    """Every hour, archive the ledger's old days. Only one process at a time archives to a folder."""
     await trio.sleep(SWEEP_FIRST_S)
     while True:
         try:
@@ -263,7 +269,7 @@ async def archive_days(archiver: Archiver, log: Log, *, sweep_at: SweepAt) -> No
 
 
 async def seal_webhook_urls(stores: Stores, log: Log) -> None:
-    """Encrypt the webhook URLs that an earlier release stored in clear, as soon as the store accepts it."""
+    """Encrypt the webhook URLs that an earlier release stored in plain text. Retry until the store accepts it."""
     while True:
         try:
             if sealed := await seal_plain_urls(stores.store, stores.cipher):

@@ -1,7 +1,7 @@
-"""This node as one of several on a store: it reports that it is alive and closes the charges of dead nodes.
+"""This node as one of several on a store: sends heartbeats, and closes the charges of dead nodes.
 
-A node joins before it charges, so a charge of an unknown node belongs to a dead one too. A claim belongs to its charge:
-it is freed in the transaction that refunds the charge.
+A node joins before it charges, so a charge of an unknown node also belongs to a dead one. A claim belongs to its
+charge, so the transaction that refunds the charge also releases the claim.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ TRIES_PER_BEAT = 10
 
 @dataclass(frozen=True, slots=True)
 class MembershipPace:
-    """The interval of a node's heartbeats, and the silence after which it counts as dead."""
+    """The interval of a node's heartbeats, and how long it may be silent before it counts as dead."""
 
     beat_s: float = nodes.BEAT_S
     dead_after_s: float = nodes.DEAD_AFTER_S
 
 
 class StateNotShared(StoreUnusable):
-    """Another live node uses this store, and one of the two has private state, so neither can enforce the limits."""
+    """Another live node uses this store and at least one of the two has private state, so limits cannot be enforced."""
 
     def __init__(self, other: str) -> None:
         super().__init__(
@@ -78,7 +78,10 @@ class Membership:
         await self._join(self._stores.charges.node)
 
     async def recover_all(self) -> None:
-        """Close everything that earlier owners of a store left open, if only this process can use the store now."""
+        """Close everything that earlier owners of the store left open.
+
+        Only allowed if no other process can use the store.
+        """
         found = await recover(self._store, now=self._now)
         await self._store.write(forget_running)
         self._count(found)
@@ -88,8 +91,7 @@ class Membership:
         while True:
             await trio.sleep(self._pace.beat_s / (1 if self._is_alive else TRIES_PER_BEAT))
             try:
-                # Far longer than the beat interval, because a write that leaves the writer's queue is queued again at
-                # the end.
+                # Far longer than the beat interval, because a cancelled write loses its position in the writer's queue.
                 with trio.fail_after(self._pace.dead_after_s / 2):
                     await self._beat()
             except StateNotShared:
@@ -100,13 +102,13 @@ class Membership:
                 self._is_alive = False
 
     async def keep_recovering(self) -> None:
-        """Take over from dead nodes, repeatedly."""
+        """Until cancelled, close the charges of dead nodes."""
         while True:
             await trio.sleep(self._pace.beat_s)
             if not self._can_judge():
                 continue
             try:
-                await self._look_for_dead()
+                await self._check_nodes()
             except StateNotShared:
                 raise
             except StorageError as exc:
@@ -115,7 +117,7 @@ class Membership:
                 await self._recover_dead(dead)
 
     async def leave(self) -> None:
-        """Leave with everything closed. Charges that cannot be closed are left to the other nodes, as after a crash."""
+        """Close all charges and leave. The other nodes close the charges that this node could not, as after a crash."""
         node = self._stores.charges.node
         try:
             await self._stores.charges.finish()
@@ -127,22 +129,22 @@ class Membership:
     async def _beat(self) -> None:
         beaten_at, beat_s = trio.current_time(), self._pace.beat_s
         if not await self._store.write(partial(nodes.beat, node_id=self._stores.charges.node)):
-            await self._live_again()
+            await self._rejoin()
             return
         if beaten_at - self._beaten_at > 2 * beat_s:
             self._steady_since = trio.current_time()
         self._beaten_at, self._is_alive = beaten_at, True
 
     async def _join(self, node: str) -> None:
-        await self._outlast_rivals(node)
+        await self._wait_for_rivals(node)
         await self._store.write(partial(nodes.join, node_id=node, shares_state=self._shares_state))
         self._beaten_at = self._steady_since = trio.current_time()
         self._is_alive = True
 
-    async def _outlast_rivals(self, node: str) -> None:
-        """Return once no node lives that this one must not join: at once, or when a killed one counts as dead.
+    async def _wait_for_rivals(self, node: str) -> None:
+        """Wait until no live node conflicts with this one. A killed node stops conflicting when it counts as dead.
 
-        A node that sends a heartbeat during the wait, or joins, is alive. So the wait ends when silence means death.
+        A node that sends a heartbeat or joins during the wait is alive. So the wait ends after `dead_after_s`.
         """
         look = partial(self._rivals, node=node)
         first = seen = await self._store.read(look)
@@ -158,18 +160,21 @@ class Membership:
     def _rivals(self, tx: Tx, node: str) -> dict[str, float]:
         return nodes.rivals(tx, node, shares_state=self._shares_state, dead_after_s=self._pace.dead_after_s)
 
-    async def _live_again(self) -> None:
+    async def _rejoin(self) -> None:
         """Join under a new name.
 
-        Other nodes own the open charges of the old one; closing such a charge returns their decision.
+        Other nodes now own the open charges of the old name. Closing such a charge returns what they decided.
         """
         old, new = self._stores.charges.node, self._make_id("node_")
         await self._join(new)
         self._stores.charges.node = new
         self._log.event("error", "declared_dead", node=old, goes_on_as=new)
 
-    async def _look_for_dead(self) -> None:
-        """Check also for nodes that were absent at the join: of two that start at once, the later one stops."""
+    async def _check_nodes(self) -> None:
+        """Check for dead nodes, and for conflicting nodes that joined later.
+
+        Of two that start together, the later one stops.
+        """
         dead, self.living, rivals = await self._store.write(partial(self._judge, node=self._stores.charges.node))
         self._owed.update(dead)
         for other in rivals:
@@ -185,7 +190,7 @@ class Membership:
     async def _recover_dead(self, dead: str) -> None:
         """Close the node's charges, each once.
 
-        After a failure this is retried, and later also offered to the other nodes.
+        After a failure this is retried, later also by the other nodes.
         """
         try:
             await self._recover(dead)
@@ -196,12 +201,12 @@ class Membership:
             self._owed.discard(dead)
 
     def _can_judge(self) -> bool:
-        """Return whether other nodes' silence is their own fault.
+        """Return whether a silent node is really dead, instead of this node being unable to see its heartbeats.
 
-        A node that could not write for a while cannot judge them.
+        A node that could not write for a while cannot judge other nodes.
         """
-        now, a_while_s = trio.current_time(), 2 * self._pace.beat_s
-        return now - self._beaten_at <= a_while_s <= now - self._steady_since
+        now, recent_s = trio.current_time(), 2 * self._pace.beat_s
+        return now - self._beaten_at <= recent_s <= now - self._steady_since
 
     async def _recover(self, node: str) -> None:
         balances = self._stores.balances
@@ -218,11 +223,11 @@ class Membership:
 async def open_membership(
     stores: Stores, *, runtime: Runtime, is_shared: bool, shares_state: bool, pace: MembershipPace
 ) -> AsyncIterator[Membership]:
-    """Be a member of the store while the block runs.
+    """Join the store, and leave it after the block.
 
-    A store that is not shared has one owner: all other nodes are dead.
+    A store that is not shared has a single owner, so all other nodes are dead.
 
-    On a shared store, `keep_beating` and `keep_recovering` must run meanwhile; they raise `StateNotShared` too.
+    On a shared store, `keep_beating` and `keep_recovering` must run inside the block. They also raise `StateNotShared`.
 
     Raises:
         StateNotShared: another node is alive, and one of the two does not share its state.

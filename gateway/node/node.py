@@ -59,7 +59,7 @@ class Node:
     edge_answer: EdgeAnswer
     monitors: Monitors
     unsent: Unsent
-    """The public address's server reports to it."""
+    """The server of the public address counts unsent data here."""
     overload: Overload
     metrics: Metrics
     description: Description
@@ -67,7 +67,7 @@ class Node:
 
     @property
     def draining(self) -> trio.Event:
-        """The event that the servers set when the node begins to stop."""
+        """Return the event that the servers set when the node begins to stop."""
         return self.runtime.stopping
 
 
@@ -75,7 +75,7 @@ class Node:
 class NodeSetting:
     """The setting of a node: config with its reader, secrets, public address, log and platforms.
 
-    Clock, randomness, store, state and upstreams are parameters too, so that a test can run a whole node in isolation.
+    Clock, randomness, store, state and upstreams are parameters, so that a test can run a whole node in isolation.
     """
 
     config: Config
@@ -86,7 +86,7 @@ class NodeSetting:
     log: Log
     platforms: Sequence[Platform]
     now: Callable[[], float]
-    """Return Unix seconds. Also called on the store's thread."""
+    """Returns Unix seconds. Also called on the store's thread."""
     rng: Random
     open_store: OpenStore = open_store
     open_state: OpenState = open_state
@@ -95,8 +95,8 @@ class NodeSetting:
     pace: MembershipPace = field(default_factory=MembershipPace)
     spans: GateSpans = DEFAULT_SPANS
     resolve: Resolve | None = None
-    """Resolve the hosts that users name. None uses the system's resolver."""
+    """Resolves the hosts that users name. None means the system's resolver."""
     keeps_time: bool = True
     """If False, monitors run only when an operator runs them, not on schedule."""
     probe_disk: Probe | None = None
-    """Measure the disk of the store. None uses the store's own check."""
+    """Measures the disk of the store. None means the store's own check."""

@@ -1,4 +1,4 @@
-"""Reload config.toml: apply the settings that can change while the node runs, and list those that need a restart."""
+"""Reloads config.toml: applies settings that can change while the node runs, and lists settings that need a restart."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from upstreams.cache.response_cache import Cache
 from upstreams.fetching.site import Site
 
 Renew = Callable[[Config], Collection[str]]
-"""Reads the files that settings name, and returns the key paths of changed files. Raises ConfigError."""
+"""Reads the files that settings name. Returns the key paths of the settings whose files have changed.
+
+Raises ConfigError.
+"""
 
 
 class Reloadable(Protocol):
     """A part of a running node that accepts changed settings."""
 
     def takes(self, path: str) -> bool:
-        """Return whether the setting with this key path can change here."""
+        """Return whether this part can apply a change of the setting with this key path."""
         ...
 
     def apply(self, config: Config) -> None:
@@ -46,16 +49,16 @@ class Reload:
         self._renew: Renew | None = None
 
     def renew_with(self, renew: Renew) -> None:
-        """Call `renew` at every reload to read its files, which can change while the settings do not."""
+        """Call `renew` at every reload, because files can change while the settings that name them stay the same."""
         self._renew = renew
 
     def run(self) -> dict[str, list[str]]:
-        """Read the file and apply the changes: `{"applied": [...], "needs_restart": [...]}`, key paths in each.
+        """Read the file, apply the changes, and return `{"applied": [...], "needs_restart": [...]}` with key paths.
 
         A setting that needs a restart is listed at every reload until the restart.
 
         Raises:
-            ConfigError: the file is invalid; the config in force stays.
+            ConfigError: the file is invalid. The current settings stay in force.
         """
         new = self._read_config()
         renewed = self._renew(new) if self._renew else ()
@@ -80,7 +83,7 @@ class Reload:
 
 def _leaves(config: Config) -> dict[str, Any]:
     """Return every setting by its key path in the file."""
-    values = _flat(msgspec.to_builtins(config, enc_hook=dict))  # the hook handles the read-only mapping of platforms
+    values = _flat(msgspec.to_builtins(config, enc_hook=dict))  # the hook converts the read-only mapping of platforms
     return {path.replace("upstreams.platforms.", "upstreams.", 1): value for path, value in values.items()}
 
 
@@ -181,7 +184,7 @@ class _SourceRules:
 
 
 class _SourceDefaults:
-    """Settings that are the defaults of every platform without its own. The part that owns them applies them."""
+    """Settings that are defaults for platforms. Other parts apply them; this part only accepts their change."""
 
     def takes(self, path: str) -> bool:
         return path in ("upstreams.defaults.timeout_s", "upstreams.defaults.retries")

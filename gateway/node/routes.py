@@ -1,4 +1,4 @@
-"""The routing table of a node: account routes and data endpoints, with the dashboard beside them."""
+"""The routing table of a node: account routes, data endpoints and the dashboard."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def account_routes(
 def _web_routes(
     calls: BilledCalls, parts: RouteParts, *, signer: CursorSigner, replies: Replies, changes: Changes
 ) -> list[Route]:
-    """Return the routes of the web in addition to its endpoints; none if the node reads no pages."""
+    """Return the routes of the web that are not data endpoints. Empty if the node does not read pages."""
     site, jobs, reads = parts.catalog.sites.get(PLATFORM), parts.jobs, parts.stores.reads
     if site is None:
         return []
@@ -152,14 +152,14 @@ def api_of(entry: Parts, parts: RouteParts, operations: Operations, *, has_dashb
 
 
 def _dashboard_of(api: Api, entry: Parts, parts: RouteParts, operations: Operations) -> Dashboard:
-    """Return the owners' pages, on the services of the API behind `entry`. Its other pages link to them."""
+    """Return the dashboard, which uses the services of `api`. The other pages of `entry` get links to it."""
     entry.description.pages.has_dashboard = True
     return Dashboard(partial(_services, api, entry, parts, operations))
 
 
 def _services(api: Api, entry: Parts, parts: RouteParts, operations: Operations) -> Services:
-    """Return the services of the pages. Their modules are not imported at the start."""
-    from billing.ledger.usage_report import UsageReports  # noqa: PLC0415 - the docstring says why, as for those below
+    """Return the services of the dashboard's pages, whose modules are not imported at the start."""
+    from billing.ledger.usage_report import UsageReports  # noqa: PLC0415 - see the docstring, also for the imports below
     from gateway.dashboard.calling import calls_of  # noqa: PLC0415
     from gateway.dashboard.services import Services  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Run a node: bind its addresses, serve both apps, and handle the signals for reload and stop."""
+"""Runs a node: binds its addresses, serves both apps, and handles the signals for reload and stop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gateway.node.listeners import bind, in_url, port_of, share
 from gateway.node.membership import MembershipPace
 from gateway.node.node import Node, NodeSetting
 from gateway.node.wiring import open_node
-from gateway.node.workers.worker import Worker, leave_the_end_to_the_supervisor, stop_at_the_end_of_input
+from gateway.node.workers.worker import Worker, ignore_stop_signals, stop_at_the_end_of_input
 from gateway.observability.logs import Log
 from gateway.observability.standard_streams import STDOUT, print_out, write_all
 from gateway.server.bounds import Bounds
@@ -42,13 +42,13 @@ from upstreams.model.endpoint import Platform
 from upstreams.sandbox.app import Behaviour, Sandbox
 
 _MMAP_THRESHOLD = -3
-"""`M_MMAP_THRESHOLD` of glibc's malloc.h: the size from which a block gets pages of its own."""
+"""`M_MMAP_THRESHOLD` of glibc's malloc.h: blocks of at least this size get their own pages."""
 _LONG_BLOCK_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The values that a node is started with; `read_config` reads the file again for a reload.
+    """The values that a node is started with. `read_config` reads the file again for a reload.
 
     `worker` is set for one of several processes that a supervisor started.
     """
@@ -64,15 +64,15 @@ class Start:
     spans: GateSpans = DEFAULT_SPANS
     now: Callable[[], float] = time.time
     resolve: Resolve | None = None
-    """Resolve the hosts of webhooks. None uses the system's resolver."""
+    """Resolves the hosts of webhooks. None means the system's resolver."""
     probe_disk: Probe | None = None
-    """Measure the disk of the store. None uses the store's own check."""
+    """Measures the disk of the store. None means the store's own check."""
     supervise: Supervise = Supervision
     new_store: bool = False
     """Whether to create a missing store again."""
 
     def over_sandbox(self, egress: str) -> Start:
-        """Return the start of the same node over the sandbox at `egress`, without the platforms' rate limits."""
+        """Return the same start with the sandbox at `egress` as upstream and without the platforms' rate limits."""
         return replace(
             self,
             config=with_egress(self.config, egress),
@@ -83,10 +83,10 @@ class Start:
 
 @asynccontextmanager
 async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, str]]]:
-    """Open a node that serves both addresses; leaving drains it. Yields the node and the `listening` line's fields.
+    """Open a node that serves both addresses, and drain it on exit. Yields the node and its `listening` line.
 
     Raises:
-        AddressUnusable, ConfigError, StoreUnusable: it cannot start; the text says what to do.
+        AddressUnusable, ConfigError, StoreUnusable: the node cannot start; the text says what to do.
     """
     config = start.config
     certificate = LiveCertificate(config.server) if config.server.tls_cert else None
@@ -102,8 +102,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
             serve_native, node.admin, taken.private, shutdown=admin_stop, drain_s=1.0, keep=node.runtime.keep
         )
         await private_side.start(partial(serve_admin, edge_answer=node.edge_answer, bounds=ADMIN_BOUNDS))
-        # A worker starts listening only here, because connections that the kernel assigns to it wait for this worker
-        # only.
+        # A worker starts listening only now, because connections that the kernel assigns to it can wait only for it.
         public = taken.public or await share(config.server.host, taken.port, change="server.port or .host")
         if config.server.shed:
             private_side.start_soon(node.runtime.keep, "overload", partial(node.overload.watch, admin_stop))
@@ -151,18 +150,19 @@ def _setting(start: Start, base_url: str) -> NodeSetting:
 
 
 async def serve(start: Start) -> None:
-    """Serve until SIGTERM or SIGINT, reloading on SIGHUP; a second signal to stop ends the process at once.
+    """Serve until SIGTERM or SIGINT, and reload on SIGHUP. A second stop signal ends the process immediately.
 
-    A worker also stops when its supervisor wants it to. Then only the supervisor ends it at once.
+    A worker also stops when its supervisor requests it. Then only the supervisor can end it immediately.
     """
     async with open_served_node(start) as (node, line):
         tune_garbage_collection()
-        give_long_blocks_back()
+        return_freed_blocks()
         if start.worker is not None:
-            leave_the_end_to_the_supervisor()
+            ignore_stop_signals()
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with trio.open_nursery() as watching:
-                watching.start_soon(announce, line, start.log)  # the reader of the line may send signals
+                # first, because the reader of the line may send signals as soon as it is printed
+                watching.start_soon(announce, line, start.log)
                 if start.worker is not None:
                     watching.start_soon(stop_at_the_end_of_input)
                 async for number in signals:
@@ -171,13 +171,13 @@ async def serve(start: Start) -> None:
                     _reload(node, start.log)
                 watching.cancel_scope.cancel()
         if start.worker is None:
-            _end_at_once_on_another_signal()
+            _exit_on_next_signal()
         start.log.event("info", "draining", drain_s=start.config.server.drain_s)
 
 
 @asynccontextmanager
 async def open_sandbox(behaviour: Behaviour, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
-    """Open the upstream sandbox on its own loopback address; yields its URL."""
+    """Open the upstream sandbox on its own loopback address, and yield its URL."""
     listeners = await bind(host, port, change="--port or --host")
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
@@ -193,7 +193,7 @@ async def open_sandbox(behaviour: Behaviour, *, host: str = "127.0.0.1", port: i
 
 @dataclass(frozen=True, slots=True)
 class _Addresses:
-    """The addresses of a node. A worker's public address has no listeners before the worker is ready."""
+    """The addresses of a node. A worker's public address has no listeners until the worker is ready."""
 
     public: list[trio.SocketListener]
     port: int
@@ -215,12 +215,12 @@ async def _take_addresses(start: Start) -> _Addresses:
 
 
 def print_line(line: Mapping[str, str]) -> None:
-    """Print one JSON line on stdout, for the process that started us."""
+    """Print one JSON line on stdout, for the process that started this one."""
     write_all(STDOUT, _encoded(line))
 
 
 async def announce(line: Mapping[str, str], log: Log) -> None:
-    """Print such a line in the background. A full or closed stdout does not affect the node."""
+    """Print a line with `print_line` in the background. A full or closed stdout does not affect the node."""
     try:
         await print_out(_encoded(line))
     except OSError as exc:
@@ -234,20 +234,20 @@ def _encoded(line: Mapping[str, str]) -> bytes:
 def _engine(
     name: Literal["native", "hypercorn"], node: Node, *, sheds: bool, certificate: LiveCertificate | None
 ) -> Callable[..., Awaitable[None]]:
-    """Return the server with this name, which serves the node's API.
+    """Return the server with this name, bound to the node's API.
 
-    Hypercorn is imported only if the config selects it, because the import takes a tenth of a start.
+    Hypercorn is imported only if the config selects it, because the import takes a tenth of the start time.
     """
     if name == "native":
         return partial(serve_native, node.api, shedding=node.overload if sheds else None)
-    from gateway.server.hypercorn import serve_hypercorn  # noqa: PLC0415 - the docstring says why
+    from gateway.server.hypercorn import serve_hypercorn  # noqa: PLC0415 - see the docstring
 
     app = node.overload.guard(node.api) if sheds else node.api
     return partial(serve_hypercorn, app, tls=None if certificate is None else certificate.context)
 
 
 def _bounds(max_connections: int, log: Log) -> Bounds:
-    """Return the public address's limits: at most as many connections as there are file descriptors."""
+    """Return the limits of the public address. File descriptors limit the number of connections."""
     possible = connections_possible(max_connections)
     if possible < max_connections:
         log.event("info", "connections_limited", max_connections=max_connections, descriptors_allow=possible)
@@ -255,22 +255,23 @@ def _bounds(max_connections: int, log: Log) -> Bounds:
 
 
 def tune_garbage_collection() -> None:
-    """Exclude the objects of the start from garbage collection, and collect less often: a request creates no cycles.
+    """Exclude the objects of the start from garbage collection, and collect less often.
 
-    Measured: 13 of the 259 us of CPU for a billed miss went to collections that found nothing. But a collection stops
-    everything: with 50,000 objects between two young collections, ten thousand parked polls caused pauses of 100 ms. A
-    full collection, which takes as long with that many polls, happens once in hours. None happens here: it found 20
-    objects and added 45 ms to the start.
+    Measured: a request creates no cycles, and 13 of the 259 us of CPU for a billed miss went to collections that found
+    nothing. But fewer collections are longer pauses: with 50,000 objects between two young collections, ten thousand
+    parked polls caused pauses of 100 ms. A full collection, which takes as long with that many polls, happens once in
+    several hours. This function does not collect, because a collection here found 20 objects and added 45 ms to the
+    start.
     """
     gc.freeze()
     gc.set_threshold(5_000, 2, 10_000)
 
 
-def give_long_blocks_back() -> None:
+def return_freed_blocks() -> None:
     """Return the memory of each long body to the system as soon as it is no longer used.
 
-    Only glibc has a setting for this. By default it reuses such a block once it has been freed, in between others that
-    stay: 200 bodies of 1.5 MB, with 64 MB held at a time, left a node with up to 199 MB, now with 84.
+    Only glibc has a setting for this. By default it keeps freed blocks for reuse, between others that are still in use.
+    After 200 bodies of 1.5 MB, with 64 MB held at a time, a node used up to 199 MB; with this setting it uses 84 MB.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -284,6 +285,6 @@ def _reload(node: Node, log: Log) -> None:
         log.event("error", "reload_refused", problems=exc.lines())
 
 
-def _end_at_once_on_another_signal() -> None:
+def _exit_on_next_signal() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""The upstream side of a node: every enabled platform with its sources, credentials, breakers and connections."""
+"""The upstreams of a node: every enabled platform with its sources, credentials, breakers and connections."""
 
 from __future__ import annotations
 
@@ -42,11 +42,14 @@ from upstreams.workers.pool import ProcessPool
 
 _VERSION = "0.1"
 _RESOLVING_MAX: Final = 100
-"""Concurrent lookups of hosts that callers name."""
+"""Maximum number of concurrent DNS lookups of hosts that callers name."""
 PAGE_BYTES_MAX: Final = 10 * 1024 * 1024
 """The largest page of the web, in bytes."""
 ROUND_TRIP_S = 2.0
-"""Responses are long, so they use their own link, where no admission waits for one, and get more time."""
+"""Seconds for a round trip of a shared response.
+
+Responses are long, so they use a separate link, on which no admission waits, and get more time.
+"""
 
 
 class OpenExchange(Protocol):
@@ -55,7 +58,7 @@ class OpenExchange(Protocol):
     def __call__(
         self, *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX, keep: Keep = unsupervised
     ) -> AbstractAsyncContextManager[Exchange]:
-        """Open it with the platform's settings and the egress."""
+        """Open the exchange with the platform's settings and the egress."""
         ...
 
 
@@ -84,7 +87,8 @@ async def open_sites(
 ) -> AsyncIterator[list[Site]]:
     """Open a site for each platform that config.toml does not disable, with its own connections.
 
-    `rendering` is for the web."""
+    `rendering` is used only for the web.
+    """
     async with AsyncExitStack() as stack:
         sites = []
         aside, workers = Aside(), ProcessPool()
@@ -102,8 +106,8 @@ async def open_sites(
                     )
                 )
                 guarded = PinnedExchange(exchange, find, rules=_target_rules(platform))
-                way = _Way(platform, settings, config, exchange, guarded, rng, aside, workers, rendering)
-                sites.append(way.site(environ))
+                builder = _SiteBuilder(platform, settings, config, exchange, guarded, rng, aside, workers, rendering)
+                sites.append(builder.site(environ))
                 if platform.open_web and rendering is not None:
                     rendering.join(sites[-1], guarded)
         by_slug = {site.platform.slug: site for site in sites}
@@ -113,7 +117,7 @@ async def open_sites(
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _SiteBuilder:
     """The shared parts of one platform's sources."""
 
     platform: Platform
@@ -141,7 +145,7 @@ class _Way:
         platform, contact = self.platform, self.config.upstreams.operator_contact
         sources: dict[str, Source | NamedSource] = {}
         for name, written in platform.sources.items():
-            # A source that depends on an operator's setting is absent while that setting is missing.
+            # A source that needs an operator's setting is left out if that setting is missing.
             address = credentials.get(written[1:], "") if written.startswith("$") else written
             if not address:
                 continue
@@ -213,7 +217,10 @@ def make_rendering(config: Config, *, warn: Callable[[str], None] = lambda _: No
 
 
 def breakers_of(sites: Sequence[Site]) -> dict[str, Breaker]:
-    """Return every source's breaker under its name on all nodes. Breakers of named hosts are local to this node."""
+    """Return every source's breaker under the name that all nodes use.
+
+    Breakers of named hosts stay local to this node.
+    """
     return {
         f"{site.platform.slug}/{name}": source.breaker
         for site in sites
@@ -228,9 +235,9 @@ def breaker_rules(config: Config) -> BreakerRules:
 
 
 def source_rules(settings: PlatformSettings, name: str) -> Rules:
-    """Return a platform's settings as the rules of its source with this name.
+    """Return the rules of one source, from the settings of its platform.
 
-    A browser gets the time limit of a page.
+    For a browser, the time limit is the limit for a page.
     """
     return Rules(timeout_s=RENDER_S if name == BROWSER else settings.timeout_s, retries=settings.retries)
 
@@ -241,7 +248,7 @@ def _target_rules(platform: Platform) -> TargetRules:
 
 
 def _search_engines(settings: WebSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the key of each search engine whose variable is set, and the address of the operator's own engine."""
+    """Return the key of each search engine whose variable is set, and the operator's own engine's address."""
     named = {
         "brave_key": settings.search.brave_key_env,
         "marginalia_key": settings.search.marginalia_key_env,
@@ -257,7 +264,7 @@ def _credentials(settings: PlatformSettings, environ: Mapping[str, str]) -> dict
 
 
 def shared_session(state: State, cipher: Cipher, site: Site) -> SharedSession:
-    """Return the session that all nodes have with a platform, sealed and bound to the credentials that open it."""
+    """Return the session that all nodes share on a platform, encrypted and bound to the credentials that open it."""
     digest = sha256(orjson.dumps(sorted(site.credentials.items()))).hexdigest()
     bound_to = f"session of {site.platform.slug} by {digest}"
 
@@ -276,7 +283,7 @@ async def open_sharing(
 ) -> AsyncIterator[SharedCache | None]:
     """Share this node's cache over `state`, and its sites' circuits and sessions, while the block runs.
 
-    None if the state is this node's own memory. The link differs from the one for admissions; see `ROUND_TRIP_S`.
+    Yields None if the state is this node's own memory. The link is not the link for admissions; see `ROUND_TRIP_S`.
     """
     if state is None:
         yield None

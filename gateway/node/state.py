@@ -1,4 +1,4 @@
-"""The state at `state.url`, shared by nodes or private in memory, and the gate on it."""
+"""Opens the state at `state.url`, shared by nodes or private in memory, and the gate that uses it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from storage.supervision import Keep
 
 
 class OpenState(Protocol):
-    """Opens the shared state at an address, over its own link; None if there is none to share."""
+    """Opens the shared state at an address, over its own link. Yields None if the state is not shared."""
 
     def __call__(
         self, url: str, *, round_trip_s: float | None = None, keep: Keep
     ) -> AbstractAsyncContextManager[State | None]:
         """Open the link.
 
-        It is dropped if a round trip takes longer than `round_trip_s` (None: the limit of an admission).
+        The link is dropped if a round trip takes longer than `round_trip_s` (None: the limit of an admission).
 
         `keep` runs the tasks of the link.
         """
@@ -41,8 +41,8 @@ async def open_state(url: str, *, round_trip_s: float | None = None, keep: Keep)
     if url == MEMORY:
         yield None
         return
-    from storage.redis.link import ROUND_TRIP_S  # noqa: PLC0415 - as above
-    from storage.redis.state import open_redis  # noqa: PLC0415 - only a node that shares its state waits for the driver's import
+    from storage.redis.link import ROUND_TRIP_S  # noqa: PLC0415 - see above
+    from storage.redis.state import open_redis  # noqa: PLC0415 - only nodes that share their state need the driver
 
     async with open_redis(url, round_trip_s=round_trip_s or ROUND_TRIP_S, keep=keep) as state:
         yield state
@@ -52,7 +52,7 @@ async def open_state(url: str, *, round_trip_s: float | None = None, keep: Keep)
 async def open_gate(
     state: State | None, limits: LimitSettings, spans: GateSpans = DEFAULT_SPANS, *, keep: Keep
 ) -> AsyncIterator[Gate]:
-    """Open the gate of this node: its own, or the one that it shares."""
+    """Open the gate of this node, in its own memory or on the shared state."""
     requests, concurrent = limits.requests_per_minute, limits.concurrent_requests
     if state is None:
         # Looked up once, because `trio.current_time` costs three times as much.

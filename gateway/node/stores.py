@@ -1,4 +1,4 @@
-"""The stores of a node or a command: accounts, keys, charges, the ledger, and the feed that reports on them."""
+"""The stores of a node or a command: accounts, keys, charges, the ledger, and the feed with their events."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ MIGRATIONS = (
 )
 
 
-def _nobody(_moved: Sequence[Moved]) -> None:
-    """A command ends before anything could wait in it."""
+def _ignore_moves(_moved: Sequence[Moved]) -> None:
+    """Do nothing, because in a command no reader waits for events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +86,12 @@ class UserServices:
     second_factor: SecondFactor
     mailer: Mailer | None
     base_url: str
-    """The address at the start of their links."""
+    """The base URL of the links in the messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Everything that uses the store."""
+    """All objects that use the store."""
 
     store: Store
     balances: Balances
@@ -127,7 +127,7 @@ class Stores:
 
     @property
     def cancel_jobs(self) -> RemoveSome:
-        """Ends the cohorts, jobs and sessions of a deleted account, one per transaction."""
+        """Return a function that ends the cohorts, jobs and sessions of a deleted account, one per transaction."""
         return self._end_one
 
     def _end_one(self, tx: Tx, account_id: str) -> int:
@@ -151,7 +151,7 @@ def _archiver(store: Store, config: Config) -> Archiver | None:
     return Archiver(store, Path(terms.archive), detail_days=terms.detail_days) if terms.archive else None
 
 
-def _people(
+def _user_services(
     config: Config,
     secrets: Secrets,
     store: Store,
@@ -185,16 +185,16 @@ async def open_stores(
     open_store: OpenStore = open_store,
     shared: Gate | None = None,
     base_url: str | None = None,
-    publish: Callable[[Sequence[Moved]], None] = _nobody,
+    publish: Callable[[Sequence[Moved]], None] = _ignore_moves,
     probe_disk: Probe | None = None,
 ) -> AsyncIterator[Stores]:
-    """Open the store of `config`. Changes of keys and balances are published to `shared`, the gate of all nodes.
+    """Open the store of `config`. Changes of keys and balances are published to `shared`, the nodes' shared gate.
 
-    The links of events begin with `base_url` (default: the address in `config`). `publish` receives the moves of each
-    commit that moves a feed, and must neither raise nor block. `probe_disk` measures the disk instead of the store.
+    The links in events begin with `base_url` (default: the address in `config`). `publish` receives the moved feeds of
+    each commit, and must neither raise nor block. `probe_disk` replaces the store's own disk check.
 
     Raises:
-        StoreUnusable: in use, not writable, corrupt or too new; the text says what to do.
+        StoreUnusable: the store is in use, not writable, corrupt or too new; the text says what to do.
     """
     async with open_store(config.store.url, MIGRATIONS) as store:
         begin = config.server.public_url(config.server.port) if base_url is None else base_url
@@ -202,7 +202,7 @@ async def open_stores(
         disk = DiskWatch(store.disk if probe_disk is None else probe_disk, config.store.disk_floor_bytes)
         stores = _stores_on(store, config, secrets, feed, disk, now=now, make_id=make_id, shared=shared, base_url=begin)
         yield stores
-        with suppress(StorageError):  # which moves no credits
+        with suppress(StorageError):  # usage moves no credits, so a failed last flush does no harm
             await stores.usage.flush()
 
 
@@ -230,7 +230,7 @@ def _stores_on(
         balances=balances,
         accounts=accounts,
         keys=keys,
-        people=_people(config, secrets, store, cipher, now=now, make_id=make_id, base_url=base_url),
+        people=_user_services(config, secrets, store, cipher, now=now, make_id=make_id, base_url=base_url),
         lifecycle=Lifecycle(store, keys.changes, now=now, billing_events=billing_events),
         charges=charges,
         packs=packs,

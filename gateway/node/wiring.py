@@ -1,6 +1,6 @@
 """The composition root: builds all of a node's objects and passes them down. It contains no rules.
 
-Read it from the top: `open_node` opens the parts that live as long as the node, `_build` makes the rest from them.
+Read it from the top: `open_node` opens the parts that need closing, and `_build` creates the other objects from them.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ from upstreams.web.browser.rendering import Rendering
 
 @asynccontextmanager
 async def open_node(setting: NodeSetting) -> AsyncIterator[Node]:
-    """Open everything behind the two addresses, from the store up.
+    """Open a node: the store first, then everything that uses it, up to the two apps.
 
-    Charges that a crash left open are refunded first, or on a shared store by the node that detects this one's death.
+    Charges that a crash left open are refunded first. On a shared store, the node that detects the crash refunds them.
 
     Raises:
         StoreUnusable: the store cannot be opened; the text says what to do.
@@ -112,7 +112,7 @@ def _runtime(setting: NodeSetting, keep: Keep) -> Runtime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """The parts of a node that stay open as long as it runs, from the bottom up."""
+    """The parts of a node that stay open as long as it runs, in the order in which they are opened."""
 
     state: State | None
     gate: Gate

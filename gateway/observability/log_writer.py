@@ -13,13 +13,13 @@ from gateway.observability.standard_streams import wait_writable
 
 LINES_MAX = 10_000
 BYTES_MAX = 4 * 1024 * 1024
-"""Maximum bytes kept for a blocked sink. Beyond it, lines are dropped until half of them are written."""
+"""Maximum number of bytes kept for a blocked sink. Beyond it, lines are dropped until half of the bytes are written."""
 GATHER_S = 0.05
 """Seconds after a write during which unflushed lines are collected, to be written together."""
 RETRY_S = 1.0
 """Seconds between attempts to write to a failed sink."""
 FLUSH_S = 1.0
-"""Seconds for the sink to accept the remaining lines at the end."""
+"""Seconds to wait for the sink to accept the remaining lines at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,15 @@ class LogStatistics:
 
 
 class LogWriter:
-    """Writes lines to a descriptor. After lines were dropped, it calls `report_dropped` when the sink works again."""
+    """Writes lines to a descriptor. If lines were dropped, it calls `report_dropped` once the sink works again."""
 
     def __init__(self, descriptor: int, *, gather_s: float = GATHER_S) -> None:
         self.report_dropped: Callable[[int], None] = lambda _count: None
         self._descriptor = descriptor
         self._gather_s = gather_s
         self._write_bytes = BYTES_MAX if stat.S_ISREG(os.fstat(descriptor).st_mode) else select.PIPE_BUF
-        self._lock = RLock()  # a finalizer run by the garbage collector may log while a line is added
+        # reentrant, because the garbage collector may run a finalizer that logs while a line is added
+        self._lock = RLock()
         self._wanted = Condition(self._lock)
         self._lines: list[bytes] = []
         self._held_lines = 0
@@ -53,7 +54,7 @@ class LogWriter:
         self._thread.start()
 
     def write(self, line: bytes) -> None:
-        """Queue a line, to be written soon together with others. It is dropped if too much is waiting."""
+        """Queue a line, which is soon written together with others. It is dropped if too much data is waiting."""
         with self._lock:
             if self._is_full:
                 self._dropped_total += 1
@@ -79,7 +80,7 @@ class LogWriter:
         return LogStatistics(self._held_lines, self._dropped_total)
 
     def close(self) -> bool:
-        """Stop the writer. Return whether all lines were written within `FLUSH_S`; others are dropped."""
+        """Stop the writer. Return whether all lines were written within `FLUSH_S`. Unwritten lines are dropped."""
         self._closing.set()
         self.flush()
         self._thread.join(FLUSH_S)
@@ -92,11 +93,11 @@ class LogWriter:
                 end = self._end_of_lines(batch, begin)
                 if not self._write_out(batch[begin:end]):
                     return
-                self._let_go(batch.count(b"\n", begin, end), end - begin)
+                self._release(batch.count(b"\n", begin, end), end - begin)
                 begin = end
 
     def _next_batch(self) -> bytes:
-        """Wait for lines and return them all; empty if there are none at the end."""
+        """Wait for lines and return all of them; empty if the writer was closed and no lines are left."""
         with self._lock:
             if not (self._is_hurried or self._closing.is_set()):
                 self._wanted.wait(self._gather_s)
@@ -109,7 +110,7 @@ class LogWriter:
             return batch
 
     def _write_out(self, lines: bytes) -> bool:
-        """Write lines, however long it takes. Return whether it succeeded; False only if it fails at the end."""
+        """Write lines, without a time limit. Return False only if the sink fails after the writer was closed."""
         rest = memoryview(lines)
         while rest:
             try:
@@ -121,7 +122,7 @@ class LogWriter:
                     return False
         return True
 
-    def _let_go(self, lines: int, size: int) -> None:
+    def _release(self, lines: int, size: int) -> None:
         """Count written lines, and accept lines again when half of the buffer is free."""
         with self._lock:
             self._held_lines -= lines
@@ -133,7 +134,7 @@ class LogWriter:
                     self.report_dropped(dropped)
 
     def _end_of_lines(self, batch: bytes, begin: int) -> int:
-        """Return the end of the lines that one write may contain without being split by other processes' lines.
+        """Return the end of the lines that fit in one write without other processes' lines in between.
 
         A pipe accepts a limited number of bytes atomically, a file any number. A longer line is written alone.
         """

@@ -1,6 +1,6 @@
 """Structured logs: one JSON object per line on stderr, without keys, secrets or query strings.
 
-Logging never blocks and never raises, whatever the state of stderr.
+Logging never blocks and never raises, even if stderr is blocked or closed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ KEY_SHAPE = re.compile(r"[A-Za-z0-9_-]{46,}")
 
 
 AccessLines = bool | Literal["errors"] | float
-"""Which requests are logged: all, none, those with errors, or a share of them."""
+"""Which requests are logged: all, none, only those with errors, or a share of all."""
 
 
 class LogSink(Protocol):
     """Accepts lines. Neither method blocks or raises."""
 
     def write(self, line: bytes, /) -> object:
-        """Accept a line, which may be delayed to collect others."""
+        """Accept a line. The sink may delay it to write several lines together."""
 
     def flush(self) -> object:
         """Write waiting lines now."""
@@ -63,7 +63,10 @@ class Log:
         self.level, self.access = LEVELS[level], access
 
     def wants(self, status: int) -> bool:
-        """Return whether a request with this status is logged. A share selects every n-th request, not at random."""
+        """Return whether a request with this status is logged.
+
+        A share selects every n-th request, without randomness.
+        """
         if isinstance(self.access, bool):
             return self.access
         if self.access == "errors":
@@ -81,7 +84,7 @@ class Log:
             self._stream.flush()
 
     def request(self, *, method: str, path: str, **own: Any) -> None:
-        """Write the line of a request, collected with those of other requests.
+        """Queue the line of a request, which is written together with the lines of other requests.
 
         `own` are fields without client data, which need no cleaning, to keep the cost per request low.
         """
@@ -96,7 +99,7 @@ class Log:
         self.event("error", event, error="".join(traceback.format_exception(exc)), **fields)
 
     def report_dropped(self, lines: int) -> None:
-        """Log that lines are missing here, at any level."""
+        """Log that lines were dropped here, regardless of the level."""
         self._stream.write(self._line("error", "log_lines_dropped", {"lines": lines}))
 
     def _line(self, level: str, event: str, fields: Mapping[str, Any]) -> bytes:
@@ -121,8 +124,8 @@ def open_log(
 ) -> Iterator[Log]:
     """Open the log of this process on stderr, including library logs and Python's own messages on stderr.
 
-    At the end, it waits briefly for unwritten lines. If stderr does not accept them, later output is discarded, so that
-    the process can end.
+    At the end, wait briefly for unwritten lines. If stderr does not accept them, later output is discarded, so that the
+    process can end.
     """
     writer = LogWriter(descriptor)
     log = Log(level, stream=writer, access=access, also=also)
@@ -148,7 +151,7 @@ def _clean(value: Any) -> Any:
 def _encoded(line: Mapping[str, Any]) -> bytes:
     try:
         return orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # for example a file name that is not UTF-8
+    except TypeError:  # a value is not serializable, for example a file name that is not UTF-8
         plain = {name: _plain(value) for name, value in line.items()}
         return orjson.dumps(plain, option=orjson.OPT_APPEND_NEWLINE)
 
@@ -200,7 +203,7 @@ class LogHandler(logging.Handler):
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception:  # noqa: BLE001 - a library's mistake in what it logs; a caller must not fail by it
+    except Exception:  # noqa: BLE001 - a library may log wrong arguments; that must not fail its caller
         return str(record.msg)
 
 

@@ -1,7 +1,7 @@
 """The metrics of a node: request counts and times, and the state of all parts, collected at each scrape.
 
-Figures of requests are put on lists and counted a few hundred at a time. Everything else is collected at the scrape
-from the `statistics()` that the parts keep anyway, so metrics add almost nothing to the cost of a request.
+Durations of requests are appended to lists and counted a few hundred at a time. Everything else is read at the scrape
+from the `statistics()` that the parts keep anyway. So metrics add almost nothing to the cost of a request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0,
 WAIT_S_MAX: Final = _BUCKETS_S[-1]
 _bucket_of = partial(bisect_left, _BUCKETS_S)
 _SEEN_MAX = 256
-"""Number of requests counted together. Counting them one by one costs 1 us more per billed call."""
+"""Number of requests that are counted together. Counting them one by one costs 1 us more per billed call."""
 Gather = Callable[[], Iterator[Metric]]
 
 
@@ -33,7 +33,7 @@ class LatencyHistogram:
         self._sum_s = 0.0
         self._seen: list[float] = []
         self.observe = self._seen.append
-        """Record one duration in seconds. `add_up` counts it."""
+        """Records one duration in seconds. `add_up` counts it later."""
 
     def add_up(self) -> None:
         """Count the durations observed since the last call."""
@@ -91,7 +91,7 @@ class Metrics(Collector):
         self.gather: Gather = lambda: iter(())
 
     def count(self, route: str, reply: Reply, overhead_s: float) -> None:
-        """Count one request. `overhead_s` is its time not spent upstream."""
+        """Count one request. `overhead_s` is the time that it did not spend upstream."""
         self._seen.append((route, reply.code))
         self._credits_used += reply.credits_used
         self._overhead.observe(overhead_s)

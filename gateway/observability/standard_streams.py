@@ -1,4 +1,4 @@
-"""File descriptors 0, 1 and 2: make sure they exist, and that writing to them does not block other work."""
+"""File descriptors 0, 1 and 2: opens missing ones, and writes to them without blocking other work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def open_missing() -> None:
             if exc.errno != errno.EBADF:
                 raise
             opened = os.open(os.devnull, os.O_RDWR)
-            assert opened == descriptor  # the lowest free number
+            assert opened == descriptor  # `open` returns the lowest free number
             os.set_inheritable(descriptor, True)  # noqa: FBT003 - the stdlib's signature
 
 
@@ -31,7 +31,7 @@ def discard(descriptor: int) -> None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all data unbuffered, however long it takes.
+    """Write all data unbuffered, without a time limit.
 
     Raises:
         OSError: the data cannot be written.
@@ -45,7 +45,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def wait_writable(descriptor: int, within_s: float | None = None) -> bool:
-    """Wait until a write would not block, and return whether that is so. A failing write does not block either."""
+    """Wait until a write would not block. Return False on a timeout. A write that would fail does not block either."""
     poller = select.poll()
     poller.register(descriptor, select.POLLOUT)
     return bool(poller.poll(None if within_s is None else within_s * 1000))
@@ -57,6 +57,6 @@ async def print_out(data: bytes) -> None:
     Raises:
         OSError: the data cannot be written.
     """
-    import trio  # noqa: PLC0415 - short commands print without it
+    import trio  # noqa: PLC0415 - short commands do not need it
 
     await trio.to_thread.run_sync(partial(write_all, STDOUT, data), abandon_on_cancel=True)

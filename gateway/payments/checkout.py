@@ -1,4 +1,4 @@
-"""Stripe Checkout: a purchase starts here, is paid at Stripe, and is confirmed by a signed webhook (decisions 22)."""
+"""Stripe Checkout: a purchase starts here, is paid at Stripe, and a signed webhook confirms it (decisions 22)."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ class Checkout:
         self._log = log
 
     async def begin(self, account_id: str, pack: str, *, success_url: str, cancel_url: str) -> Begun:
-        """Create an unpaid purchase of a pack, with its payment page.
+        """Create an unpaid purchase of a pack, and open its payment page.
 
         Raises:
             PackUnknown: the pack is not for sale.
-            Refused: 503; Stripe did not create a page. The purchase is removed.
+            Refused: 503; Stripe did not create a page, and the purchase was removed.
         """
         purchase = await self._packs.begin(account_id, pack)
         try:
             return Begun(purchase, await self.open_page(purchase, success_url=success_url, cancel_url=cancel_url))
-        except BaseException:  # the buyer did not get a payment page
+        except BaseException:  # remove the purchase, because the buyer did not get a payment page
             with trio.move_on_after(FORGET_S, shield=True):
                 await self._packs.forget(purchase.id)
             raise
@@ -100,7 +100,7 @@ class Checkout:
         return path == WEBHOOK_PATH
 
     async def answer(self, request: Request) -> Reply:
-        """Handle an event. Stripe repeats it until it gets a 200, which is sent after the event is committed.
+        """Handle an event. Stripe repeats it until it gets a 200, which is sent only after the commit.
 
         Raises:
             Refused: the request is not a POST, is too long, or its signature is invalid or too old.

@@ -28,7 +28,7 @@ class CheckoutSession(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class CheckoutDraft:
-    """The data of a new session."""
+    """The data of a new Checkout session."""
 
     purchase_id: str
     name: str
@@ -85,7 +85,7 @@ class StripeApi:
             session = msgspec.json.decode(answer.body, type=CheckoutSession)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
             raise CheckoutFailed(f"Stripe's response is not a Checkout session: {exc}") from exc
-        if not session.url.startswith("https://"):  # browsers are redirected there
+        if not session.url.startswith("https://"):  # because browsers are redirected to this URL
             raise CheckoutFailed("Stripe's response has no https payment URL")
         return session
 
@@ -99,7 +99,7 @@ class _Errors(msgspec.Struct, frozen=True):
 
 
 def _words(body: bytes) -> str:
-    """Return the message of an error. If it contains the key, Stripe has already shortened it."""
+    """Return the message of an error. If the message contains the key, Stripe has already shortened the key."""
     try:
         return msgspec.json.decode(body, type=_Errors).error.message[:_WORDS_MAX]
     except (msgspec.DecodeError, UnicodeDecodeError):

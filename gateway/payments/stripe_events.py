@@ -13,7 +13,10 @@ from gateway.payments.errors import EventUnreadable
 
 _PAID: Final = ("paid", "no_payment_required")
 _STANDINGS: Final[Mapping[str, Dispute]] = {"won": "won", "lost": "lost"}
-"""The outcomes of closed disputes. All others are open, except inquiries, which hold back no money."""
+"""The outcomes of closed disputes.
+
+Disputes with any other status are open, except inquiries, for which Stripe holds back no money.
+"""
 _INQUIRY: Final = "warning_"
 
 
@@ -91,7 +94,10 @@ def _refunded(sent: msgspec.Raw) -> PaymentEvent | None:
 
 
 def _disputed(sent: msgspec.Raw) -> PaymentEvent | None:
-    """Parse a dispute. It holds its amount until it is won; an inquiry holds nothing until it becomes a dispute."""
+    """Parse a dispute.
+
+    Stripe holds back its amount until it is won, and nothing for an inquiry until that becomes a dispute.
+    """
     dispute = msgspec.json.decode(sent, type=_Disputed)
     if dispute.payment_intent is None or dispute.status.startswith(_INQUIRY):
         return None

@@ -24,11 +24,11 @@ async def accept_until(
     unsent_bytes: int,
     keep: Keep,
 ) -> None:
-    """Run `accept` on every listener until `shutdown`, and close the listeners in any case.
+    """Run `accept` on every listener until `shutdown` is set. Always close the listeners, also after an error.
 
     The kernel buffers about `unsent_bytes` of data that a client does not read. Connections that were established
-    before the shutdown are still accepted, for at most `BACKLOG_S`: closing a listener resets all connections that wait
-    in it, and their requests may have arrived already.
+    before the shutdown are still accepted, for at most `BACKLOG_S`. Closing a listener resets the connections in its
+    backlog, and their requests may have arrived already.
     """
     try:
         async with trio.open_nursery() as accepting:
@@ -37,7 +37,7 @@ async def accept_until(
                 accepting.start_soon(keep, "accept", partial(accept, listener))
             await shutdown.wait()
             with trio.move_on_after(BACKLOG_S):
-                while any(_is_waited_for(listener) for listener in listeners):  # noqa: ASYNC110 - no event tells of it
+                while any(_is_waited_for(listener) for listener in listeners):  # noqa: ASYNC110 - no event announces it
                     await trio.sleep(BACKLOG_S / 100)
             accepting.cancel_scope.cancel()
     finally:
@@ -46,22 +46,23 @@ async def accept_until(
 
 
 async def accept_one(listener: trio.SocketListener) -> trio.SocketStream:
-    """Return the listener's next connection with TCP_NODELAY set. A lack of descriptors or memory is not fatal."""
-    told = False
+    """Return the listener's next connection with TCP_NODELAY set. Retry if descriptors or memory run out."""
+    is_logged = False
     while True:
         try:
             return await listener.accept()
         except OSError as exc:
-            if not told:
+            if not is_logged:
                 _logger.warning("Cannot accept connections at the moment: %s", exc)
-            told = True
+            is_logged = True
             await trio.sleep(ACCEPT_RETRY_S)
 
 
 def _bound_kernel(listener: trio.SocketListener, unsent_bytes: int) -> None:
-    """Limit the unsent data in the kernel for the listener's connections, which inherit the setting.
+    """Limit the unsent data that the kernel buffers per connection. Accepted connections inherit the setting.
 
-    The send buffers are not limited, because they also hold data in flight, and that would slow down long fast links.
+    The size of the send buffers stays unlimited, because they also hold data in flight: a limit would slow down fast
+    links with a high latency.
     """
     sock = listener.socket
     if _NOTSENT_LOWAT is not None and sock.family in (socket.AF_INET, socket.AF_INET6):

@@ -6,15 +6,18 @@ from typing import Final, Literal, NotRequired, TypedDict
 from gateway.server.http1.fields import Fields
 
 EXTENSION: Final = "sluice"
-"""The scope extension that announces message types beyond ASGI: `sluice.answer`, a complete small response in one
-message (hot path), `sluice.parts`, which saves a copy of a large one, and `sluice.hangup`."""
+"""The scope extension that announces message types beyond ASGI.
+
+`sluice.answer` is a complete small response in one message (hot path), `sluice.parts` a large response without a copy,
+`sluice.hangup` a callback for a disconnect.
+"""
 
 State = dict[str, object]
 HeaderLines = tuple[tuple[bytes, bytes], ...]
 
 
 class AsgiVersion(TypedDict):
-    """The versions of ASGI and of its HTTP part."""
+    """The versions of ASGI and of its HTTP specification."""
 
     version: str
     spec_version: str
@@ -40,7 +43,7 @@ class HTTPScope(TypedDict):
 
 
 class WebSocketScope(TypedDict):
-    """One request for a WebSocket. The app accepts it, or responds with the extension `websocket.http.response`."""
+    """One WebSocket request. The app accepts it, or sends a response with the extension `websocket.http.response`."""
 
     type: Literal["websocket"]
     asgi: AsgiVersion
@@ -59,7 +62,7 @@ class WebSocketScope(TypedDict):
 
 
 class LifespanScope(TypedDict):
-    """The app's life, from before the first request to after the last."""
+    """The app's lifespan, from startup before the first request to shutdown after the last one."""
 
     type: Literal["lifespan"]
     asgi: AsgiVersion
@@ -87,7 +90,7 @@ class WebSocketConnect(TypedDict):
 
 
 class WebSocketReceive(TypedDict):
-    """One complete message from the client: `text` or `bytes`; the other is None."""
+    """One complete message from the client, either `text` or `bytes`. The other field is None."""
 
     type: Literal["websocket.receive"]
     text: str | None
@@ -95,7 +98,7 @@ class WebSocketReceive(TypedDict):
 
 
 class WebSocketDisconnect(TypedDict):
-    """The WebSocket has ended, with code 1006 if the client left without a close."""
+    """The WebSocket has ended. The code is 1006 if the client disconnected without a closing frame."""
 
     type: Literal["websocket.disconnect"]
     code: int
@@ -103,13 +106,13 @@ class WebSocketDisconnect(TypedDict):
 
 
 class LifespanRequest(TypedDict):
-    """The server's request to the app at its start and at its end."""
+    """The server's request to the app to start up or shut down."""
 
     type: Literal["lifespan.startup", "lifespan.shutdown"]
 
 
 class ResponseStart(TypedDict):
-    """Status and headers; names must be in lower case."""
+    """Status and headers of a response. Header names must be in lower case."""
 
     type: Literal["http.response.start"]
     status: int
@@ -117,10 +120,10 @@ class ResponseStart(TypedDict):
 
 
 class ResponseBody(TypedDict):
-    """A piece of the response's body; the last one has no `more_body`.
+    """A piece of the response's body. The last piece has no `more_body`.
 
-    Beyond ASGI, `held` is the buffer that the piece was cut from. It stays in memory until the client has read the
-    piece.
+    Beyond ASGI, `held` is the buffer that the piece was cut from. That buffer stays in memory until the client has read
+    the piece.
     """
 
     type: Literal["http.response.body"]
@@ -130,7 +133,7 @@ class ResponseBody(TypedDict):
 
 
 class WholeAnswer(TypedDict):
-    """A complete response. The server adds Content-Length, and omits the body where HTTP requires that."""
+    """A complete response. The server adds Content-Length, and omits the body where HTTP forbids one."""
 
     type: Literal["sluice.answer"]
     status: int
@@ -148,14 +151,14 @@ class AnswerInParts(TypedDict):
 
 
 class WatchHangup(TypedDict):
-    """Call `left`, once and from Trio's loop, if the client disconnects before the app's call ends."""
+    """Asks the server to call `left` once, from Trio's loop, if the client disconnects before the app's call ends."""
 
     type: Literal["sluice.hangup"]
     left: Callable[[], None]
 
 
 class WebSocketAccept(TypedDict):
-    """Switches protocols; `subprotocol` is one of those in the scope."""
+    """Switches protocols. `subprotocol` is one of the subprotocols in the scope."""
 
     type: Literal["websocket.accept"]
     subprotocol: NotRequired[str | None]
@@ -163,7 +166,7 @@ class WebSocketAccept(TypedDict):
 
 
 class WebSocketSend(TypedDict):
-    """One complete message to the client: `text` or `bytes`."""
+    """One complete message to the client, either `text` or `bytes`."""
 
     type: Literal["websocket.send"]
     text: NotRequired[str | None]
@@ -171,7 +174,7 @@ class WebSocketSend(TypedDict):
 
 
 class WebSocketClose(TypedDict):
-    """Ends the WebSocket. Before the accept this is a 403."""
+    """Ends the WebSocket. Before the app has accepted it, the client gets a 403."""
 
     type: Literal["websocket.close"]
     code: NotRequired[int]
@@ -179,7 +182,7 @@ class WebSocketClose(TypedDict):
 
 
 class WebSocketResponseStart(TypedDict):
-    """Status and headers of a response instead of a WebSocket."""
+    """Status and headers of the response that refuses a WebSocket."""
 
     type: Literal["websocket.http.response.start"]
     status: int
@@ -187,7 +190,7 @@ class WebSocketResponseStart(TypedDict):
 
 
 class WebSocketResponseBody(TypedDict):
-    """A piece of that response's body."""
+    """A piece of the body of the response that refuses a WebSocket."""
 
     type: Literal["websocket.http.response.body"]
     body: NotRequired[bytes]

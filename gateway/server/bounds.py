@@ -6,63 +6,64 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The limits of one server for its clients. The last part of each name is the unit."""
+    """The limits that one server applies to its clients. The last part of each name is the unit."""
 
     request_line_bytes: int = 16_384
     """A longer request target gets a 414."""
     header_bytes: int = 32_768
-    """More bytes of header fields get a 431."""
+    """A request with more bytes of header fields gets a 431."""
     header_count: int = 100
-    """More header fields get a 431."""
+    """A request with more header fields gets a 431."""
     header_s: float = 10.0
-    """From the first byte of a request to the end of its headers. After that, 408."""
+    """Maximum time from the first byte of a request to the end of its headers. A slower request gets a 408."""
     idle_s: float = 75.0
-    """Between two requests. After that, the connection closes without a response."""
+    """Maximum time between two requests. After that, the connection closes without a response."""
     body_s: float = 30.0
-    """Without any byte of a body that the app waits for. After that, 408."""
+    """Maximum time without a byte of a body that the app waits for. After that, the request gets a 408."""
     body_bytes_per_s: int = 500
     """At a lower rate, a body uses up `body_s` even while bytes arrive."""
     write_s: float = 30.0
-    """While the client reads nothing of its response. After that, the connection is aborted."""
+    """Maximum time in which the client reads nothing of its response. After that, the connection is aborted."""
     answer_bytes_per_s: int = 8_192
     """At a lower rate, a response uses up `write_s` even while bytes leave.
 
-    64 kbit/s, the slowest connection still in use. A response holds memory and one of its key's places until it has
-    been read: three and a half minutes at most for one of 1.5 MB. At the 150 to 500 bytes a second of general web
-    servers (HTTP.sys, Kestrel, Apache's mod_reqtimeout), which must serve browsers on bad connections, it would be an
-    hour and more. Only time in which bytes wait for the client is counted, so a stream may be silent for days.
+    The default is 64 kbit/s, the slowest connection still in use. Until it has been read, a response holds memory and
+    one concurrency slot of its key: for a response of 1.5 MB at most three and a half minutes. General web servers
+    (HTTP.sys, Kestrel, Apache's mod_reqtimeout) allow 150 to 500 bytes per second, because they must serve browsers on
+    bad connections. At that rate it would be more than an hour. Only time in which bytes wait for the client is
+    counted, so a stream may be silent for days.
     """
     unsent_bytes: int = 67_108_864
-    """Held by responses that wait for their clients.
+    """Maximum number of bytes held by all responses that wait for their clients.
 
-    Above it, those that have made no progress for longest are aborted.
+    Above it, the responses that have made no progress for the longest time are aborted.
     """
     unsent_key_bytes: int = 16_777_216
     """The same limit for one API key. A single response may be longer."""
     unsent_kernel_bytes: int = 65_536
-    """Buffered by the kernel for a client that does not read.
+    """Maximum number of bytes that the kernel buffers for a client that does not read.
 
     Without a limit, the kernel takes up to 4 MB per connection.
     """
     linger_s: float = 1.0
-    """After a connection's last response, while the client still sends.
+    """How long to read on after a connection's last response while the client still sends.
 
-    The data is dropped, or the response could get lost.
+    The data is dropped. Without this wait, the close could reset the connection and the client lose the response.
     """
     connections: int = 20_000
-    """Open connections. Above it, idle ones are closed, and new ones wait in the listener's backlog."""
+    """Maximum number of open connections. Above it, idle ones close, and new ones wait in the listener's backlog."""
     pipelined_bytes: int = 65_536
-    """Unread bytes kept after the current request."""
+    """Maximum number of bytes that are read ahead after the current request."""
     message_bytes: int = 65_536
-    """A longer WebSocket message gets a 1009 and is not read further."""
+    """A longer WebSocket message ends the connection with code 1009 and is not read further."""
     ping_s: float = 20.0
-    """Between two pings on a WebSocket. A client that has not answered a ping by the next one counts as gone."""
+    """Time between two pings on a WebSocket. A client that has not answered by the next ping counts as disconnected."""
 
     def at_a_stop(self) -> Self:
-        """Return shorter limits for a stop, so that a silent client cannot delay it.
+        """Return shorter limits for a graceful stop, so that a silent client cannot delay it.
 
-        An incomplete request was not executed, so its client may send it again elsewhere. A response was produced and
-        billed, so its reader gets more time.
+        An incomplete request was not executed, so its client may send it again elsewhere. A response has been produced
+        and billed, so the client gets more time to read it.
         """
         return replace(
             self,

@@ -35,12 +35,12 @@ class Connection:
         self._edge = edge
         self._heads = RequestHeadReader(peer, edge.bounds, edge.known_headers)
         self._exchange: Exchange | None = None
-        self._socket: WebSocket | None = None  # that exchange if so
-        self._is_admitted = False  # the request that has arrived, reported by the code that refuses the others
+        self._socket: WebSocket | None = None  # the same object as `_exchange` if that is a WebSocket
+        self._is_admitted = False  # whether the overload check has already admitted the request that has arrived
 
     @property
     def idle(self) -> bool:
-        """Return whether it waits for the first byte of a request."""
+        """Return whether the connection waits for the first byte of a request."""
         return self._exchange is None and not self._heads.begun
 
     def close_if_idle(self) -> None:
@@ -49,7 +49,7 @@ class Connection:
             self.wire.wake()
 
     async def run(self) -> None:
-        """Serve the client until either side ends the connection, and close the socket in any case."""
+        """Serve the client until either side ends the connection. Always close the socket."""
         try:
             await self._serve()
         except ClientGone:
@@ -58,7 +58,7 @@ class Connection:
             _logger.exception("A connection failed")
             self.wire.abort()
         except BaseException:  # cancelled
-            self._cut_off()
+            self._end_cancelled()
             raise
         finally:
             self._edge.hangups.drop(self.wire.fd)
@@ -94,17 +94,17 @@ class Connection:
                 return
             wire.unread = request.behind
             if shedding is not None and shedding.active and self._is_refused(request, shedding):
-                goes_on = await self._shed(request, shedding)
+                stays_open = await self._shed(request, shedding)
             else:
-                goes_on = await self._answer(request, edge.app)
-            if not goes_on:
+                stays_open = await self._answer(request, edge.app)
+            if not stays_open:
                 return
 
     async def _rest_of_head(self) -> RequestHead | None:
-        """Return the rest of a head that has begun; None when the client ends the connection.
+        """Read the rest of a head that has begun and return the head; None if the client ends the connection first.
 
         Raises:
-            Refused: the data is not a request, or arrived too slowly.
+            Refused: the data is not a valid request, or arrived too slowly.
         """
         wire, heads = self.wire, self._heads
         wire.read_by = self._edge.now() + self._edge.bounds.header_s
@@ -117,15 +117,15 @@ class Connection:
         return found
 
     def _exchange_for(self, request: RequestHead) -> Exchange:
-        """Return the exchange for the app: a WebSocket if the client requests one where the app accepts them.
+        """Return the exchange for the app: a WebSocket if the client requests one on a path that accepts them.
 
         Raises:
-            Refused: the request for a WebSocket is one that this server does not support.
+            Refused: the server does not support this kind of WebSocket request.
         """
         scope, edge = request.scope, self._edge
         if scope["path"] in edge.websocket_paths:
-            from gateway.server.websocket.engine import WebSocket  # noqa: PLC0415 - most nodes start without its library
-            from gateway.server.websocket.handshake import read_handshake  # noqa: PLC0415 - as above
+            from gateway.server.websocket.engine import WebSocket  # noqa: PLC0415 - most nodes never need its library
+            from gateway.server.websocket.handshake import read_handshake  # noqa: PLC0415 - see above
 
             handshake = read_handshake(scope["method"], scope["http_version"], scope["headers"])
             if handshake is not None:
@@ -134,12 +134,12 @@ class Connection:
         return Exchange(self.wire, edge, request)
 
     def _is_refused(self, request: RequestHead, shedding: Shedding) -> bool:
-        """Return whether to refuse the request for overload. The decision may have been made while it was read."""
+        """Return whether to refuse the request because of overload. It may have been decided while reading it."""
         is_admitted, self._is_admitted = self._is_admitted, False
         return not is_admitted and shedding.refuses(request.scope["path"], request.scope["headers"])
 
     async def _shed(self, request: RequestHead, shedding: Shedding) -> bool:
-        """Refuse the request, in one piece if the response is constant. Return whether the connection stays open."""
+        """Refuse the request, in one write if the response is constant. Return whether the connection stays open."""
         edge, scope = self._edge, request.scope
         is_plain = scope["method"] == "GET" and scope["http_version"] == "1.1" and request.body is None
         if not is_plain or not request.keep_alive or edge.stopping or edge.full:
@@ -180,12 +180,12 @@ class Connection:
         if self._socket is not None and self._socket.accepted:
             await self._socket.leave(failed=failed)
         elif not exchange.finished:
-            await self._mend(exchange, request, failed=failed)
+            await self._complete(exchange, request, failed=failed)
         elif self.wire.unread or not exchange.body_read:
             await self.wire.linger(discard_bytes=LINGER_BYTES)
         return False
 
-    async def _mend(self, exchange: Exchange, request: RequestHead, *, failed: bool) -> None:
+    async def _complete(self, exchange: Exchange, request: RequestHead, *, failed: bool) -> None:
         """Complete the exchange if the app has not sent a full response."""
         if exchange.started or self.wire.broken:
             self.wire.abort()
@@ -196,19 +196,19 @@ class Connection:
                 _logger.error("The app sent no response to %s %s", request.scope["method"], request.scope["path"])
             await self._refuse(RequestRefused(500, "The server failed on this request."), head_only=exchange.head_only)
 
-    def _cut_off(self) -> None:
-        """Cancelled: make a truncated response recognizable, and send a close to a WebSocket's client."""
+    def _end_cancelled(self) -> None:
+        """On cancellation, make a truncated response recognizable, or send a closing frame to a WebSocket's client."""
         if self._socket is not None and self._socket.accepted:
             self._socket.go_away()
         else:
             self.wire.abort()
 
     async def _refuse(self, refusal: RequestRefused, *, head_only: bool = False) -> None:
-        """Send the server's own response. No later data on the connection is read as a request."""
+        """Send the server's own response. Later data on the connection is not read as a request."""
         edge = self._edge
         headers, body = edge.edge_answer(refusal.status, refusal.sentence)
         lines, _, _ = head_lines(refusal.status, fields_of(headers), edge.shapes, date=edge.date)
-        lines += (b"%b: %b" % field for field in refusal.headers)  # their connection is named below
+        lines += (b"%b: %b" % field for field in refusal.headers)  # the Connection header for them is added below
         lines += (b"content-length: %d" % len(body), b"connection: " + refusal.connection)
         lines += (b"", b"" if head_only else body)
         await self.wire.write(b"\r\n".join(lines))

@@ -1,11 +1,11 @@
-"""File descriptors: the limit of this process, and the share for clients."""
+"""File descriptors: the limit of this process, and how many of them clients may use."""
 
 import resource
 from contextlib import suppress
 
 KEPT = 2_000
 """Descriptors reserved for upstreams, the store and files (half of all if that is less)."""
-_UNLIMITED = 1_048_576  # the maximum on Linux by default
+_UNLIMITED = 1_048_576  # the default maximum on Linux
 
 
 def connections_possible(wanted: int) -> int:
@@ -16,7 +16,7 @@ def connections_possible(wanted: int) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _UNLIMITED if hard == resource.RLIM_INFINITY else hard
     if soft not in {most, resource.RLIM_INFINITY}:
-        with suppress(ValueError, OSError):  # macOS reports no limit and grants less, or no increase
+        with suppress(ValueError, OSError):  # macOS reports no limit but then grants less, or rejects the increase
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = most if soft == resource.RLIM_INFINITY else soft

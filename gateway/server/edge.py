@@ -27,28 +27,28 @@ class Client(Protocol):
 
     @property
     def wire(self) -> Wire:
-        """Return its socket."""
+        """Return the connection's socket."""
 
     @property
     def idle(self) -> bool:
-        """Return whether it waits between two requests."""
+        """Return whether the connection waits between two requests."""
 
     def close_if_idle(self) -> None:
-        """Close it unless a request is in progress or has just arrived."""
+        """Close the connection unless a request is in progress or has just arrived."""
 
 
 class Shedding(Protocol):
-    """Refuses requests before the app is called, while there are more than it can serve."""
+    """Refuses requests before the app is called, while more requests arrive than the app can serve."""
 
     active: bool
-    """Whether to call `refuses`; it is read for every request."""
+    """Whether to call `refuses`. Read for every request, so it must be cheap."""
 
     def refuses(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Return whether this request is refused. Call it once per request."""
         ...
 
     def answer(self, date: bytes) -> bytes:
-        """Return the complete response to a plain GET whose connection stays open; `date` is the line of its header."""
+        """Return the complete response to a plain GET whose connection stays open. `date` is the Date header line."""
         ...
 
     async def refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,7 +66,7 @@ def _clock() -> Callable[[], float]:
 
 @dataclass(slots=True, eq=False)
 class Edge:
-    """The app and its limits. Only the server that created it, and opening or closing connections, change it."""
+    """The app and its limits. Only the server that created it, and connections that open or close, change it."""
 
     app: ASGIApp
     state: State | None
@@ -84,27 +84,27 @@ class Edge:
     unsent: Unsent = field(default_factory=Unsent)
     connections: set[Client] = field(default_factory=set)
     room: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
-    """Where accepting waits while too many connections are open. Each close wakes one waiter."""
+    """The accept loops wait here while too many connections are open. Each close wakes one of them."""
     shutdown: trio.Event = field(default_factory=trio.Event)
-    """Set for a graceful stop: from now on responses close their connections."""
+    """Set when a graceful stop begins: from then on, every response closes its connection."""
     closing: bool = False
-    """Set a moment later, when no connection waits to be accepted: connections between two requests close too."""
+    """Set shortly after `shutdown`, once no connection waits to be accepted. Idle connections then close too."""
     full: bool = False
-    """Set while connections wait to be accepted: open ones close after their response."""
+    """Set while connections wait to be accepted: open connections then close after their response."""
     date: bytes = field(default_factory=_date_line)
     now: Callable[[], float] = field(default_factory=_clock)
-    """Trio's clock without the calls around it, because it is read for every request."""
+    """Trio's clock without Trio's wrapper calls, because it is read for every request."""
 
     @property
     def stopping(self) -> bool:
         """Return whether a graceful stop has begun.
 
-        Reads the event, because the app may respond to it before a flag is set.
+        Reads the event itself, because the app may already respond to it before a flag could be set.
         """
         return self.shutdown.is_set()
 
     def close_idle(self) -> None:
-        """Close the connections between requests; the clients of the others have less time from now on."""
+        """Close all idle connections, and apply shorter limits to the others from now on."""
         self.closing = True
         self.bounds = self.bounds.at_a_stop()
         for connection in self.connections:
@@ -112,12 +112,15 @@ class Edge:
             connection.wire.hurry(self.bounds)
 
     async def refuse(self) -> None:
-        """Until cancelled, refuse repeated requests of refused clients while the node is overloaded."""
+        """Until cancelled, refuse further requests of clients that were refused for overload."""
         if self.shedding is not None:
             await self.refused.run(partial(self._judge, self.shedding), idle_s=self.bounds.idle_s, now=self.now)
 
     def _judge(self, shedding: Shedding, data: bytes) -> bytes | bool:
-        """Return the refusal of a request read outside its task, or whether to serve it; see `Judge`."""
+        """Return the refusal of a request that was read outside its connection's task, or whether to serve it.
+
+        See `Judge`.
+        """
         if not shedding.active or self.stopping or self.full:
             return False
         request = repeated_request(data, self.known_headers)
@@ -129,11 +132,11 @@ class Edge:
     async def wait_room(self) -> None:
         """Wait until a new connection may be accepted.
 
-        Too many connections lead to a wait instead of a 503. Connections between two requests close, the longest idle
-        ones first, responses close theirs, and until one has closed the new ones wait in the kernel's backlog. There
-        they cost neither a descriptor nor CPU, they are served in order of arrival, and a client's own timeout limits
-        its wait. A 503 would need a descriptor, a write and a close for each client, which would return at once, just
-        when all three are scarce. A load balancer sees the shortage in the connect time.
+        Too many connections lead to a wait instead of a 503. Idle connections close, the longest idle ones first, and
+        active ones close after their response. Until one has closed, new connections wait in the kernel's backlog.
+        There they cost neither a descriptor nor CPU, they are served in order of arrival, and a client's own timeout
+        limits its wait. A 503 would need a descriptor, a write and a close for each client, just when all three are
+        scarce, and the client would reconnect immediately. A load balancer sees the shortage in the connect time.
         """
         while len(self.connections) >= self.bounds.connections:
             self.full = True
@@ -142,17 +145,17 @@ class Edge:
         self.full = False
 
     def _make_room(self) -> None:
-        """Close the longest idle connections, several at a time, because finding them means a scan of all."""
+        """Close the longest idle connections, several per call, because finding them requires a scan of all."""
         idle = (connection for connection in self.connections if connection.idle)
         several = 1 + self.bounds.connections // 100
         for connection in nsmallest(several, idle, key=attrgetter("wire.read_by")):
             connection.close_if_idle()
 
     async def watch(self) -> None:
-        """Until cancelled, keep the Date line fresh and end expired waits.
+        """Until cancelled, keep the Date line current and end expired waits.
 
-        One task serves all connections, with a resolution of a second or a quarter of the shortest limit, instead of a
-        cancel scope for every wait.
+        One task serves all connections, with a resolution of one second or a quarter of the shortest limit. That
+        replaces a cancel scope for every wait.
         """
         tick_s = min(1.0, self.bounds.shortest_s / 4)
         while True:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 Headers = list[tuple[bytes, bytes]]
 EdgeAnswer = Callable[[int, str], tuple[Headers, bytes]]
-"""(status, sentence) -> headers and body of the server's own response."""
+"""Returns the headers and the body of the server's own response for a status and a sentence."""
 
 
 class EdgeError(Exception):
@@ -12,7 +12,7 @@ class EdgeError(Exception):
 
 
 class RequestRefused(EdgeError):
-    """The client's bytes are not a valid request for this server; `status`, `sentence` and further headers say why."""
+    """The client's data is not a valid request for this server. `status`, `sentence` and extra headers say why."""
 
     def __init__(self, status: int, sentence: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
         super().__init__(sentence)
@@ -22,12 +22,12 @@ class RequestRefused(EdgeError):
 
     @property
     def connection(self) -> bytes:
-        """Return the response's Connection header. If it names another protocol, the header says so (RFC 9110, 7.8)."""
+        """Return the response's Connection header. It lists Upgrade if the response has that header (RFC 9110, 7.8)."""
         return b"upgrade, close" if self.headers else b"close"
 
 
 class ClientGone(EdgeError, ConnectionError):
-    """The client has stopped reading or disconnected. An OSError, as ASGI 2.4 requires."""
+    """The client has stopped reading or disconnected. A subclass of OSError, as ASGI 2.4 requires."""
 
 
 class BodyTooLong(EdgeError):

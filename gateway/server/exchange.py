@@ -1,4 +1,4 @@
-"""One request and its response: the `receive` and `send` of an app's call."""
+"""One request and its response: implements `receive` and `send` for one call of the app."""
 
 import trio
 
@@ -11,13 +11,13 @@ from gateway.server.http1.response_head import BODILESS, head_lines
 from gateway.server.wire import BODY_READ_BYTES, Patience, Wire
 
 DRAIN_BYTES = 65_536
-"""Bytes of a body unread by the app that are dropped to keep the connection."""
+"""How many bytes of a body that the app has not read are dropped to keep the connection open."""
 _JOIN_BYTES = 65_536
-"""Up to this size a body is copied after its head, so that both leave in one call."""
+"""Up to this size a body is copied after its head, so that one system call sends both."""
 
 
 class Exchange:
-    """The state of one app call. The connection reads it afterwards."""
+    """The state of one call of the app. The connection reads it after the call."""
 
     __slots__ = (
         "_bodiless",
@@ -46,8 +46,9 @@ class Exchange:
         self._request = request
         self._lines: list[bytes] | None = None  # the response's head so far
         self._expects_continue = request.expects_continue
-        self._patience: Patience | None = None  # for the client to send the body
-        self._reading: Patience | None = None  # for the client to read the response, once that requires a wait
+        self._patience: Patience | None = None  # how long the client may take to send the body
+        # how long the client may take to read the response, once a write has to wait
+        self._reading: Patience | None = None
         self._left: int | None = None  # bytes of the response's body that Content-Length still promises
         self._chunked = False
         self.body_delivered = False
@@ -55,11 +56,11 @@ class Exchange:
         """Whether the client requested only the head of the response."""
         self.keep_alive = request.keep_alive
         self.started = False
-        """Bytes of the response may have been sent."""
+        """Whether bytes of the response may have been sent."""
         self.finished = False
-        """The whole response has been sent."""
+        """Whether the whole response has been sent."""
         self.watched = False
-        """The app is notified when the client disconnects."""
+        """Whether the app is notified when the client disconnects."""
         self.refusal: RequestRefused | None = None
         """The reason why the request's body could not be read. The app sees a disconnect."""
 
@@ -79,7 +80,7 @@ class Exchange:
         return self._request.body is None or self._request.body.done
 
     async def receive(self) -> ReceiveMessage:
-        """Return the next piece of the request's body. After its end, wait for the client to disconnect (ASGI 3)."""
+        """Return the next piece of the request's body. After the last, wait for the client to disconnect (ASGI 3)."""
         if not self.body_delivered and self.refusal is None and not self.finished:
             return await self._next_piece()
         if self.refusal is None and not self.finished:
@@ -127,21 +128,21 @@ class Exchange:
         """Send one message of the response. The head is sent together with the first bytes of the body.
 
         Raises:
-            ClientGone: the client does not read it.
-            AppMisbehaved: the message is invalid after the previous ones.
+            ClientGone: the client does not read the response.
+            AppMisbehaved: the message is invalid in the response's current state.
         """
         if message["type"] == "sluice.answer" and self._lines is None:
             self._begin(message["status"], message["fields"])
             piece, more = message["body"], False
             if self._left is None and not self._bodiless:
-                self._left = len(piece)  # also for a HEAD, which reports what its GET would get
+                self._left = len(piece)  # also for a HEAD, which reports the length that a GET would return
         elif message["type"] == "http.response.body":
             piece, more = message.get("body", b""), message.get("more_body", False)
         else:
             await self._take_other(message)
             return
         sent = 0
-        for data in self._due(piece, more=more):
+        for data in self._buffers_for(piece, more=more):
             sent = self._wire.write_nowait(data)
             if sent < len(data):
                 await self._write_rest((data,), sent, _held(message) or piece)
@@ -165,7 +166,7 @@ class Exchange:
             raise AppMisbehaved(f"The app sent {message['type']} out of turn.")
 
     async def _write_parts(self, parts: tuple[bytes, ...]) -> None:
-        """Write a complete response without copying its parts. Shared parts are counted once for all responses."""
+        """Write a complete response without copying its parts. Parts shared by several responses are counted once."""
         lines, size = self._lines, sum(map(len, parts))
         assert lines is not None
         self._left = size
@@ -177,7 +178,7 @@ class Exchange:
         self.finished = True
 
     async def _write_rest(self, buffers: tuple[bytes, ...], sent: int, also_held: bytes = b"") -> None:
-        """Write the rest of `buffers` after the first `sent` bytes, counted for the request's key."""
+        """Write the rest of `buffers` after the first `sent` bytes, and count it for the request's key meanwhile."""
         wire = self._wire
         wire.owner = self._edge.unsent.owner_of(self._request.scope["headers"])
         if self._reading is None:
@@ -189,7 +190,7 @@ class Exchange:
         self._bodiless = status in BODILESS
         self._lines, self._left, self._closes = head_lines(status, fields, edge.shapes, date=edge.date)
 
-    def _due(self, piece: bytes, *, more: bool) -> tuple[bytes, ...]:
+    def _buffers_for(self, piece: bytes, *, more: bool) -> tuple[bytes, ...]:
         """Return the buffers to write for a piece of the body, with the head before the first one."""
         lines = self._lines
         if lines is None or self.finished:
@@ -199,7 +200,8 @@ class Exchange:
         silent = self._bodiless or self.head_only
         if self._left is not None and not silent:
             self._left -= len(piece)
-            if self._left < 0 or (self._left and not more):  # it would shift every later response on the connection
+            # a wrong length would corrupt every later response on the connection
+            if self._left < 0 or (self._left and not more):
                 raise AppMisbehaved("The length of the response's body differs from its Content-Length.")
         if silent:
             piece = b""
@@ -220,15 +222,15 @@ class Exchange:
         if self._left is None and not (more or self._bodiless or (self.head_only and not size)):
             self._left = size  # a GET sent in pieces has an unknown length, so its HEAD has none (RFC 9110, 8.6)
         if self._left is not None:
-            lines.append(b"content-length: " + str(self._left).encode())  # measured against %d
+            lines.append(b"content-length: " + str(self._left).encode())  # faster than `%d` (measured)
         elif not (self._bodiless or self.head_only):
             if version == "1.1":
                 self._chunked = True
                 lines.append(b"transfer-encoding: chunked")
             else:
                 self._closes = True
-        may_go_on = not (self._closes or edge.stopping or edge.full)
-        if not (may_go_on and (body is None or body.done or (not more and self._drain_nowait()))):
+        may_stay_open = not (self._closes or edge.stopping or edge.full)
+        if not (may_stay_open and (body is None or body.done or (not more and self._drain_nowait()))):
             self.keep_alive = False
         if not self.keep_alive:
             lines.append(b"connection: close")
@@ -236,7 +238,7 @@ class Exchange:
             lines.append(b"connection: keep-alive")
 
     def _drain_nowait(self) -> bool:
-        """Drop the rest of the request's body if it is short and already here; return whether that was all of it."""
+        """Drop the rest of the request's body if it is short and has arrived. Return whether nothing of it is left."""
         wire, body = self._wire, self._request.body
         dropped = 0
         try:

@@ -1,7 +1,8 @@
-"""Notifies holders of open requests when their clients disconnect: one task and one epoll for all.
+"""Notifies the holders of open requests when their clients disconnect, with one task and one epoll for all.
 
-`receive` also reports it, on any system and any server, but as a wait that must be cancelled when the response is
-ready. With that, a parked request costs one cancel scope and six coroutines more, and a third more CPU to wake.
+`receive` also reports a disconnect, on any system and any server, but the caller must wait for it and cancel that wait
+when the response is ready. That costs a parked request one more cancel scope, six more coroutines, and a third more CPU
+to wake it.
 """
 
 from __future__ import annotations
@@ -14,29 +15,29 @@ from typing import Final
 import trio
 
 AVAILABLE: Final = sys.platform == "linux"
-"""Whether sockets are watched by epoll. Elsewhere a held request waits in `receive`, and a refused one in its task."""
+"""Whether epoll watches the sockets. On other systems a held request waits in `receive`, a refused one in its task."""
 
 
 class Hangups:
-    """The watched sockets. Data from the client stays unread in the kernel until its turn.
+    """The watched sockets. Data from their clients stays unread in the kernel.
 
     The epoll keeps a socket from its first held request until its close, because a polling client soon polls again.
     """
 
     def __init__(self) -> None:
-        """Start without watched sockets. If `AVAILABLE`, its task (`run`) must run."""
+        """Start without watched sockets. If `AVAILABLE` is set, the task `run` must be running."""
         self._epoll = select.epoll() if sys.platform == "linux" and AVAILABLE else None
         self._left: dict[int, Callable[[], None] | None] = {}
         """Callbacks by registered descriptor; None while unwatched."""
 
     def watch(self, fd: int, left: Callable[[], None]) -> None:
-        """Call `left` once the client of `fd` has closed its side, possibly at once, until `forget` is called."""
+        """Call `left` when the client of `fd` closes its side, perhaps immediately. `forget` removes the callback."""
         assert self._epoll is not None
         (self._epoll.modify if fd in self._left else self._epoll.register)(fd, select.EPOLLRDHUP | select.EPOLLONESHOT)
         self._left[fd] = left
 
     def forget(self, fd: int) -> None:
-        """Remove the callback."""
+        """Remove the callback of `fd`."""
         self._left[fd] = None
 
     def drop(self, fd: int) -> None:
@@ -47,7 +48,7 @@ class Hangups:
             del self._left[fd]
 
     async def run(self) -> None:
-        """Until cancelled, call the callbacks."""
+        """Until cancelled, call the callbacks of clients that disconnect."""
         if self._epoll is None:
             return
         while True:
@@ -59,6 +60,6 @@ class Hangups:
                     left()
 
     def close(self) -> None:
-        """Stop watching, once all callbacks are removed. No new watch is allowed afterwards."""
+        """Stop watching. All callbacks must have been removed, and none can be added afterwards."""
         if self._epoll is not None:
             self._epoll.close()

@@ -1,4 +1,4 @@
-"""Runs the app's lifespan around the server's life (ASGI 3, lifespan)."""
+"""Runs the app's lifespan: startup before the server starts, shutdown after it stops (ASGI 3, lifespan)."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ _logger = logging.getLogger("sluice.server")
 class _Lifespan:
     """One app's lifespan task and its progress.
 
-    It gets the startup event at once, and the shutdown event on request.
+    The app receives the startup event immediately, and the shutdown event when the server requests it.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -36,7 +36,7 @@ class _Lifespan:
         }
         try:
             await self._app(scope, self.receive, self.send)
-        except Exception:  # last resort: by ASGI, an app that raises before it has responded is served without lifespan
+        except Exception:  # last resort: ASGI serves an app that raises before it has responded, but without lifespan
             if self.supported:
                 _logger.exception("The app's lifespan failed; it continues to be served")
             else:
@@ -72,7 +72,7 @@ class _Lifespan:
 
 @asynccontextmanager
 async def open_lifespan(app: ASGIApp) -> AsyncIterator[State | None]:
-    """Start the app and yield its state (None if it does not support lifespan); stop it on leaving.
+    """Start the app and yield its state (None if it does not support lifespan). Stop the app on exit.
 
     Raises:
         LifespanFailed: the app reports that it could not start or stop.

@@ -1,8 +1,9 @@
-"""Clients whose last request was refused for overload: one task and one epoll for all of them.
+"""Clients whose last request was refused for overload, served by one task and one epoll.
 
-An overloaded node refuses most requests. A task switch for each would cost three times as much as the refusal, and a
-pass of the loop with thousands of them would delay the requests that are served. Here a limited number is read and
-refused in each pass, and any request that is not a plain repetition returns to its connection's task.
+An overloaded node refuses most requests. A task switch for each refusal would cost three times as much as the refusal
+itself, and a pass of the event loop with thousands of them would delay the requests that are served. Here a limited
+number of requests is read and refused in each pass. Any request that is not a plain repetition returns to its
+connection's task.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ from gateway.server.wire import HEAD_READ_BYTES, Wire
 
 AT_ONCE: Final = 64
 SLICE_S: Final = 0.008
-"""How many seconds refusals may delay a pass of the loop. The remaining clients wait in the kernel."""
+"""How many seconds refusals may delay a pass of the event loop. Data of the other clients waits in the kernel."""
 
 Judge = Callable[[bytes], bytes | bool]
-"""Returns the refusal of the received data, True to serve it, or False if its connection has to decide."""
+"""Returns the refusal of a received request, True to serve it, or False if its connection has to decide."""
 
 
 class RefusedClients:
-    """Connections that wait here. Each belongs to its own task again when `wait_next` returns."""
+    """Connections that wait here for a request. When `wait_next` returns, the connection's own task serves it again."""
 
     def __init__(self) -> None:
-        """Start without connections; its task (`run`) must run."""
+        """Start without connections. The task `run` must be running."""
         self._epoll = select.epoll() if sys.platform == "linux" and AVAILABLE else None
         self._waiting: dict[int, tuple[Wire, trio.lowlevel.Task]] = {}
 
     async def wait_next(self, wire: Wire, read_by: float) -> bool | None:
-        """Refuse the client's requests until one arrives that its connection must handle; it is in `wire.unread`.
+        """Refuse the client's requests until one arrives that its connection must handle. Leave it in `wire.unread`.
 
         Return True if the decision to serve it was made already, and None if no data came before the connection's end.
 
@@ -61,7 +62,10 @@ class RefusedClients:
         return bool(is_served)
 
     async def run(self, judge: Judge, *, idle_s: float, now: Callable[[], float]) -> None:
-        """Until cancelled, read and refuse. A client that sends nothing for `idle_s` on the clock `now` is idle."""
+        """Until cancelled, read and refuse requests.
+
+        A client is idle after `idle_s` without data, by the clock `now`.
+        """
         if self._epoll is None:
             return
         while True:
@@ -73,7 +77,7 @@ class RefusedClients:
                 at = now()
 
     def close(self) -> None:
-        """Stop, once no connection waits."""
+        """Stop. No connection may wait here any more."""
         if self._epoll is not None:
             self._epoll.close()
 
@@ -94,7 +98,7 @@ class RefusedClients:
         try:
             sent = wire.write_nowait(verdict)
         except ClientGone:
-            sent = 0  # its task finds out too
+            sent = 0  # the connection's task will get the same error
         if sent < len(verdict):
             self._release(fd, verdict[sent:])
 

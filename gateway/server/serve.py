@@ -1,6 +1,6 @@
 """The native server: ASGI 3 over HTTP/1.1 and WebSockets on Trio and llhttp.
 
-One task per connection and none per request. The caller binds the listeners; the server closes them.
+There is one task per connection and none per request. The caller binds the listeners; the server closes them.
 """
 
 import socket
@@ -32,17 +32,17 @@ async def serve_native(
     shutdown: trio.Event,
     drain_s: float,
     edge_answer: EdgeAnswer,
-    bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+    bounds: Bounds = Bounds(),  # noqa: B008 - the default is immutable
     websocket_paths: frozenset[str] = frozenset(),
     unsent: Unsent | None = None,
     shedding: Shedding | None = None,
     keep: Keep = unsupervised,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve `app` until `shutdown` is set and the connections have closed, at most `drain_s` later.
+    """Serve `app` until `shutdown` is set and all connections have closed, which takes at most `drain_s`.
 
-    The app receives WebSockets only on `websocket_paths`, and no request that `shedding` refuses. Data that clients
-    have not read is counted in `unsent`. `keep` runs the server's own loops.
+    The app receives WebSockets only on `websocket_paths`. Requests that `shedding` refuses do not reach it. `unsent`
+    counts the data that clients have not read. `keep` runs the server's own loops.
 
     Raises:
         LifespanFailed: the app reports that it could not start or stop.
@@ -52,10 +52,8 @@ async def serve_native(
         edge = Edge(
             app, state, edge_answer, bounds, websocket_paths, shedding=shedding, shutdown=shutdown, unsent=unsent
         )
-        with (
-            closing(edge.hangups),
-            closing(edge.refused),
-        ):  # after all connections, also when they and the watch are cancelled together
+        # Closed after all connections, even if these and the watch are cancelled together.
+        with closing(edge.hangups), closing(edge.refused):
             async with trio.open_nursery() as watching:
                 watching.start_soon(keep, "server_watch", edge.watch)
                 watching.start_soon(keep, "server_hangups", edge.hangups.run)
@@ -65,17 +63,17 @@ async def serve_native(
                     task_status.started()
                     await accept_until(shutdown, listeners, accept, unsent_bytes=bounds.unsent_kernel_bytes, keep=keep)
                     edge.close_idle()
-                    watching.start_soon(
-                        keep, "server_watch", edge.watch
-                    )  # a finer one, because the limits are shorter now
+                    # A second watch with a finer resolution, because the limits are shorter now.
+                    watching.start_soon(keep, "server_watch", edge.watch)
                     connections.cancel_scope.deadline = trio.current_time() + drain_s
                 watching.cancel_scope.cancel()
 
 
 async def _accept(listener: trio.SocketListener, *, edge: Edge, connections: trio.Nursery) -> None:
-    """Accept connections until cancelled; all that wait are accepted together.
+    """Until cancelled, accept connections, each time all that wait.
 
-    Trio accepts one per turn of the loop, and the turns of a busy loop are long, so clients would wait for seconds.
+    Trio accepts one connection per pass of its event loop. The passes of a busy loop are long, so clients would wait
+    for seconds.
     """
     with _same(listener) as waiting:
         while True:
@@ -88,19 +86,19 @@ async def _accept(listener: trio.SocketListener, *, edge: Edge, connections: tri
             for _ in range(min(ACCEPTED_AT_ONCE, edge.bounds.connections - len(edge.connections))):
                 try:
                     sock, _address_of_client = waiting.accept()
-                except OSError:  # none waits, or `accept_one` logs why none can be accepted
+                except OSError:  # no connection waits, or `accept_one` logs why none can be accepted
                     break
                 _take(sock, edge, connections)
 
 
 def _same(listener: trio.SocketListener) -> socket.socket:
-    """Return the listener's socket without Trio's layers, under its own descriptor."""
+    """Return the listener's socket as a standard library socket with a duplicated descriptor."""
     inner = listener.socket
     return socket.fromfd(inner.fileno(), inner.family, inner.type, inner.proto)
 
 
 def _take(sock: socket.socket, edge: Edge, connections: trio.Nursery) -> None:
-    """Start to serve a connection, unless its client has already disconnected."""
+    """Start serving a connection, unless its client has already disconnected."""
     try:
         peer = Peer(_address(sock.getpeername()), _address(sock.getsockname()), edge.state)
         if sock.family != socket.AF_UNIX:
@@ -115,7 +113,7 @@ def _take(sock: socket.socket, edge: Edge, connections: trio.Nursery) -> None:
 
 
 def _address(name: object) -> tuple[str, int] | None:
-    """Return host and port in ASGI's form; None for sockets of the file system."""
+    """Return host and port in ASGI's form; None for Unix sockets."""
     match name:
         case (str(host), int(port), *_):
             return host, port

@@ -1,8 +1,8 @@
-"""Responses that wait for their clients to read: their bytes, counted per key and in total, and limited.
+"""Counts and limits the bytes of responses that wait for their clients to read, per key and in total.
 
 Whole buffers are counted, because a buffer stays in memory until its last byte was sent, even if the cache has dropped
-it. A buffer that several responses share is counted once. A response that is sent at once is never counted, so usual
-requests cost nothing here.
+it. A buffer that several responses share is counted once. A response that the kernel accepts immediately is never
+counted, so usual requests cost nothing here.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ from gateway.server.bounds import Bounds
 
 
 class AnswerReader(Protocol):
-    """A connection whose client must read before more can be sent."""
+    """A connection that can send more only after its client has read."""
 
     owner: bytes
     """The API key of its request; empty for none."""
 
     def give_up(self) -> None:
-        """End it, even with unsent data."""
+        """End the connection, even if data is unsent."""
 
 
 class _Tally:
-    """The bytes of distinct buffers."""
+    """The total size of a set of buffers, each counted once."""
 
     __slots__ = ("_counts", "size")
 
     def __init__(self) -> None:
-        self._counts: dict[int, int] = {}  # by id: the owner of a buffer keeps it alive until it is removed
+        # by `id`, which stays unique because the readers keep their buffers alive until removed
+        self._counts: dict[int, int] = {}
         self.size = 0
 
     def add(self, buffers: Iterable[bytes]) -> None:
@@ -48,7 +49,7 @@ class _Tally:
 
 
 class _Owner:
-    """The readers of one key, those without progress for longest first."""
+    """The readers of one key, ordered by their last progress, the oldest first."""
 
     __slots__ = ("readers", "tally")
 
@@ -58,36 +59,36 @@ class _Owner:
 
 
 class Unsent:
-    """Counts the bytes that a server's clients have not read, and ends the readers that hold too many.
+    """Counts the bytes that a server's clients have not read, and ends readers if they hold too many.
 
-    The connections report every wait. When the total limit is exceeded, the key that holds most loses a reader, so a
-    key that holds little is safe from those that hold much. It loses the reader that has made no progress for longest.
+    The connections report every wait. When the total limit is exceeded, the key with the most bytes loses a reader, so
+    a key with few bytes is safe from the others. It loses the reader that has made no progress for the longest time.
     """
 
-    def __init__(self, bounds: Bounds = Bounds(), *, owner_headers: tuple[bytes, ...] = ()) -> None:  # noqa: B008 - frozen
+    def __init__(self, bounds: Bounds = Bounds(), *, owner_headers: tuple[bytes, ...] = ()) -> None:  # noqa: B008 - the default is immutable
         self._bounds = bounds
         self._owner_headers = owner_headers
         self._owners: dict[bytes, _Owner] = {}
         self._all = _Tally()
         self.ended = {"too_slow": 0, "key_full": 0, "node_full": 0}
-        """Connections that were ended, by the reason, since the start."""
+        """Number of connections that were ended since the start, by reason."""
 
     @property
     def held_bytes(self) -> int:
-        """Return the bytes of memory that wait."""
+        """Return how many bytes wait in memory."""
         return self._all.size
 
     @property
     def readers(self) -> int:
-        """Return how many connections wait."""
+        """Return the number of connections that wait."""
         return sum(len(owner.readers) for owner in self._owners.values())
 
     def owner_of(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-        """Return the owner of a response, by the headers of its request."""
+        """Return the owner of a response: the API key in the headers of its request."""
         return next((value for name, value in headers if name in self._owner_headers), b"")
 
     def add(self, reader: AnswerReader, buffers: Iterable[bytes]) -> None:
-        """Add `reader`, which waits with these buffers. It may be given up at once."""
+        """Add `reader`, which waits with these buffers. If a limit is exceeded, it may be given up immediately."""
         held = tuple(buffers)
         owner = self._owners.setdefault(reader.owner, _Owner())
         assert reader not in owner.readers, "a connection waits only once at a time"
@@ -106,7 +107,7 @@ class Unsent:
             owner.readers[reader] = owner.readers.pop(reader)
 
     def discard(self, reader: AnswerReader) -> None:
-        """Remove the reader, if it waits."""
+        """Remove the reader if it is present."""
         owner = self._owners.get(reader.owner)
         if owner is None or reader not in owner.readers:
             return

@@ -1,10 +1,10 @@
-"""One connection's socket without the layers around it: direct calls, and a wait only if they would block.
+"""One connection's socket without Trio's wrapper: system calls are made directly, with a wait only if they would block.
 
-A read or write that takes too long is ended from outside: the watch over all connections compares `read_by` and
-`write_by` with the clock and calls `expire`, which wakes the waiter. So a wait needs no cancel scope.
+A read or write that takes too long is ended from outside: one task for all connections compares `read_by` and
+`write_by` with the clock and calls `expire`, which wakes the waiting task. So a wait needs no cancel scope.
 
-A trickle of bytes must not hold a connection forever: waiting for a body or for a response's reader uses up a
-`Patience`, which grows again only with the bytes that move.
+A trickle of bytes must not hold a connection forever. So waiting for a body, or for a client to read a response, uses
+up a `Patience`, which grows again only with the bytes that are transferred.
 """
 
 import math
@@ -22,15 +22,16 @@ from gateway.server.unsent import Unsent
 HEAD_READ_BYTES = 16_384
 BODY_READ_BYTES = 32_768
 HANGUP_POLL_S = 1.0
-_HANGUP: int = getattr(select, "POLLRDHUP", select.POLLHUP)  # only Linux reports a half-closed peer
+# only Linux reports that the peer has closed its sending side
+_HANGUP: int = getattr(select, "POLLRDHUP", select.POLLHUP)
 _ABORT = struct.pack("ii", 1, 0)
 
 
 class Patience:
-    """The remaining time to wait for one side of an exchange; slow bytes reduce it.
+    """The remaining time to wait for one direction of an exchange. A slow transfer reduces it.
 
-    Progress without a wait for the other side restores it: a stream's client that is slow at times does not count as
-    slow overall.
+    Progress without a wait for the client restores it, so the client of a stream that is slow at times does not count
+    as slow overall.
     """
 
     __slots__ = ("_bytes_per_s", "_ended", "_left_s", "_since", "_whole_s")
@@ -41,20 +42,20 @@ class Patience:
         self._since = self._ended = 0.0
 
     def begin(self, whole_s: float) -> float:
-        """Start a wait of at most `whole_s`; return when it must end."""
+        """Start a wait of at most `whole_s` and return the time at which it must end."""
         self._whole_s = whole_s
         self._since = trio.current_time()
         self._left_s = min(self._left_s + self._since - self._ended, whole_s)
         return self._since + self._left_s
 
     def end(self, moved_bytes: int) -> None:
-        """Record the end of a wait with this many bytes."""
+        """Record the end of a wait in which this many bytes were transferred."""
         self._ended = trio.current_time()
         self._left_s -= self._ended - self._since
         self.earn(moved_bytes)
 
     def earn(self, moved_bytes: int) -> None:
-        """Record that this many bytes have moved."""
+        """Record that this many bytes were transferred."""
         self._left_s = min(self._whole_s, self._left_s + moved_bytes / self._bytes_per_s)
 
 
@@ -84,21 +85,21 @@ class Wire:
         self._unsent = unsent
         self._given_up = False
         self.owner = b""
-        """The API key whose response is sent; used only once a write has to wait."""
+        """The API key of the current request. Used only if a write has to wait."""
         self.unread = b""
-        """Bytes that have arrived but were not processed."""
+        """Data that has arrived but is not processed yet."""
         self.wake_parked: Callable[[], None] | None = None
-        """Wakes the connection's task when it waits for something other than its own reads and writes."""
+        """Wakes the connection's task if it waits elsewhere, as in `RefusedClients`, instead of in a read or write."""
         self.read_by = math.inf
         self.write_by = math.inf
         self.expired = False
         self.ended = False
-        """The client will send no more data."""
+        """Whether the client has ended its side and sends no more data."""
         self.broken = False
-        """The client reads no more data."""
+        """Whether the client reads no more data."""
 
     async def read(self, size: int) -> bytes:
-        """Return the next bytes; empty at the client's end, at the time limit, or if `wake` found no data."""
+        """Return the next bytes. Empty if the client has ended, the time limit has passed, or `wake` found no data."""
         while not self.ended:
             woken = False
             try:
@@ -113,7 +114,7 @@ class Wire:
         return b""
 
     def read_nowait(self, size: int) -> bytes:
-        """Return the bytes that have arrived; empty if there are none, or if the client has ended its side."""
+        """Return the bytes that have arrived. Empty if there are none, or if the client has ended its side."""
         try:
             data = self._socket.recv(size)
         except BlockingIOError:
@@ -124,12 +125,12 @@ class Wire:
         return data
 
     async def write(self, data: bytes, patience: Patience | None = None) -> None:
-        """Pass `data` to the kernel, waiting only when it accepts no more: no checkpoint when it all fits.
+        """Pass `data` to the kernel, and wait only if the kernel accepts no more. No checkpoint if all of it fits.
 
         `patience` is the client's patience for the response that `data` belongs to.
 
         Raises:
-            ClientGone: it cannot be delivered.
+            ClientGone: the data cannot be delivered.
         """
         patience = patience or self.patience_of_answer()
         sent = self.write_nowait(data)
@@ -138,20 +139,20 @@ class Wire:
             await self.write_rest((data,), sent, patience)
 
     def patience_of_answer(self) -> Patience:
-        """Return the patience with a client that reads a response."""
+        """Return a new patience with a client that reads a response."""
         return Patience(self._bounds.answer_bytes_per_s)
 
     async def write_rest(
         self, buffers: Sequence[bytes], sent: int, patience: Patience, *, also_held: bytes = b""
     ) -> None:
-        """Write what the kernel did not accept at once: everything after the first `sent` bytes of `buffers`.
+        """Write the data that the kernel did not accept immediately: `buffers` after their first `sent` bytes.
 
         The buffers are not copied. They are counted while they wait, together with `also_held`.
 
         Raises:
-            ClientGone: it cannot be delivered.
+            ClientGone: the data cannot be delivered.
         """
-        rest = _behind([memoryview(buffer) for buffer in buffers], sent)
+        rest = _rest_of([memoryview(buffer) for buffer in buffers], sent)
         if not rest:
             return
         self._unsent.add(self, (*buffers, also_held))
@@ -162,7 +163,7 @@ class Wire:
                 patience.end(sent)
                 if sent:
                     self._unsent.moved(self)
-                rest = _behind(rest, sent)
+                rest = _rest_of(rest, sent)
         except trio.ClosedResourceError:
             if not (self._given_up or self.broken):
                 self._unsent.ended["too_slow"] += 1
@@ -176,7 +177,7 @@ class Wire:
         """Wait until the kernel accepts more.
 
         Raises:
-            ClosedResourceError: the client was given up before or meanwhile, or the patience has run out.
+            ClosedResourceError: the client was given up before or during the wait, or the patience has run out.
         """
         if self._given_up:
             raise trio.ClosedResourceError
@@ -199,7 +200,7 @@ class Wire:
         """Return how many bytes of `data` the kernel has accepted.
 
         Raises:
-            ClientGone: it cannot be delivered.
+            ClientGone: the data cannot be delivered.
         """
         if self.broken:
             raise ClientGone("The client has closed the connection.")
@@ -212,13 +213,13 @@ class Wire:
             raise ClientGone("The client has closed the connection.") from exc
 
     async def wait_hangup(self, *, unread_bytes: int) -> None:
-        """Wait until the client has disconnected; store further data from it, up to about `unread_bytes`.
+        """Wait until the client has disconnected. Store further data from it, up to about `unread_bytes`.
 
-        A client that sends more is no longer read, only checked regularly for a disconnect.
+        If the client sends more, its data stays unread, and a regular check looks for the disconnect.
         """
         while not (self.ended or self.expired) and len(self.unread) < unread_bytes:
             self.unread += await self.read(HEAD_READ_BYTES)
-        while not (self.ended or self.expired or _has_hung_up(self._socket)):  # noqa: ASYNC110 - nothing announces it
+        while not (self.ended or self.expired or _has_hung_up(self._socket)):  # noqa: ASYNC110 - no event announces it
             await trio.sleep(HANGUP_POLL_S)
 
     def hurry(self, bounds: Bounds) -> None:
@@ -231,27 +232,27 @@ class Wire:
             self.write_by = min(self.write_by, now + bounds.write_s)
 
     def expire(self) -> None:
-        """End the current wait, because its time is up."""
+        """End the current wait, because its time limit has passed."""
         self.expired = True
         self.read_by = self.write_by = math.inf
         self.wake()
 
     def give_up(self) -> None:
-        """End the current write: too much data waits, and its client has made no progress for longest."""
+        """End the current write, because too much data waits and this client has made no progress for longest."""
         self._given_up = True
         self.wake()
 
     def wake(self) -> None:
-        """Make a waiting `read` check once more and return."""
+        """Make a waiting `read` check for data once more and return."""
         if self.wake_parked is not None:
             self.wake_parked()
         else:
             trio.lowlevel.notify_closing(self.fd)
 
     async def linger(self, *, discard_bytes: int) -> None:
-        """End the response, then read and drop further data from the client for a moment.
+        """Shut down sending, then read and drop further data from the client for a moment.
 
-        Closing at once would reset the connection, and the client could lose the response that it has not read.
+        Closing immediately would reset the connection, and the client could lose a response that it has not read yet.
         """
         try:
             self._socket.shutdown(socket.SHUT_WR)
@@ -263,7 +264,7 @@ class Wire:
                 discard_bytes -= len(data)
 
     def abort(self) -> None:
-        """Make the coming close a reset, so that a truncated response cannot be mistaken for a complete one."""
+        """Make the next `close` a reset, so that a truncated response cannot be mistaken for a complete one."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
 
     def close(self) -> None:
@@ -271,7 +272,7 @@ class Wire:
         self._socket.close()
 
 
-def _behind(views: list[memoryview], count: int) -> list[memoryview]:
+def _rest_of(views: list[memoryview], count: int) -> list[memoryview]:
     """Return the rest of `views` after their first `count` bytes."""
     for nth, view in enumerate(views):
         if count < len(view):

@@ -65,7 +65,7 @@ _HL: Final = Param(
 
 
 class _Kind(NamedTuple):
-    """One kind of batch: its route's texts, its body, and how the body becomes inputs and requested parts."""
+    """One kind of batch: the texts of its route, its body, and the functions that read inputs and options from it."""
 
     batch: Batch
     doc: RouteDoc
@@ -103,7 +103,7 @@ class BatchRoutes:
         )
 
     def _lacks(self, batch: Batch) -> tuple[str, ...]:
-        """Return the missing credentials of a batch billed by upstream calls, because only those calls serve it."""
+        """Return the missing credentials of a batch that is billed by upstream calls. Others do not depend on them."""
         if batch.rows_a_cost == 1:
             return ()
         site = self._sites[batch.platform]

@@ -1,4 +1,4 @@
-"""`/v1/events/consumers`: named consumers, which remember the position of their key (spec 4.4, decisions 13)."""
+"""`/v1/events/consumers`: named consumers of a key, which store a position in the feed (spec 4.4, decisions 13)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ConsumerRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the consumer endpoints."""
         return (
             self._route(CONSUMERS, self.list, docs.LIST),
             self._route(CONSUMER, self.show, docs.SHOW),
@@ -90,7 +90,7 @@ class ConsumerRoutes:
         found = await self._consumers.get(caller.key.id, _name(request))
         return await self._free(request, caller, {"consumer": _shown(found, tokens)})
 
-    async def delete(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:  # noqa: ARG002 - as all
+    async def delete(self, request: Request, caller: Caller, tokens: FeedTokens) -> Reply:  # noqa: ARG002 - route signature
         """Delete a consumer. The next read under its name creates a new one."""
         await self._consumers.delete(caller.key.id, _name(request))
         return await self._replies.bare(caller, Reply(204, b""))

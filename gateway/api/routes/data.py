@@ -31,24 +31,24 @@ from upstreams.model.params import Value
 from upstreams.model.steps import Fetched, Leg, Page, Part
 
 READINGS_BYTES_MAX: Final = 16_000_000
-"""Bytes of parsed queries that all endpoints together keep, including every object in them."""
+"""Maximum number of bytes of the parsed queries that all endpoints keep, including every object in them."""
 _QUERY_BYTES_MAX: Final = 300
 """Longer queries are not kept."""
 _READING_BYTES: Final = 336
-"""The size of a kept query in addition to its texts and values: four objects and a dictionary entry."""
+"""The size of a kept query without its texts and values: four objects and a dictionary entry."""
 _PATH_BYTES: Final = 300
 """The largest size of a name in `fields`: a dictionary, its text and an entry in the parent dictionary."""
 Reading = tuple[dict[str, Value], bytes, Projection | None, bool]
-"""The values of a query, its cache key, the requested part, and whether it is the same for all callers."""
+"""The values of a query, its cache key, the requested projection, and whether all callers get the same response."""
 _PRICED = frozenset(("dry_run", "max_credits", "max_age", "fresh"))
 
 
 class Readings:
-    """The recently parsed queries of all endpoints, within one limit in bytes.
+    """The recently parsed queries of all endpoints, limited by their total size in bytes.
 
     They form two generations. When the recent generation reaches half of the limit, it replaces the older one, which is
-    dropped. An older query that is used again moves to the recent generation. So queries in use stay, and a hit takes
-    one lookup.
+    dropped. An older query that is used again moves to the recent generation. So queries in use stay, and a hit needs
+    only one lookup.
     """
 
     def __init__(self, bytes_max: int = READINGS_BYTES_MAX) -> None:
@@ -57,7 +57,7 @@ class Readings:
         self._endpoints: list[EndpointReadings] = []
 
     def of_endpoint(self) -> EndpointReadings:
-        """Return the storage for the queries of one more endpoint."""
+        """Create and return the storage for the queries of one endpoint."""
         self._endpoints.append(endpoint := EndpointReadings(self))
         return endpoint
 
@@ -136,7 +136,7 @@ class DataEndpoint:
         call = CallRequest(caller.key, self._listing, self._cost_credits, values, key, request.id, request.owe, refresh)
         idempotency = idempotency_key(request.headers.get(b"idempotency-key"))
         if not is_plain:
-            call.refresh = call.refresh or self._wants_anew(call)
+            call.refresh = call.refresh or self._wants_fresh(call)
             if "max_credits" in values:
                 call.credits_max = int(values["max_credits"])
                 await self._check_max_credits(call)
@@ -159,7 +159,7 @@ class DataEndpoint:
         return replace(reply, streamed=True) if is_streamed else reply
 
     def _read(self, query_string: bytes) -> Reading:
-        """Return the values of a query and the cache key of its responses, and keep them for the next time."""
+        """Parse a query, and keep the result for later requests with the same query."""
         reading = self._readings.older.get(query_string)
         if reading is None:
             values = self._rules.read(query_of(query_string))
@@ -169,7 +169,7 @@ class DataEndpoint:
         return reading
 
     async def _part(self, request: Request, result: CallResult, part: Projection) -> Reply:
-        """Return the requested part of a response in the requested format. A repeated error is unchanged."""
+        """Return the requested part of a response in the requested format. A replayed error stays unchanged."""
         if result.replayed is not None and result.replayed.status >= 400:
             return self._replies.data(request, result)
         if part.form != "json":
@@ -178,8 +178,8 @@ class DataEndpoint:
         assert part.tree is not None, "the projection selects a part or another format"
         return self._replies.data(request, replace(result, fragment=await cut(result.fragment, part.tree)))
 
-    def _wants_anew(self, call: CallRequest) -> bool:
-        """Return whether its parameters request a fresh response, or a younger one than the cache has."""
+    def _wants_fresh(self, call: CallRequest) -> bool:
+        """Return whether the parameters request a fresh response, or a younger one than the cached response."""
         if "max_age" in call.values:
             return not self._calls.is_young(call, int(call.values["max_age"]) / 1_000)
         return bool(call.values.get("fresh"))
@@ -187,7 +187,7 @@ class DataEndpoint:
     async def _check_max_credits(self, call: CallRequest) -> None:
         """Refuse a call that would reserve more than `max_credits` allows (decisions 6).
 
-        A cache hit is free and passes.
+        A cache hit is free and always passes.
         """
         refusal = above_max(call, self._calls.quote(call))
         if refusal is not None and not await self._calls.would_hit(call):
@@ -197,7 +197,7 @@ class DataEndpoint:
         quote = self._calls.quote(call)
         hit = await self._calls.would_hit(call)
         data = {"estimated_credits": 0 if hit else quote.credits_least, "would_hit_cache": hit}
-        if quote.credits > quote.credits_least and not hit:  # a walk: it reserves more while it runs
+        if quote.credits > quote.credits_least and not hit:  # a call with several pages reserves more while it runs
             data["reserved_credits"] = quote.credits
         if self._listing.endpoint.preview is not None:
             data |= self._listing.endpoint.preview(call.values)
@@ -208,7 +208,7 @@ class DataEndpoint:
 
 
 def unavailable() -> Refused:
-    """Return 503 without Retry-After, because waiting does not supply the missing credential."""
+    """Return a 503 without Retry-After, because waiting does not supply the missing credential."""
     return Refused("SERVICE_UNAVAILABLE", "This endpoint needs a credential that the operator has not configured.")
 
 
@@ -224,7 +224,7 @@ def refuse_stream(request: Request) -> None:
 
 
 class _Progress:
-    """Sends the events of one call. Legs that settle together send theirs one after another."""
+    """Sends the events of one call, one at a time, even if several legs end at the same time."""
 
     def __init__(self, stream: EventStream, site: Site) -> None:
         self._stream = stream

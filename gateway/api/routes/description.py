@@ -29,15 +29,15 @@ _PARAMS: Final = (Param("platform", "Only the operations of this platform.", "gi
 
 
 class OpenApiRoute:
-    """Serves the OpenAPI document. The first request builds it in a thread; it never changes after that."""
+    """Serves the OpenAPI document. The first request builds it in a thread. After that it never changes."""
 
     def __init__(self, reference: Reference, documents: OpenApi, replies: Replies) -> None:
         self._reference = reference
         self._documents = documents
         self._replies = replies
         self._made: dict[str | None, TaggedText] = {}
-        """The whole document, and the document of each requested platform."""
-        self._making = trio.Lock()
+        """The whole document (None) and the documents of the platforms requested so far."""
+        self._build_lock = trio.Lock()
 
     @property
     def route(self) -> Route:
@@ -58,8 +58,8 @@ class OpenApiRoute:
         return tagged(request, Reply(200, made.text), made.tag, caching=PUBLIC)
 
     async def _make(self, platform: str | None) -> TaggedText:
-        """Build a document, one at a time: the first takes 0.3 s, and many clients may request it at once."""
-        async with self._making:
+        """Build a document, one at a time: the first takes 0.3 s, and many clients may request it concurrently."""
+        async with self._build_lock:
             if platform not in self._made:
                 self._made[platform] = with_tag(await trio.to_thread.run_sync(self._documents.document, platform))
             return self._made[platform]

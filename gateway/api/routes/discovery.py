@@ -36,7 +36,7 @@ _GUIDE = (
 
 
 class Discovery:
-    """Serves `/v1/utility/endpoints` and `/v1/utility/endpoint`; both are free."""
+    """Serves `/v1/utility/endpoints` and `/v1/utility/endpoint`. Both are free."""
 
     def __init__(self, reference: Reference, *, guides: Guides, replies: Replies) -> None:
         self._reference = reference
@@ -68,7 +68,7 @@ class Discovery:
         """Return the guide of one endpoint (spec 2.4)."""
         operation = self._chosen(read_free(request.query, _GUIDE))
         made = self._made.get(_name_of(operation))
-        if made is None:  # the example of a composite over many platforms takes a tenth of a second
+        if made is None:  # in a thread, because the example of a composite over many platforms takes 0.1 s to build
             made = await trio.to_thread.run_sync(self._guide, operation, limiter=self._aside)
         return await self._tagged(request, caller, made)
 
@@ -86,7 +86,7 @@ class Discovery:
         return self._made[name]
 
     async def _tagged(self, request: Request, caller: Caller, made: TaggedText) -> Reply:
-        """Return the response with a tag of the part that is the same for all callers."""
+        """Return the response, with an ETag of the part that is the same for all callers."""
         made = self._replies.relinked(request, made)
         reply = await self._replies.free(request, caller, made.text)
         return tagged(request, reply, made.tag, caching=b"private, no-cache")
@@ -114,5 +114,5 @@ def _name_of(operation: ApiOperation) -> str:
 
 
 def _id(sent: str) -> str:
-    """Return an id as the catalog has it. Routes of the account may also be named by their resource alone."""
+    """Return an id in the catalog's form. Clients may name the account's routes by the resource alone."""
     return sent.strip("/").removeprefix("account/")

@@ -41,7 +41,7 @@ _CACHING = b"private, no-cache"
 class _Answered:
     """The last page that was sent. Polls that wait at the same position wake together and get the same page.
 
-    A consumer's response contains more than its page, so it is never shared.
+    A consumer's response contains more than the page, so it is never shared.
     """
 
     page: EventPage
@@ -75,14 +75,14 @@ class Events:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the feed."""
         return (
             Route(PATH, self.answer, doc=READ, params=PARAMS),
             Route(SOCKET_PATH, self.answer_socket, doc=SOCKET, params=PARAMS),
         )
 
     async def answer(self, request: Request, caller: Caller) -> Reply:
-        """Return a page, waiting while it is empty; 304 if the client already has it.
+        """Return a page, or 304 if the client already has it. Wait while the page is empty.
 
         During the wait every coroutine on the call stack stays in memory, so the stack is kept shallow.
         """
@@ -163,9 +163,8 @@ class Events:
                 sink=sink,
                 check_key=partial(self._admission.key_of, request),
             )
-            if (
-                stopped is not Stopped.GONE or request.socket is None
-            ):  # a client that half-closed still reads its stream
+            # A client that has closed only its sending side still reads the stream.
+            if stopped is not Stopped.GONE or request.socket is None:
                 await sink.end(stopped)
         except ClientGone:
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -188,7 +187,7 @@ class Events:
         return self._polls.poll(request, reading, is_news=is_news)
 
     async def _still_holding(self, known: bytes, reading: ByCursor | ByConsumer) -> bytes | None:
-        """Return the page's tag if the client already has the page, without reading the page."""
+        """Return the page's tag if the client already has the page. The page itself is not read."""
         if isinstance(reading, ByConsumer):
             return None
         head = await self._readers.pages.head(reading.key.account_id)

@@ -47,7 +47,7 @@ _LINES_AT_ONCE: Final = 25
 
 
 class _Result(msgspec.Struct, frozen=True):
-    """The part of a stored result that is shown. Its page is not decoded."""
+    """The shown part of a stored result. Its page is not decoded."""
 
     page: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -73,7 +73,7 @@ class JobRoutes:
         changes: Changes,
         reads: LongReads,
     ) -> None:
-        """Take `hooks`, which registers their webhooks, and `webhooks`, which has the deliveries to them."""
+        """Serve `jobs`. `hooks` registers their webhooks, and `webhooks` holds the deliveries to those."""
         self._reads = reads
         self._jobs = jobs
         self._hooks = hooks
@@ -86,7 +86,7 @@ class JobRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the job endpoints."""
         crawl, batch = partial(self.begin, CrawlBody, _crawl_of), partial(self.begin, BatchBody, batch_of)
         return (
             Route("/v1/web/crawl", crawl, ("POST",), doc=docs.CRAWL, params=_BEGIN, body=CrawlBody),
@@ -113,7 +113,7 @@ class JobRoutes:
         sent = await read_json(request, kind)
         draft = await draft_of(sent, self._recipes)
         target = self._hooks.target(sent.webhook_url, sent.webhook_secret)
-        claim_of_change(request, caller, sent)  # rejects a malformed key like the requests that start something
+        claim_of_change(request, caller, sent)  # rejects an invalid idempotency key, also with `dry_run`
         check_max_credits(values, draft.held_credits)
         if values.get("dry_run"):
             await self._hooks.check(target)
@@ -126,7 +126,7 @@ class JobRoutes:
             return await self._jobs.begin(self._hooks.beside(draft, target), owner, write=write)
 
         made = await self._changes.make(request, caller, sent, begin, keep=lambda job: job.id)
-        if isinstance(made, StoredReply):  # the job's current state
+        if isinstance(made, StoredReply):  # repeated: return the job's current state
             job, target = await self._jobs.get(owner.account_id, text_of(made)), None
         else:
             job = made
@@ -178,7 +178,7 @@ class JobRoutes:
         return await self._steps_page(request, caller, ("empty", "failed"))
 
     async def lines(self, request: Request, caller: Caller) -> Reply:
-        """Return everything that the job has read so far, sent while it is read."""
+        """Return everything that the job has read so far. It is sent while it is read."""
         read_free(request.query, ())
         account_id, job_id = caller.key.account_id, _job_id(request)
         await self._jobs.get(account_id, job_id)
@@ -232,7 +232,7 @@ def _job_id(request: Request) -> str:
 
 
 class _Lines(NamedTuple):
-    """Results as JSON lines, up to the one with the number `last`."""
+    """Results as JSON lines, up to the result with the number `last`."""
 
     text: bytes
     last: int
@@ -245,7 +245,7 @@ def _lines_of(rows: Sequence[EndedStep]) -> _Lines:
 
 
 def _shown_results(rows: Sequence[EndedStep], unpacker: Unpacker) -> list[dict[str, Any]]:
-    """Return the first results, as many as fit."""
+    """Return as many of the first results as fit in a page."""
     shown = []
     for row in rows:
         if (bodies := unpacker.take(row.result)) is None:

@@ -55,7 +55,7 @@ class BacktestBody(msgspec.Struct, frozen=True):
 
 
 class MonitorPastRoutes:
-    """Serves the past runs of the caller's monitors. All of it is free."""
+    """Serves the past runs of the caller's monitors. All its endpoints are free."""
 
     def __init__(
         self, monitors: MonitorService, projections: Projections, *, replies: Replies, reads: LongReads
@@ -67,7 +67,7 @@ class MonitorPastRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the endpoints for past runs."""
         return (
             Route(f"{MONITOR}/timeseries", self.timeseries, doc=docs.TIMESERIES, params=_SERIES),
             Route(f"{MONITOR}/export", self.export, doc=docs.EXPORT, params=_EXPORT),
@@ -76,7 +76,7 @@ class MonitorPastRoutes:
         )
 
     async def timeseries(self, request: Request, caller: Caller) -> Reply:
-        """Return points and, for a numbers-only monitor, the series of each row."""
+        """Return the points of a monitor's runs and, for a numbers-only monitor, the series of each row."""
         values = read_free(request.query, _SERIES)
         monitor, window = await self._owned(request, caller), window_of(values)
         caller.hold(await self._reads.take(caller.key.account_id))
@@ -84,7 +84,7 @@ class MonitorPastRoutes:
         return await self._replies.free(request, caller, account_fragment(request.path, orjson.Fragment(data)))
 
     async def export(self, request: Request, caller: Caller) -> Reply:
-        """Return a download, sent while it is read."""
+        """Return a download of the runs. It is sent while the runs are read."""
         values = read_free(request.query, _EXPORT)
         monitor, window, form = await self._owned(request, caller), window_of(values), str(values["format"])
         caller.hold(await self._reads.take(caller.key.account_id))
@@ -108,7 +108,7 @@ class MonitorPastRoutes:
             raise InvalidParam("row", f"is required, because {metric} has a value per row; timeseries lists the rows")
         caller.hold(await self._reads.take(caller.key.account_id))
         picture = await self._projections.chart(monitor, window, metric=metric, row=PAGE if row is None else str(row))
-        # The picture contains no scripts and its policy allows none, so it may be opened as a page.
+        # The SVG contains no scripts and its content security policy allows none, so opening it as a page is safe.
         headers = fields_of(
             [
                 (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'"),
@@ -120,7 +120,7 @@ class MonitorPastRoutes:
         return await self._replies.bare(caller, reply)
 
     async def backtest(self, request: Request, caller: Caller) -> Reply:
-        """Return when the rules would have fired on the stored runs."""
+        """Return the stored runs that would have triggered alerts."""
         read_free(request.query, ())
         sent = await read_json(request, BacktestBody)
         ends = {"from": sent.from_, "to": sent.to}
@@ -147,7 +147,7 @@ def _chosen(values: Mapping[str, Value], monitor: Monitor) -> Chosen:
 
 
 def _check_metrics(metrics: list[str], monitor: Monitor) -> None:
-    """Reject metrics that a numbers-only monitor does not track. For other monitors only the runs have the metrics."""
+    """Reject metrics that a numbers-only monitor does not track. Other monitors get their metrics from the runs."""
     track = _track(monitor)
     for metric in metrics:
         if track is not None and metric not in track.metrics:

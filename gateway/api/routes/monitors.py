@@ -77,7 +77,7 @@ class MonitorRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the monitor endpoints."""
         return (
             Route(MONITORS, self.page, doc=docs.LIST, params=_LIST),
             Route(MONITORS, self.create, ("POST",), doc=docs.CREATE, params=(DRY_RUN,), body=CreateBody),
@@ -90,14 +90,15 @@ class MonitorRoutes:
         )
 
     async def create(self, request: Request, caller: Caller) -> Reply:
-        """Create a monitor; return 201 with it and its webhook's secret next to the envelope's fields (decisions 2)."""
+        """Create a monitor. Return 201; the webhook's secret is next to the envelope's own fields (decisions 2)."""
         is_dry = read_free(request.query, (DRY_RUN,)).get("dry_run")
         sent = await read_json(request, CreateBody)
         draft, account_id = self._monitors.draft(sent), caller.key.account_id
         if is_dry:
-            idempotency_key(request.headers.get(b"idempotency-key"))  # refused like the creation itself
-            told = {**await self._monitors.preview(draft, account_id), "id": None}
-            return await self._free(request, caller, {"valid": True, "monitor": told})
+            # rejects an invalid idempotency key, as without `dry_run`
+            idempotency_key(request.headers.get(b"idempotency-key"))
+            preview = {**await self._monitors.preview(draft, account_id), "id": None}
+            return await self._free(request, caller, {"valid": True, "monitor": preview})
         made, made_view, secret = await self._making.make(request, caller, sent, draft)
         monitor = with_cost_warning(self._monitors.to_json(made_view))
         body = {"platform": "account", "endpoint": MONITORS, "monitor": monitor, "webhook_secret": secret}
@@ -115,7 +116,7 @@ class MonitorRoutes:
         last = views[-1].monitor if len(found) > size else None
         more = None if last is None else behind(last.created_at, last.id)
         items = []
-        for view in views:  # a millisecond per monitor if a metric of its rules must be guessed
+        for view in views:  # takes 1 ms per monitor if a metric of its rules must be guessed, so yield between them
             items.append(self._monitors.to_json(view))
             await trio.lowlevel.checkpoint()
         return await self._lists.page(request, caller, items, place=place, more=more)
@@ -137,17 +138,17 @@ class MonitorRoutes:
         return await self._free(request, caller, data)
 
     async def delete(self, request: Request, caller: Caller) -> Reply:
-        """Delete a monitor: it is no longer run or billed."""
+        """Delete a monitor. It no longer runs and is no longer billed."""
         read_free(request.query, ())
         await self._monitors.delete(caller.key.account_id, plain_id_of(request))
         return await self._replies.bare(caller, Reply(204, b""))
 
     async def run(self, request: Request, caller: Caller) -> Reply:
-        """Start a run now; return 202 with it. Its own path reports the outcome."""
+        """Start a run now. Return 202 with the run, whose own path reports the outcome."""
         read_free(request.query, ())
         account_id, monitor_id = caller.key.account_id, plain_id_of(request)
         made = await self._making.open_run(request, caller, monitor_id)
-        if isinstance(made, StoredReply):  # the run's current state
+        if isinstance(made, StoredReply):  # repeated: return the run's current state
             found = await self._monitors.run(account_id, monitor_id, text_of(made))
             run = run_record(found.run, found.delivery)
         else:
@@ -156,7 +157,7 @@ class MonitorRoutes:
         return await self._changes.answer(request, caller, fragment, made, status=202)
 
     async def show_run(self, request: Request, caller: Caller) -> Reply:
-        """Return one of its runs."""
+        """Return one run of the monitor."""
         include = _includes(read_free(request.query, _RUN).get("include"))
         assert request.named is not None, "the route declares this path parameter"
         if include:
@@ -173,7 +174,7 @@ class MonitorRoutes:
         return await self._replies.free(request, caller, fragment)
 
     async def runs(self, request: Request, caller: Caller) -> Reply:
-        """Return a page of its runs, newest first."""
+        """Return a page of the monitor's runs, newest first."""
         caller.hold(await self._reads.take(caller.key.account_id))
         values = read_free(request.query, _RUNS)
         window, include = window_of(values), _includes(values.get("include"))
@@ -203,7 +204,7 @@ class MonitorRoutes:
 
 
 def filter_of(status: object) -> StatusFilter:
-    """Return the filter of a list. Any unknown value means all."""
+    """Return the status filter of a list. Any unknown value means all."""
     return "active" if status == "active" else "paused" if status == "paused" else "all"
 
 
@@ -217,7 +218,7 @@ def plain_id_of(request: Request) -> str:
     """Return the monitor in the path. Watches of the web are excluded, because they have routes of their own.
 
     Raises:
-        MonitorUnknown: it is a watch.
+        MonitorUnknown: the monitor is a watch.
     """
     monitor_id = monitor_id_of(request)
     if monitor_id.startswith(ID_PREFIX):
@@ -244,18 +245,18 @@ def _parts_of(include: tuple[str, ...]) -> tuple[DataPart, ...]:
 
 
 def _shown_runs(entries: Iterable[RunEntry], include: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return the first runs, as many as fit in a page."""
+    """Return as many of the first runs as fit in a page."""
     return [_shown_run(entry, include) for entry in unpacked_entries(entries, Unpacker())]
 
 
 def _shown_run(entry: RunEntry, include: tuple[str, ...]) -> dict[str, Any]:
     """Return a run with its stored result unchanged. With `numbers` alone, the result is null (spec 2.6)."""
-    told, data = run_record(entry.run, entry.delivery), entry.data
+    shown, data = run_record(entry.run, entry.delivery), entry.data
     if include:
-        told["result"] = _stored(data.result if "result" in include else None)
+        shown["result"] = _stored(data.result if "result" in include else None)
     if "numbers" in include:
-        told |= {"numbers": _stored(data.numbers), "deltas": _stored(data.deltas)}
-    return told
+        shown |= {"numbers": _stored(data.numbers), "deltas": _stored(data.deltas)}
+    return shown
 
 
 def _stored(body: bytes | None) -> orjson.Fragment | None:

@@ -66,7 +66,7 @@ class PackRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of packs and purchases."""
         return (
             Route(PACKS, self.on_sale, doc=docs.PACKS),
             Route(PURCHASES, self.page, doc=docs.PURCHASES, params=_LIST),
@@ -91,7 +91,7 @@ class PackRoutes:
         return await self._lists.page(request, caller, items, place=place, more=more)
 
     async def buy(self, request: Request, caller: Caller) -> Reply:
-        """Start a purchase; return 201 with the payment page."""
+        """Start a purchase. Return 201 with the URL of the payment page."""
         read_free(request.query, ())
         sent = await read_json(request, BuyBody)
         checkout = self._checkout
@@ -100,7 +100,7 @@ class PackRoutes:
             raise Refused("INVALID_REQUEST", message, details={"reason": "capability_missing", "param": "pack"})
         self._check(sent.pack)
         page = f"{self._replies.base_url_for(request)}{BILLING_PAGE}"
-        success, cancel = _way_back("success_url", sent.success_url), _way_back("cancel_url", sent.cancel_url)
+        success, cancel = _return_url("success_url", sent.success_url), _return_url("cancel_url", sent.cancel_url)
 
         async def open_page(purchase: Purchase) -> str:
             session = await checkout.open_page(
@@ -117,7 +117,7 @@ class PackRoutes:
         return await self._changes.answer(request, caller, account_fragment(PURCHASES, data), made, status=201)
 
     def _check(self, name: str) -> None:
-        """Reject a pack that cannot be bought. Raises InvalidParam."""
+        """Raise InvalidParam if the pack cannot be bought."""
         try:
             pack = self._packs.get(name)
         except PackUnknown as exc:
@@ -127,8 +127,8 @@ class PackRoutes:
             raise InvalidParam("pack", "has no price; only the operator can grant it")
 
 
-def _way_back(param: str, url: str | None) -> str | None:
-    """Return the URL, if there is one. Raises InvalidParam if a browser should not be sent there."""
+def _return_url(param: str, url: str | None) -> str | None:
+    """Return the URL unchanged. Raise InvalidParam if a browser must not be sent there."""
     if url is None:
         return None
     try:

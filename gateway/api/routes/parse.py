@@ -1,4 +1,4 @@
-"""`POST /v1/web/parse`: read a file from the client like a page (decisions 21)."""
+"""`POST /v1/web/parse`: reads a file from the client like a page (decisions 21)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _FIELDS: Final = tuple(name for name in FileBody.__struct_fields__ if name != "f
 
 
 class _Sent(msgspec.Struct, frozen=True):
-    """A form in the shape that its idempotency key is bound to."""
+    """The values of a form that its idempotency key is bound to."""
 
     digest: bytes
     filename: str
@@ -66,7 +66,7 @@ class _Sent(msgspec.Struct, frozen=True):
 
 
 class ParseRoute:
-    """Reads the files of callers in the worker processes of the `web` site."""
+    """Reads uploaded files in the worker processes of the `web` site."""
 
     def __init__(self, calls: BilledCalls, site: Site, replies: Replies) -> None:
         self._calls = calls
@@ -76,7 +76,7 @@ class ParseRoute:
 
     @property
     def route(self) -> Route:
-        """Return its routing table entry."""
+        """Return the routing table entry of the endpoint."""
         most = FILE_BYTES_MAX + ENVELOPE_BYTES
         return Route(
             PARSE,
@@ -90,7 +90,7 @@ class ParseRoute:
         )
 
     async def answer(self, request: Request, caller: Caller) -> Reply:
-        """Return the page that the file contains."""
+        """Return the content of the file as a page."""
         values = read_free(request.query, _PARAMS)
         async with self.forms.open(request, _FIELDS, file_bytes_max=FILE_BYTES_MAX) as form:
             fields = {name: text for name, text in form.fields.items() if text}

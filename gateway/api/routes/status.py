@@ -29,7 +29,7 @@ _WORST_FIRST = ("open", "half_open", "closed")
 
 
 class Status:
-    """Reports which platforms are available; `now` returns Unix seconds."""
+    """Reports which platforms are available. `now` returns Unix seconds."""
 
     def __init__(self, catalog: Catalog, *, now: Callable[[], float]) -> None:
         self._catalog = catalog
@@ -63,13 +63,13 @@ class Status:
         }
 
     async def keep_looking(self) -> None:
-        """Record each platform's worst state of every hour, until cancelled."""
+        """Until cancelled, record the worst state of each platform for every hour."""
         while True:
             self.look()
             await trio.sleep(LOOK_EVERY_S)
 
     def look(self) -> None:
-        """Add the current state of the platforms to this hour."""
+        """Add the current state of the platforms to the record of this hour."""
         hour = int(self._now() // 3_600)
         worst = self._hours.setdefault(hour, {})
         for slug, site in self._sites().items():
@@ -80,7 +80,7 @@ class Status:
             self._hours.popitem(last=False)
 
     def past(self) -> dict[str, list[Health | None]]:
-        """Return each platform's last hours, ending with this one; None for hours in which the node did not run."""
+        """Return each platform's state in the last hours up to now. None for hours in which the node did not run."""
         now = int(self._now() // 3_600)
         seen = [self._hours.get(hour, {}) for hour in range(now - HOURS + 1, now + 1)]
         return {slug: [worst.get(slug) for worst in seen] for slug in self._sites()}
@@ -103,7 +103,10 @@ def _platform(site: Site) -> dict[str, Any]:
 
 
 def _hosts(source: Source | NamedSource) -> dict[str, int]:
-    """Sum up the hosts that callers named at a source. One unavailable host says nothing about the platform."""
+    """Return how many hosts callers chose at a source, and how many of their circuits are open.
+
+    The circuit of one host says nothing about the platform.
+    """
     if not isinstance(source, NamedSource):
         return {}
     hosts, are_open = source.counts()
@@ -111,7 +114,7 @@ def _hosts(source: Source | NamedSource) -> dict[str, int]:
 
 
 def _health(states: Iterable[str]) -> Health:
-    """Return down if every source is unavailable, degraded if one is."""
+    """Return `operational` if every circuit is closed, `down` if every circuit is open, and `degraded` otherwise."""
     known = list(states)
     if known and all(state == "open" for state in known):
         return "down"

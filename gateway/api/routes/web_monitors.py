@@ -45,7 +45,7 @@ _CHECKS: Final = (limit(100, default=20), CURSOR)
 
 
 class WebMonitorRoutes:
-    """Serves the watches of the caller's account: monitors of another kind, on the same clock."""
+    """Serves the watches of the caller's account. A watch is another kind of monitor with the same scheduler."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class WebMonitorRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the watch endpoints."""
         return (
             Route(WATCHES, self.page, doc=docs.LIST, params=_LIST),
             Route(WATCHES, self.create, ("POST",), doc=docs.CREATE, params=(DRY_RUN,), body=WebBody),
@@ -77,14 +77,15 @@ class WebMonitorRoutes:
         )
 
     async def create(self, request: Request, caller: Caller) -> Reply:
-        """Create a watch; return 201 with it and, only this once, its webhook's secret."""
+        """Create a watch. Return 201 with the watch and, only this time, its webhook's secret."""
         is_dry = read_free(request.query, (DRY_RUN,)).get("dry_run")
         sent = await read_json(request, WebBody)
         draft, account_id = self._monitors.web_draft(sent), caller.key.account_id
         if is_dry:
-            idempotency_key(request.headers.get(b"idempotency-key"))  # refused like the creation itself
-            told = _shown(await self._monitors.preview(draft, account_id), draft.web)
-            return await self._free(request, caller, {"valid": True, "monitor": {**told, "monitor_id": None}})
+            # rejects an invalid idempotency key, as without `dry_run`
+            idempotency_key(request.headers.get(b"idempotency-key"))
+            preview = _shown(await self._monitors.preview(draft, account_id), draft.web)
+            return await self._free(request, caller, {"valid": True, "monitor": {**preview, "monitor_id": None}})
         made, view, secret = await self._making.make(request, caller, sent, draft)
         shown = _shown(with_cost_warning(self._monitors.to_json(view)), view.monitor.web)
         data = {"monitor": shown, "webhook_secret": secret}
@@ -120,7 +121,7 @@ class WebMonitorRoutes:
         return await self._free(request, caller, data)
 
     async def delete(self, request: Request, caller: Caller) -> Reply:
-        """Delete a watch and its checks: it is no longer checked or billed."""
+        """Delete a watch and its checks. The page is no longer checked or billed."""
         read_free(request.query, ())
         await self._monitors.delete(caller.key.account_id, _id_of(request))
         return await self._replies.bare(caller, Reply(204, b""))
@@ -137,7 +138,7 @@ class WebMonitorRoutes:
         return await self._changes.answer(request, caller, fragment, made, status=202)
 
     async def checks(self, request: Request, caller: Caller) -> Reply:
-        """Return a page of its checks, newest first."""
+        """Return a page of the watch's checks, newest first."""
         caller.hold(await self._reads.take(caller.key.account_id))
         values = read_free(request.query, _CHECKS)
         place = self._lists.place(request, caller, values)
@@ -170,7 +171,7 @@ def _id_of(request: Request) -> str:
     """Return the watch in the path.
 
     Raises:
-        MonitorUnknown: it is another kind of monitor.
+        MonitorUnknown: the monitor is of another kind.
     """
     monitor_id = monitor_id_of(request)
     if not monitor_id.startswith(ID_PREFIX):
@@ -179,7 +180,7 @@ def _id_of(request: Request) -> str:
 
 
 def _shown(monitor: dict[str, Any], stored: str | None) -> dict[str, Any]:
-    """Return the watch of a monitor, as its owner sees it."""
+    """Return a watch as its owner sees it, from the JSON data of its monitor."""
     assert stored is not None, "the monitor is a watch of the web"
     watch, cadence = watch_of(stored), orjson.loads(orjson.dumps(monitor["cadence"]))
     is_cron = "cron" in cadence
@@ -211,15 +212,15 @@ def _shown(monitor: dict[str, Any], stored: str | None) -> dict[str, Any]:
 
 
 def _checks_of(entries: Iterable[RunEntry]) -> list[dict[str, Any]]:
-    """Return the first checks, as many as fit in a page."""
+    """Return as many of the first checks as fit in a page."""
     return [_check(entry) for entry in unpacked_entries(entries, Unpacker())]
 
 
 def _check(entry: RunEntry) -> dict[str, Any]:
-    """Return one check. Its difference is null until it has been made, and if it failed."""
+    """Return one check. Its difference is null until the check has ended, and if the check failed."""
     run, delivery = entry.run, entry.delivery
-    told = orjson.loads(entry.data.deltas) if entry.data.deltas is not None else None
-    status = run.status if told is None else "changed" if told["changed"] else "first" if told["first"] else "same"
+    delta = orjson.loads(entry.data.deltas) if entry.data.deltas is not None else None
+    status = run.status if delta is None else "changed" if delta["changed"] else "first" if delta["first"] else "same"
     return {
         "check_id": run.id,
         "status": status,
@@ -227,10 +228,10 @@ def _check(entry: RunEntry) -> dict[str, Any]:
         "finished_at": iso_or_none(run.finished_at),
         "credits_used": run.credits_used,
         "reason": run.skip_reason,
-        "similarity": told and told["similarity"],
-        "added": told["added"] if told else [],
-        "removed": told["removed"] if told else [],
-        "added_total": told["added_total"] if told else 0,
-        "removed_total": told["removed_total"] if told else 0,
+        "similarity": delta and delta["similarity"],
+        "added": delta["added"] if delta else [],
+        "removed": delta["removed"] if delta else [],
+        "added_total": delta["added_total"] if delta else 0,
+        "removed_total": delta["removed_total"] if delta else 0,
         "delivered_at": None if delivery is None else iso_or_none(delivery.delivered_at),
     }

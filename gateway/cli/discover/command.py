@@ -21,7 +21,7 @@ from gateway.cli.feed.command import address_of, key_of
 from gateway.cli.run import Refusal, WholeNumber, json_option, say, show
 
 _RUNS: Final = "/v1/prism/discover/runs"
-_LOOK_S: Final = 1.0
+_CHECK_S: Final = 1.0
 _ATTEMPTS: Final = 5
 _TOLD: Final = ("run_id", "status", "stopped_because", "view", "counts", "credits", "version")
 _SETTLED: Final = ("completed", "partial", "failed", "cancelled", "paused")
@@ -84,7 +84,7 @@ def discover_run(**o: Any) -> None:
     with _client(o["url"], o["key_file"]) as client:
         begun = _read(client, Question("POST", _RUNS, orjson.dumps(body), once=f"cli_{secrets.token_hex(16)}"))
         while not o["no_wait"] and begun["status"] not in _SETTLED:
-            client.pause(_LOOK_S)
+            client.pause(_CHECK_S)
             begun = _read(client, Question("GET", f"{_RUNS}/{begun['run_id']}"))
     _show(begun, as_json=o["as_json"])
 
@@ -139,7 +139,7 @@ def _print_rows(config_path: str, run_id: str) -> None:
 
 @contextmanager
 def _client(url: str, key_file: Path | None) -> Iterator[FeedClient]:
-    """Open a client that stops on a signal, together with the command."""
+    """Open a client that stops, together with the command, on a signal."""
     address, key = address_of(url), key_of(key_file)
     if sys.stdout is None:  # Python sets this if stdout was closed before the start
         raise Refusal("stdout is closed; there is nowhere to print", exit_code=2)

@@ -25,12 +25,12 @@ _PAUSE_MAX_S = 3_600
 
 
 class Lost(Exception):
-    """There was no response, or only part of one."""
+    """There was no response, or only part of a response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request. `may_end`: the command may end during it. `once`: its idempotency key."""
+    """A request. If `may_end`, a signal may end the command during it. `once` is its idempotency key."""
 
     method: str
     path: str
@@ -48,13 +48,13 @@ class FeedAnswer:
     body: bytes
 
     def seconds(self, name: str) -> float | None:
-        """Return a header with whole seconds; None if absent or invalid."""
+        """Return a header that contains whole seconds; None if it is absent or invalid."""
         text = self.headers.get(name, "")
         return float(min(int(text), _PAUSE_MAX_S)) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
 class ErrorDetails(msgspec.Struct):
-    """The details of an error. A 410 has `missed_*`."""
+    """The details of an error. Only a 410 has `missed_*`."""
 
     next_step: str = ""
     missed_from: str | None = None

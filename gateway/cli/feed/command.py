@@ -99,7 +99,7 @@ def _check_place(consumer: str | None, start: str | None, cursor_file: Path | No
 
 
 def address_of(text: str) -> SplitResult:
-    """Parse the node's URL, rejecting URLs that may contain secrets."""
+    """Parse the node's URL. URLs that may contain secrets are rejected."""
     try:
         url = urlsplit(text)
         is_good = url.scheme in ("http", "https") and url.hostname and (url.port is None or url.port > 0)
@@ -113,7 +113,7 @@ def address_of(text: str) -> SplitResult:
 
 
 def key_of(file: Path | None) -> str:
-    """Return the key from its file or the environment. Never use the command line, because other users can read it."""
+    """Return the key from its file or the environment. Other users could read a key on the command line."""
     if file is None:
         key = os.environ.get(_KEY_NAME, "").strip()
         source = _KEY_NAME

@@ -41,7 +41,7 @@ class AtCursor:
         self._cursor = (file and read_cursor(file)) or start
 
     def query(self) -> Mapping[str, str]:
-        """Return the cursor. `now` does not wait, so that the position is known before new events arrive."""
+        """Return the cursor. A read at `now` does not wait, so that its position is stored before new events arrive."""
         return {"cursor": self._cursor, **({"wait_s": "0"} if self._cursor == "now" else {})}
 
     def move(self, cursor: str) -> None:
@@ -97,7 +97,7 @@ def read_cursor(file: Path) -> str | None:
 
 
 def write_cursor(file: Path, cursor: str) -> None:
-    """Replace a file's cursor atomically: after a crash it has the old or the new one. Raises Refusal."""
+    """Replace a file's cursor atomically: after a crash it contains the old or the new cursor. Raises Refusal."""
     place = file.resolve()
     beside = place.with_name(f"{place.name}.new")
     try:

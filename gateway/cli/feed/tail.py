@@ -1,4 +1,4 @@
-"""Follow the feed page by page. Events are printed before the position moves (spec 4.4, 7.4)."""
+"""Follows the feed page by page. Events are printed before the position moves (spec 4.4, 7.4)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Tail:
     as_json: bool
 
     def run(self) -> None:
-        """Print each event once, and move the position only afterwards.
+        """Print each event once, and move the position only after its events were printed.
 
         Raises:
             Refusal: the node rejects a read, or fails too often.

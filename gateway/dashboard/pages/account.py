@@ -61,7 +61,7 @@ class AccountPages:
 
     async def begin_factor(self) -> Response:
         """Show a new secret, and request its first code."""
-        return self._frame.fresh() or await self._enrolling(self._factor.begin(signed_in().user))
+        return self._frame.fresh() or await self._show_enrollment(self._factor.begin(signed_in().user))
 
     async def turn_on(self) -> Response:
         """Turn on the second factor, and show the recovery codes once."""
@@ -74,7 +74,7 @@ class AccountPages:
         except SealBroken as exc:
             raise ObjectMissing from exc
         except CodeRefused:
-            return await self._enrolling(sealed, "is not correct. Enter the code that the app shows now")
+            return await self._show_enrollment(sealed, "is not correct. Enter the code that the app shows now")
         return await self._frame.shown("codes.html", "Recovery codes", codes=codes)
 
     async def turn_off(self) -> Response:
@@ -102,7 +102,7 @@ class AccountPages:
         await self._services.sessions.end_others(signed_in())
         return self._frame.to_page(ACCOUNT, done="sessions_ended")
 
-    async def _enrolling(self, sealed: str, problem: str = "") -> Response:
+    async def _show_enrollment(self, sealed: str, problem: str = "") -> Response:
         user = signed_in().user
         secret = self._factor.secret(user, sealed)
         groups = " ".join(secret[start : start + 4] for start in range(0, len(secret), 4))

@@ -1,4 +1,4 @@
-"""Alert rules in forms: one row of fields per rule, with errors next to their row (spec 2.6)."""
+"""Alert rules in forms: one row of fields per rule, with each error next to its row (spec 2.6)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rows_of(rules: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def beside_row(exc: MonitorInvalid, rules: Sequence[SentRule]) -> dict[str, str]:
-    """Return a rule's error under the name of the first field in its row."""
+    """Return the error of a rule under the name of the first field in the rule's row."""
     place = exc.param.partition("[")[2].partition("]")[0]
     row = rules[int(place)].row if place.isdigit() and int(place) < len(rules) else 0
     field = exc.param.rpartition(".")[2] if "]." in exc.param else ""

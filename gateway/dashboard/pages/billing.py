@@ -19,7 +19,7 @@ PAGE: Final = 25
 
 
 class BillingPages:
-    """The page of packs, and the page that leads to the payment."""
+    """The page of credit packs, and the page with the link to the payment."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._services = services
@@ -37,7 +37,7 @@ class BillingPages:
     async def buy(self) -> Response:
         """Show a link to the Stripe page that sells the pack.
 
-        It is a link because our forms may not lead to other sites.
+        It is a link because the content security policy forbids forms that lead to other sites.
         """
         checkout, packs = self._services.checkout, self._services.packs
         try:

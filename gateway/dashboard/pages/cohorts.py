@@ -32,7 +32,7 @@ COHORTS: Final = f"{PREFIX}/cohorts"
 QUERIES: Final = 20
 RESULTS: Final = 40
 RESULTS_AT_ONCE: Final = 500
-"""Results that a download reads from the store at once."""
+"""How many results a download reads from the store per query."""
 _REFRESH_S: Final = 5
 _SEALED: Final = "The results were encrypted with another master secret, so the current one cannot decrypt them."
 _PLACE: Final = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
@@ -98,7 +98,7 @@ class CohortPages:
         return await self._shown(query_id)
 
     async def lines(self, query_id: str) -> Response:
-        """Download all results and coverage, one JSON line each, in the format of the API."""
+        """Download all results and the coverage as JSON lines in the API's format."""
         query = await self._query(query_id)
         if not _view(query)["has_results"]:
             raise ObjectMissing
@@ -141,7 +141,7 @@ class CohortPages:
                 page = await self._page(account_id(), query_id, begin, RESULTS)
         except SealBroken:
             error = error or _SEALED
-        except (CohortQueryUnknown, CohortQueryNotReady) as exc:  # it was deleted, or expired, a moment ago
+        except (CohortQueryUnknown, CohortQueryNotReady) as exc:  # the query was deleted, or expired, a moment ago
             raise ObjectMissing from exc
         response = await self._frame.shown(
             "cohort_query.html",
@@ -159,17 +159,18 @@ class CohortPages:
         return response
 
     async def _page(self, owner_id: str, query_id: str, begin: ResultPosition, limit: int) -> ResultPage:
-        """Return a page of results. A result that is too long for a page is shown by its size only."""
+        """Return a page of results. For a result that is too long for a page, only its size is shown."""
         try:
             return await self._queries.results(owner_id, query_id, begin, limit)
         except CohortResultTooLarge as exc:
-            told = orjson.dumps(
+            placeholder = orjson.dumps(
                 {"query_id": query_id, "text_excerpt": sentence(exc), "error": "COHORT_RESULT_TOO_LARGE"}
             )
-            return ResultPage([told], [], ResultPosition(*exc.behind))
+            return ResultPage([placeholder], [], ResultPosition(*exc.behind))
 
     async def _pieces(self, owner_id: str, query_id: str) -> AsyncIterator[bytes]:
-        here: ResultPosition | None = BEGIN  # the request has ended by the time the browser downloads the pieces
+        # pieces are produced after the request has ended, so they must not use its context
+        here: ResultPosition | None = BEGIN
         while here is not None:
             page = await self._page(owner_id, query_id, here, RESULTS_AT_ONCE)
             yield b"".join(one + b"\n" for one in (*page.items, *page.coverage))
@@ -177,7 +178,7 @@ class CohortPages:
 
 
 def _position(text: str) -> ResultPosition:
-    """Parse the result at which a page begins. An invalid value means the first one."""
+    """Parse the position at which a page of results begins. An invalid value means the first page."""
     found = _PLACE.fullmatch(text)
     return BEGIN if found is None else ResultPosition(int(found[1]), int(found[2]))
 

@@ -13,7 +13,7 @@ from scheduler.monitors.webhooks import Logged, Webhooks
 
 DELIVERIES: Final = 10
 ATTEMPTS: Final = 6
-"""The number of attempts shown, newest first: one series. The API has all of them."""
+"""The number of attempts shown, newest first: one full series of retries. The API returns all attempts."""
 _ANSWER_MAX: Final = 500
 
 

@@ -21,8 +21,8 @@ from gateway.dashboard.services import Services
 EVENTS: Final = f"{PREFIX}/events"
 PAGE: Final = 50
 WAIT_S: Final = 8.0
-"""Seconds that a page waits for news before it polls again: at most the time that a node may take to stop."""
-_LOOK_S: Final = 1.0
+"""Seconds that a page waits for new events before it polls again. Must not exceed the time for a node's stop."""
+_CHECK_S: Final = 1.0
 _PAGES: Final = {
     "monitor": "monitors",
     "discover_run": "discover/runs",
@@ -45,7 +45,7 @@ class EventPages:
         app.add_url_rule(f"{EVENTS}/new", "new_events", self.new)
 
     async def page(self) -> Response:
-        """Show a page of events: the newest, or those before a position."""
+        """Show a page of events: the newest events, or the events before a position."""
         head = await self._events.head(account_id())
         before = _place(request.args.get("before", ""), head.last_pos + 1)
         first = max(head.first_pos, before - PAGE)
@@ -60,7 +60,7 @@ class EventPages:
         )
 
     async def new(self) -> Response:
-        """Return the events after a position as table rows, as soon as there are some or the time is up."""
+        """Wait for events after a position, at most `WAIT_S`, and return them as table rows."""
         after = _place(request.args.get("after", ""), 0)
         head = await self._head_behind(after)
         found = await self._read(after) if head.last_pos > after >= head.first_pos - 1 else None
@@ -73,7 +73,7 @@ class EventPages:
         head = await self._events.head(account_id())
         with trio.move_on_after(WAIT_S):
             while head.last_pos <= after:
-                await trio.sleep(_LOOK_S)
+                await trio.sleep(_CHECK_S)
                 head = await self._events.head(account_id())
         return head
 
@@ -103,7 +103,7 @@ def _shown(body: bytes) -> dict[str, Any]:
 
 
 def _page_of(subject: dict[str, Any], data: dict[str, Any]) -> str:
-    """Return the page of an event's subject, empty if it has none."""
+    """Return the page of an event's subject; empty if the subject has no page."""
     kind, id_ = str(subject.get("kind", "")), str(subject.get("id", ""))
     if kind == "run":
         kind, id_ = "monitor", str(data.get("monitor_id", ""))

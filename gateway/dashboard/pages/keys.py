@@ -42,7 +42,7 @@ class KeyPages:
         return await self._shown(form_open=request.args.get("new") == "1")
 
     async def create(self) -> Response:
-        """Create a key, once per form, and show all of it."""
+        """Create a key, once per form, and show the whole key."""
         sent = await fields()
         try:
             arguments = self._read(sent)

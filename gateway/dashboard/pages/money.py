@@ -90,7 +90,7 @@ class MoneyPages:
         return download("usage.csv", csv_of([head, *rows]))
 
     async def transactions(self) -> Response:
-        """Show the statement, page by page."""
+        """Show the statement in pages."""
         before, request_id = request.args.get("before", ""), request.args.get("request_id", "").strip()
         found = await self._services.ledger.transactions(
             account_id(), limit=PAGE + 1, before=_place(before), request_id=request_id or None

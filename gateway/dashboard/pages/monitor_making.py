@@ -1,4 +1,4 @@
-"""Creating a Monitor, from the catalog or from a playground call, with an estimate of its cost first."""
+"""Creating a Monitor from the catalog or from a playground call, after an estimate of its cost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MonitorMaking:
         self._frame = frame
 
     async def page(self) -> Response:
-        """List the recipes that match a search, or show the form for one."""
+        """List the recipes that match a search, or show the form for one recipe."""
         if recipe := request.args.get("recipe", ""):
             operation = self._recipe(recipe)
             sent = {**dict(request.args), "metrics": ", ".join(_numbers(operation)[:SUGGESTED])}
@@ -60,7 +60,7 @@ class MonitorMaking:
                 return await self._form(operation, sent, price=await monitors.preview(draft, account_id()))
             id_, secret = await self._make(partial(monitors.create, draft, account_id(), None), sent)
         except MonitorInvalid as exc:
-            return await self._form(operation, sent, status=400, errors=_beside(exc, sent))
+            return await self._form(operation, sent, status=400, errors=_field_errors(exc, sent))
         except MonitorLimitReached as exc:
             return await self._form(operation, sent, status=400, error=sentence(exc, "pause one first"))
         if secret is None:
@@ -68,11 +68,11 @@ class MonitorMaking:
         return await self._frame.shown("monitor_made.html", "Monitor created", monitor_id=id_, secret=secret)
 
     async def _make(self, create: Any, sent: dict[str, str]) -> tuple[str, str | None]:
-        """Create the Monitor; return its id, and its secret unless the form was submitted before."""
+        """Create the Monitor. Return its id and, unless the form was submitted before, its webhook's secret."""
         secrets_made: list[str | None] = []
 
         def view(made: View | Saved) -> dict[str, str]:
-            """Return the id, for the transaction's record and then for this page."""
+            """Return the id, which the transaction records and this page then uses."""
             if isinstance(made, View):
                 return {"id": made.monitor.id}
             secrets_made.append(made.secret)
@@ -138,7 +138,7 @@ def _body(operation: ApiOperation, sent: Mapping[str, str]) -> CreateBody:
     )
 
 
-def _beside(exc: MonitorInvalid, sent: Mapping[str, str]) -> dict[str, str]:
+def _field_errors(exc: MonitorInvalid, sent: Mapping[str, str]) -> dict[str, str]:
     """Return the error under the name of the field that caused it."""
     param = exc.param.partition("[")[0]
     if param == RULES:

@@ -1,4 +1,4 @@
-"""Monitors: list, read with runs, charts, alerts and deliveries, and change (spec 2.6, 3; decisions 12)."""
+"""Monitors: the list, and one Monitor with runs, charts, alerts, deliveries and changes (spec 2.6, 3; decisions 12)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class MonitorPages:
         return await self._change(monitor_id, PatchBody(status=status), done=f"monitor_{status}")
 
     async def webhook(self, monitor_id: str) -> Response:
-        """Save its webhook address again, which resumes a paused webhook."""
+        """Save the webhook's address again, which resumes a paused webhook."""
         sent = await fields()
         return await self._change(monitor_id, PatchBody(webhook_url=sent.get("webhook_url", "")), done="monitor_saved")
 
@@ -104,7 +104,7 @@ class MonitorPages:
             return await self._shown(
                 monitor_id, status=400, errors=beside_row(exc, rules), rule_values=sent, rule_rows=rows
             )
-        return self._to(monitor_id, "alerts_saved")
+        return self._redirect(monitor_id, "alerts_saved")
 
     async def run(self, monitor_id: str) -> Response:
         """Start a run now."""
@@ -114,7 +114,7 @@ class MonitorPages:
             raise ObjectMissing from exc
         except (MonitorPaused, RunTooSoon) as exc:
             return await self._shown(monitor_id, status=400, error=sentence(exc))
-        return self._to(monitor_id, "run_begun")
+        return self._redirect(monitor_id, "run_begun")
 
     async def delete(self, monitor_id: str) -> Response:
         """Ask for confirmation, then delete the Monitor."""
@@ -127,12 +127,12 @@ class MonitorPages:
         return self._frame.to_page(MONITORS, done="monitor_deleted")
 
     async def resume(self, monitor_id: str) -> Response:
-        """Resume the deliveries of its webhook."""
+        """Resume the deliveries of the Monitor's webhook."""
         try:
             await self._services.webhooks.resume(account_id(), monitor_id)
         except (MonitorUnknown, WebhookUnknown) as exc:
             raise ObjectMissing from exc
-        return self._to(monitor_id, "resumed")
+        return self._redirect(monitor_id, "resumed")
 
     async def rotate(self, monitor_id: str) -> Response:
         """Create a new signing secret, and show it once."""
@@ -153,7 +153,7 @@ class MonitorPages:
             raise ObjectMissing from exc
         except RedeliveryRefused as exc:
             return await self._shown(monitor_id, status=400, error=sentence(exc))
-        return self._to(monitor_id, "redelivered")
+        return self._redirect(monitor_id, "redelivered")
 
     async def _change(self, monitor_id: str, patch: PatchBody, *, done: str) -> Response:
         try:
@@ -166,9 +166,9 @@ class MonitorPages:
             return await self._shown(monitor_id, status=400, error=sentence(exc))
         if saved.secret is not None:
             return await self._shown(monitor_id, secret=saved.secret)
-        return self._to(monitor_id, done)
+        return self._redirect(monitor_id, done)
 
-    def _to(self, monitor_id: str, done: str) -> Response:
+    def _redirect(self, monitor_id: str, done: str) -> Response:
         return self._frame.to_page(f"{MONITORS}/{monitor_id}", done=done)
 
     async def _view(self, monitor_id: str) -> View:

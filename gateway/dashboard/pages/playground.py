@@ -1,4 +1,4 @@
-"""The playground: call any operation from its declaration, after an estimate of its price."""
+"""The playground: a form, built from the declaration, that calls any operation after an estimate of its price."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SHOWN: Final = (
 
 
 class PlaygroundPages:
-    """Finds an operation, and calls it."""
+    """The search for an operation, and the form that calls it."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._services = services
@@ -61,7 +61,7 @@ class PlaygroundPages:
         if id_ := request.args.get("id", ""):
             return await self._form(self._found(id_, request.args.get("method", "")), request.args)
         words = request.args.get("q", "").strip()[:100]
-        found = [one for one in callable_operations(self._services.reference) if _fits(one, words.lower().split())]
+        found = [one for one in callable_operations(self._services.reference) if _matches(one, words.lower().split())]
         return await self._frame.shown(
             "playground.html", "Playground", words=words, found=found[:FOUND_MAX], more=max(0, len(found) - FOUND_MAX)
         )
@@ -138,10 +138,10 @@ class PlaygroundPages:
             return Markup("")
         address = f"{self._services.base_url}{drawn.target}".replace("'", "%27")
         blocks = call_blocks(operation, {"url": address, "body": drawn.body})
-        return Markup(tabs(blocks, 1))  # noqa: S704 - it escapes what it is given
+        return Markup(tabs(blocks, 1))  # noqa: S704 - the function escapes its input
 
 
-def _fits(operation: ApiOperation, words: list[str]) -> bool:
+def _matches(operation: ApiOperation, words: list[str]) -> bool:
     text = f"{operation.method} {operation.path} {operation.summary}".lower()
     return all(word in text for word in words)
 
@@ -152,7 +152,7 @@ def _data(answer: ApiAnswer) -> dict[str, Any]:
 
 
 def _refused_field(operation: ApiOperation, answer: ApiAnswer) -> dict[str, str]:
-    """Return the form field that the API refused and its message, empty if the API named none of them."""
+    """Return the form field that the API rejected, with its message; empty if the API named no field of the form."""
     try:
         error = orjson.loads(answer.body)["error"]
         param, message = str(error["details"]["param"]), str(error["message"])
@@ -164,7 +164,7 @@ def _refused_field(operation: ApiOperation, answer: ApiAnswer) -> dict[str, str]
 
 
 def _monitor_url(operation: ApiOperation, sent: Mapping[str, str]) -> str:
-    """Return the page that creates a Monitor from the call, empty if no recipe repeats it."""
+    """Return the page that creates a Monitor from the call; empty if no recipe exists for the operation."""
     if operation.listing is None or operation.method != "GET":
         return ""
     values = {name: value for name, value in sent.items() if name.startswith(QUERY) and value}

@@ -16,7 +16,7 @@ from billing.users.errors import (
     TooManyAttempts,
 )
 from gateway.dashboard.address import PREFIX
-from gateway.dashboard.doors import way_on
+from gateway.dashboard.doors import redirect_path
 from gateway.dashboard.forms import fields, secret_field
 from gateway.dashboard.frame import Frame, signed_in
 from gateway.dashboard.services import Services
@@ -45,11 +45,11 @@ class SigningPages:
 
     async def sign_in(self) -> Response:
         """Request e-mail and password. A wrong password and an unknown e-mail return the same error."""
-        following = way_on(request.args.get("next", ""))
+        following = redirect_path(request.args.get("next", ""))
         if request.method == "GET":
             return await self._frame.shown("sign_in.html", "Sign in", email="", following=following)
         sent, password = await fields(), await secret_field("password")
-        following = way_on(sent.get("next", ""))
+        following = redirect_path(sent.get("next", ""))
         try:
             token, stage = await self._sessions.sign_in(
                 sent.get("email", ""), password, self._frame.visitor(), instead_of=g.token
@@ -71,7 +71,7 @@ class SigningPages:
         if waiting is None:
             return self._frame.to_page(f"{PREFIX}/sign-in")
         sent = await fields() if request.method == "POST" else {}
-        following = way_on(sent.get("next", "") or request.args.get("next", ""))
+        following = redirect_path(sent.get("next", "") or request.args.get("next", ""))
         if waiting.session.stage == "full":
             return self._frame.to_page(following)
         if request.method == "GET":
@@ -89,9 +89,9 @@ class SigningPages:
         return self._frame.begin_session(self._frame.to_page(following), token)
 
     async def confirm(self) -> Response:
-        """Request the password, and the code if there is one, again. The session is then fresh."""
+        """Request the password again, and the code if a second factor is on. The session is then fresh."""
         sent = await fields() if request.method == "POST" else {}
-        following = way_on(sent.get("next", "") or request.args.get("next", ""))
+        following = redirect_path(sent.get("next", "") or request.args.get("next", ""))
         if request.method == "GET":
             return await self._frame.shown("confirm.html", "Confirm your identity", following=following)
         current = signed_in()
@@ -102,10 +102,10 @@ class SigningPages:
             token = await self._sessions.renew(g.token, current.user)
         except (SignInRefused, CodeRefused, TooManyAttempts) as exc:
             name = "code" if isinstance(exc, CodeRefused) else "password"
-            told = "is wrong" if isinstance(exc, SignInRefused) else str(exc)
+            problem = "is wrong" if isinstance(exc, SignInRefused) else str(exc)
             status = 429 if isinstance(exc, TooManyAttempts) else 400
             return await self._frame.shown(
-                "confirm.html", "Confirm your identity", status=status, following=following, errors={name: told}
+                "confirm.html", "Confirm your identity", status=status, following=following, errors={name: problem}
             )
         except SessionOver:
             return self._frame.to_page(f"{PREFIX}/sign-in")
@@ -120,18 +120,18 @@ class SigningPages:
                 return await self._frame.shown("welcome.html", "Welcome", link_token=token, email=user.email)
             password, repeated = await secret_field("password"), await secret_field("repeated")
             if password != repeated:
-                return await self._unwelcome(token, user.email, "repeated", "does not match the password above")
+                return await self._welcome_failed(token, user.email, "repeated", "does not match the password above")
             await self._services.users.accept(token, password)
             session, _ = await self._sessions.sign_in(user.email, password, self._frame.visitor(), instead_of=g.token)
         except InviteUnusable as exc:
             return await self._frame.message(404, "This link is not valid", sentence(exc))
         except PasswordRefused as exc:
-            return await self._unwelcome(token, user.email, "password", str(exc))
+            return await self._welcome_failed(token, user.email, "password", str(exc))
         except (SignInRefused, TooManyAttempts):
             return self._frame.to_page(f"{PREFIX}/sign-in")
         return self._frame.begin_session(self._frame.to_page(PREFIX), session)
 
-    async def _unwelcome(self, token: str, email: str, name: str, problem: str) -> Response:
+    async def _welcome_failed(self, token: str, email: str, name: str, problem: str) -> Response:
         return await self._frame.shown(
             "welcome.html", "Welcome", status=400, link_token=token, email=email, errors={name: problem}
         )

@@ -65,7 +65,7 @@ class WebhookPages:
             body = WebhookBody(sent.get("url") or None, types or None, sent.get("description"), await _own_secret())
             id_, secret = await self._make(self._webhooks.draft(body), {**sent, "types": ",".join(types)})
         except MonitorInvalid as exc:
-            return await self._listed(status=400, form_open=True, values=values, **_beside(exc))
+            return await self._listed(status=400, form_open=True, values=values, **_field_errors(exc))
         except OperationRefused as exc:
             return await self._listed(status=400, form_open=True, values=values, error=sentence(exc))
         if secret is None:
@@ -73,11 +73,11 @@ class WebhookPages:
         return await self._shown(id_, secret=secret, is_new=True)
 
     async def _make(self, draft: WebhookDraft, sent: dict[str, str]) -> tuple[str, str | None]:
-        """Create the webhook; return its id, and its secret unless the form was submitted before."""
+        """Create the webhook. Return its id and, unless the form was submitted before, its secret."""
         made: list[str] = []
 
         def view(saved: SavedWebhook) -> dict[str, str]:
-            """Return the id, for the transaction's record and then for this page."""
+            """Return the id, which the transaction records and this page then uses."""
             made.append(saved.secret)
             return {"id": saved.view.webhook.id}
 
@@ -91,7 +91,7 @@ class WebhookPages:
         return await self._shown(webhook_id)
 
     async def save(self, webhook_id: str) -> Response:
-        """Change a webhook. Saving its address, even unchanged, resumes a paused one."""
+        """Change a webhook. Saving its address, even unchanged, resumes a paused webhook."""
         sent, types = await fields(), await chosen("types")
         patch = WebhookPatch(sent.get("url", ""), types, sent.get("description", ""))
         try:
@@ -99,18 +99,18 @@ class WebhookPages:
         except AccountWebhookUnknown as exc:
             raise ObjectMissing from exc
         except MonitorInvalid as exc:
-            return await self._shown(webhook_id, status=400, values={**sent, "types": types}, **_beside(exc))
-        return self._to(webhook_id, "webhook_saved")
+            return await self._shown(webhook_id, status=400, values={**sent, "types": types}, **_field_errors(exc))
+        return self._redirect(webhook_id, "webhook_saved")
 
     async def test(self, webhook_id: str) -> Response:
-        """Deliver an event that is not in the feed."""
+        """Deliver a test event, which is not in the feed."""
         try:
             await self._webhooks.test(account_id(), webhook_id)
         except AccountWebhookUnknown as exc:
             raise ObjectMissing from exc
         except MonitorInvalid as exc:
             return await self._shown(webhook_id, status=400, error=_UNTESTED[exc.reason])
-        return self._to(webhook_id, "webhook_tested")
+        return self._redirect(webhook_id, "webhook_tested")
 
     async def rotate(self, webhook_id: str) -> Response:
         """Create a new signing secret, and show it once."""
@@ -145,9 +145,9 @@ class WebhookPages:
             raise ObjectMissing from exc
         except RedeliveryRefused as exc:
             return await self._shown(webhook_id, status=400, error=sentence(exc))
-        return self._to(webhook_id, "redelivered")
+        return self._redirect(webhook_id, "redelivered")
 
-    def _to(self, webhook_id: str, done: str) -> Response:
+    def _redirect(self, webhook_id: str, done: str) -> Response:
         return self._frame.to_page(f"{WEBHOOKS}/{webhook_id}", done=done)
 
     async def _view(self, webhook_id: str) -> AccountWebhookState:
@@ -185,8 +185,8 @@ async def _own_secret() -> str | None:
     return await secret_field("secret") or None
 
 
-def _beside(exc: MonitorInvalid) -> dict[str, Any]:
-    """Return the error next to its field, or above the form if it has none."""
+def _field_errors(exc: MonitorInvalid) -> dict[str, Any]:
+    """Return the error under its field, or as a general error if it names no field."""
     name = exc.param.partition("[")[0]
     if name in _FIELDS:
         return {"errors": {name: f"{exc.problem}. {exc.next_step}"}}

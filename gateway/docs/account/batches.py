@@ -104,13 +104,13 @@ def _batch(name: str, summary: str, platform: str, price: tuple[int, str, str], 
     )
 
 
-_A_ROW: Final = "1 for each row that returns a record."
-_A_CALL: Final = "5 for each group of 50 inputs with at least one record."
+_PER_ROW: Final = "1 for each row that returns a record."
+_PER_GROUP: Final = "5 for each group of 50 inputs with at least one record."
 POST_STATS: Final = _batch(
     "post_stats",
     "Engagement numbers of up to 100 posts.",
     "prism",
-    (1, "1-100 credits, metered", _A_ROW),
+    (1, "1-100 credits, metered", _PER_ROW),
     _row(
         "https://news.ycombinator.com/item?id=8863",
         "hackernews",
@@ -126,7 +126,7 @@ PROFILES: Final = _batch(
     "profiles",
     "Up to 50 accounts on any platform, by handle (items) or by URL (urls).",
     "prism",
-    (1, "1-50 credits, metered", _A_ROW),
+    (1, "1-50 credits, metered", _PER_ROW),
     _row(
         {"platform": "github", "handle": "octocat"},
         "github",
@@ -150,7 +150,7 @@ VIDEOS: Final = _batch(
     "batch_videos",
     "Details of up to 1,000 videos.",
     "youtube",
-    (5, "5-100 credits, metered", _A_CALL),
+    (5, "5-100 credits, metered", _PER_GROUP),
     _row(
         "D-lhorsDlUQ",
         "youtube",
@@ -164,7 +164,7 @@ CHANNELS: Final = _batch(
     "batch_channels",
     "Details of up to 1,000 channels.",
     "youtube",
-    (5, "5-100 credits, metered", _A_CALL),
+    (5, "5-100 credits, metered", _PER_GROUP),
     _row(
         "UCI0vQvr9aFn27yR6Ej6n5UA",
         "youtube",

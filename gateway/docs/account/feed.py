@@ -10,7 +10,7 @@ from gateway.http.routing import RouteDoc
 
 _GONE: Final = "RESOURCE_NOT_FOUND/unknown_consumer"
 _EXPIRED: Final = "CURSOR_EXPIRED/retention_passed"
-_AWAY: Final = "SERVICE_UNAVAILABLE/store_unavailable"
+_STORE_UNAVAILABLE: Final = "SERVICE_UNAVAILABLE/store_unavailable"
 _CONFLICT: Final = "INVALID_REQUEST/conflicting_params"
 
 
@@ -72,7 +72,7 @@ READ: Final = RouteDoc(
     "The account's events in order. `wait_s` waits for new events.",
     EventsData,
     form="application/json text/event-stream",
-    reasons=(_EXPIRED, _AWAY, _CONFLICT, _GONE, "INVALID_REQUEST/consumer_limit_reached"),
+    reasons=(_EXPIRED, _STORE_UNAVAILABLE, _CONFLICT, _GONE, "INVALID_REQUEST/consumer_limit_reached"),
     notes=(
         "With `Accept: text/event-stream`, the response is a stream of server-sent events: one unnamed message for "
         "each event, whose `id` is the event's cursor and whose `data` is the event as JSON. Send `Last-Event-ID` to "
@@ -85,7 +85,7 @@ SOCKET: Final = RouteDoc(
     "The events feed over a WebSocket.",
     status=101,
     form="",
-    reasons=("UPGRADE_REQUIRED/websocket_only", _EXPIRED, _AWAY, _CONFLICT),
+    reasons=("UPGRADE_REQUIRED/websocket_only", _EXPIRED, _STORE_UNAVAILABLE, _CONFLICT),
     notes=(
         "The server sends JSON objects, each with a `type`: `events` (with `items`, `next_cursor` and `has_more`), "
         "`alive`, `acked`, `error` and `end`. A named consumer acknowledges with "
@@ -104,22 +104,22 @@ LIST: Final = RouteDoc(
     "list_consumers",
     "The key's named consumers.",
     ConsumersData,
-    reasons=(_AWAY,),
+    reasons=(_STORE_UNAVAILABLE,),
     gives={"consumer": "/data/items/0/consumer"},
 )
-SHOW: Final = RouteDoc("get_consumer", "One named consumer.", ConsumerData, reasons=(_GONE, _AWAY))
-DELETE: Final = RouteDoc("delete_consumer", "Delete a consumer.", status=204, reasons=(_GONE, _AWAY))
+SHOW: Final = RouteDoc("get_consumer", "One named consumer.", ConsumerData, reasons=(_GONE, _STORE_UNAVAILABLE))
+DELETE: Final = RouteDoc("delete_consumer", "Delete a consumer.", status=204, reasons=(_GONE, _STORE_UNAVAILABLE))
 ACK: Final = RouteDoc(
     "acknowledge",
     "Move a consumer forward to a position that it has received. It never moves back.",
     AckedData,
     once=True,
-    reasons=(_GONE, _EXPIRED, _AWAY),
+    reasons=(_GONE, _EXPIRED, _STORE_UNAVAILABLE),
 )
 RESET: Final = RouteDoc(
     "reset_consumer",
     "Move a consumer to any position.",
     ConsumerData,
     once=True,
-    reasons=(_GONE, _EXPIRED, _AWAY),
+    reasons=(_GONE, _EXPIRED, _STORE_UNAVAILABLE),
 )

@@ -17,8 +17,7 @@ Json = Annotated[dict[str, Any], Meta(description="A JSON object.")]
 
 
 def shown(*examples: object) -> Meta:
-    """Give examples for a field with a self-explanatory name, where the default example would contradict its
-    siblings."""
+    """Give examples for a self-explanatory field whose default example would contradict the other fields."""
     return Meta(examples=list(examples))
 
 

@@ -82,7 +82,7 @@ _PLACE = re.compile(r" \(spec [^)]*\)")
 
 
 class Answers:
-    """Build the responses of operations and collect the components that they refer to."""
+    """Builds the responses of operations, and collects the components that they refer to."""
 
     def __init__(self) -> None:
         self.responses: dict[str, Schema] = {}
@@ -103,7 +103,7 @@ class Answers:
         if doc.settles:
             return self._settling(operation, forms, doc.dry_run)
         media = {"schema": self._enveloped(doc.dry_run.__name__, doc.dry_run)}
-        if doc.status == 200:  # the same for every batch
+        if doc.status == 200:  # every batch returns the same kind of price
             made = found["200"]["content"]["application/json"]
             made["schema"] = {"anyOf": [made["schema"], media["schema"]]}
             name = operation.archetype
@@ -128,7 +128,7 @@ class Answers:
     def schemas(self, archetypes: Iterable[Archetype]) -> dict[str, Schema]:
         """Return the schemas that responses may refer to."""
         _, own = msgspec.json.schema_components(list(self._types.values()), ref_template=REF)
-        typed = _events_typed({name: _terse(schema, name) for name, schema in own.items()})
+        typed = _events_typed({name: _shortened(schema, name) for name, schema in own.items()})
         assert self._envelopes.keys().isdisjoint(typed), "a schema has one name"
         return {**_SHARED, **openapi_schemas(archetypes), **typed, **self._envelopes}
 
@@ -146,7 +146,7 @@ class Answers:
         doc = operation.route.doc
         assert doc is not None, "a data endpoint's answer is shared"
         names = _PUBLIC if doc.is_public else _OF_SOCKETS if doc.status == 101 else _OF_KEYS
-        response: Schema = {"description": _said(doc.status), "headers": headers_of(names)}
+        response: Schema = {"description": _status_description(doc.status), "headers": headers_of(names)}
         if doc.status == 101:
             response["x-websocket"] = {
                 "sends": [self.take(one) for one in doc.sends],
@@ -160,8 +160,8 @@ class Answers:
         if form == "text/event-stream":
             return {"schema": {"type": "string", "description": _STREAM}, "x-events": self._streamed(operation)}
         if form != "application/json":
-            told = _TEXT.get(form)
-            return {"schema": {"type": "string", **({"description": told} if told else {})}}
+            description = _TEXT.get(form)
+            return {"schema": {"type": "string", **({"description": description} if description else {})}}
         return {
             "schema": self._answered(operation)
             if operation.archetype
@@ -178,12 +178,12 @@ class Answers:
         return steps if doc.price is None else {**steps, **self._ends(operation)}
 
     def _progress(self, endpoint: Endpoint) -> Schema:
-        """Return a data endpoint's events before the last: pages of a list, legs of a composite."""
+        """Return the schemas of a data endpoint's progress events: pages of a list, or legs of a composite."""
         pages = {"page": self.take(PageRead)} if endpoint.archetype.many else {}
         return {**pages, "leg": self.take(LegSettled)} if endpoint.archetype.has_legs else pages
 
     def _ends(self, operation: ApiOperation) -> Schema:
-        """Return the last event of a billed stream: the whole response, or the error."""
+        """Return the schemas of the last event of a billed stream: the whole response, or the error."""
         return {"result": self._answered(operation), "error": {"$ref": REF.format(name="Error")}}
 
     def _answered(self, operation: ApiOperation) -> Schema:
@@ -205,14 +205,14 @@ class Answers:
         return {"$ref": REF.format(name=answer)}
 
 
-def _said(status: int) -> str:
-    """Describe a status. The operation's summary appears next to it."""
+def _status_description(status: int) -> str:
+    """Return the description of a status, which appears next to the operation's summary."""
     said = {204: "Done. The response has no body.", 101: "The connection is now a WebSocket."}
     return said.get(status, "Success.")
 
 
 def _events_typed(schemas: dict[str, Schema]) -> dict[str, Schema]:
-    """Replace `EventItem` with one schema for each shape of event, and make `EventItem` the choice among them."""
+    """Add one schema for each shape of event, and replace `EventItem` with the choice among them."""
     if _EVENT not in schemas:
         return schemas
     by_type, shapes = data_schemas(REF)
@@ -249,13 +249,13 @@ def _without_places(schema: Mapping[str, Any]) -> Schema:
     return {**schema, "description": _PLACE.sub("", " ".join(schema["description"].split()))}
 
 
-def _terse(schema: Any, name: str = "") -> Any:
-    """Shorten a schema: drop titles that repeat the name, and use a list of types instead of a choice with null."""
+def _shortened(schema: Any, name: str = "") -> Any:
+    """Shorten a schema: drop titles that repeat the name, and write a choice with null as a list of types."""
     if isinstance(schema, list):
-        return [_terse(one) for one in schema]
+        return [_shortened(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    terse = {key: _terse(value) for key, value in schema.items() if not (key == "title" and value == name)}
+    terse = {key: _shortened(value) for key, value in schema.items() if not (key == "title" and value == name)}
     match terse.get("anyOf"):
         case [{"type": str(kind), **rest}, {"type": "null"}] if not {"enum", "const"} & rest.keys():
             del terse["anyOf"]

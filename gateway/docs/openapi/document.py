@@ -41,7 +41,7 @@ _REFERENCE = re.compile(rb'"#/components/(\w+)/([^"]+)"')
 
 
 class OpenApi:
-    """Build the document, complete or for one platform."""
+    """Builds the document, complete or for one platform."""
 
     def __init__(self, reference: Reference, base_url: str) -> None:
         self._reference = reference
@@ -94,11 +94,11 @@ def _platforms(operations: Iterable[ApiOperation]) -> list[str]:
 def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str, Any]:
     """Return one operation of the document."""
     doc, price = operation.route.doc, operation.price
-    told = description_of(operation)
+    description = description_of(operation)
     item: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
-        **({"description": told} if told != operation.summary else {}),
+        **({"description": description} if description != operation.summary else {}),
         "tags": [operation.platform],
         "parameters": inputs.of(operation),
         "responses": {**answers.of(operation, content_types(operation)), **errors_in(operation)},
@@ -161,13 +161,13 @@ def _webhooks(answers: Answers) -> Schema:
     """Describe the deliveries to the webhooks of monitors, jobs and accounts."""
     forms = [answers.take(FullDelivery), answers.take(RowsDelivery)]
     parameters = [
-        {"name": name, "in": "header", "description": told, "required": True, "schema": {"type": "string"}}
-        for name, told in _SIGNED
+        {"name": name, "in": "header", "description": text, "required": True, "schema": {"type": "string"}}
+        for name, text in _SIGNED
     ]
-    told_by = "delivered to its webhook and retried until the receiver returns 2xx."
-    run = _received("receive_monitor_run", f"A monitor's run, {told_by}", {"anyOf": forms}, parameters)
-    batch = f"Events of the account's feed, {told_by}"
-    job = f"The end of a web job, {told_by}"
+    how_delivered = "delivered to its webhook and retried until the receiver returns 2xx."
+    run = _received("receive_monitor_run", f"A monitor's run, {how_delivered}", {"anyOf": forms}, parameters)
+    batch = f"Events of the account's feed, {how_delivered}"
+    job = f"The end of a web job, {how_delivered}"
     return {
         "monitorRun": run,
         "jobEnd": _received("receive_job_end", job, answers.take(JobData), parameters),

@@ -22,7 +22,7 @@ _DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "BilledError": (*_ANYWHERE, *_OF_KEYS, *_OF_MONEY),
     }
 )
-"""Error codes without an entry of their own: of any operation, of any with a key, and of any data endpoint."""
+"""The error codes that default responses cover: for any operation, for those with a key, and for data endpoints."""
 BALANCE: Final = {
     "type": ["integer", "null"],
     "description": "The balance after the request; null if unknown.",

@@ -57,7 +57,7 @@ HEADERS: Final[dict[str, Schema]] = {
 
 
 class Inputs:
-    """Build the parameters of operations and collect the shared ones."""
+    """Builds the parameters of operations, and collects the shared parameters."""
 
     def __init__(self, operations: Iterable[ApiOperation]) -> None:
         users: dict[Param, list[ApiOperation]] = {}
@@ -74,7 +74,7 @@ class Inputs:
             self._share(param, users[param])
 
     def _share(self, param: Param, users: Sequence[ApiOperation]) -> None:
-        """Register a parameter under the first free name: plain, with its platform, or with a number."""
+        """Register a parameter under the first free name: its own, with its platform, or with a number."""
         platforms = {one.platform for one in users}
         of_platform = f"{users[0].platform}.{param.name}" if len(platforms) == 1 else _SHORT.get(param.name, param.name)
         numbered = (f"{param.name}.{number}" for number in count(2))
@@ -115,16 +115,16 @@ class Inputs:
         if due:
             schema["required"] = due
         name = f"{type_name(operation.name)}Body"
-        media = {"schema": self._named(name, self._lifted(schema)), "example": example_body(operation)}
+        media = {"schema": self._named(name, self._with_references(schema)), "example": example_body(operation)}
         return {"required": bool(due), "content": {operation.route.takes: media}}
 
-    def _lifted(self, value: Any) -> Any:
+    def _with_references(self, value: Any) -> Any:
         """Move each object with a title to a schema of that name, and replace it with a reference."""
         if isinstance(value, list):
-            return [self._lifted(one) for one in value]
+            return [self._with_references(one) for one in value]
         if not isinstance(value, dict):
             return value
-        inner = {name: self._lifted(one) for name, one in value.items()}
+        inner = {name: self._with_references(one) for name, one in value.items()}
         if "title" not in value or "properties" not in value:
             return inner
         beside = {name: inner.pop(name) for name in ("description", "examples") if name in inner}

@@ -32,7 +32,7 @@ _SCOPE: Final = {
     "extensions": {},
 }
 _MISSING: Final = "/missing"
-"""An internal path of the app. No public URL leads here."""
+"""An internal path of the Quart app, which no public URL reaches."""
 _SAMPLE: Final = "github/profile"
 _CALLS: Final = ("try-it", "answer")
 """The parts of an operation's page that go into the side column."""
@@ -42,7 +42,7 @@ _GROUPS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class HtmlPages:
-    """Render any page by its path."""
+    """Renders any page by its path."""
 
     def __init__(self, texts: Texts, *, has_dashboard: bool) -> None:
         """With `has_dashboard`, every page links to the dashboard."""
@@ -66,14 +66,14 @@ class HtmlPages:
         return MadePage(with_tag(body), HTML, live=path in _LIVE)
 
     async def missing(self) -> MadePage:
-        """Render the page for unknown paths."""
+        """Render the error page for unknown paths."""
         return MadePage(with_tag(await self._body_of(_MISSING, b"")), HTML)
 
     async def _body_of(self, path: str, query_string: bytes) -> bytes:
         parts: list[bytes] = []
 
         async def receive() -> Any:
-            await trio.sleep_forever()  # there is no body, and no client that could disconnect
+            await trio.sleep_forever()  # there is no body, and no client connection that could end
 
         async def send(message: Any) -> None:
             await trio.lowlevel.checkpoint()
@@ -91,7 +91,7 @@ class HtmlPages:
         app.add_url_rule("/search", "search", self._results)
         app.add_url_rule("/docs/<path:name>", "page", self._page)
         app.add_url_rule("/status", "status", self._health)
-        app.add_url_rule(_MISSING, "missing", self._nowhere)
+        app.add_url_rule(_MISSING, "missing", self._missing_page)
         return app
 
     async def _home(self) -> Response:
@@ -133,7 +133,7 @@ class HtmlPages:
             around=self._around(page),
         )
 
-    async def _nowhere(self) -> Response:
+    async def _missing_page(self) -> Response:
         return await self._shown("missing.html", _MISSING, "Not found", twin=None, columns=None)
 
     async def _health(self) -> Response:
@@ -183,7 +183,7 @@ class HtmlPages:
         return [("Platforms", "")] if above is page else [(above.title, above.path)]
 
     def _around(self, page: DocPage) -> Mapping[str, DocPage | None]:
-        """Return the guides before and after a guide; none for pages that are not guides."""
+        """Return the guides before and after a guide. Both are None for a page that is not a guide."""
         guides = [*self._library.of_group("use"), *self._library.of_group("run")]
         if page not in guides:
             return {"before": None, "after": None}
@@ -194,7 +194,7 @@ class HtmlPages:
         }
 
     def _cards(self) -> list[Mapping[str, Any]]:
-        """Return a card for each platform, with its status unless the platform is not configured."""
+        """Return a card for each platform. It shows the status if the platform is configured."""
         states = self._texts.status()["platforms"]
         return [
             {

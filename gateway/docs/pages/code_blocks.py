@@ -77,8 +77,8 @@ class CodeBlock:
 
     @property
     def html(self) -> str:
-        """The highlighted text, with one-letter classes on its spans."""
-        return f'<pre tabindex="0"><code>{_coloured(self)}</code></pre>'
+        """Return the highlighted text, whose spans have one-letter classes."""
+        return f'<pre tabindex="0"><code>{_highlighted(self)}</code></pre>'
 
 
 def figure(block: CodeBlock) -> str:
@@ -106,7 +106,7 @@ def are_alike(blocks: Sequence[CodeBlock]) -> bool:
     return len(blocks) > 1 and len({*languages}) == len(languages) and {*languages} <= {"sh", "python", "js"}
 
 
-def _coloured(block: CodeBlock) -> str:
+def _highlighted(block: CodeBlock) -> str:
     rule = _RULES.get(block.language)
     if rule is None:
         return escape(block.text, quote=False)

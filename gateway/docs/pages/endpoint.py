@@ -19,7 +19,7 @@ _SAMPLE_FIELDS, _SAMPLE_CHARACTERS = 5, 40
 
 
 def endpoint_markdown(operation: ApiOperation, guides: Guides) -> str:
-    """Return the page."""
+    """Return the page of the operation."""
     guide = guides.of(operation)
     parts = [
         f"# {operation.title}",
@@ -85,24 +85,24 @@ def _rows(params: Iterable[Mapping[str, Any]], needed: str) -> Iterator[Sequence
 
 
 def _meaning(param: Mapping[str, Any]) -> str:
-    """Return the description with choices, bounds, default and an example."""
-    told = [param["description"]]
+    """Return a parameter's description, with choices, bounds, default and an example."""
+    parts = [param["description"]]
     if choices := param.get("choices"):
-        told.append(f"One of {', '.join(f'`{one}`' for one in choices)}.")
+        parts.append(f"One of {', '.join(f'`{one}`' for one in choices)}.")
     least, most = param.get("minimum"), param.get("maximum")
     if least is not None and most is not None:
         bounds = f"{least:,} to {most:,}."
-        told += [] if bounds in param["description"] else [bounds]
+        parts += [] if bounds in param["description"] else [bounds]
     elif least is not None:
-        told.append(f"At least {least:,}.")
+        parts.append(f"At least {least:,}.")
     elif most is not None:
-        told.append(f"At most {most:,}.")
+        parts.append(f"At most {most:,}.")
     if "default" in param:
-        told.append(f"Default `{_spelled(param['default'])}`.")
-    told += _spellings(param)
+        parts.append(f"Default `{_spelled(param['default'])}`.")
+    parts += _spellings(param)
     if "default" not in param or _spelled(param["default"]) != str(param["example"]):
-        told.append(f"Example `{param['example']}`.")
-    return " ".join(told)
+        parts.append(f"Example `{param['example']}`.")
+    return " ".join(parts)
 
 
 def _spellings(param: Mapping[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Tables of event types, built from the registry: when each event is written, and its data (spec 2.8, 6.2)."""
+"""Tables of event types, built from the registry: when each type of event is written, and its data (spec 2.8, 6.2)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _WORDS: Mapping[object, str] = {int: "integer", str: "string", bool: "boolean", 
 
 
 def shapes_markdown() -> str:
-    """Return the data shapes of all types as Markdown, each under a heading."""
-    shapes = "\n".join(f"### {_title(shape)}\n\n{_said(shape)}\n\n{_fields_table(shape)}" for shape in _shapes())
+    """Return the shapes of the events' data as Markdown, each under a heading."""
+    shapes = "\n".join(f"### {_title(shape)}\n\n{_description(shape)}\n\n{_fields_table(shape)}" for shape in _shapes())
     return f"## The data of each type\n\n{shapes}"
 
 
@@ -38,7 +38,7 @@ def _title(shape: type[Struct]) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", shape.__name__).capitalize()
 
 
-def _said(shape: type[Struct]) -> str:
+def _description(shape: type[Struct]) -> str:
     """Return the docstring of a shape, without its reference to the specification."""
     return re.sub(r" \(spec [^)]*\)", "", " ".join((shape.__doc__ or "").split()))
 
@@ -49,7 +49,7 @@ def _fields_table(shape: type[Struct]) -> str:
 
 
 def _fields(shape: type[Struct], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the path and the type, in words, of each leaf field."""
+    """Yield the path and the type (in words) of each field that has no fields of its own."""
     for name, hint in get_type_hints(shape).items():
         if isinstance(hint, type) and issubclass(hint, Struct):
             yield from _fields(hint, f"{prefix}{name}.")

@@ -67,7 +67,7 @@ def _python(operation: ApiOperation, request: Mapping[str, Any]) -> str:
 
 
 def _as_python(found: re.Match[str]) -> str:
-    """Keep strings, and translate JSON's `true`, `false` and `null` to Python."""
+    """Translate JSON's `true`, `false` and `null` to Python, and keep strings unchanged."""
     return found[1] or {"true": "True", "false": "False", "null": "None"}[found[0]]
 
 

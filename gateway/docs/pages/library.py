@@ -1,4 +1,4 @@
-"""All pages of a node by path: guides, tables, platforms and endpoints. Each page is built when it is read."""
+"""All pages of a node by path: guides, tables, platforms and endpoints. A page is built when a client requests it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gateway.docs.pages.tables import errors_markdown, platform_markdown, record
 Group = Literal["use", "run", "errors", "platforms", "account", "node"]
 _DOCS: Final = Path(__file__).parents[3] / "docs"
 _CHANGELOG: Final = Path(__file__).with_name("changelog.md")
-"""A symbolic link to the repository's changelog. A wheel contains the text."""
+"""A symbolic link to the repository's changelog. In a wheel, it is a copy of the file."""
 _GUIDES: Final[Mapping[str, tuple[str, str, Group]]] = MappingProxyType(
     {
         "quickstart": ("Quickstart", "Get started: make your first calls in five steps.", "use"),
@@ -61,7 +61,7 @@ _CODE = re.compile(r"(`+)(?:(?!\1).)+\1")
 
 @dataclass(frozen=True, slots=True)
 class DocPage:
-    """One page. `make` returns its Markdown with the original links, before `relinked`."""
+    """One page. `make` returns its Markdown with the links of the source file, which `relinked` then rewrites."""
 
     path: str
     title: str
@@ -74,7 +74,7 @@ class DocPage:
 
 
 class Library:
-    """The complete set of pages."""
+    """All pages of a node."""
 
     def __init__(self, reference: Reference, guides: Guides, base_url: str) -> None:
         self.reference = reference
@@ -99,7 +99,7 @@ class Library:
 
     @property
     def platforms(self) -> list[DocPage]:
-        """The pages of platforms."""
+        """Return the pages of all platforms."""
         return [page for page in self.of_group("platforms") if page.path == f"/docs/{page.platform}"]
 
     def endpoints_of(self, platform: str) -> list[DocPage]:
@@ -152,7 +152,7 @@ def _written(file: Path, more: Callable[[], str] | None = None) -> str:
 
 
 def relinked(text: str, pages: Mapping[str, DocPage], base_url: str, ending: str) -> str:
-    """Point the links of a document to pages of the node. Links to files that are not served become plain text."""
+    """Rewrite a document's links to the node's pages. Links to files that are not served become plain text."""
 
     def lead(found: re.Match[str]) -> str:
         words, target = found[1], found[2]

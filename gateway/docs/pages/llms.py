@@ -56,7 +56,7 @@ def llms_full(library: Library) -> str:
 
 
 def _lowered(text: str) -> str:
-    """Move the headings of a document one level down, except in code."""
+    """Lower each heading of a document by one level, except in code."""
     lines, in_code = [], False
     for line in text.split("\n"):
         in_code ^= line.lstrip().startswith("```")

@@ -91,13 +91,13 @@ _LISTED: Final = 12
 def reason_markdown(name: str, operations: Sequence[ApiOperation]) -> str:
     """Return the page of a reason, with a part for each code that uses it."""
     found = [reason for reason in REASONS.values() if reason.name == name]
-    parts = [part for reason in found for part in _parts(reason, operations, is_one_of_many=len(found) > 1)]
+    parts = [part for reason in found for part in _parts(reason, operations, has_several=len(found) > 1)]
     return "\n".join((f"# {name}\n", *parts))
 
 
-def _parts(reason: Reason, operations: Sequence[ApiOperation], *, is_one_of_many: bool) -> Iterator[str]:
+def _parts(reason: Reason, operations: Sequence[ApiOperation], *, has_several: bool) -> Iterator[str]:
     code = CODES[reason.code]
-    of = f" with a {code.status}" if is_one_of_many else ""
+    of = f" with a {code.status}" if has_several else ""
     yield f"{reason.meaning}\n"
     yield f"- **Code:** [`{code.name}`](/docs/errors#{code.name}), status {code.status}"
     yield f"- **Retry:** {'may succeed' if code.retryable else 'fails again'}"
@@ -106,14 +106,14 @@ def _parts(reason: Reason, operations: Sequence[ApiOperation], *, is_one_of_many
     error = {"type": code.name, "status": code.status, "details": {"reason": reason.name}}
     text = orjson.dumps({"success": False, "error": error}, option=orjson.OPT_INDENT_2).decode()
     yield f"## How to recognize it{of}\n\nThe response contains, among other fields:\n\n```json\n{text}\n```\n"
-    givers = [one for one in operations if reason.name in errors_of(one).get(reason.code, ())]
-    yield f"## Calls that return it{of}\n\n{_listed(givers, len(operations))}"
+    returning = [one for one in operations if reason.name in errors_of(one).get(reason.code, ())]
+    yield f"## Calls that return it{of}\n\n{_listed(returning, len(operations))}"
 
 
-def _listed(givers: Sequence[ApiOperation], all_there_are: int) -> str:
-    if len(givers) > _LISTED:
-        return f"{len(givers)} of this node's {all_there_are} calls. Their pages list it.\n"
+def _listed(returning: Sequence[ApiOperation], total: int) -> str:
+    if len(returning) > _LISTED:
+        return f"{len(returning)} of this node's {total} calls. Their pages list it.\n"
     return (
-        "".join(f"- [`{one.method} {one.path}`]({one.page}): {one.summary}\n" for one in givers)
+        "".join(f"- [`{one.method} {one.path}`]({one.page}): {one.summary}\n" for one in returning)
         or "None on this node.\n"
     )

@@ -1,4 +1,4 @@
-"""Markdown as HTML: headings with links to themselves, scrollable tables, a page in parts. Raw HTML is escaped."""
+"""Renders Markdown as HTML: headings with anchor links, scrollable tables, a page in parts. Raw HTML is escaped."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from markdown_it.token import Token
 from gateway.docs.pages.code_blocks import CodeBlock, are_alike, figure, tabs
 
 _SCROLLED = '<div class="table" tabindex="0" role="group" aria-label="Table">'
-_LINED_UP = '<div class="table listed">'
+_LIST_TABLE = '<div class="table listed">'
 _LISTS = (("Name", "Type"), ("Code", "Status", "Retry"))
-"""First columns of the tables that are shown as lists. These tables get explicit ARIA roles."""
+"""The first columns of tables that are shown as lists. These tables get explicit ARIA roles."""
 _ROUTE = re.compile(r"`(GET|POST|PUT|PATCH|DELETE) (/[^`]+)`")
 """A paragraph that consists of a method and a path."""
 _ROLES = {
@@ -30,7 +30,7 @@ _ROLES = {
 
 @dataclass(frozen=True, slots=True)
 class PagePart:
-    """The section under a second-level heading. The first part is the text before them, without an anchor."""
+    """The section under a second-level heading. The first part is the text before these headings, without an anchor."""
 
     anchor: str
     words: str
@@ -46,16 +46,16 @@ class Rendered:
 
     @property
     def html(self) -> str:
-        """The whole page."""
+        """Return the whole page."""
         return "".join(part.html for part in self.parts)
 
     @property
     def outline(self) -> Sequence[PagePart]:
-        """The parts that have a heading."""
+        """Return the parts that have a heading."""
         return [part for part in self.parts if part.anchor]
 
     def around(self, anchors: Sequence[str]) -> tuple[str, str, str]:
-        """Split the page in three: the text before the parts with these anchors, those parts, and the rest."""
+        """Return three pieces of the page: before the parts with these anchors, these parts, and after them."""
         found = [place for place, part in enumerate(self.parts) if part.anchor in anchors]
         begin, end = (found[0], found[-1] + 1) if found else (len(self.parts), len(self.parts))
         html = [part.html for part in self.parts]
@@ -63,7 +63,7 @@ class Rendered:
 
 
 class Renderer:
-    """Render documents, without keeping any state."""
+    """Renders documents. It keeps no state between them."""
 
     def __init__(self) -> None:
         self._markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -81,7 +81,7 @@ class Renderer:
                 if token.tag == "h1":
                     title = words
                     continue
-                _lead_to_itself(tokens[place + 1], anchor)
+                _link_to_itself(tokens[place + 1], anchor)
                 if token.tag == "h2":
                     starts.append((anchor, words, place))
         for place, token in enumerate(tokens):
@@ -97,7 +97,7 @@ class Renderer:
     def _html(self, tokens: Sequence[Token]) -> str:
         html: str = self._markdown.renderer.render(tokens, self._markdown.options, {})
         # The text cannot contain these tags, because raw HTML is escaped.
-        html = html.replace('<table role="table">', f'{_LINED_UP}<table role="table">')
+        html = html.replace('<table role="table">', f'{_LIST_TABLE}<table role="table">')
         return html.replace("<table>", f"{_SCROLLED}<table>").replace("</table>", "</table></div>")
 
 
@@ -135,7 +135,7 @@ def _route_html(method: str, path: str) -> str:
     return f'<span class="route"><span class="method {name}">{method}</span><code>{escape(path)}</code></span>'
 
 
-def _lead_to_itself(inline: Token, anchor: str) -> None:
+def _link_to_itself(inline: Token, anchor: str) -> None:
     """Turn a heading into a link to itself, unless it contains a link."""
     children = inline.children or []
     if not any(child.type == "link_open" for child in children):
@@ -151,7 +151,7 @@ def _plain(inline: Token) -> str:
 
 
 def _anchor(words: str, taken: set[str]) -> str:
-    """Return a unique anchor for a heading, in the usual form. Error codes keep their upper case."""
+    """Return a unique anchor for a heading, in lower case with hyphens. Error codes keep their upper case."""
     plain = re.sub(r"[^\w -]", "", words)
     anchor = plain if re.fullmatch(r"[A-Z][A-Z_]+", plain) else plain.lower().replace(" ", "-")
     name, number = anchor, 1

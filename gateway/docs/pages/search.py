@@ -1,4 +1,4 @@
-"""Search over all pages by words. Titles weigh most, then names and parameters, then the text."""
+"""Searches all pages for words. Titles have the highest weight, then names and parameters, then the text."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gateway.docs.pages.library import DocPage, Library
 QUERY_MAX: Final = 100
 _FOUND_MAX: Final = 40
 _WORDS_MAX: Final = 10
-"""Limit on the words of a query, because search is public and each word is looked up in every page."""
+"""The maximum number of words in a query. Search is public, and each word is looked up in every page."""
 _COUNTED_MAX: Final = 3
-"""Limit on the occurrences of a word in a text that count."""
+"""How many occurrences of a word in a text count at most."""
 _WORD = re.compile(r"[a-z0-9_./{}-]+")
 _SHOWN: Final = 160
 _FEW: Final = 2
@@ -35,7 +35,7 @@ class SearchHit:
 
 
 class Search:
-    """An index of all pages, built once. For an endpoint's page, it contains the declaration instead of the text."""
+    """An index of all pages, built once. For an endpoint, it contains the declaration instead of the page's text."""
 
     def __init__(self, library: Library) -> None:
         self._entries = [_entry(library, page) for page in library.pages.values()]
@@ -43,8 +43,8 @@ class Search:
     def find(self, query: str) -> list[SearchHit]:
         """Return the matching pages, best first.
 
-        A page must have every word of the query, or all but one if there are three or more. If no page does, return the
-        pages with the most words.
+        A page must contain every word of the query, or all but one if the query has three or more. If no page does, the
+        result is the pages with the most words.
         """
         sent = _WORD.findall(query.lower()[:QUERY_MAX])
         words = ([word for word in sent if word not in _SMALL] or sent)[:_WORDS_MAX]

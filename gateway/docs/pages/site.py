@@ -1,7 +1,7 @@
-"""The public pages as seen by the API's entry. The code that renders them is loaded with the first page.
+"""The public pages as the API's entry point uses them. The code that renders them is loaded with the first page.
 
-A page is rendered once, one page at a time and mostly in a thread, and then kept. So the event loop stays responsive
-however many clients request pages.
+A page is rendered once, one page at a time and mostly in a thread, and then kept. So the event loop stays responsive,
+even if many clients request pages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gateway.docs.pages.texts import MadePage, Texts
 
 _LIVE_S: Final = 5.0
-"""Seconds for which a page with the current state of the node is kept."""
+"""Seconds that a page with the current state of the node is kept."""
 _GUARDED: Final = fields_of(
     [
         (
@@ -43,11 +43,11 @@ _GUARDED: Final = fields_of(
 Relinked = Callable[[Request, TaggedText], TaggedText]
 """Rewrites the links of a text to the base URL that the client used."""
 StatusData = Callable[[], Mapping[str, Any]]
-"""Returns the data of the status route, or the last hours of each platform."""
+"""Returns the data of the status route, or the states of each platform in the last hours."""
 
 
 class PublicPages:
-    """Serve the pages, their Markdown versions, the schemas and the static files."""
+    """Serves the pages, their Markdown versions, the schemas and the static files."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class PublicPages:
         self._schemas: dict[str, Callable[[], Any]] = {}
         self._made: dict[str, MadePage] = {}
         self._live: dict[str, tuple[float, MadePage]] = {}
-        self._loading, self._making = trio.Lock(), trio.Lock()
+        self._loading, self._build_lock = trio.Lock(), trio.Lock()
 
     async def knows(self, path: str) -> bool:
         """Return whether a page exists at this path."""
@@ -90,7 +90,7 @@ class PublicPages:
     async def missing(self, refused: Reply) -> Reply:
         """Return the 404 error as an HTML page. The page is rendered once and shared."""
         if self._missing is None:
-            async with self._making:
+            async with self._build_lock:
                 self._missing = await (await self._with_html()).missing()
         fields = joined(refused.headers, joined(_GUARDED, ((b"vary",), (b"accept",))))
         return replace(refused, body=self._missing.text.text, content_type=self._missing.content_type, headers=fields)
@@ -104,7 +104,7 @@ class PublicPages:
 
     async def _make(self, request: Request) -> MadePage:
         """Render a page, one at a time, so that anonymous requests use at most one thread."""
-        async with self._making:
+        async with self._build_lock:
             if (made := self._kept(request)) is not None:
                 return made  # another task rendered it meanwhile
             made = await self._new(request)
@@ -135,7 +135,7 @@ class PublicPages:
             return self._texts
 
     def _load(self) -> Texts:
-        from gateway.docs.pages.texts import Texts  # noqa: PLC0415 - loaded with the first page, like everything that pages need
+        from gateway.docs.pages.texts import Texts  # noqa: PLC0415 - loaded with the first page
 
         self._schemas = self._every_schema()
         return Texts(self._reference, self._guides, base_url=self._base_url, status=self._status, past=self._past)

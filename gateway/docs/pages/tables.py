@@ -49,9 +49,9 @@ is committed. A 503 without `Retry-After` means that the endpoint was withdrawn 
 
 
 def errors_markdown() -> str:
-    """Return the errors page: a table of all codes, then a section for each with its reasons."""
+    """Return the errors page: a table of all codes, then a section with the reasons of each code."""
     rows = "".join(
-        f"| `{code.name}` | {code.status} | {_yes(code)} | {code.charge} | {code.condition} |\n"
+        f"| `{code.name}` | {code.status} | {_yes_or_no(code)} | {code.charge} | {code.condition} |\n"
         for code in CODES.values()
     )
     return f"{_ERRORS_HEAD}{rows}\n" + "\n".join(map(_section, CODES.values()))
@@ -68,7 +68,7 @@ def _section(code: Code) -> str:
     return f"{text}\n| `details.reason` | Meaning |\n|---|---|\n{rows}"
 
 
-def _yes(code: Code) -> str:
+def _yes_or_no(code: Code) -> str:
     return "yes" if code.retryable else "no"
 
 
@@ -103,18 +103,18 @@ def records_markdown() -> str:
 
 
 def _contents(properties: Mapping[str, Schema]) -> str:
-    return ", ".join(_led(name, schema) for name, schema in properties.items() if name != "_warnings")
+    return ", ".join(_linked_name(name, schema) for name, schema in properties.items() if name != "_warnings")
 
 
-def _led(name: str, schema: Schema) -> str:
-    """Return a field's name, as a link if it contains records."""
+def _linked_name(name: str, schema: Schema) -> str:
+    """Return the name of a field, as a link if the field contains records."""
     held = schema.get("items", schema)
     record = next((one for one in held.get("anyOf", [held]) if "$ref" in one), None)
     return f"[`{name}`](#{_anchor(record)})" if record else f"`{name}`"
 
 
 def _record(schema: Schema) -> str:
-    rows = "".join(f"| `{path}` | {kind} | {told} |\n" for path, kind, told in _fields(schema))
+    rows = "".join(f"| `{path}` | {kind} | {meaning} |\n" for path, kind, meaning in _fields(schema))
     return f"{schema['description']}\n\n| Name | Type | Meaning |\n|---|---|---|\n{rows}"
 
 
@@ -166,7 +166,7 @@ def platform_markdown(site: Site, operations: Sequence[ApiOperation]) -> str:
 
 
 def _where(base: str) -> str:
-    """Return the base URL of a source. If each call names its own host, say so in words."""
+    """Return the base URL of a source, or a sentence if each call names its own host."""
     return f"`{base}`, on the host named in each call" if "{host}" in base else f"`{base}`"
 
 

@@ -1,4 +1,4 @@
-"""The pages that are text: Markdown versions, pages for language models, and the style sheet."""
+"""The pages that are plain text: Markdown versions, pages for language models, and the style sheet."""
 
 from __future__ import annotations
 
@@ -32,14 +32,17 @@ FILES: Final[Mapping[str, bytes]] = MappingProxyType(
         "/favicon.svg": b"image/svg+xml",
     }
 )
-"""The content types of the static files in this directory that pages load."""
+"""The content types of this directory's static files that pages load."""
 OWN: Final = ("/", "/docs", "/search", "/status")
 """The pages with their own templates."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadePage:
-    """A page ready to send. A `live` page shows the current state of the node, so it is rebuilt soon."""
+    """A page that is ready to send.
+
+    A `live` page shows the node's current state, so it is rebuilt after a few seconds.
+    """
 
     text: TaggedText
     content_type: bytes
@@ -47,7 +50,7 @@ class MadePage:
 
 
 class Texts:
-    """Build any text page by its path, and hold the data for the HTML pages."""
+    """Builds any text page by its path, and holds the data for the HTML pages."""
 
     def __init__(
         self,

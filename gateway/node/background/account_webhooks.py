@@ -34,9 +34,9 @@ async def open_account_webhooks(
 ) -> AsyncIterator[AccountWebhookRuntime]:
     """Open webhooks whose batches are queued while the block runs.
 
-    A node that keeps no time leaves the work to another.
+    A node without `keeps_time` leaves this work to another node.
 
-    Their deliveries use the same queue as those for Monitors.
+    The deliveries use the same queue as the deliveries of monitors.
     """
     sending, store, cipher = monitors.webhook_runtime, stores.store, stores.cipher
     seal = seal_cursor(CursorSigner(setting.secrets.cursors))

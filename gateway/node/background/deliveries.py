@@ -19,7 +19,7 @@ from upstreams.guard.resolver import Resolve
 
 @dataclass(frozen=True, slots=True)
 class WebhookRuntime:
-    """The queue of deliveries, its clock, and the call that announces a new delivery."""
+    """The queue of deliveries, its clock, and the function that announces a new delivery."""
 
     outbox: Outbox
     instant: Instant
@@ -29,11 +29,11 @@ class WebhookRuntime:
 
 
 def idle_webhooks(config: Config, runtime: Runtime) -> WebhookRuntime:
-    """Return a runtime that sends nothing itself."""
+    """Return a runtime that only queues deliveries and sends nothing."""
     instant = instant_of(runtime.now, is_alone=not is_shared(config.store.url))
 
     def leave(*_: object) -> None:
-        """a node finds the delivery on its own"""
+        """nothing to wake: a running node will find the delivery in the queue"""
 
     return WebhookRuntime(Outbox(instant, runtime.make_id, leave), instant, leave)
 

@@ -65,9 +65,9 @@ async def open_jobs(
     runtime: Runtime,
     works: bool,
 ) -> AsyncIterator[Jobs]:
-    """Open jobs that run when they are ready, with the recipes of monitors. Without `works` they wait for a node.
+    """Open the job services and run ready jobs. Without `works`, the jobs wait for another node.
 
-    The clock of monitors also opens the slots of schedules.
+    The jobs use the recipes of monitors, and the scheduler of monitors also opens the slots of schedules.
 
     Raises:
         StorageError: the store is unavailable.
@@ -124,7 +124,7 @@ def _worker_setting(config: Config, stores: Stores, runs: JobRuns, runtime: Runt
 
 
 def _webhooks(stores: Stores, monitors: Monitors, runtime: Runtime) -> Webhooks:
-    """Return the deliveries of jobs, on the queue of all deliveries."""
+    """Return the webhook deliveries of jobs, which use the common queue of deliveries."""
     sending, owner = monitors.webhook_runtime, WebhookOwner(check_job, "job")
     return Webhooks(
         stores.store, stores.cipher, now=runtime.now, instant=sending.instant, wake=sending.wake, owner=owner

@@ -1,4 +1,4 @@
-"""The monitors of a running node: its recipes, its clock, and the operator's operations on them."""
+"""The monitors of a running node: their recipes, their scheduler, and the operator's operations on them."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from upstreams.catalog import Catalog
 from upstreams.guard.resolver import Resolve, SystemResolver
 
 RUN_WITHIN_S = 20.0
-"""Seconds until an operator who requested a run gets a response: less than a supervisor waits for its workers."""
-_LOOK_S = 0.05
+"""Seconds until an operator who requested a run gets a response. Must be less than a supervisor waits for a worker."""
+_CHECK_S = 0.05
 _RESOLVING_MAX = 16
-"""Threads that resolve the hosts of webhooks during registration."""
+"""Maximum number of threads that resolve the hosts of webhooks during registration."""
 
 
 class MonitorRunArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of `monitor.run`; `slot` is ISO 8601 to the second (default: the current one)."""
+    """Arguments of `monitor.run`. `slot` is an ISO 8601 time to the second (default: the current slot)."""
 
     monitor: Text
     slot: str | None = None
@@ -54,7 +54,7 @@ class MonitorRunArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=Tru
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitors:
-    """The services behind the routes of monitors, and the figures of their work."""
+    """The services that the monitor routes use, and the statistics of their work."""
 
     store: Store
     recipes: CatalogRecipes
@@ -83,7 +83,7 @@ class Monitors:
         found = await self.store.read(read)
         with trio.move_on_after(RUN_WITHIN_S):
             while found[0].finished_at is None:
-                await trio.sleep(_LOOK_S)
+                await trio.sleep(_CHECK_S)
                 found = await self.store.read(read)
         return {**run_record(*found), "begun_now": begun_now}
 
@@ -98,7 +98,7 @@ async def open_monitors(
     ticks: bool,
     resolve: Resolve | None = None,
 ) -> AsyncIterator[Monitors]:
-    """Open monitors that run on schedule, and whose deliveries are sent.
+    """Open monitors, run them on schedule, and send their deliveries.
 
     Without `ticks`, only an operator starts runs, and the queued deliveries wait for a node.
 
@@ -159,7 +159,7 @@ def _clock_setting(
 
 
 def _recipes(config: Config, catalog: Catalog, runtime: Runtime) -> CatalogRecipes:
-    """Return recipes that use half of each platform's connections: the top of the hour leaves the rest to requests."""
+    """Return recipes that use at most half of each platform's connections."""
     platforms = config.upstreams.platforms
     return CatalogRecipes(
         catalog,
@@ -197,9 +197,9 @@ def _service(
 
 
 def _slot(text: str) -> float:
-    """Parse a slot from an operator.
+    """Parse a slot that an operator sent.
 
-    Slots outside the years of the calendar are refused, because records cannot show them.
+    Slots outside the years 1 to 9999 are refused, because records cannot show them.
     """
     try:
         slot = float(floor(unix(text)))

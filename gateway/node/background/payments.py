@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PaymentRuntime:
-    """The ways to pay: None if `[billing.stripe]` names no variables that are set."""
+    """The payment services. They are None unless the variables that `[billing.stripe]` names are set."""
 
     checkout: Checkout | None = None
 
     @property
     def pages(self) -> tuple[PagesBeside, ...]:
-        """Return the entry point for external notifications, outside the API."""
+        """Return the entry points for notifications of the payment provider, which are outside the API."""
         return () if self.checkout is None else (self.checkout,)
 
 
@@ -36,7 +36,7 @@ async def open_payments(setting: NodeSetting, stores: Stores, runtime: Runtime) 
     if not secret_key or not webhook_secret:
         yield PaymentRuntime()
         return
-    from gateway.payments.checkout import Checkout  # noqa: PLC0415 - most nodes do without what it loads
+    from gateway.payments.checkout import Checkout  # noqa: PLC0415 - most nodes do not need these modules
     from gateway.payments.stripe_api import CONNECTIONS, StripeApi  # noqa: PLC0415
 
     async with setting.open_exchange(max_connections=CONNECTIONS, egress="", keep=runtime.keep) as exchange:

@@ -1,4 +1,4 @@
-"""The web sessions of a running node: the holder of their pages, and the service for their owners."""
+"""The web sessions of a running node: the object that holds their pages, and the service for their owners."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def open_sessions(
     *,
     runtime: Runtime,
 ) -> AsyncIterator[SessionService]:
-    """Open sessions while the block runs. Without a configured browser, they are the sessions that other nodes opened.
+    """Open sessions while the block runs. Without a configured browser, only sessions of other nodes are shown.
 
     Raises:
         StorageError: the store is unavailable.

@@ -1,4 +1,4 @@
-"""A supervisor's admin address: one response for all workers, with their metrics merged into one text."""
+"""A supervisor's admin address: one response for all workers, and their metrics merged into one text."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ READY_WITHIN_S = 3.0
 METRICS_WITHIN_S = 5.0
 OPERATION_WITHIN_S = 25.0
 _OF_EVERY_WORKER = frozenset({"reload", "platform.isolate", "platform.reset"})
-"""Operations on state that each process has for itself.
+"""Operations on the private state of a process, which run in every worker.
 
-All others work on shared state, so one process runs them for all.
+All other operations change shared state, so only one worker runs them.
 """
 _WATCHED = frozenset({"ledger.verify"})
-"""Operations without a time limit: the operator who starts one watches its progress."""
+"""Operations without a time limit, because the operator who starts one watches its progress."""
 _NAME = re.compile(r"[a-z_.]+")
 _SAMPLE = re.compile(r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})? (?P<value>[^ ]+)$")
 
 Ask = Callable[[str], Awaitable[AdminAnswer]]
-"""Calls one worker by its admin address; see `asking`."""
+"""Calls one worker at its admin address; see `asking`."""
 
 
 class AllWorkers:
     """Runs operations for an `Admin` when several workers serve. The workers check the arguments."""
 
     def __init__(self, slots: WorkerSlots, token: str, supervision: Supervision | None = None) -> None:
-        """Take the workers' own `token`, which is never sent, and the `supervision` of the supervisor's loops."""
+        """`token` is the workers' admin token, which is never sent. `supervision` watches the supervisor's loops."""
         self._slots = slots
         self._supervision = supervision
         self._token = token
 
     async def readiness(self) -> str | None:
-        """Return nothing when every worker is ready, otherwise a line for each that is not; see `Readiness`."""
+        """Return None if every worker is ready, otherwise one line for each worker that is not. See `Readiness`."""
         if self._slots.stopping.is_set():
             await trio.lowlevel.checkpoint()
             return "draining"
@@ -59,7 +59,7 @@ class AllWorkers:
         return "\n".join(reasons) or None
 
     async def scrape(self) -> bytes:
-        """Return every sample with the number of its worker; see `Scrape`."""
+        """Return the samples of all workers, each labeled with its worker's number. See `Scrape`."""
         answers = await self._ask_ready(
             partial(ask, question=AdminQuestion("GET", "/metrics")), within_s=METRICS_WITHIN_S
         )
@@ -71,7 +71,7 @@ class AllWorkers:
         return (merge(texts) + own_metrics(self._slots.slots, texts)).encode()
 
     async def operate(self, name: str, body: bytes) -> AdminAnswer:
-        """Run an operation in every worker, or in one for all; see `Operate`."""
+        """Run an operation in every worker, or in one worker on behalf of all. See `Operate`."""
         if not _NAME.fullmatch(name):
             return refused(400, f"there is no operation {name}")
         ask_it = partial(ask_proved, token=self._token, question=AdminQuestion("POST", f"/admin/{name}", body))
@@ -114,14 +114,14 @@ class AllWorkers:
 
 
 def _unready(slot: Slot, answer: AdminAnswer | None) -> str:
-    """Return the reason why a worker is not ready; empty when it is."""
+    """Return the reason why a worker is not ready; empty if it is."""
     if answer is None:
         return "does not respond" if slot.admin_url else slot.state
     return "" if answer.status == 200 else answer.body.decode(errors="replace").strip()
 
 
 def _merged(answers: dict[int, AdminAnswer | None]) -> AdminAnswer:
-    """Merge the responses of all workers: a refusal if there is one, otherwise the union of their lists."""
+    """Merge the responses of all workers: the first refusal if there is one, otherwise the union of their lists."""
     if not answers:
         return refused(503, "no worker is ready")
     for number, answer in sorted(answers.items()):
@@ -142,16 +142,16 @@ def _silent(number: int) -> AdminAnswer:
 
 
 def merge(texts: Mapping[int, str]) -> str:
-    """Merge the workers' metrics by their numbers. Each family appears once, with its samples together."""
+    """Merge the metrics of the workers. Each metric family appears once, with the samples of all workers."""
     families: dict[tuple[str, ...], list[str]] = {}
     for number, text in texts.items():
         for heading, samples in _families(text):
-            families.setdefault(heading, []).extend(filter(None, (_labelled(sample, number) for sample in samples)))
+            families.setdefault(heading, []).extend(filter(None, (_labeled(sample, number) for sample in samples)))
     return "".join(f"{line}\n" for heading, samples in families.items() for line in (*heading, *samples))
 
 
 def own_metrics(slots: Sequence[Slot], answered: Mapping[int, str]) -> str:
-    """Return the supervisor's own metrics of its workers."""
+    """Return the supervisor's own metrics about its workers."""
     return "".join(
         (
             "# HELP sluice_worker_up Whether the worker answered this scrape.\n# TYPE sluice_worker_up gauge\n",
@@ -164,7 +164,7 @@ def own_metrics(slots: Sequence[Slot], answered: Mapping[int, str]) -> str:
 
 
 def _families(text: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """Return each family: its lines of HELP and TYPE, and its samples, if there are any."""
+    """Yield each metric family: its HELP and TYPE lines, and its samples."""
     for family in re.split(r"^(?=# HELP )", text, flags=re.MULTILINE):
         lines = family.splitlines()
         heading = tuple(line for line in lines if line.startswith("#"))
@@ -172,8 +172,8 @@ def _families(text: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:
             yield heading, lines[len(heading) :]
 
 
-def _labelled(sample: str, number: int) -> str:
-    """Return a sample with the number of its worker; empty for a line that is not a sample."""
+def _labeled(sample: str, number: int) -> str:
+    """Return a sample labeled with its worker's number; empty if the line is not a sample."""
     found = _SAMPLE.match(sample)
     if found is None:
         return ""

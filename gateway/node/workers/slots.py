@@ -16,16 +16,16 @@ from gateway.observability.logs import Log
 from storage.supervision import Keep, unsupervised
 
 KILL_AFTER_S = 5.0
-"""Seconds after its drain until a remaining worker is killed."""
+"""Seconds after the drain time until a worker that still runs is killed."""
 STEADY_S = 10.0
-"""A worker that ran this long is replaced at once; any other after a pause that doubles."""
+"""A worker that ran for this many seconds is replaced immediately, any other after a pause that doubles each time."""
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.1, 10.0
 _LINE_BYTES_MAX = 65_536
 _UNSTARTABLE = 127
 
 
 class _Listening(msgspec.Struct, frozen=True, tag_field="event", tag="listening"):
-    """The line with which a worker reports that it serves."""
+    """The line that a worker prints when it serves."""
 
     admin_url: str
 
@@ -37,12 +37,12 @@ class Slot:
     number: int
     process: trio.Process | None = None
     admin_url: str = ""
-    """The address of a ready worker; empty while there is none."""
+    """The admin address of the ready worker; empty while no worker is ready."""
     state: str = "starting"
-    """The reason why no worker is ready."""
+    """While no worker is ready, the reason for it."""
     deaths: int = 0
     is_stale: bool = False
-    """The worker may have read its config before the last reload."""
+    """Whether the worker may have read its config before the last reload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Command:
 
 
 class WorkerSlots:
-    """A number of workers, until `stopping` is set; `all_ready` is set once all of them have been ready together."""
+    """Runs a number of workers until `stopping` is set. Sets `all_ready` once all workers are ready together."""
 
     def __init__(
         self,
@@ -70,7 +70,10 @@ class WorkerSlots:
         self.stopping = trio.Event()
         self.all_ready = trio.Event()
         self.refused = ""
-        """The reason why the start was given up: a worker refused to start before all had been ready together."""
+        """Why the start failed: the reason of a worker that refused to start before all were ready.
+
+        Empty if none did.
+        """
         self._command = command
         self._stop_within_s = drain_s + kill_after_s
         self._log = log
@@ -100,7 +103,7 @@ class WorkerSlots:
                 slot.is_stale = True
 
     def kill(self) -> None:
-        """Kill every worker at once."""
+        """Kill every worker immediately."""
         for slot in self.slots:
             if slot.process is not None:
                 slot.process.kill()
@@ -127,7 +130,7 @@ class WorkerSlots:
                 return
 
     async def _run_one(self, slot: Slot) -> int:
-        """Run one worker to its end; return its exit code, or minus the signal's number if a signal ended it."""
+        """Run one worker until it exits. Return its exit code, or the negative signal number if a signal ended it."""
         slot.is_stale = False
         try:
             process = await trio.lowlevel.open_process(
@@ -143,16 +146,16 @@ class WorkerSlots:
         try:
             async with trio.open_nursery() as watching:
                 watching.start_soon(self._watch_start, slot, process)
-                watching.start_soon(self._pass_on_the_stop, slot, process)
+                watching.start_soon(self._forward_stop, slot, process)
                 await process.wait()
                 watching.cancel_scope.cancel()
         finally:
             slot.process, slot.admin_url = None, ""
-            with trio.CancelScope(shield=True):  # bounded, because a killed process ends
-                await self._bury(slot, process)
+            with trio.CancelScope(shield=True):  # shielded, but short, because a killed process ends
+                await self._clean_up(slot, process)
         return await process.wait()
 
-    async def _bury(self, slot: Slot, process: trio.Process) -> None:
+    async def _clean_up(self, slot: Slot, process: trio.Process) -> None:
         if process.returncode is None:
             self._log.event("warning", "worker_killed", worker=slot.number, pid=process.pid)
             process.kill()
@@ -162,13 +165,16 @@ class WorkerSlots:
             await pipe.aclose()
 
     async def _watch_start(self, slot: Slot, process: trio.Process) -> None:
-        """Detect when the worker is ready. A start has no deadline: migrations take time, and `/readyz` reports it."""
+        """Detect when the worker is ready.
+
+        There is no deadline, because migrations take time and `/readyz` reports it.
+        """
         slot.state = "is starting"
         assert process.stdout is not None
         listening = await _wait_listening(process.stdout)
         if listening is not None:
             self._note_ready(slot, process, listening)
-        async for _ in process.stdout:  # its further output must be read, because a full pipe would block it
+        async for _ in process.stdout:  # read and drop further output, because a full pipe would block the worker
             pass
 
     def _note_ready(self, slot: Slot, process: trio.Process, listening: _Listening) -> None:
@@ -180,12 +186,12 @@ class WorkerSlots:
         if len(self.ready()) == len(self.slots):
             self.all_ready.set()
 
-    async def _pass_on_the_stop(self, slot: Slot, process: trio.Process) -> None:
+    async def _forward_stop(self, slot: Slot, process: trio.Process) -> None:
         await self.stopping.wait()
         assert process.stdin is not None
         await process.stdin.aclose()
         if not slot.admin_url:
-            process.terminate()  # a starting worker does not read its input yet
+            process.terminate()  # a signal, because a starting worker does not watch its input yet
 
     def _give_up(self, slot: Slot, exit_code: int) -> None:
         if not self.refused:
@@ -194,7 +200,7 @@ class WorkerSlots:
 
 
 async def _wait_listening(stdout: trio.abc.ReceiveStream) -> _Listening | None:
-    """Return the line of a ready worker, skipping other output; None if it ends without one."""
+    """Skip other output and return the line of a ready worker; None if the output ends without that line."""
     text = b""
     while len(text) < _LINE_BYTES_MAX and (more := await stdout.receive_some()):
         *lines, text = (text + more).split(b"\n")

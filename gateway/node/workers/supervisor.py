@@ -1,6 +1,6 @@
-"""The supervisor: bind the addresses, keep the workers running, and handle the signals for reload and stop.
+"""The supervisor: binds the addresses, keeps the workers running, and handles the signals for reload and stop.
 
-It serves no requests itself: they go from the kernel to the workers, which share the public port.
+It serves no requests itself. The kernel passes connections to the workers, which share the public port.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from storage.supervision import Supervision
 
 SILENT_S = 10.0
 ASKS = 3
-"""Unanswered requests in a row within `SILENT_S` that mark a hang, so that one bad moment does not kill a worker."""
+"""A worker hangs if this many requests in a row go unanswered within `SILENT_S`, so one bad moment does not kill it."""
 
 
 class WorkersRefused(Exception):
-    """A worker refused to start before all were ready; it has reported the reason itself."""
+    """A worker refused to start before all were ready. It has already reported the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorPlan:
-    """The plan of a supervisor: the config, the workers' program and environment, and the log.
+    """The values that a supervisor needs: the config, the workers' program and environment, and the log.
 
     `admin_token` is the same for the supervisor and the workers.
     """
@@ -52,12 +52,12 @@ class SupervisorPlan:
 
 
 async def supervise(plan: SupervisorPlan) -> None:
-    """Serve with `server.workers` processes until SIGTERM or SIGINT, reloading all on SIGHUP.
+    """Serve with `server.workers` processes until SIGTERM or SIGINT, and reload all of them on SIGHUP.
 
-    A second signal to stop ends all at once.
+    A second stop signal kills all workers immediately.
 
     Raises:
-        AddressUnusable, WorkersRefused: it cannot start.
+        AddressUnusable, WorkersRefused: the supervisor cannot start.
     """
     server, admin = plan.config.server, plan.config.admin
     private = await bind(admin.host, admin.port, change="admin.port or .host")
@@ -102,7 +102,7 @@ async def _run(
     async with trio.open_nursery() as private_side:
         await private_side.start(serve_admin)
         async with trio.open_nursery() as watching:
-            watching.start_soon(supervision.keep, "signals", partial(_obey, slots, plan))
+            watching.start_soon(supervision.keep, "signals", partial(_handle_signals, slots, plan))
             watching.start_soon(_announce, slots, line, plan.log)
             watching.start_soon(kill_hung, slots, plan.log)
             await slots.run()
@@ -117,7 +117,7 @@ async def _announce(slots: WorkerSlots, line: Mapping[str, str], log: Log) -> No
         await announce(line, log)
 
 
-async def _obey(slots: WorkerSlots, plan: SupervisorPlan) -> None:
+async def _handle_signals(slots: WorkerSlots, plan: SupervisorPlan) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
             if number == signal.SIGHUP:

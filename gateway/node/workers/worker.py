@@ -1,7 +1,8 @@
-"""A node as one of several workers: the values from its supervisor, and its stop.
+"""A node as one of several workers: the values that its supervisor passes, and how it stops.
 
-A worker's input is a pipe to which nothing is ever written. Its end means "stop": the supervisor has closed it or has
-ended. This is not a signal, so that a service manager that signals the whole group at once stops nothing twice.
+A worker's stdin is a pipe to which nothing is ever written. Its end means "stop": the supervisor has closed the pipe or
+has exited. A signal is not used for this, because a service manager may signal the whole process group, and a second
+signal would end the worker immediately.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _STDIN = 0
 
 
 class Worker(msgspec.Struct, frozen=True):
-    """A worker's number, the public port that it shares, and the admin address that answers for all."""
+    """A worker's number, the public port that it shares, and the supervisor's admin address."""
 
     number: int
     port: int
@@ -26,26 +27,26 @@ class Worker(msgspec.Struct, frozen=True):
 
 
 def read_worker(environ: Mapping[str, str]) -> Worker | None:
-    """Return the worker that this process is, or None if an operator started it."""
+    """Return this process's worker values, or None if an operator started the process."""
     encoded = environ.get(VARIABLE)
     return None if encoded is None else msgspec.json.decode(encoded, type=Worker)
 
 
 def environ_of(worker: Worker, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment in which a process is this worker."""
+    """Return the environment that makes a new process this worker."""
     return {**environ, VARIABLE: msgspec.json.encode(worker).decode()}
 
 
 async def stop_at_the_end_of_input() -> None:
-    """Send this process a SIGTERM when its supervisor wants it to stop or has ended."""
+    """Send this process a SIGTERM when its supervisor has closed the pipe or has exited."""
     await trio.lowlevel.wait_readable(_STDIN)
     signal.raise_signal(signal.SIGTERM)
 
 
-def leave_the_end_to_the_supervisor() -> None:
+def ignore_stop_signals() -> None:
     """Prevent signals from ending this process before it is drained.
 
-    The supervisor that waits for it sets the time limit.
+    The supervisor waits for the worker and enforces the time limit.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)

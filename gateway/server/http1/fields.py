@@ -1,7 +1,7 @@
-"""A response's headers, with names and values apart.
+"""A response's headers, with names and values in separate tuples.
 
-Responses have many values, but few sets of names. With the names of an earlier response only the values must be filled
-in, which is on the hot path.
+Responses have many different values, but few sets of names. If an earlier response had the same names, only the values
+must be filled in. This is on the hot path.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 Fields = tuple[tuple[bytes, ...], tuple[bytes, ...]]
-"""The names, and a value for each."""
+"""The names, and the value of each name in the same order."""
 Pairs = Iterable[tuple[bytes, bytes]]
 """The same headers in ASGI's form."""
 

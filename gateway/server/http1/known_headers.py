@@ -3,17 +3,17 @@
 from gateway.server.asgi import HeaderLines
 
 BLOCKS = 512
-"""Blocks that are certainly kept; at most twice as many."""
+"""How many of the latest blocks are certainly kept. At most twice as many are in memory."""
 BLOCK_BYTES = 1_024
-"""A longer block is parsed each time. A block with its headers takes about 3 KB, and 16 KB at worst."""
+"""A longer block is parsed each time. A stored block and its headers take about 3 KB, at most 16 KB."""
 
 
 class KnownHeaders:
     """A mapping from the exact bytes of a header block to its headers, shared by all connections of one server.
 
-    Clients send the same block repeatedly, and only their request lines differ. This class does not validate: the head
-    reader stores only blocks that it found harmless, and the same bytes mean the same after every request line that it
-    looks up.
+    Clients send the same block repeatedly, and only their request lines differ. This class does not validate. The head
+    reader stores only blocks that it found harmless, and it looks them up only after request lines that do not change
+    their meaning.
 
     Blocks contain API keys. They stay in this process's memory, are never written anywhere, and are dropped when
     `BLOCKS` others have arrived since their last use. A lookup compares hashes with a secret seed before it compares
@@ -36,7 +36,7 @@ class KnownHeaders:
         return headers
 
     def keep(self, block: bytes, headers: HeaderLines) -> None:
-        """Store `block`, which ends with the empty line. A full generation replaces the previous one."""
+        """Store `block`, which ends with the empty line. A full generation of blocks replaces the previous one."""
         if len(block) <= BLOCK_BYTES:
             if len(self._recent) >= BLOCKS:
                 self._older, self._recent = self._recent, {}

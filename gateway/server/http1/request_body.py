@@ -1,7 +1,7 @@
-"""The end of a request's body: counted bytes or chunks (RFC 9112, 6 and 7), without I/O.
+"""Finds the end of a request's body, by Content-Length or by chunks (RFC 9112, 6 and 7). No I/O.
 
-llhttp reads only the heads. Bodies are framed here, so that the first byte after a body is known exactly and is never
-mistaken for a part of it.
+llhttp reads only the heads. The framing of bodies is decoded here, so that the first byte after a body is known exactly
+and is never mistaken for a part of it.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Protocol
 from gateway.server.errors import RequestRefused
 
 LINE_BYTES = 256
-"""The longest line with a chunk's size and extensions. A longer one is an attack."""
+"""The longest line with a chunk's size and extensions. A longer line is treated as an attack."""
 TRAILER_BYTES = 8_192
 _LENGTH_DIGITS = 18
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e\x80-\xff]*)?")
@@ -23,7 +23,7 @@ class Body(Protocol):
     done: bool
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """Split `data` into decoded bytes of the body and the bytes after its end.
+        """Split `data` into decoded bytes of the body and the bytes after the body's end.
 
         Raises:
             Refused: the framing is malformed.
@@ -31,7 +31,7 @@ class Body(Protocol):
 
 
 class CountedBody:
-    """A body with the length in Content-Length."""
+    """A body whose length is given by Content-Length."""
 
     __slots__ = ("_left", "done")
 
@@ -40,7 +40,7 @@ class CountedBody:
         self.done = length == 0
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """Return the next bytes of the body, and those after it."""
+        """Return the next bytes of the body, and the bytes after its end."""
         piece, rest = data[: self._left], data[self._left :]
         self._left -= len(piece)
         self.done = self._left == 0
@@ -48,7 +48,7 @@ class CountedBody:
 
 
 class ChunkedBody:
-    """A body in chunks; extensions and trailers are checked and dropped.
+    """A chunked body. Extensions and trailers are checked and dropped.
 
     Only the form in RFC 9112 is accepted: no bare LF, no blanks around the size.
     """
@@ -64,7 +64,7 @@ class ChunkedBody:
         self.done = False
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """Return the decoded bytes in `data`, and those after the last chunk's trailers."""
+        """Return the decoded bytes in `data`, and the bytes after the last chunk's trailers."""
         data, self._held = self._held + data, b""
         pieces: list[bytes] = []
         at = 0
@@ -112,7 +112,7 @@ class ChunkedBody:
 
 
 def body_of(length: bytes | None, encoding: bytes | None, *, version: str) -> Body | None:
-    """Return the framing of the body. llhttp has refused most invalid requests; this refuses the rest."""
+    """Return the decoder of the body. llhttp has refused most invalid framings; this function refuses the rest."""
     if encoding is not None:
         if version != "1.1" or length is not None or encoding.lower() != b"chunked":
             raise RequestRefused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")

@@ -1,9 +1,9 @@
 """Reads request heads with llhttp and refuses every one that another server could read differently. No I/O.
 
-llhttp is strict about characters and line ends. Added here: sizes, single blanks in the request line, exactly one Host,
-exactly one way to give the length of the body, and the supported versions and forms of a request target.
+llhttp is strict about characters and line ends. This module also checks sizes, single blanks in the request line,
+exactly one Host, exactly one indication of the body's length, and the supported versions and forms of a request target.
 
-A plain GET with a known header block is not parsed again. The verdict is the same: the block was parsed and checked
+A plain GET with a known header block is not parsed again. The result is the same: the block was parsed and checked
 here, and is reused only for the same bytes after a request line that needs no further checks.
 """
 
@@ -20,7 +20,7 @@ from gateway.server.http1.known_headers import KnownHeaders
 from gateway.server.http1.request_body import Body, body_of
 
 _END = b"\r\n\r\n"
-_WEIGHTY = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
+_UNIQUE = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
 _TELLING = frozenset((b"content-length", b"transfer-encoding", b"expect", b"upgrade"))
 _HOST_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=:[]%"
 _PLAIN_LINE = re.compile(rb"GET (/[0-9A-Za-z\-._~!$&'()*+,;=:@/?%]*) HTTP/1\.1\r\n")
@@ -32,7 +32,7 @@ _VERSIONS = "This server supports HTTP/1.1 and HTTP/1.0."
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The two ends of a connection and the app's state, repeated in every scope of the connection."""
+    """The two addresses of a connection and the app's state, which every scope of the connection repeats."""
 
     client: tuple[str, int] | None
     server: tuple[str, int | None] | None
@@ -46,7 +46,7 @@ class RequestHead:
     scope: HTTPScope
     body: Body | None
     behind: bytes
-    """Bytes that have arrived after the head."""
+    """Data that has already arrived after the head."""
     keep_alive: bool
     expects_continue: bool
 
@@ -55,7 +55,7 @@ class RequestHeadReader:
     """Reads the bytes of one connection, head after head."""
 
     def __init__(self, peer: Peer, bounds: Bounds, known: KnownHeaders) -> None:
-        """Take `known`, which must have been filled with the same bounds."""
+        """Create a reader. `known` must have been filled under the same bounds."""
         self._state = peer.state
         self._template: HTTPScope = {
             "type": "http",
@@ -78,7 +78,7 @@ class RequestHeadReader:
 
     @property
     def begun(self) -> bool:
-        """Return whether bytes of an unfinished head have been read."""
+        """Return whether part of an unfinished head has been read."""
         return bool(self._fed or self._tail)
 
     def _start(self) -> None:
@@ -88,17 +88,17 @@ class RequestHeadReader:
     def _reset(self) -> None:
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self._weighty: list[tuple[bytes, bytes]] = []
+        self._unique_headers: list[tuple[bytes, bytes]] = []
         self._complete = False
         self._keep_alive = False
         self._overran = False
         self._fed = 0
         self._tail = b""
         self._line = b""  # the data up to the piece that ends the request line
-        self._method = b""  # unknown to llhttp
+        self._method = b""  # a method that llhttp does not know
 
     def take(self, data: bytes) -> RequestHead | None:
-        """Return the head that `data` completes; None while its end has not arrived.
+        """Return the head that `data` completes; None if the head is still incomplete.
 
         Raises:
             Refused: the connection cannot be read any further.
@@ -111,7 +111,7 @@ class RequestHeadReader:
         target = line[1]
         if headers is not None and len(target) <= self._bounds.request_line_bytes:
             scope = self._scope("GET", "1.1", target, [*headers])
-            return RequestHead(scope, None, b"", True, False)  # noqa: FBT003 - hot: keywords are measured to cost more
+            return RequestHead(scope, None, b"", True, False)  # noqa: FBT003 - hot path: keyword arguments cost more (measured)
         head = self._read(data)
         if head is not None and _repeats(head):
             self._known.keep(block, tuple(head.scope["headers"]))
@@ -127,7 +127,7 @@ class RequestHeadReader:
                 if not data:
                     return None
             data, self._tail = self._tail + data, b""
-            if _PART_OF_METHOD.fullmatch(data):  # it cannot be validated yet
+            if _PART_OF_METHOD.fullmatch(data):  # too short to be validated yet
                 self._tail = data
                 return None
             self._line = data
@@ -135,7 +135,7 @@ class RequestHeadReader:
         upgraded = self._feed(data if end in {-1, len(data)} else data[:end])
         self._check_sizes()
         if self._complete != (end >= 0) or self._overran:
-            if self._line.startswith(b"PRI * "):  # the preface of HTTP/2, whose empty line ends no head
+            if self._line.startswith(b"PRI * "):  # the preface of HTTP/2 has an empty line that does not end a head
                 raise RequestRefused(505, _VERSIONS)
             raise RequestRefused(400, "The request's head is malformed.")
         if end < 0:
@@ -145,7 +145,7 @@ class RequestHeadReader:
         if head.body is None and not upgraded:
             self._reset()
         else:
-            self._start()  # this parser waits for a body, which is framed elsewhere
+            self._start()  # a new parser, because the old one waits for the body, which `request_body` decodes
         return head
 
     def on_url(self, url: bytes) -> None:
@@ -158,25 +158,25 @@ class RequestHeadReader:
         name = name.lower()
         header = (name, value.rstrip(b" \t"))
         self._headers.append(header)
-        if name in _WEIGHTY:
-            self._weighty.append(header)
+        if name in _UNIQUE:
+            self._unique_headers.append(header)
 
     def on_headers_complete(self) -> None:
-        """Called by llhttp at the empty line; the values of Connection are lost right after."""
+        """Called by llhttp at the empty line. Read the values of Connection now, because llhttp then discards them."""
         self._complete = True
         self._keep_alive = self._parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:  # noqa: ARG002 - llhttp's signature
-        """Called by llhttp only if it sees the head's end before the blank line that this server looks for."""
+        """Called by llhttp only if it sees the head's end before the empty line that this server looks for."""
         self._overran = True
 
     def _find_end(self, data: bytes) -> int:
-        """Return how many bytes of `data` belong to the head; -1 while its end has not arrived."""
+        """Return how many bytes of `data` belong to the head; -1 if the head's end is not in `data`."""
         found = (self._tail + data).find(_END) if self._tail else data.find(_END)
         return -1 if found < 0 else found + len(_END) - len(self._tail)
 
     def _feed(self, data: bytes) -> bool:
-        """Pass `data` to llhttp; return True if it switched to another protocol, so that a new parser is needed."""
+        """Pass `data` to llhttp. Return True if it switched to another protocol and a new parser is needed."""
         self._fed += len(data)
         try:
             self._parser.feed_data(data)
@@ -210,13 +210,13 @@ class RequestHeadReader:
             raise RequestRefused(501, "This server is not a proxy.")
         if version not in {"1.1", "1.0"}:
             raise RequestRefused(505, _VERSIONS)
-        # llhttp accepts repeated blanks, and RTSP.
+        # llhttp also accepts repeated blanks, and RTSP.
         if not self._line.startswith(b" HTTP/1.", len(method) + 1 + len(self._url)):
             raise RequestRefused(400, "The request line is malformed.")
-        body, expects_continue = self._judge_weighty(version)
-        # After an unknown method the bytes may be out of step, so the next request would be a guess.
+        body, expects_continue = self._judge_unique(version)
+        # After an unknown method the end of the request is uncertain, so the connection is not reused.
         keep_alive = self._keep_alive and not self._method and (version == "1.1" or not self._asks_to_close())
-        target = _origin_form(self._url, method, self._weighty)
+        target = _origin_form(self._url, method, self._unique_headers)
         scope = self._scope(method.decode(), version, target, self._headers)
         return RequestHead(scope, body, behind, keep_alive, expects_continue)
 
@@ -225,14 +225,14 @@ class RequestHeadReader:
         said = b",".join(value for name, value in self._headers if name == b"connection")
         return any(option.strip() == b"close" for option in said.lower().split(b","))
 
-    def _judge_weighty(self, version: str) -> tuple[Body | None, bool]:
-        """Return the body and whether the client waits for a 100. A header that decides either may appear only once."""
-        weighty = self._weighty
-        if len(weighty) == 1 and version == "1.1" and weighty[0][0] == b"host":
-            _check_host(weighty[0][1])
+    def _judge_unique(self, version: str) -> tuple[Body | None, bool]:
+        """Return the body's decoder and whether the client waits for a 100. Headers that decide either are unique."""
+        unique_headers = self._unique_headers
+        if len(unique_headers) == 1 and version == "1.1" and unique_headers[0][0] == b"host":
+            _check_host(unique_headers[0][1])
             return None, False
-        said = dict(weighty)
-        if len(said) != len(weighty):
+        said = dict(unique_headers)
+        if len(said) != len(unique_headers):
             raise RequestRefused(400, "A header that may appear only once is repeated.")
         host = said.get(b"host")
         if host is not None:
@@ -264,11 +264,11 @@ def repeated_request(data: bytes, known: KnownHeaders) -> tuple[bytes, HeaderLin
 
 
 def _repeats(head: RequestHead) -> bool:
-    """Return whether all the data after a plain request line is a head's block of headers with a Host."""
+    """Return whether the data after a plain request line is exactly one block of headers with a Host."""
     return head.keep_alive and not head.behind and _TELLING.isdisjoint(name for name, _ in head.scope["headers"])
 
 
-def _origin_form(url: bytes, method: bytes, weighty: list[tuple[bytes, bytes]]) -> bytes:
+def _origin_form(url: bytes, method: bytes, unique_headers: list[tuple[bytes, bytes]]) -> bytes:
     """Return the path and query of a request target (RFC 9112, 3.2)."""
     if 0x23 in url:
         raise RequestRefused(400, "A request target must not have a fragment.")
@@ -279,7 +279,7 @@ def _origin_form(url: bytes, method: bytes, weighty: list[tuple[bytes, bytes]]) 
         raise RequestRefused(400, "The request target is malformed.")
     authority = rest.partition(b"?")[0].partition(b"/")[0]
     _check_host(authority)
-    if not authority or any(name == b"host" and value.lower() != authority.lower() for name, value in weighty):
+    if not authority or any(name == b"host" and value.lower() != authority.lower() for name, value in unique_headers):
         raise RequestRefused(400, "The request target has no host, or a different one than the Host header.")
     target = rest[len(authority) :]
     return target if target.startswith(b"/") else b"/" + target

@@ -1,4 +1,4 @@
-"""A request's whole body for the app, within a limit."""
+"""Reads a request's whole body for the app, up to a limit."""
 
 from gateway.server.asgi import Receive
 from gateway.server.errors import BodyTooLong, ClientGone
@@ -8,7 +8,7 @@ async def read_body(receive: Receive, *, bytes_max: int) -> bytes:
     """Return every byte of the body.
 
     Raises:
-        BodyTooLong: there are more than `bytes_max`; the rest was not read.
+        BodyTooLong: the body has more than `bytes_max` bytes; the rest was not read.
         ClientGone: the body was cut short.
     """
     pieces: list[bytes] = []

@@ -1,8 +1,8 @@
-"""Serves an app with Hypercorn's protocols: HTTP/1.1, and over TLS HTTP/2.
+"""Serves an app with Hypercorn's protocols: HTTP/1.1, and HTTP/2 over TLS.
 
-Hypercorn's own start lets one connection's failure end the server (pgjones/hypercorn#225: a malformed upgrade request
-is enough) and aborts open requests three seconds after a stop. So its protocol code is used one connection at a time,
-with our own accepting, lifespan, draining, and last-resort handler of a connection.
+With Hypercorn's own `serve`, the failure of one connection ends the server (pgjones/hypercorn#225: a malformed upgrade
+request is enough), and open requests are aborted three seconds after a stop. So only its protocol code is used, for
+each connection separately. Accepting, lifespan, draining, and the last-resort handler of a connection are Sluice's own.
 """
 
 import logging
@@ -41,19 +41,19 @@ async def serve_hypercorn(
     shutdown: trio.Event,
     drain_s: float,
     edge_answer: EdgeAnswer,
-    bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+    bounds: Bounds = Bounds(),  # noqa: B008 - the default is immutable
     websocket_paths: frozenset[str] = frozenset(),
     unsent: Unsent | None = None,
     tls: Callable[[], ssl.SSLContext] | None = None,
     keep: Keep = unsupervised,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve `app` as `serve_native` does; with `tls` over HTTPS, HTTP/2 included if its context offers it.
+    """Serve `app` like `serve_native`. With `tls`, serve HTTPS, and HTTP/2 if the TLS context offers it.
 
-    `tls` returns the context of each new handshake, so that a renewed certificate needs no restart.
+    `tls` is called for the context of each new handshake, so that a renewed certificate needs no restart.
 
-    Of `bounds` it applies `header_bytes`, `idle_s` (headers included), the limits of unread responses and of WebSockets
-    and, for each listener, `connections`.
+    These fields of `bounds` apply: `header_bytes`, `idle_s` (which includes the time for the headers), the limits of
+    unread responses and of WebSockets, and `connections` (for each listener).
 
     Raises:
         LifespanFailed: the app reports that it could not start or stop.
@@ -132,7 +132,7 @@ class _Guarded:
         self._reading = reading
 
     async def __call__(self, scope: HypercornScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-        if scope["type"] == "websocket":  # of HTTP/1.1; over HTTP/2 they are not offered
+        if scope["type"] == "websocket":  # only over HTTP/1.1; HTTP/2 does not offer WebSockets here
             self._reading.begin_answer(scope["headers"])
             await self._app(cast("WebSocketScope", scope), cast("Receive", receive), cast("Send", send))
         elif scope["type"] == "http":
@@ -148,11 +148,11 @@ class _Guarded:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message = self._dressed(message, closes=closes and self._shutdown.is_set(), upgrades=closes)
+                message = self._with_edge_headers(message, closes=closes and self._shutdown.is_set(), upgrades=closes)
             await _send_bounded(send, message, reading, is_alone=closes)
 
         if (refusal := self._refusal(scope)) is not None:
-            await self._answer_itself(send_on, refusal, closes=closes)
+            await self._send_edge_answer(send_on, refusal, closes=closes)
             return
         try:
             await self._app(scope, receive, send_on)
@@ -163,16 +163,16 @@ class _Guarded:
                 raise  # Hypercorn logs it and closes the connection
             _logger.exception("The app failed on %s %s", scope["method"], scope["path"])
             failure = RequestRefused(500, "The server failed on this request.")
-            await self._answer_itself(send_on, failure, closes=closes)
+            await self._send_edge_answer(send_on, failure, closes=closes)
 
-    async def _answer_itself(self, send: Send, refusal: RequestRefused, *, closes: bool) -> None:
+    async def _send_edge_answer(self, send: Send, refusal: RequestRefused, *, closes: bool) -> None:
         headers, body = self._upgrades.edge_answer(refusal.status, refusal.sentence)
         headers = [*headers, *refusal.headers, (b"content-length", b"%d" % len(body))]
         headers += [(b"connection", refusal.connection)] if closes else []
         await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    def _dressed(self, start: ResponseStart, *, closes: bool, upgrades: bool) -> ResponseStart:
+    def _with_edge_headers(self, start: ResponseStart, *, closes: bool, upgrades: bool) -> ResponseStart:
         headers = [(name.lower(), value) for name, value in start.get("headers", ())]
         if not upgrades:  # HTTP/2 has no such header
             headers = [(name, value) for name, value in headers if name != b"upgrade"]
@@ -185,7 +185,7 @@ class _Guarded:
         return {"type": "http.response.start", "status": start["status"], "headers": headers}
 
     def _refusal(self, scope: HTTPScope) -> RequestRefused | None:
-        """Return the refusal of a request that the native server refuses but h11 accepts."""
+        """Return the refusal if h11 accepts the request but the native server would refuse it; else None."""
         try:
             _judge(scope, self._bounds)
             if scope["path"] in self._upgrades.paths:
@@ -196,7 +196,7 @@ class _Guarded:
 
 
 def _judge(scope: HTTPScope, bounds: Bounds) -> None:
-    """Reject a body with two ends, which allows request smuggling.
+    """Reject a body whose end is ambiguous, which would allow request smuggling.
 
     Raises:
         RequestRefused: with the status of the native server.
@@ -220,10 +220,10 @@ def _judge(scope: HTTPScope, bounds: Bounds) -> None:
 
 
 async def _send_bounded(send: Send, message: SendMessage, reading: ClientReading, *, is_alone: bool) -> None:
-    """Send a message of a response, either alone on its connection or one of several.
+    """Send a message of a response, within the limits for slow readers. `is_alone` is False for HTTP/2.
 
     Raises:
-        ClientGone: the client no longer reads it (HTTP/2).
+        ClientGone: the client no longer reads the response (HTTP/2).
     """
     if message["type"] == "http.response.body":
         reading.held = message.get("held", b"")

@@ -1,14 +1,15 @@
-"""Hypercorn's HTTP/2 with its traps closed: one stream neither ends its connection nor delays the others.
+"""Hypercorn's HTTP/2 with its bugs fixed: one stream neither ends its connection nor delays other streams.
 
-- DATA of a stream that has just ended ended the whole connection (pgjones/hypercorn#329): a client that sent a body
-  after its response lost all other responses. Here such bytes are dropped.
-- An app that did not read its body stopped the reading for all streams of its client. Here the body waits in its
-  stream, and the client may continue as the app reads: the window of a stream limits what waits.
-- An app stayed in its send after the client had disconnected. Here that send ends.
-- A stopping server sent its goodbye before the end of its last response, which then never ended. Here it waits.
+- In Hypercorn, DATA for a stream that had just ended closed the whole connection (pgjones/hypercorn#329), so a client
+  that was still sending a body after its response lost all other responses. Here such bytes are dropped.
+- An app that did not read its body stopped the reading for all streams of the connection. Here the unread body waits in
+  its stream, and the stream's window, which opens again as the app reads, limits its size.
+- An app's `send` hung after the client had disconnected. Here that send ends.
+- A stopping server sent GOAWAY before the end of its last response, which then never ended. Here it waits for that end.
 - A client that opened streams and reset them could run any number of apps (CVE-2023-44487). Here it is disconnected.
-- PRIORITY frames, which RFC 9113 has deprecated, could fail in Hypercorn's tree. Here they are ignored.
-- WebSockets over HTTP/2 (RFC 8441) are not offered: browsers then open a connection for each.
+- PRIORITY frames, which RFC 9113 has deprecated, could raise an error in Hypercorn's priority tree. Here they are
+  ignored.
+- WebSockets over HTTP/2 (RFC 8441) are not offered, so browsers open a separate connection for each.
 """
 
 from contextlib import suppress
@@ -31,9 +32,9 @@ from hypercorn.utils import filter_pseudo_headers
 from gateway.server.errors import ClientGone
 
 END_S = 1.0
-"""How many seconds the end of a response may wait for its turn after all its bytes were sent."""
+"""How many seconds the end of a response may wait to be sent after all its bytes were sent."""
 APPS_MAX = 200
-"""The maximum number of apps per connection: twice the streams that it may have open."""
+"""The maximum number of running apps per connection: twice the number of streams that may be open."""
 
 
 class HTTP2Stream(HTTPStream):
@@ -55,7 +56,7 @@ class HTTP2Stream(HTTPStream):
         self._body = bytearray()
         self._unacknowledged = 0
         self._is_whole = False
-        self._is_delivered = False  # that it is complete
+        self._is_delivered = False  # whether the app has received the end of the body
         self._changed = trio.Event()
 
     async def handle(self, event: StreamEvent) -> None:
@@ -70,13 +71,13 @@ class HTTP2Stream(HTTPStream):
         self._changed.set()
 
     def take(self, data: bytes, window_bytes: int) -> None:
-        """Store bytes of the body, with the size that they took from the window."""
+        """Store bytes of the body. `window_bytes` is how much of the flow-control window they used."""
         self._body += data
         self._unacknowledged += window_bytes
         self._changed.set()
 
     async def receive(self) -> ASGIReceiveEvent:
-        """Return the available body, or wait for more of it; then the disconnect, on every call."""
+        """Return the available part of the body, or wait for more. After it, return the disconnect on every call."""
         while not self.closed:
             if self._body or (self._is_whole and not self._is_delivered):
                 data, self._is_delivered = bytes(self._body), self._is_whole
@@ -89,7 +90,7 @@ class HTTP2Stream(HTTPStream):
         return {"type": "http.disconnect"}
 
     async def app_send(self, message: ASGISendEvent | None) -> None:
-        """Send one message of the app, or its end.
+        """Send one message of the app; None means that the app has ended.
 
         Raises:
             ClientGone: the client no longer reads the response.
@@ -100,7 +101,7 @@ class HTTP2Stream(HTTPStream):
         await super().app_send(message)
 
     async def _acknowledge(self) -> None:
-        """Allow the client to send the same amount again."""
+        """Reopen the flow-control window by the number of bytes that the app has read."""
         count, self._unacknowledged = self._unacknowledged, 0
         await self._owner.acknowledge(count, self.stream_id)
 
@@ -131,14 +132,14 @@ class GuardedH2Protocol(H2Protocol):
         self.apps = 0
         """The number of running apps, including apps whose stream was reset by the client."""
         self.gone = trio.Event()
-        """The client has closed the connection, or it was closed."""
+        """Set when either side has closed the connection."""
         self._ends: dict[int, trio.Event] = {}
         offered = {SettingCodes(code): value for code, value in self.connection.local_settings.items()}
         offered[SettingCodes.ENABLE_CONNECT_PROTOCOL] = 0
         self.connection.local_settings = Settings(client=False, initial_values=offered)
 
     async def handle(self, event: Event) -> None:
-        """Handle bytes of the client, or its end, which ends every send."""
+        """Handle data from the client, or the end of the connection, which ends every waiting send."""
         await super().handle(event)
         if isinstance(event, Closed):
             self.gone.set()
@@ -146,7 +147,7 @@ class GuardedH2Protocol(H2Protocol):
                 await buffer.close()
 
     async def acknowledge(self, count: int, stream_id: int) -> None:
-        """Allow the client to send this many bytes again, also on the stream if it is still open."""
+        """Let the client send `count` more bytes on the connection, and on the stream if it is still open."""
         if count and not self.closed:
             with suppress(ProtocolError):
                 self.connection.acknowledge_received_data(count, stream_id)
@@ -159,9 +160,9 @@ class GuardedH2Protocol(H2Protocol):
         await self._flush()
 
     async def stream_send(self, event: StreamEvent) -> None:
-        """Send on a stream. A connection counts as idle only after the end of the last response was sent.
+        """Send an event on a stream. A connection counts as idle only after the end of its last response was sent.
 
-        The connection sends its goodbye once it is idle and the server stops: no stream can be ended after that.
+        An idle connection of a stopping server sends GOAWAY, and after that no stream can be ended.
         """
         if not isinstance(event, StreamClosed):
             await super().stream_send(event)
@@ -193,7 +194,7 @@ class GuardedH2Protocol(H2Protocol):
         stream = self.streams.get(event.stream_id)
         if isinstance(stream, HTTP2Stream):
             stream.take(event.data, event.flow_controlled_length)
-        else:  # its response has been sent, or it is a refused WebSocket
+        else:  # its response has been sent, or the request was for a WebSocket and is refused
             await self.acknowledge(event.flow_controlled_length, event.stream_id)
 
     async def _create_stream(self, request: h2.events.RequestReceived) -> None:
@@ -202,7 +203,7 @@ class GuardedH2Protocol(H2Protocol):
         if self.apps >= APPS_MAX:
             await self.say_goodbye(ErrorCodes.ENHANCE_YOUR_CALM)
             await self.send(Closed())
-        elif method == b"CONNECT":  # to a WebSocket, which is not offered, or through a proxy, which this server is not
+        elif method == b"CONNECT":  # for a WebSocket, which is not offered, or for a proxy, which this server is not
             refusal = [(b":status", b"403" if path else b"501"), (b"content-length", b"0"), (b"server", b"sluice")]
             self.connection.send_headers(request.stream_id, refusal, end_stream=True)
         elif not (path.isascii() and method.isascii()):
@@ -229,4 +230,4 @@ class GuardedH2Protocol(H2Protocol):
         await self.context.mark_request()
 
     async def _priority_updated(self, event: h2.events.PriorityUpdated) -> None:
-        """Do nothing: all streams have the same priority."""
+        """Ignore the change: all streams have the same priority."""

@@ -1,17 +1,19 @@
-"""Hypercorn's connection with its traps closed: upgrades, unlimited sends, cut endings, spreading failures.
+"""Hypercorn's connection with its bugs fixed: upgrades, unlimited sends, lost endings, spreading failures.
 
-The traps of HTTP/2 are closed in `http2`.
+The bugs of its HTTP/2 are fixed in `http2`.
 
-- A malformed upgrade request makes Hypercorn respond twice, which h11 refuses, or fail on its headers. Here
-  upgrades of HTTP/1.1 are ignored, as RFC 9110, 7.8 allows: h2c and websocket requests get a plain response.
-  Only a valid request for a WebSocket, to a path where the app accepts them, becomes one.
-- A send is shielded from cancellation without a deadline: a client that reads nothing could delay a stop forever.
-- The app sees its response's end before the connection is closed or reused, in the same task: an app that then
-  cancels its own tasks, as quart-trio does, cancelled that too, and the connection stayed open.
-- Bytes after a request whose response has `Connection: close` are an error to h11, and Hypercorn then dropped
-  the response.
-- Bytes that h11 cannot read got a response without a body.
-- Any other failure in a connection is logged and ends only that connection.
+- A malformed upgrade request makes Hypercorn respond twice, which h11 refuses, or fail on the request's headers. Here
+  upgrades of HTTP/1.1 are ignored, as RFC 9110, 7.8 allows: h2c and websocket requests get a plain response. Only a
+  valid request for a WebSocket, to a path where the app accepts them, becomes one.
+- A send was shielded from cancellation and had no deadline, so a client that read nothing could delay a stop forever.
+  Here every send has one.
+- The connection was closed or reused in the app's own task, after the app saw the end of its response. An app that then
+  cancels its own tasks, as quart-trio does, cancelled the close too, and the connection stayed open. Here that step is
+  shielded.
+- h11 reports an error for bytes after a request whose response has `Connection: close`, and Hypercorn then dropped the
+  response. Here such bytes are ignored.
+- Bytes that h11 cannot read got a response without a body. Here they get the native server's response.
+- Any other failure in a connection could end the server. Here it is logged and ends only that connection.
 """
 
 import logging
@@ -42,15 +44,15 @@ _logger = logging.getLogger("sluice.server")
 
 
 class _UntilClose(h11.Connection):
-    """Ignores data after a connection's last request."""
+    """Wraps h11's connection and ignores data after the last request."""
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """Return the next event; none after the last request."""
+        """Return the next event. After the last request there is none."""
         return h11.NEED_DATA if self.their_state is h11.MUST_CLOSE else super().next_event()
 
 
 class HalfClosed(Event):
-    """No more data is sent. A reader of this event knows that a WebSocket has ended."""
+    """The server sends no more data, because a WebSocket has ended. The client may still send."""
 
 
 class PlainH11Protocol(H11Protocol):
@@ -98,7 +100,7 @@ class PlainH11Protocol(H11Protocol):
 
     async def _send_error_response(self, status_code: int) -> None:
         """Refuse bytes that h11 cannot read, with the statuses and bodies of the native server."""
-        status = 400 if status_code == 501 else status_code  # a transfer coding unknown to h11
+        status = 400 if status_code == 501 else status_code  # 501 means a transfer coding that h11 does not know
         if status == 431 and b"\n" not in self.connection.trailing_data[0]:
             status = 414
         headers, body = self._upgrades.edge_answer(status, _REFUSED.get(status, "The request is malformed."))
@@ -109,7 +111,7 @@ class PlainH11Protocol(H11Protocol):
         await self._send_h11_event(h11.EndOfMessage())
 
     async def stream_send(self, event: StreamEvent) -> None:
-        """Perform an action of the stream."""
+        """Handle an event that the stream sends to the connection."""
         if isinstance(event, EndData):
             await self.send(HalfClosed())
         else:
@@ -146,11 +148,11 @@ class GuardedConnection(TCPServer):
         except Exception:  # last resort: the failure of one connection must not end the server
             _logger.exception("A connection failed")
         finally:
-            await trio.aclose_forcefully(self.stream)  # a cancelled Hypercorn stops before this
+            await trio.aclose_forcefully(self.stream)  # Hypercorn does not reach its own close when cancelled
 
     @property
     def protocol(self) -> ProtocolWrapper:
-        """Return the connection's protocol from Hypercorn, with its traps closed."""
+        """Return Hypercorn's protocol for this connection, with its bugs fixed."""
         return self._guarded
 
     @protocol.setter
@@ -162,7 +164,7 @@ class GuardedConnection(TCPServer):
         self._guarded = made
 
     async def protocol_send(self, event: Event) -> None:
-        """Perform an action of the protocol. A client that does not read is given up after a while."""
+        """Handle an event that the protocol sends to the socket. Give up a client that does not read for too long."""
         if isinstance(event, HalfClosed):
             await self._half_close()
             return
@@ -170,12 +172,13 @@ class GuardedConnection(TCPServer):
             await super().protocol_send(event)
             return
         async with self.send_lock:
-            if self._reading.given_up:  # its app continues for a while
+            if self._reading.given_up:  # the app may continue for a while after that
                 return
             try:
                 with self._reading.bounded(event.data) as patience:
                     await self.stream.send_all(event.data)
-            except (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):  # busy: it is closing
+            # BusyResourceError means that the stream is being closed
+            except (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
                 await self.protocol.handle(Closed())
             if patience.cancelled_caught:
                 await trio.aclose_forcefully(self.stream)
@@ -187,7 +190,7 @@ class GuardedConnection(TCPServer):
         await super()._initiate_server_close()
 
     async def _leave(self, protocol: GuardedH2Protocol) -> None:
-        """Say goodbye, and let the client close first, or it could lose a response that it has not read."""
+        """Send GOAWAY and let the client close first. Otherwise it could lose a response that it has not read."""
         await protocol.say_goodbye()
         async with self.send_lock:
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError, AttributeError):

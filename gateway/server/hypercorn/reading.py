@@ -1,4 +1,4 @@
-"""Hypercorn clients that read their responses slowly, with the limits of the native server."""
+"""Applies the native server's limits to Hypercorn clients that read their responses slowly."""
 
 import math
 from collections.abc import Awaitable, Iterable, Iterator
@@ -12,7 +12,7 @@ from gateway.server.wire import Patience
 
 
 class PendingSends:
-    """The current sends of all connections. An app cannot cancel one; its time limit and the end of a drain can."""
+    """The current sends of all connections. Only their time limit and the end of a drain end them, not the app."""
 
     def __init__(self, bounds: Bounds, unsent: Unsent) -> None:
         self.bounds = bounds
@@ -21,14 +21,14 @@ class PendingSends:
         self.end_at = math.inf
 
     def end_by(self, end_at: float) -> None:
-        """Limit all current sends to this deadline."""
+        """Make all current sends end at this time at the latest."""
         self.end_at = end_at
         for scope in self.under_way:
             scope.deadline = min(scope.deadline, end_at)
 
 
 class ClientReading:
-    """The reading speed of one connection's client; with HTTP/2, of one stream's client."""
+    """Tracks how fast the client of one connection reads; with HTTP/2, of one stream."""
 
     def __init__(self, sends: PendingSends, stream: trio.abc.Stream) -> None:
         self._sends = sends
@@ -42,7 +42,7 @@ class ClientReading:
         self.begin_answer([])
 
     def begin_answer(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Start another response, to the request with these headers."""
+        """Reset the state for the response to a request with these headers."""
         self.owner = self._sends.unsent.owner_of(headers)
         self._patience = Patience(self._sends.bounds.answer_bytes_per_s)
         self.held = b""
@@ -51,7 +51,7 @@ class ClientReading:
     def bounded(self, data: bytes) -> Iterator[trio.CancelScope]:
         """Limit the send of `data` in this block.
 
-        The scope shows afterwards whether it took too long. One at a time.
+        Afterwards the cancel scope shows whether the send took too long. Only one send at a time is allowed.
         """
         sends, unsent = self._sends, self._sends.unsent
         deadline = min(self._patience.begin(sends.bounds.write_s), sends.end_at)
@@ -70,13 +70,13 @@ class ClientReading:
             self._note_too_slow()
 
     def of_stream(self) -> "ClientReading":
-        """Return the same object for one of several responses (HTTP/2)."""
+        """Return a new object for one stream of this connection (HTTP/2)."""
         return ClientReading(self._sends, self._stream)
 
     async def bounded_stream(self, sending: Awaitable[None], data: bytes) -> None:
-        """Send a piece of one of several responses, which waits until the client allows more of it (HTTP/2).
+        """Send a piece of a stream's response. It waits until the client's flow control allows more (HTTP/2).
 
-        If it takes too long, or its key holds too much, the connection ends with all of its streams.
+        If the send takes too long, or its key has too many unsent bytes, the connection ends with all of its streams.
         """
         unsent = self._sends.unsent
         with trio.CancelScope(deadline=self._patience.begin(self._sends.bounds.write_s)) as scope:
@@ -94,7 +94,7 @@ class ClientReading:
             await trio.aclose_forcefully(self._stream)
 
     def give_up(self) -> None:
-        """End the connection, even with unsent data."""
+        """End the connection, even if data is unsent."""
         self.given_up = True
         if self._scope is not None:
             self._scope.cancel()

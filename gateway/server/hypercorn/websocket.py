@@ -1,9 +1,9 @@
 """A WebSocket of Hypercorn's HTTP/1.1, with the guarantees of the native server.
 
-It replaces Hypercorn's `WSStream`, which has too many traps to close one by one. Bytes that arrive before the accept
-get a 400 whatever the app does, and the app receives no further event (pgjones/hypercorn#225). An error in a client's
-frames ends the connection without a closing frame. Compressed messages are inflated without a limit. Unanswered pings
-go unnoticed. An app that does not receive can delay the close.
+It replaces Hypercorn's `WSStream`, which has too many bugs to fix one by one. Bytes that arrive before the accept get a
+400 whatever the app does, and the app receives no further event (pgjones/hypercorn#225). An error in a client's frames
+ends the connection without a closing frame. Compressed messages are inflated without a limit. Unanswered pings go
+unnoticed. An app that does not receive can delay the close.
 """
 
 import logging
@@ -31,21 +31,21 @@ from gateway.server.websocket.handshake import Handshake, read_handshake
 from gateway.server.websocket.line import LOST, SocketEnd
 
 GOODBYE_S = 0.5
-"""Seconds that the end of a graceful stop waits for one client to read the closing frame."""
+"""Seconds that a graceful stop waits at its end for one client to read the closing frame."""
 LINGER_S = 1.0
-"""Seconds for the client's part of a close."""
+"""Seconds to wait for the client to close its side."""
 _logger = logging.getLogger("sluice.server")
 
 
 @dataclass(frozen=True, slots=True)
 class Upgrades:
-    """Where the app accepts WebSockets, and the server's response when the app sends none."""
+    """The paths on which the app accepts WebSockets, and the server's response when the app sends none."""
 
     paths: frozenset[str]
     edge_answer: EdgeAnswer
 
     def handshake(self, request: h11.Request) -> Handshake | None:
-        """Return the WebSocket that a request asks for; None if it gets a plain response, perhaps a refusal."""
+        """Return the handshake of a WebSocket request; None if the request gets a plain response, perhaps a refusal."""
         if unquote(request.target.partition(b"?")[0].decode("ascii")) not in self.paths:
             return None
         with suppress(RequestRefused):
@@ -54,7 +54,7 @@ class Upgrades:
 
 
 class WebSocketStream:
-    """One request for a WebSocket on its connection's protocol, between Hypercorn's events and ASGI."""
+    """One WebSocket request. It translates between the events of Hypercorn's protocol and ASGI."""
 
     idle = False
 
@@ -65,13 +65,13 @@ class WebSocketStream:
         self._ping_s = owner.config.websocket_ping_interval or math.inf
         self._frames = Frames(owner.config.websocket_max_message_size)
         self._incoming, self._messages = trio.open_memory_channel[str | bytes](0)
-        self._settled = trio.Event()  # accepted, refused, or ended
-        self._gone = trio.Event()  # the client has disconnected
-        self._refusal: tuple[int, Headers] | None = None  # before its first bytes are sent
+        self._settled = trio.Event()  # set when accepted, refused, or ended
+        self._gone = trio.Event()  # set when the client has disconnected
+        self._refusal: tuple[int, Headers] | None = None  # the start of a refusal, until its first bytes are sent
         self._answered = False
         self._accepted = False
-        self._connected = False  # of the connect
-        self._busy = 0  # current sends, and a message that waits for the app
+        self._connected = False  # whether the app has received the connect
+        self._busy = 0  # the number of current sends, plus one while a message waits for the app
         self._pinged = False
         self._end: SocketEnd | None = None
 
@@ -108,7 +108,7 @@ class WebSocketStream:
     async def _run(
         self, scope: Scope, _receive: ASGIReceiveCallable, _send: ASGISendCallable, *threads: object
     ) -> None:
-        """Call the app, and complete what it leaves unsent."""
+        """Call the app. If it ends without a response or a close, send one."""
         failed = False
         receive, send = cast("ASGIReceiveCallable", self.receive), cast("ASGISendCallable", self.send)
         try:
@@ -127,7 +127,7 @@ class WebSocketStream:
             await self._refuse(500, "The server failed on this request.")
 
     async def _on_end_of_app(self, _message: ASGISendEvent | None) -> None:
-        """Called by Hypercorn when the app has ended in any way; a cancelled app has not closed."""
+        """Called by Hypercorn when the app has ended in any way. A cancelled app has not closed the WebSocket."""
         self._stop(LOST if not self._accepted else None)
         self._messages.close()
         if self._accepted:
@@ -136,7 +136,7 @@ class WebSocketStream:
         await self._owner.stream_send(StreamClosed(stream_id=STREAM_ID))
 
     async def receive(self) -> ReceiveMessage:
-        """Return the connect, then the client's messages, then the disconnect, on every call."""
+        """Return the connect, then the client's messages. After the end, return the disconnect on every call."""
         if not self._connected:
             self._connected = True
             await trio.lowlevel.checkpoint()
@@ -150,7 +150,7 @@ class WebSocketStream:
         return {"type": "websocket.receive", "text": text, "bytes": data}
 
     async def _read(self, data: bytes) -> None:
-        """Read bytes of the client, at the speed of the app, and only after the accept."""
+        """Read data from the client, as fast as the app receives it, and only after the accept."""
         await self._settled.wait()
         if not self._accepted or self._end is not None:
             return
@@ -162,9 +162,9 @@ class WebSocketStream:
                     await self._incoming.send(received)
                 self._busy -= 1
             else:
-                await self._obey(received)
+                await self._handle_control(received)
 
-    async def _obey(self, control: Control) -> None:
+    async def _handle_control(self, control: Control) -> None:
         reply = self._frames.answer(control)
         if isinstance(control, Pong):
             self._pinged = False
@@ -180,7 +180,7 @@ class WebSocketStream:
 
         Raises:
             ClientGone: the client has closed or disconnected.
-            AppMisbehaved: the message is invalid after the previous ones.
+            AppMisbehaved: the message is invalid in the WebSocket's current state.
         """
         if message["type"] == "websocket.send" and self._accepted:
             if self._end is not None and not self._end.here:
@@ -189,7 +189,7 @@ class WebSocketStream:
                 raise AppMisbehaved("The app sent a message after its close.")
             await self._write(self._frames.message(said(message)))
         elif message["type"] == "websocket.close":
-            await self._shut(message)
+            await self._close_or_refuse(message)
         elif message["type"] == "websocket.accept" and not self._accepted and self._refusal is None:
             await self._accept(message)
         elif message["type"] == "websocket.http.response.start" and not self._accepted and self._refusal is None:
@@ -202,7 +202,7 @@ class WebSocketStream:
     async def _accept(self, message: WebSocketAccept) -> None:
         headers = [*message.get("headers", ())]
         fields = switching_fields(self._handshake, message.get("subprotocol"))
-        switching_lines(fields_of(headers), {}, date=b"")  # refuses invalid messages
+        switching_lines(fields_of(headers), {}, date=b"")  # only to reject invalid headers
         await self._owner.stream_send(
             Response(stream_id=STREAM_ID, status_code=101, headers=[*headers, (b"server", b"sluice"), *fields])
         )
@@ -210,7 +210,7 @@ class WebSocketStream:
         self._settled.set()
         self._owner.task_group.spawn(self._keep_pinging)
 
-    async def _shut(self, message: WebSocketClose) -> None:
+    async def _close_or_refuse(self, message: WebSocketClose) -> None:
         if self._accepted:
             await self._close(message.get("code", CloseReason.NORMAL_CLOSURE.value), message.get("reason") or "")
         elif self._refusal is None:
@@ -225,7 +225,7 @@ class WebSocketStream:
         await self._answer(body, more=False)
 
     async def _answer(self, body: bytes, *, more: bool) -> None:
-        """Send a piece of a refusal's response; the connection ends after it."""
+        """Send a piece of the response that refuses the WebSocket. The connection ends after the last piece."""
         assert self._refusal is not None
         if not self._answered:
             status, given = self._refusal
@@ -239,9 +239,10 @@ class WebSocketStream:
             self._stop(LOST)
 
     async def _keep_pinging(self) -> None:
-        """Send regular pings until the end, and end the WebSocket if one is unanswered by the next.
+        """Send regular pings. End the WebSocket if a ping is still unanswered when the next one is sent.
 
-        While a message is being sent, or the app does not receive, the state of the client is unknown.
+        No verdict is possible while a message is being sent or the app does not receive, because pongs are not read
+        then.
         """
         while self._end is None:
             with trio.move_on_after(self._ping_s):

@@ -1,14 +1,14 @@
-"""One WebSocket of the native server: the `receive` and `send` of an app's call (ASGI 3, websocket scope).
+"""One WebSocket of the native server: `receive` and `send` for one call of the app (ASGI 3, websocket scope).
 
-As with plain requests, the socket is read only while the app waits in `receive`: then pings are answered and sent, and
-a disconnect is seen. So an app should receive as long as it runs.
+As with plain requests, the socket is read only while the app waits in `receive`. Only then are pings sent and answered,
+and is a disconnect noticed. So an app should receive as long as it runs.
 
 trio-websocket was considered, and its server side does not fit. An error in a client's frames (no mask, text that is
 not UTF-8, ...) ends the connection without a closing frame, so no client ever sees 1002 or 1007. It counts a message's
 size in characters, which allows four times the bytes. Data that arrived together with the handshake waits until the
-client sends more. And it reads in its own task into a queue: that is a nursery and a second task for every connection,
-and after a full queue a client's pong is not seen. So the frames are read by wsproto, which it uses too, and the tests
-connect to this server with trio-websocket's client.
+client sends more. And it reads in its own task into a queue, which costs a nursery and a second task for every
+connection, and while the queue is full it does not see a client's pong. So this server reads the frames with wsproto,
+as trio-websocket does, and the tests connect with trio-websocket's client.
 """
 
 import trio
@@ -37,7 +37,7 @@ REFUSED = "The WebSocket was refused."
 
 
 class WebSocket(Exchange):
-    """The state of one app call. Until it is accepted, it can get a response like any request."""
+    """The state of one call of the app. Until the app accepts, it can send a response as for any request."""
 
     __slots__ = ("_connected", "_handshake", "_line", "_settled")
 
@@ -45,12 +45,12 @@ class WebSocket(Exchange):
         super().__init__(wire, edge, request)
         self._handshake = handshake
         self._line: SocketLine | None = None
-        self._settled = trio.Event()  # accepted, or refused
-        self._connected = False  # of the connect
+        self._settled = trio.Event()  # set when the app has accepted or refused
+        self._connected = False  # whether the app has received the connect
 
     @property
     def accepted(self) -> bool:
-        """Return whether HTTP has ended on this connection."""
+        """Return whether the app has accepted the WebSocket, which ends HTTP on this connection."""
         return self._line is not None
 
     @property
@@ -78,12 +78,12 @@ class WebSocket(Exchange):
 
     @property
     def gone(self) -> bool:
-        """Return whether the client has left or was disconnected, so that a failed send is not an error of the app."""
+        """Return whether the client has left or was cut off, so that a failed send is not an error of the app."""
         end = None if self._line is None else self._line.end
         return super().gone or (end is not None and not end.here)
 
     async def receive(self) -> ReceiveMessage:
-        """Return the connect, then after the accept the client's messages, then the disconnect, on every call."""
+        """Return the connect and, once accepted, the client's messages. After the end, always return the disconnect."""
         if not self._connected:
             self._connected = True
             await trio.lowlevel.checkpoint()
@@ -98,11 +98,11 @@ class WebSocket(Exchange):
         return {"type": "websocket.disconnect", "code": end.code, "reason": end.reason}
 
     async def send(self, message: SendMessage) -> None:
-        """Send one message: accept, send, close, or a piece of a refusal's response.
+        """Send one message: accept, send, close, or a part of a response that refuses the WebSocket.
 
         Raises:
             ClientGone: the client has closed or disconnected, or did not read in time.
-            AppMisbehaved: the message is invalid after the previous ones.
+            AppMisbehaved: the message is invalid in the WebSocket's current state.
         """
         if message["type"] == "websocket.send" and self._line is not None:
             await self._line.say(said(message))
@@ -165,7 +165,7 @@ def said(message: WebSocketSend) -> str | bytes:
     """Return the text or the bytes of the app's message.
 
     Raises:
-        AppMisbehaved: it has neither.
+        AppMisbehaved: the message has neither.
     """
     data, text = message.get("bytes"), message.get("text")
     whole = text if data is None else data
@@ -175,7 +175,7 @@ def said(message: WebSocketSend) -> str | bytes:
 
 
 def switching_fields(handshake: Handshake, subprotocol: str | None) -> Headers:
-    """Return the headers that accept a handshake.
+    """Return the headers of the response that accepts a handshake.
 
     Raises:
         AppMisbehaved: the client does not offer `subprotocol`.

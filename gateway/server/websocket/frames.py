@@ -1,8 +1,8 @@
-"""A client's WebSocket frames as complete messages of limited size, for both engines. No I/O.
+"""Turns a client's WebSocket frames into complete messages of limited size, for both engines. No I/O.
 
-wsproto reads and writes the frames: only masked ones, no reserved bits, text in UTF-8, control frames between the
-pieces of a message. No extension is ever negotiated: a compressed message has an unknown size before it is inflated,
-and a connection's compressor is larger than all its other state.
+wsproto reads and writes the frames. It checks masks, reserved bits and UTF-8, and allows control frames between the
+pieces of a message. No extension is negotiated, because the size of a compressed message is unknown before it is
+inflated, and a compressor takes more memory than all other state of a connection.
 """
 
 from wsproto.connection import Connection, ConnectionState, ConnectionType
@@ -10,11 +10,11 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessag
 from wsproto.frame_protocol import CloseReason
 
 Control = Ping | Pong | CloseConnection
-"""`CloseConnection` is a close by the client, or an error of the client; its code says which."""
+"""`CloseConnection` is a close by the client, or an error in the client's frames. Its code says which."""
 
 
 class Frames:
-    """One accepted WebSocket, from the server's side. It stores one unfinished message and the last input."""
+    """The frames of one accepted WebSocket, for the server. It stores one unfinished message and the last input."""
 
     __slots__ = ("_connection", "_held", "_message_bytes")
 
@@ -25,15 +25,15 @@ class Frames:
 
     @property
     def open(self) -> bool:
-        """Return whether neither side has closed."""
+        """Return whether neither side has sent a close."""
         return self._connection.state is ConnectionState.OPEN
 
     def feed(self, data: bytes) -> None:
-        """Take bytes from the client, once `take` has returned everything before; none after a close."""
+        """Add bytes from the client. Call it only after `take` has returned None, and not after a close."""
         self._connection.receive_data(data)
 
     def take(self) -> str | bytes | Control | None:
-        """Return the next message or control frame; None until more is fed. A close is the last one."""
+        """Return the next message or control frame; None if more bytes are needed. After a close there are no more."""
         for event in self._connection.events():
             if isinstance(event, TextMessage | BytesMessage):
                 whole = self._join(event)
@@ -44,7 +44,7 @@ class Frames:
         return None
 
     def _join(self, piece: TextMessage | BytesMessage) -> str | bytes | CloseConnection | None:
-        """Return the message that `piece` ends."""
+        """Append `piece`, and return the message if it is complete."""
         data = piece.data
         size = len(data.encode() if isinstance(data, str) else data)
         if len(self._held) + size > self._message_bytes:
@@ -60,21 +60,21 @@ class Frames:
         return whole.decode() if isinstance(piece, TextMessage) else bytes(whole)
 
     def message(self, data: str | bytes) -> bytes:
-        """Return a message to the client as one frame; only while open."""
+        """Return a message to the client as one frame. Only allowed while open."""
         return bytes(self._connection.send(TextMessage(data) if isinstance(data, str) else BytesMessage(data)))
 
     def ping(self) -> bytes:
-        """Return a ping; only while open."""
+        """Return a ping frame. Only allowed while open."""
         return bytes(self._connection.send(Ping()))
 
     def answer(self, control: Control) -> bytes:
-        """Return the reply to a control frame: a pong, or a close; empty once we have closed."""
+        """Return the reply to a control frame: a pong or a close. Empty once the server has sent a close."""
         if isinstance(control, CloseConnection):
             return self.close(control.code, control.reason)
         return bytes(self._connection.send(control.response())) if isinstance(control, Ping) and self.open else b""
 
     def close(self, code: int, reason: str | None = None) -> bytes:
-        """Return a close, also as a reply to one; empty once we have closed."""
+        """Return a close frame, also as the reply to a client's close. Empty once the server has sent a close."""
         if self._connection.state not in {ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING}:
             return b""
         return bytes(self._connection.send(CloseConnection(code, reason)))

@@ -8,7 +8,7 @@ from wsproto.utilities import generate_accept_token
 
 from gateway.server.errors import RequestRefused
 
-_KEY = re.compile(rb"[A-Za-z0-9+/]{22}==")  # 16 bytes
+_KEY = re.compile(rb"[A-Za-z0-9+/]{22}==")  # 16 bytes in Base64
 _TOKEN = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VERSION = b"13"
 _OTHER_VERSION = ((b"upgrade", b"websocket"), (b"sec-websocket-version", _VERSION))
@@ -26,7 +26,8 @@ def read_handshake(method: str, version: str, headers: Sequence[tuple[bytes, byt
     """Return the handshake of a request with these headers (names in lower case), or None for a plain request.
 
     Raises:
-        Refused: it asks for a WebSocket, but violates RFC 6455; 426 names the version that this server supports.
+        Refused: the request asks for a WebSocket but violates RFC 6455. A 426 names the version that this server
+        supports.
     """
     if method != "GET" or version != "1.1":
         return None

@@ -1,7 +1,7 @@
-"""An accepted WebSocket on its socket: messages in, messages out, pings, and one end.
+"""An accepted WebSocket on its socket: receives and sends messages, sends pings, and closes once.
 
-One task may receive, any number may send. The socket is read only while a task receives. No other task and no queue
-exist: the sender waits until its message can be sent, and only some bytes of control frames are stored.
+One task may receive, and any number of tasks may send. The socket is read only while a task receives. There is no extra
+task and no queue: a sender waits until its message can be sent, and only a few bytes of control frames are stored.
 """
 
 from typing import NamedTuple
@@ -16,15 +16,15 @@ from gateway.server.websocket.frames import Control, Frames
 from gateway.server.wire import Wire
 
 READ_BYTES = 4_096
-"""Bytes per read. More could contain thousands of frames from a client, which are handled without a pause."""
+"""Bytes per read. A larger read could contain thousands of frames, which are handled without a checkpoint."""
 OWED_BYTES = 1_024
-"""The limit of unsent control frames for a client that reads nothing."""
+"""Maximum number of bytes of unsent control frames for a client that reads nothing."""
 LINGER_BYTES = 1_048_576
-"""Bytes from the client that are dropped after a close, so that it can read the reason."""
+"""How many bytes from the client are read and dropped after a close, so that the client can read the reason."""
 
 
 class SocketEnd(NamedTuple):
-    """How a WebSocket ended; `here` if the app closed it."""
+    """How a WebSocket ended. `here` is True if the app closed it."""
 
     code: int
     reason: str
@@ -35,7 +35,7 @@ LOST = SocketEnd(CloseReason.ABNORMAL_CLOSURE.value, "", here=False)
 
 
 class SocketLine:
-    """The state from the accept to the connection's end."""
+    """The state of a WebSocket from its accept to the end of the connection."""
 
     __slots__ = ("_bounds", "_frames", "_owed", "_patience", "_ping_at", "_rounds", "_turn", "_wire", "end")
 
@@ -45,24 +45,24 @@ class SocketLine:
         self._frames = Frames(bounds.message_bytes)
         self._turn = trio.Lock()  # held while a message is being sent
         self._patience = wire.patience_of_answer()
-        self._owed = b""  # control frames, or the rest of one, that precede the next message
+        self._owed = b""  # unsent bytes of control frames, sent before the next message
         self._ping_at = trio.current_time() + bounds.ping_s
-        self._rounds = 0  # since the unanswered ping
+        self._rounds = 0  # waits since the unanswered ping
         self.end: SocketEnd | None = None
 
     async def receive(self) -> str | bytes | None:
-        """Return the client's next message; None once the WebSocket has ended. Cancelling this loses no message."""
+        """Return the client's next message; None once the WebSocket has ended. Cancelling it loses no message."""
         while self.end is None:
             received = self._frames.take()
             if isinstance(received, str | bytes):
                 return received
             if received is not None:
-                self._obey(received)
+                self._handle_control(received)
             else:
                 await self._listen()
         return None
 
-    def _obey(self, control: Control) -> None:
+    def _handle_control(self, control: Control) -> None:
         self._write_control(self._frames.answer(control))
         if isinstance(control, CloseConnection):
             self.end = self.end or SocketEnd(int(control.code), control.reason or "", here=False)
@@ -70,7 +70,7 @@ class SocketLine:
             self._rounds = 0
 
     async def _listen(self) -> None:
-        """Wait for bytes, or until the next ping."""
+        """Wait for data from the client, or until the next ping must be sent."""
         wire = self._wire
         data, wire.unread = wire.unread, b""
         if not data:
@@ -84,13 +84,13 @@ class SocketLine:
         if data and self._frames.open:
             self._frames.feed(data)
         elif self.end is None:
-            self._lose()
+            self._mark_disconnected()
 
     def _ping(self, *, unread: bool) -> None:
         """Send the next ping, or end the WebSocket if the last one is unanswered.
 
-        The pong may be in the unread data if the app has not received for a while, so there is one more round for it,
-        but only one. While a message is being sent, the wire's patience with the client applies instead.
+        If the app has not received for a while, the pong may be in the unread data, so one more read is allowed for it.
+        While a message is being sent, the wire's patience with the client applies instead.
         """
         self._ping_at = trio.current_time() + self._bounds.ping_s
         if self.end is not None or self._turn.locked():
@@ -98,7 +98,7 @@ class SocketLine:
         if not self._rounds:
             self._write_control(self._frames.ping())
         elif self._rounds > 1 or not unread:
-            self._lose()
+            self._mark_disconnected()
         self._rounds += 1
 
     async def say(self, message: str | bytes) -> None:
@@ -116,7 +116,7 @@ class SocketLine:
             await self._write(self._frames.message(message))
 
     async def close(self, code: int, reason: str) -> None:
-        """Send a close; nothing if it has ended already.
+        """Send a close frame, unless the WebSocket has ended already.
 
         Raises:
             ClientGone: the client did not read in time.
@@ -125,10 +125,10 @@ class SocketLine:
             if self.end is None:
                 self.end = SocketEnd(code, reason, here=True)
                 await self._write(self._frames.close(code, reason))
-                self._wire.wake()  # the receiver sees the end
+                self._wire.wake()  # so that the receiving task sees the end
 
     async def _write(self, frame: bytes) -> None:
-        """Write a frame, and the control frames that arise meanwhile; the caller holds the turn."""
+        """Write a frame, and then the control frames that were added meanwhile. The caller holds the lock."""
         data, self._owed = self._owed + frame, b""
         whole = False
         try:
@@ -137,29 +137,29 @@ class SocketLine:
                 data, self._owed = self._owed, b""
             whole = True
         finally:
-            if not whole:  # no frame can follow one that was cut
-                self._lose()
+            if not whole:  # no frame can follow a truncated one
+                self._mark_disconnected()
 
     def _write_control(self, frame: bytes) -> None:
-        """Write as much of a control frame as possible without waiting. The rest precedes the next message."""
+        """Write as much of a control frame as possible without waiting. The rest is sent before the next message."""
         if len(self._owed) < OWED_BYTES:
             self._owed += frame
         if self._owed and not self._turn.locked():
             try:
                 sent = self._wire.write_nowait(self._owed)
             except ClientGone:
-                self._lose()
+                self._mark_disconnected()
             else:
                 self._owed = self._owed[sent:]
 
-    def _lose(self) -> None:
+    def _mark_disconnected(self) -> None:
         """Mark the client as disconnected."""
         self._wire.broken = True
         self.end = self.end or LOST
         self._wire.wake()
 
     def part(self, code: CloseReason) -> bool:
-        """Send a close, unless that was done, without waiting; return whether the client can read it."""
+        """Send a close frame without waiting, unless one was sent. Return whether the client can read it."""
         if self.end is None:
             self.end = SocketEnd(code.value, "", here=True)
             self._write_control(self._frames.close(code))
@@ -170,6 +170,6 @@ class SocketLine:
         return not self._wire.broken
 
     async def leave(self, code: CloseReason) -> None:
-        """End it in good order: for a moment, drop further data from the client."""
+        """Close cleanly: send a close frame, then for a moment drop further data from the client."""
         if self.part(code):
             await self._wire.linger(discard_bytes=LINGER_BYTES)

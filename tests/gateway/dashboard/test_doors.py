@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.dashboard.doors import door_of, form_token, has_token, is_own_form, way_on
+from gateway.dashboard.doors import door_of, form_token, has_token, is_own_form, redirect_path
 from tests.fakes.node import open_test_node
 from tests.gateway.dashboard.owner import PASSWORD, Owner, open_browser, open_house, open_owner, rules_of
 
@@ -36,12 +36,12 @@ FOREIGN = (
 
 @pytest.mark.parametrize("path", ELSEWHERE)
 def test_redirects_never_leave_the_dashboard(path: str) -> None:
-    assert way_on(path) == "/dashboard"
+    assert redirect_path(path) == "/dashboard"
 
 
 def test_redirect_within_the_dashboard_is_accepted() -> None:
     for path in ("/dashboard", "/dashboard/keys?new=1", "/dashboard/playground?id=github/profile&p.handle=a%20b"):
-        assert way_on(path) == path
+        assert redirect_path(path) == path
 
 
 @pytest.mark.parametrize(

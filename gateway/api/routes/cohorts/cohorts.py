@@ -42,7 +42,7 @@ class CohortRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the cohort endpoints."""
         return (
             Route(COHORTS, self.create, ("POST",), doc=docs.CREATE, body=CohortBody),
             Route(COHORT, self.show, doc=docs.SHOW),

@@ -38,8 +38,8 @@ _BEGIN: Final = (DRY_RUN,)
 _RESULTS: Final = (limit(500, default=100), CURSOR)
 LOOK_S: Final = 0.5
 """Seconds between two checks of a query that a stream follows."""
-FOLLOWED_S: Final = 900.0
-"""Seconds until a stream ends, with the query's current state."""
+STREAM_S: Final = 900.0
+"""Seconds after which a stream ends with the query's current state."""
 
 
 class CohortQueryRoutes:
@@ -55,7 +55,7 @@ class CohortQueryRoutes:
         stopping: Callable[[], bool],
         reads: LongReads,
     ) -> None:
-        """End all streams when `stopping` is set."""
+        """Serve `queries`. All streams end when `stopping` is set."""
         self._reads = reads
         self._queries = queries
         self._replies = replies
@@ -65,7 +65,7 @@ class CohortQueryRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the query endpoints."""
         begin = f"{COHORT}/queries"
         return (
             Route(begin, self.begin, ("POST",), doc=docs.BEGIN_QUERY, params=_BEGIN, body=QueryBody),
@@ -118,12 +118,12 @@ class CohortQueryRoutes:
 
     async def _follow(self, request: Request, stream: EventStream, query: Query, read: Any) -> Query:
         """Send the query's progress at each change. Return the query when it ends or the client disconnects."""
-        began, told = trio.current_time(), None
-        while not query.is_over and not self._stopping() and trio.current_time() < began + FOLLOWED_S:
+        began, last_sent = trio.current_time(), None
+        while not query.is_over and not self._stopping() and trio.current_time() < began + STREAM_S:
             now = orjson.dumps(self._shown(request, query))
-            if now != told and not await stream.publish("progress", now):
+            if now != last_sent and not await stream.publish("progress", now):
                 break
-            told = now
+            last_sent = now
             await trio.sleep(LOOK_S)
             query = await read()
         request.held_s += trio.current_time() - began
@@ -136,7 +136,7 @@ class CohortQueryRoutes:
         return unstored(await self._replies.bare(caller, Reply(204, b"")))
 
     async def results(self, request: Request, caller: Caller) -> Reply:
-        """Return a page of its results and its coverage."""
+        """Return a page of the query's results, with its coverage."""
         values = read_free(request.query, _RESULTS)
         place = self._lists.place(request, caller, values)
         begin = BEGIN if place.state is None else ResultPosition(int(place.state["shard"]), int(place.state["row"]))

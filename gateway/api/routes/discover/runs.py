@@ -41,11 +41,11 @@ from upstreams.model.params import Param, limit
 
 RUN: Final = f"{RUNS_PATH}/{{run_id}}"
 CHANGES_MAX: Final = 200
-"""Rows in one response about changes."""
+"""Maximum number of rows in one response about changes."""
 LINES_AT_ONCE: Final = 50
 STREAM_S: Final = 900.0
 """Seconds until an event stream stops following a run."""
-_LOOK_S: Final = 0.25
+_CHECK_S: Final = 0.25
 _SILENT_S: Final = 15.0
 _BEGIN: Final = (DRY_RUN,)
 _LIST: Final = (limit(100, default=20), CURSOR)
@@ -91,7 +91,7 @@ class DiscoverRunRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the run endpoints."""
         return (
             Route(RUNS_PATH, self.page, doc=docs.LIST, params=_LIST),
             Route(RUNS_PATH, self.begin, ("POST",), doc=docs.BEGIN, params=_BEGIN, body=RunBody),
@@ -102,7 +102,7 @@ class DiscoverRunRoutes:
         )
 
     async def begin(self, request: Request, caller: Caller) -> Reply:
-        """Start a run; return it settled, or 202 with its current state."""
+        """Start a run. Return it once settled, or a 202 with its current state."""
         is_dry = read_free(request.query, _BEGIN).get("dry_run")
         sent = await read_json(request, RunBody)
         spec = read_body(sent, self._runs.searches())
@@ -132,9 +132,8 @@ class DiscoverRunRoutes:
         view = await self._runs.get(owner.account_id, run_id)
         status = 200 if is_settled(view.job) and not sent.background else 202
         stored = await self._fragment(request, view)
-        used = (
-            view.job.closed_credits if view.job.request_id == request.id else 0
-        )  # this request's reservation is closed
+        # Nonzero only if this request's reservation is already closed.
+        used = view.job.closed_credits if view.job.request_id == request.id else 0
         reply = await self._changes.answer(request, caller, stored, made, status=status, credits_used=used)
         return replace(reply, streamed=is_streamed)
 
@@ -183,7 +182,7 @@ class DiscoverRunRoutes:
         return await self._replies.free(request, caller, await self._fragment(request, view))
 
     async def lines(self, request: Request, caller: Caller) -> Reply:
-        """Return all rows found so far, sent while they are read."""
+        """Return all rows found so far. They are sent while they are read."""
         values, run_id = read_free(request.query, _LINES), _run_id(request)
         after = str(values["after"]) if "after" in values else None
         place = await self._runs.place(caller.key.account_id, run_id, after)
@@ -213,22 +212,22 @@ class DiscoverRunRoutes:
 
     async def _follow(self, stream: EventStream, account_id: str, run_id: str) -> None:
         """Send each page as an event until the run settles, the client disconnects or the node stops."""
-        follower, told_at = self._runs.follow(account_id, run_id), trio.current_time()
+        follower, sent_at = self._runs.follow(account_id, run_id), trio.current_time()
         while not self._stopping():
             view, steps = await follower.look()
             for step in steps:
-                told_at = trio.current_time()
+                sent_at = trio.current_time()
                 if not await stream.publish("page", orjson.dumps(_page_event(view, step))):
                     return
             if is_settled(view.job) and not steps:
                 return
-            if trio.current_time() - told_at > _SILENT_S:
-                told_at = trio.current_time()
+            if trio.current_time() - sent_at > _SILENT_S:
+                sent_at = trio.current_time()
                 try:
                     await stream.write(b": \n\n")
                 except ClientGone:
                     return
-            await trio.sleep(_LOOK_S)
+            await trio.sleep(_CHECK_S)
 
     async def _fragment(self, request: Request, view: DiscoverView) -> bytes:
         return envelope.fragment(PLATFORM, request.path, await self._data(request, view))

@@ -44,7 +44,7 @@ class ScheduleRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the schedule endpoints."""
         return (
             Route(SCHEDULES_PATH, self.page, doc=docs.LIST, params=_LIST),
             Route(SCHEDULES_PATH, self.create, ("POST",), doc=docs.CREATE, body=ScheduleBody),
@@ -95,7 +95,7 @@ class ScheduleRoutes:
         return await self._replies.bare(caller, Reply(204, b""))
 
     async def occurrences(self, request: Request, caller: Caller) -> Reply:
-        """Return a page of its slots, newest first."""
+        """Return a page of the schedule's slots, newest first."""
         values = read_free(request.query, _LIST)
         size, place = int(values["limit"]), self._lists.place(request, caller, values)
         before = None if place.state is None else float(place.state["at"])

@@ -19,7 +19,7 @@ from scheduler.packing import PIECE_BYTES, Unpacker
 
 
 def run_data(view: DiscoverView, failed: list[FailedLeg], base_url: str) -> dict[str, Any]:
-    """Return a run; its links begin with the given address."""
+    """Return a run as JSON data. Its links begin with `base_url`."""
     (job, run), spec, own = view, spec_of(view.job.spec), f"{base_url}{RUNS_PATH}/{view.run.run_id}"
     return {
         "run_id": run.run_id,
@@ -61,7 +61,7 @@ def _failed(leg: FailedLeg, view: DiscoverView) -> dict[str, str]:
 
 
 def lines_of(rows: Sequence[DiscoverRow]) -> tuple[bytes, int]:
-    """Return the first rows as JSON lines, as many as fit in one piece, and the number of the last one."""
+    """Return as many of the first rows as fit in one piece, as JSON lines, and the number of the last one."""
     unpacker, lines, last = Unpacker(PIECE_BYTES), list[bytes](), 0
     for row in rows:
         if (data := shown_row(row, unpacker)) is None:
@@ -72,7 +72,7 @@ def lines_of(rows: Sequence[DiscoverRow]) -> tuple[bytes, int]:
 
 
 def changes_data(changes: RunChanges, since: int) -> dict[str, Any]:
-    """Return the rows that changed since a version, as many as fit in a page; `version` is the last one included."""
+    """Return as many rows changed since a version as fit in a page. Their `version` is the last one included."""
     unpacker, run = Unpacker(), changes.view.run
     added, changed, gone = list[dict[str, Any]](), list[dict[str, Any]](), list[str]()
     version, has_more = since, changes.has_more
@@ -96,15 +96,15 @@ def changes_data(changes: RunChanges, since: int) -> dict[str, Any]:
 
 
 def shown_row(row: DiscoverRow, unpacker: Unpacker) -> dict[str, Any] | None:
-    """Return a row that is still present, with its stored record, or None if the unpacker has no room for it."""
+    """Return a row with its stored record, or None if it does not fit in the unpacker's remaining size."""
     bodies = unpacker.take(row.record)
     return None if bodies is None else row_data(row, orjson.Fragment(bodies[0] or b"null"))
 
 
 def row_data(row: DiscoverRow, record: Any) -> dict[str, Any]:
-    """Return a row that is still present, with its record."""
+    """Return a row with its record as JSON data."""
     found = sightings_of(row)
-    told = {
+    data = {
         "row_id": row.row_id,
         "version": row.version,
         "kind": row.kind,
@@ -117,4 +117,4 @@ def row_data(row: DiscoverRow, record: Any) -> dict[str, Any]:
         "is_new": None if row.is_new is None else bool(row.is_new),
         "first_seen_at": iso(row.first_seen_at),
     }
-    return told if row.judged is None else {**told, "match": orjson.loads(row.judged)}
+    return data if row.judged is None else {**data, "match": orjson.loads(row.judged)}

@@ -81,7 +81,7 @@ class SessionRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the session endpoints."""
         return (
             Route(SESSIONS, self.page, doc=docs.LIST, params=_LIST),
             Route(SESSIONS, self.open, ("POST",), doc=docs.OPEN, params=_OPEN, body=SessionBody),
@@ -92,12 +92,12 @@ class SessionRoutes:
         )
 
     async def open(self, request: Request, caller: Caller) -> Reply:
-        """Open a session; return 201 with it and its page loaded."""
+        """Open a session. Return 201 with the session when its page has loaded."""
         values = read_free(request.query, _OPEN)
         sent = await read_json(request, SessionBody)
         draft = _draft_of(sent)
         self._sessions.check_means("url")
-        claim_of_change(request, caller, sent)  # rejects a malformed key like the requests that open something
+        claim_of_change(request, caller, sent)  # rejects an invalid idempotency key, also with `dry_run`
         price = price_of(draft.ttl_s)
         check_max_credits(values, price)
         if values.get("dry_run"):

@@ -47,7 +47,7 @@ class WebhookRoutes:
         replies: Replies,
         changes: Changes,
     ) -> None:
-        """Take `webhooks`, which has the deliveries and secrets of the webhooks that the account owns."""
+        """Serve `service`. `webhooks` holds the deliveries and secrets of the account's webhooks."""
         self._service = service
         self._webhooks = webhooks
         self._replies = replies
@@ -58,7 +58,7 @@ class WebhookRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the webhook endpoints."""
         return (
             Route(WEBHOOKS, self.page, doc=docs.LIST, params=_LIST),
             Route(WEBHOOKS, self.create, ("POST",), doc=docs.CREATE, body=WebhookBody),
@@ -71,7 +71,7 @@ class WebhookRoutes:
         )
 
     async def create(self, request: Request, caller: Caller) -> Reply:
-        """Create a webhook; return 201 with it and its secret, which is shown only this once."""
+        """Create a webhook. Return 201 with the webhook and, only this time, its secret."""
         read_free(request.query, ())
         sent = await read_json(request, WebhookBody)
         draft, account_id = self._service.draft(sent), caller.key.account_id
@@ -82,7 +82,7 @@ class WebhookRoutes:
             lambda write: self._service.create(draft, account_id, write=write),
             keep=lambda saved: saved.view.webhook.id,
         )
-        if isinstance(made, StoredReply):  # the webhook's current state
+        if isinstance(made, StoredReply):  # repeated: return the webhook's current state
             view, secret = await self._service.get(account_id, text_of(made)), None
         else:
             view, secret = made
@@ -115,13 +115,13 @@ class WebhookRoutes:
         return await self._free(request, caller, {"webhook": self._service.to_json(view)})
 
     async def delete(self, request: Request, caller: Caller) -> Reply:
-        """Delete a webhook: it receives no more deliveries."""
+        """Delete a webhook. It receives no more deliveries."""
         read_free(request.query, ())
         await self._service.delete(caller.key.account_id, _webhook_id(request))
         return await self._replies.bare(caller, Reply(204, b""))
 
     async def test(self, request: Request, caller: Caller) -> Reply:
-        """Send a test; return 202 with the delivery of an event that is not in the feed."""
+        """Send a test event, which is not in the feed. Return 202 with its delivery."""
         read_free(request.query, ())
         account_id, webhook_id = caller.key.account_id, _webhook_id(request)
         made = await self._changes.make(
@@ -137,7 +137,7 @@ class WebhookRoutes:
         return await self._changes.answer(request, caller, fragment, made, status=202)
 
     async def rotate(self, request: Request, caller: Caller) -> Reply:
-        """Return the new secret, in the form of its log's `rotated`."""
+        """Rotate the secret. The response is built by `DeliveryLogRoutes.rotated`."""
         read_free(request.query, ())
         sent = await read_json(request, RotateSecretBody, may_be_empty=True)
         return await self._log.rotated(request, caller, sent, read_secret(sent.secret), field="secret")

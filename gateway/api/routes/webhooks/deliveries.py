@@ -1,4 +1,4 @@
-"""Deliveries over HTTP: log and redelivery; for a monitor's webhook also secret and resuming (decisions 12)."""
+"""Deliveries over HTTP: log, redelivery and, for a monitor's webhook, secret and resuming (decisions 12)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import limit
 
 WEBHOOK: Final = f"{MONITOR}/webhook"
-# A delivery may have dozens of attempts with 20,000 characters of response each, so a page of deliveries may end early.
+# A small limit, because a delivery may have dozens of attempts with 20,000 characters of response each. A page may also
+# end early for its size.
 _PAGE: Final = (limit(25, default=10), CURSOR)
 
 
@@ -40,7 +41,7 @@ class RotateBody(msgspec.Struct, frozen=True):
 
 
 class DeliveryLog(NamedTuple):
-    """The address of a log: the path of the webhooks' owner, its path parameter, and the description of the log."""
+    """The parts of a log: the path of the webhooks' owner, the path parameter, the documentation, and the view."""
 
     owner: str
     named: str
@@ -63,7 +64,7 @@ class DeliveryLogRoutes:
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the delivery endpoints."""
         path, docs_ = f"{self._log.owner}/deliveries", self._log.docs
         one = f"{path}/{{delivery_id}}"
         return (
@@ -110,9 +111,9 @@ class DeliveryLogRoutes:
     async def rotated(
         self, request: Request, caller: Caller, sent: msgspec.Struct, secret: str | None, *, field: str
     ) -> Reply:
-        """Return the new secret under `field`, only this once, and until when the previous secret also signs.
+        """Rotate the secret. Return it under `field`, only this time, and until when the old secret also signs.
 
-        A repeated request gets only that time.
+        A repeated request gets only the time, not the secret.
         """
         account_id, owner_id = caller.key.account_id, self._owner(request)
         made = await self._changes.make(
@@ -147,7 +148,7 @@ class DeliveryRoutes(DeliveryLogRoutes):
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Return their routing table entries."""
+        """Return the routing table entries of the delivery endpoints."""
         return (
             *super().routes,
             Route(f"{WEBHOOK}/rotate-secret", self.rotate, ("POST",), doc=docs.ROTATE, body=RotateBody),
@@ -155,7 +156,7 @@ class DeliveryRoutes(DeliveryLogRoutes):
         )
 
     async def rotate(self, request: Request, caller: Caller) -> Reply:
-        """Return the new secret, in the form of `rotated`."""
+        """Rotate the secret. The response is built by `DeliveryLogRoutes.rotated`."""
         read_free(request.query, ())
         sent = await read_json(request, RotateBody, may_be_empty=True)
         return await self.rotated(request, caller, sent, read_secret(sent.webhook_secret, ""), field="webhook_secret")
@@ -191,7 +192,7 @@ def _shown(logged: Logged) -> dict[str, Any]:
 
 
 def delivery_view(logged: Logged, cause: dict[str, Any]) -> dict[str, Any]:
-    """Return a delivery as its owner sees it, with its subject after its id."""
+    """Return a delivery as its owner sees it. `cause` (its subject) follows the id."""
     delivery, attempts = logged
     return {
         "id": delivery.id,

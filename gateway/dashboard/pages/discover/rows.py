@@ -1,4 +1,4 @@
-"""Rows of a discover run for a page and a table: the fields of a record that most readers need. Pure functions."""
+"""Rows of a discover run for a page and for a table, with the most useful fields of a record. Pure functions."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ _TEXT_MAX: Final = 300
 
 
 def row_view(row: DiscoverRow) -> dict[str, Any]:
-    """Return a row with its record decompressed, for its page. The address is empty unless it can be a link."""
-    told = row_data(row, orjson.loads(row.record or b"{}"))
-    core = _core(told["record"])
+    """Return a row, with its record decompressed, for the page of the run. The URL is empty if it cannot be a link."""
+    data = row_data(row, orjson.loads(row.record or b"{}"))
+    core = _core(data["record"])
     url, text = _first(core, ("url",)), _first(core, _TEXTS)
     return {
-        **told,
+        **data,
         "url": url if url.startswith(("https://", "http://")) else "",
         "title": _first(core, _TITLES) or text[:80] or _first(core, _NAMES) or row.row_id,
         "text": text[:_TEXT_MAX],
         "author": _author(core),
         "published_at": _first(core, ("published_at", "created_at")),
-        "match": told.get("match"),
+        "match": data.get("match"),
     }
 
 
 def cells_of(row: DiscoverRow) -> list[Any]:
-    """Return the cells of a row with its record decompressed, in the order of `COLUMNS`."""
-    told = row_data(row, orjson.loads(row.record or b"{}"))
-    core, match = _core(told["record"]), told.get("match") or {}
+    """Return the table cells of a row, with its record decompressed, in the order of `COLUMNS`."""
+    data = row_data(row, orjson.loads(row.record or b"{}"))
+    core, match = _core(data["record"]), data.get("match") or {}
     found = {
-        **told,
-        "keywords": ", ".join(told["keywords"]),
+        **data,
+        "keywords": ", ".join(data["keywords"]),
         "url": _first(core, ("url",)),
         "title": _first(core, _TITLES),
         "text": _first(core, _TEXTS),
@@ -54,7 +54,7 @@ def cells_of(row: DiscoverRow) -> list[Any]:
 
 
 def _core(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the object inside a record, with its content merged into its own fields, without the computed values."""
+    """Return the main object of a record without computed values, with its content merged into its own fields."""
     core: dict[str, Any] = next(
         (one for name, one in record.items() if name != "computed" and isinstance(one, dict)), {}
     )

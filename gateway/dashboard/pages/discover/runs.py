@@ -29,7 +29,7 @@ DISCOVER: Final = f"{PREFIX}/discover"
 PAGE: Final = 20
 ROWS: Final = 25
 ROWS_AT_ONCE: Final = 50
-"""Rows that a download reads from the store at once."""
+"""How many rows a download reads from the store per query."""
 _REFRESH_S: Final = 5
 
 
@@ -63,16 +63,16 @@ class RunPages:
             older="" if last is None else place_text(last.created_at, last.id),
             is_first=before is None,
         )
-        if before is None and any(_is_moving(one) for one in found):
+        if before is None and any(_is_in_progress(one) for one in found):
             response.headers["refresh"] = f"{_REFRESH_S};url={DISCOVER}"
         return response
 
     async def show(self, run_id: str) -> Response:
-        """Show one run with its first rows, or the rows after a given one."""
+        """Show one run with its first rows, or with the rows after a given row."""
         return await self._shown(run_id)
 
     async def lines(self, run_id: str) -> Response:
-        """Download all rows found so far, one JSON line each, in the format of the API."""
+        """Download all rows found so far as JSON lines in the API's format."""
         await self._found(run_id)
         pieces = self._pieces(account_id(), run_id, lines_of)
         return long_download(f"{run_id}.jsonl", pieces, content_type="application/x-ndjson")
@@ -108,7 +108,7 @@ class RunPages:
             raise ObjectMissing from exc
         except JobOver as exc:
             return await self._shown(run_id, status=400, error=sentence(exc))
-        return self._to(run_id, "run_cancelled")
+        return self._redirect(run_id, "run_cancelled")
 
     async def _change(self, run_id: str, patch: RunPatch, *, done: str, sent: str = "") -> Response:
         owner = JobOwner(account_id(), None, g.incoming.id)
@@ -121,9 +121,9 @@ class RunPages:
             return await self._shown(run_id, status=400, errors=errors, sent=sent)
         except (JobOver, BillingError) as exc:
             return await self._shown(run_id, status=400, error=sentence(exc), sent=sent)
-        return self._to(run_id, done)
+        return self._redirect(run_id, done)
 
-    def _to(self, run_id: str, done: str) -> Response:
+    def _redirect(self, run_id: str, done: str) -> Response:
         return self._frame.to_page(f"{DISCOVER}/runs/{run_id}", done=done)
 
     async def _found(self, run_id: str) -> DiscoverView:
@@ -170,7 +170,7 @@ class RunPages:
             only_new=only_new,
             **{"sent": "", **more},
         )
-        if request.method == "GET" and after == 0 and _is_moving(view):
+        if request.method == "GET" and after == 0 and _is_in_progress(view):
             response.headers["refresh"] = f"{_REFRESH_S};url={request.path}"
         return response
 
@@ -188,7 +188,7 @@ def _views_of(rows: list[DiscoverRow]) -> list[dict[str, Any]]:
 
 
 def _table_of(rows: list[DiscoverRow]) -> tuple[bytes, int]:
-    """Return the first rows as CSV lines, as many as fit in one piece, and the number of the last one."""
+    """Return as many of the first rows as fit in one piece, as CSV lines, and the number of the last one."""
     some = list(rows_with_records(rows, Unpacker(PIECE_BYTES)))
     return csv_of(map(cells_of, some)).encode(), some[-1].number
 
@@ -197,7 +197,7 @@ def _view(view: DiscoverView) -> dict[str, Any]:
     return run_data(view, [], "")
 
 
-def _is_moving(view: DiscoverView) -> bool:
+def _is_in_progress(view: DiscoverView) -> bool:
     return view.job.status in ("queued", "running")
 
 

@@ -25,7 +25,7 @@ _NAMES: Final = {
     "cadence.cron": "cron",
     "cadence.timezone": "cron",
 }
-"""Form fields by the place in the body that an error names."""
+"""Form fields by the path in the body that an error names."""
 
 
 class SchedulePages:
@@ -53,12 +53,12 @@ class SchedulePages:
         return await self._shown(schedule_id)
 
     async def status(self, schedule_id: str) -> Response:
-        """Pause a schedule, or resume it, which clears the slots skipped before."""
+        """Pause a schedule, or resume it, which resets its count of skipped slots."""
         status = "active" if (await fields()).get("status") == "active" else "paused"
         return await self._change(schedule_id, SchedulePatchBody(status=status), {}, done=f"schedule_{status}")
 
     async def save(self, schedule_id: str) -> Response:
-        """Change its name, cadence and maximum cost per occurrence."""
+        """Change the schedule's name, cadence and maximum cost per occurrence."""
         sent = await fields()
         cadence = {"cron": sent.get("cron", "")} if sent.get("cadence") == "cron" else sent.get("cadence") or None
         if sent.get("cadence") == "cron" and sent.get("timezone"):
