@@ -40,7 +40,7 @@ async def past(node: OpenNode, id_: str, target: str) -> Answered:
 async def free_again(node: OpenNode) -> None:
     """Wait until the key's only lease is released."""
     with trio.fail_after(20):
-        while (await node.get(MONITORS)).status != 200:  # noqa: ASYNC110 - happens in a socket, which sets no event
+        while (await node.get(MONITORS)).status != 200:  # noqa: ASYNC110 - a socket sets no event
             await trio.sleep(0.01)
 
 

@@ -99,7 +99,7 @@ async def test_run_is_opened_once_and_read_by_id(tmp_path: Path) -> None:
         assert_refused(await post(node, f"{MONITORS}/{id_}/run", b""), "RATE_LIMITED", 429)
         one = f"{MONITORS}/{id_}/runs/{run_id}"
         with trio.fail_after(30):
-            while (run := (await node.get(f"{one}?include=numbers")).json["data"]["run"])["status"] != "ok":  # noqa: ASYNC110 - no event
+            while (run := (await node.get(f"{one}?include=numbers")).json["data"]["run"])["status"] != "ok":  # noqa: ASYNC110 - no event is set
                 await trio.sleep(0.02)
         assert (run["run_id"], list(run["numbers"])) == (run_id, ["_"])
         (event,) = (await node.get(f"{FEED}?types=monitor.run_completed")).json["data"]["items"]

@@ -45,7 +45,7 @@ async def answered(node: OpenNode, row: Row) -> tuple[int, Any]:
     if begun.status_code != 202:
         return begun.status_code, begun.json()
     place = f"/v1/web/jobs/{begun.json()['data']['job_id']}"
-    while (await node.get(place)).json["data"]["finished_at"] is None:  # noqa: ASYNC110 - the node's
+    while (await node.get(place)).json["data"]["finished_at"] is None:  # noqa: ASYNC110 - the node sets no event
         await trio.sleep(0.02)
     return 200, {"data": (await node.get(f"{place}/results?limit=100")).json["data"]["items"]}
 

@@ -319,7 +319,7 @@ async def test_disconnecting_and_retrying_clients_pay_once_per_key(seed: int, tm
 
 
 async def settled(node: OpenNode) -> None:
-    while (await node.money())[1]:  # noqa: ASYNC110 - what is waited for happens in the store, which sets no event
+    while (await node.money())[1]:  # noqa: ASYNC110 - the store sets no event
         await trio.sleep(0.01)
 
 

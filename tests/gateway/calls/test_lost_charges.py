@@ -24,7 +24,7 @@ def lose_charges(tx: Tx) -> int:
 async def lose_the_next_charge(node: OpenNode) -> None:
     """Delete the charge of the call that waits for its upstream, then let the upstream respond."""
     with node.upstream.holding():
-        while not node.upstream.requests:  # noqa: ASYNC110 - the upstream has no event
+        while not node.upstream.requests:  # noqa: ASYNC110 - the upstream sets no event
             await trio.sleep(0.01)
         assert await node.node.stores.store.write(lose_charges) == 1
 

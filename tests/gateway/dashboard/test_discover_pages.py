@@ -116,7 +116,7 @@ async def test_resuming_without_credits_is_refused(tmp_path: Path) -> None:
         run = await new_run(node, keywords=list(algolia.found), background=True, max_credits=100)
         path = f"/discover/runs/{run}"
         with trio.fail_after(30):
-            while (await ask(node, "GET", f"{RUNS}/{run}"))[1]["data"]["status"] != "paused":  # noqa: ASYNC110 - the node's
+            while (await ask(node, "GET", f"{RUNS}/{run}"))[1]["data"]["status"] != "paused":  # noqa: ASYNC110 - the node sets no event
                 await trio.sleep(0.02)
         await owner.get(path)
         assert (await owner.send(f"{path}/go_on")).status_code == 400

@@ -125,7 +125,7 @@ async def test_client_of_a_busy_feed_is_answered():
 
 async def _say_and_leave(client: Client) -> None:
     await client.say.send("hello")
-    while not client.heeded:  # noqa: ASYNC110 - nothing announces it
+    while not client.heeded:  # noqa: ASYNC110 - no event is set
         await trio.sleep(0.001)
     await client.say.send(None)
 

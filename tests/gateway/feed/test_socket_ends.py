@@ -192,7 +192,7 @@ async def test_stream_without_store_ends_and_another_continues(engine: str, tmp_
 
 
 async def _store_is_back(node: OpenNode) -> None:
-    while (await node.get("/v1/events")).status != 200:  # noqa: ASYNC110 - nothing announces it
+    while (await node.get("/v1/events")).status != 200:  # noqa: ASYNC110 - no event is set
         await trio.sleep(0.05)
 
 

@@ -31,7 +31,7 @@ def request(pieces: Sequence[bytes], *, whole: bool = True) -> Request:
     """A request whose body arrives in these pieces."""
     left = [*pieces] or [b""]
 
-    async def receive() -> Any:  # noqa: ASYNC124 - ASGI's shape
+    async def receive() -> Any:  # noqa: ASYNC124 - has ASGI's signature
         if not left:
             return {"type": "http.disconnect"}
         return {"type": "http.request", "body": left.pop(0), "more_body": bool(left) or not whole}

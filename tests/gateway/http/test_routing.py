@@ -15,7 +15,7 @@ from tests.gateway.observability.test_metrics import numbers
 from tests.spec.refusals import assert_refused
 
 
-async def _answer(_request: Request, _caller: Caller) -> Reply:  # noqa: ASYNC124 - a handler
+async def _answer(_request: Request, _caller: Caller) -> Reply:  # noqa: ASYNC124 - has a handler's signature
     raise AssertionError("it is only looked for")
 
 

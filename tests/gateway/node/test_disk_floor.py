@@ -73,7 +73,7 @@ async def test_running_calls_are_settled_below_the_floor(tmp_path: Path) -> None
         async with trio.open_nursery() as nursery:
             with node.upstream.holding():
                 nursery.start_soon(call)
-                while not node.upstream.requests:  # noqa: ASYNC110 - until it is under way, which only its upstream sees
+                while not node.upstream.requests:  # noqa: ASYNC110 - the upstream sets no event
                     await trio.sleep(0.01)
                 disk.free = 0
                 await look(node)
@@ -104,7 +104,7 @@ async def test_node_checks_the_disk_and_logs_it(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
         for free, event in ((0, "disk_full"), (10 * FLOOR, "disk_has_room")):
             disk.free = free
-            while not node.log_events(event):  # noqa: ASYNC110 - until the node has looked, which only its log tells
+            while not node.log_events(event):  # noqa: ASYNC110 - the node sets no event
                 await trio.sleep(LOOK_S / 20)
         assert node.node.stores.disk.refusal is None
 

@@ -405,7 +405,7 @@ class Crowd:
                     await self.wait_parked(at)
 
     async def wait_parked(self, count: int) -> None:
-        while self.node.opened.node.feed.hub.parked() < count:  # noqa: ASYNC110 - it has no event
+        while self.node.opened.node.feed.hub.parked() < count:  # noqa: ASYNC110 - the node sets no event
             await trio.sleep(0.01)
 
 

@@ -141,7 +141,7 @@ async def test_dead_nodes_charges_and_claims_are_closed_by_another(url: str) -> 
         assert await lives.money(account) == (83, 17)
         assert lives.stores.balances.nowait(account) == 83
         await lives.until(90, 10, account)
-        while lives.membership.recovered_charges != 2:  # noqa: ASYNC110 - the database knows before the node does
+        while lives.membership.recovered_charges != 2:  # noqa: ASYNC110 - the node sets no event
             await trio.sleep(0.01)
         assert lives.stores.balances.nowait(account) == 90, "who refunds knows the new balance"
         again = lives.request(account)
@@ -177,7 +177,7 @@ async def test_node_declared_dead_gets_the_recovery_outcome_and_a_new_name(url: 
         late_end = ClaimEnd(claim, close_request(begun, used=2), StoredReply(200, "late", claimed.request_id))
         assert (await paused.claims.end(late_end)).credits_used == 0
         assert await lives.money(account) == (100, 0)
-        while paused.id == old:  # noqa: ASYNC110 - nobody waits for it but tests
+        while paused.id == old:  # noqa: ASYNC110 - only tests wait for it, so it sets no event
             await trio.sleep(0.05)
         assert [event["node"] for event in paused.events("declared_dead")] == [old]
         charge = await paused.stores.charges.take(paused.request(account))

@@ -85,7 +85,7 @@ async def test_scheduled_runs_start_automatically_without_the_cache(tmp_path: Pa
         monitor = await made(opened, due_in_s=0)
         opened.node.monitors.clock.wake()
         read = opened.node.stores.store.read
-        while (after := await read(lambda tx: store.read_monitor(tx, monitor.id))) and not after.runs_total:  # noqa: ASYNC110 - a run of the node's own has no event to wait for
+        while (after := await read(lambda tx: store.read_monitor(tx, monitor.id))) and not after.runs_total:  # noqa: ASYNC110 - a run of the node sets no event
             await trio.sleep(0.02)
         assert after is not None
         assert (after.runs_total, after.credits_spent) == (1, 2)

@@ -101,7 +101,7 @@ async def assert_outlives_faults(node: OpenNode, names: frozenset[str]) -> None:
     assert all("Traceback" in line["error"] and f"Planted: {line['loop']}" in line["error"] for line in logged)
 
     with trio.fail_after(30):
-        while await readiness(node) != (200, "ready\n"):  # noqa: ASYNC110 - its link to the state may just be made again
+        while await readiness(node) != (200, "ready\n"):  # noqa: ASYNC110 - the link to the state may be reconnecting
             await trio.sleep(0.1)
     answered = await node.get(PROFILE + "torvalds")
     assert (answered.status, answered.json["credits_used"]) == (200, 1)

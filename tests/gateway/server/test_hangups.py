@@ -45,7 +45,7 @@ class Parking:
         await answer(send, path.encode())
 
     async def holds(self, count: int) -> None:
-        while len(self.parked) != count:  # noqa: ASYNC110 - the app's state is looked at from outside
+        while len(self.parked) != count:  # noqa: ASYNC110 - the state of the app sets no event
             await trio.sleep(0.002)
 
 

@@ -63,7 +63,7 @@ async def test_failed_shutdown_is_reported():
 
 
 async def test_app_without_lifespan_is_served():
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ASYNC124 - it fails before it waits
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ASYNC124 - fails before it waits
         raise KeyError(scope["type"])
 
     async def returning(scope: Scope, receive: Receive, send: Send) -> None:

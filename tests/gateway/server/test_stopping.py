@@ -207,7 +207,7 @@ async def test_response_after_the_stop_closes_its_connection(engine: str, backlo
         clients = [await served.connect() for _ in range(20)]
         for client in clients:
             await client.send(GET % b"")
-        while app.asked < 20:  # noqa: ASYNC110 - the app's state is looked at from outside
+        while app.asked < 20:  # noqa: ASYNC110 - the state of the app sets no event
             await trio.sleep(0.002)
         served.shutdown.set()
         if backlog:

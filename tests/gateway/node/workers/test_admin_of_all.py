@@ -93,10 +93,10 @@ class Workers:
         }
         got: list[dict[str, object]] = []
 
-        async def receive() -> dict[str, object]:  # noqa: ASYNC124 - as ASGI has it
+        async def receive() -> dict[str, object]:  # noqa: ASYNC124 - has ASGI's signature
             return {"type": "http.request", "body": body, "more_body": False}
 
-        async def send(message: dict[str, object]) -> None:  # noqa: ASYNC124 - as ASGI has it
+        async def send(message: dict[str, object]) -> None:  # noqa: ASYNC124 - has ASGI's signature
             got.append(message)
 
         await self.admin(cast("Scope", scope), receive, send)  # type: ignore[arg-type]

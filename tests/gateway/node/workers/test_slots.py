@@ -40,7 +40,7 @@ class Supervised:
         return [line for line in lines if line["event"] == name]
 
     async def wait_events(self, name: str, count: int) -> list[dict[str, Any]]:
-        while len(self.events(name)) < count:  # noqa: ASYNC110 - no event tells of it
+        while len(self.events(name)) < count:  # noqa: ASYNC110 - no event is set
             await trio.sleep(0.01)
         return self.events(name)
 
@@ -129,7 +129,7 @@ async def test_starting_worker_is_ended_at_once() -> None:
     supervised = Supervised(NEVER_READY)
     async with running(supervised) as slots:
         with trio.fail_after(90):
-            while len(supervised.pids()) < 2 or {one.state for one in slots.slots} != {"is starting"}:  # noqa: ASYNC110 - no event tells of it
+            while len(supervised.pids()) < 2 or {one.state for one in slots.slots} != {"is starting"}:  # noqa: ASYNC110 - no event is set
                 await trio.sleep(0.01)
         began_at = trio.current_time()
     assert trio.current_time() - began_at < 3
@@ -164,7 +164,7 @@ async def test_reload_reaches_a_starting_worker_when_ready() -> None:
     )
     supervised = Supervised(code, count=1)
     async with running(supervised) as slots:
-        while not supervised.pids():  # noqa: ASYNC110 - no event tells of it
+        while not supervised.pids():  # noqa: ASYNC110 - no event is set
             await trio.sleep(0.01)
         slots.reload()
         (died,) = await supervised.wait_events("worker_died", 1)

@@ -63,7 +63,7 @@ async def test_long_poll_waits_beside_other_calls_until_an_event(tmp_path: Path)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(poll)
-            while await node.gauge("sluice_events_waiting") < 1:  # noqa: ASYNC110 - a metric announces nothing
+            while await node.gauge("sluice_events_waiting") < 1:  # noqa: ASYNC110 - a metric sets no event
                 await trio.sleep(0.01)
             assert (await client.get(node.url + PROFILE)).json()["credits_used"] == 1
             assert not polled
@@ -86,12 +86,12 @@ async def test_disconnected_long_poll_frees_its_place(tmp_path: Path) -> None:
         client = H2Client(stream)
         client.h2.initiate_connection()
         poll = await client.ask(POLL, key=node.key)
-        while not await node.gauge("sluice_events_waiting"):  # noqa: ASYNC110 - a metric announces nothing
+        while not await node.gauge("sluice_events_waiting"):  # noqa: ASYNC110 - a metric sets no event
             await trio.sleep(0.01)
         client.h2.reset_stream(client.number_of(poll))
         await client.flush()
         with trio.fail_after(10):
-            while await node.gauge("sluice_events_waiting"):  # noqa: ASYNC110 - a metric announces nothing
+            while await node.gauge("sluice_events_waiting"):  # noqa: ASYNC110 - a metric sets no event
                 await trio.sleep(0.01)
         assert (await client.answer(PROFILE, key=node.key)).status == 200
         await node.assert_sound()
