@@ -16,7 +16,7 @@ async def test_what_the_loop_sleeps_counts_in_full() -> None:
 async def test_what_the_machine_takes_between_two_turns_counts_next_to_nothing() -> None:
     with trio.move_on_after(0.1) as bound:
         for _ in range(4):
-            time.sleep(0.1)  # noqa: ASYNC251 - the process has no turn
+            time.sleep(0.1)  # noqa: ASYNC251 - blocks the process on purpose
             await trio.lowlevel.checkpoint()
     assert not bound.cancelled_caught
 
@@ -41,7 +41,7 @@ async def test_a_brisk_test_sleeps_a_fifth_of_the_time() -> None:
 @pytest.mark.trio(run=trio.run)
 async def test_a_test_may_ask_for_the_machines_own_clock() -> None:
     began = trio.current_time()
-    time.sleep(0.1)  # noqa: ASYNC251 - what this clock is to count
+    time.sleep(0.1)  # noqa: ASYNC251 - the clock must count this time
     await trio.lowlevel.checkpoint()
     assert trio.current_time() - began >= 0.1
 

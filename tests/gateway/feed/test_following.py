@@ -1,4 +1,4 @@
-"""How a stream goes between its reads: whom it hears, when it beats, and what it gives back however it ends."""
+"""A stream between its reads: what it reads from the client, its keepalives, and what it releases when it ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def page(pos: int, *, items: bool = True, has_more: bool = False) -> PageView:
 
 
 class Client:
-    """A sink. Its client says what `say` is called with, and leaves when it is called with None."""
+    """A sink. The client sends what a test puts into `say`, and disconnects at None."""
 
     def __init__(self) -> None:
         self.given: list[int] = []
@@ -61,7 +61,7 @@ class Client:
 
 
 class Log:
-    """Gives the pages it was made with, then ever the last one again; `before` runs before each."""
+    """Returns the given pages in order, then the last one again and again. `before` runs before each read."""
 
     def __init__(self, *pages: PageView, before: Callable[[int], object] = lambda _number: None) -> None:
         self._pages = pages
@@ -113,7 +113,7 @@ async def test_cancelled_stream_holds_nothing():
     assert await cancel_everywhere(stream, nothing_is_held) >= 10
 
 
-async def test_client_of_a_busy_feed_is_answered():
+async def test_client_message_is_answered_on_a_busy_feed():
     polls, client = polls_of(), Client()
     log = Log(page(1), before=lambda number: move(polls, number + 10))
     with trio.fail_after(5):
@@ -131,14 +131,14 @@ async def _say_and_leave(client: Client) -> None:
 
 
 class Slow(Client):
-    """Takes its time to answer."""
+    """Needs a second for each answer."""
 
     async def answer(self) -> bool:
         await trio.sleep(1)
         return await super().answer()
 
 
-async def test_talkative_client_delays_no_page(autojump_clock: trio.testing.MockClock):
+async def test_client_with_many_messages_delays_no_page(autojump_clock: trio.testing.MockClock):
     polls, client = polls_of(), Slow()
     log = Log(*[page(pos, has_more=True) for pos in range(1, 6)], page(6))
     for _ in range(9):

@@ -167,7 +167,7 @@ async def test_simultaneous_connections_are_accepted_in_one_turn():
     async def be_late() -> None:
         nonlocal turns
         while True:
-            time.sleep(0.01)  # noqa: ASYNC251 - that is what makes it late
+            time.sleep(0.01)  # noqa: ASYNC251 - blocks the loop on purpose
             turns += 1
             await trio.lowlevel.checkpoint()
 
