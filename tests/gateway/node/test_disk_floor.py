@@ -1,4 +1,4 @@
-"""A disk below its floor: a node refuses what would be charged, and nothing else, until there is room again."""
+"""A disk below its floor: a node rejects what would be charged, and nothing else, until there is enough space again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLOOR = 1_000
 
 
 class Disk:
-    """A disk whose room the test decides."""
+    """A disk whose free space the test sets."""
 
     free = 10 * FLOOR
 
@@ -30,7 +30,7 @@ class Disk:
 
 
 async def look(node: OpenNode) -> None:
-    """The node's next look at its disk, now."""
+    """Let the node check its disk now."""
     await node.node.stores.disk.look()
 
 
@@ -82,7 +82,7 @@ async def test_running_calls_are_settled_below_the_floor(tmp_path: Path) -> None
         await node.assert_sound()
 
 
-async def test_monitor_run_is_refused_below_the_floor(tmp_path: Path) -> None:
+async def test_monitor_run_is_rejected_below_the_floor(tmp_path: Path) -> None:
     disk = Disk()
     async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
         monitor = await made(node)
@@ -99,7 +99,7 @@ async def test_monitor_run_is_refused_below_the_floor(tmp_path: Path) -> None:
         await node.assert_sound()
 
 
-async def test_node_checks_the_disk_and_logs_it(tmp_path: Path) -> None:
+async def test_node_checks_the_disk_and_logs_changes(tmp_path: Path) -> None:
     disk = Disk()
     async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
         for free, event in ((0, "disk_full"), (10 * FLOOR, "disk_has_room")):
@@ -109,7 +109,7 @@ async def test_node_checks_the_disk_and_logs_it(tmp_path: Path) -> None:
         assert node.node.stores.disk.refusal is None
 
 
-async def test_table_sizes_are_metrics_and_an_operation(tmp_path: Path) -> None:
+async def test_table_sizes_are_metrics_and_in_an_operation(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         report = await node.operate("store.size")
         assert {"accounts", "keys", "events", "claims", "runs", "deliveries"} <= {t["name"] for t in report["tables"]}

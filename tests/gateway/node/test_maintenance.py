@@ -1,4 +1,4 @@
-"""The chores of a node, in virtual time, also while the machine's clock is wrong."""
+"""Maintenance of a node in virtual time, also while the machine's clock is wrong."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ ALL = (
     storage.sweep_clock.MIGRATIONS,
 )
 TWO_LOOKS_S = 2 * SECOND_LOOK_S + 2 * SWEEP_EVERY_S
-"""By then every sweeper has looked twice, an hour apart at least."""
+"""Long enough for two checks by every sweeper, at least an hour apart."""
 
 
 class Left(NamedTuple):
-    """How many there are of what is removed by age."""
+    """The number of rows of each kind that is removed by age."""
 
     events: int
     runs: int
@@ -64,14 +64,14 @@ class Left(NamedTuple):
 
 
 class Machine:
-    """A store with something of every kind, all of one instant, under a clock that can be set."""
+    """A store with rows of every kind and the same age, and a clock that can be set."""
 
     def __init__(self) -> None:
         self.desk = Desk(InlineStore(ALL))
         self.desk.starts_at = EPOCH - trio.current_time()
 
     def set_clock(self, seconds: float) -> None:
-        """Set the machine's clock on or back."""
+        """Move the machine's clock forward or back."""
         assert self.desk.starts_at is not None
         self.desk.starts_at += seconds
 
@@ -100,7 +100,7 @@ class Machine:
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator[None]:
-        """All sweepers of a process, for as long as it lives."""
+        """Run all sweepers of a process until the block ends."""
         store, log, rng = self.desk.store, self.desk.log, Random(1)
         instant = instant_of(self.desk.now, is_alone=True)
         look = SweepClock(store, instant, event=log.event).look
@@ -201,7 +201,7 @@ async def test_sweeps_resume_after_store_outages(autojump_clock: MockClock) -> N
     machine.desk.store.close()
 
 
-async def test_runs_are_swept_by_whole_days_after_the_first_minutes(autojump_clock: MockClock) -> None:
+async def test_runs_are_swept_in_whole_days_after_the_first_minutes(autojump_clock: MockClock) -> None:
     machine = Machine()
     await machine.fill()
     swept_at: list[float] = []
@@ -252,7 +252,7 @@ async def test_consumers_are_deleted_with_their_key(autojump_clock: MockClock) -
 
 
 async def test_old_rows_are_deleted_in_small_steps(autojump_clock: MockClock) -> None:
-    """Method: more of everything than one step removes; between steps the store is free, so others' writes fit in."""
+    """Method: more rows of each kind than one step removes. The store is free between steps, for other writes."""
     machine = Machine()
     store, count = machine.desk.store, 2 * FORGET_AT_ONCE + 1
 
@@ -272,7 +272,7 @@ async def test_old_rows_are_deleted_in_small_steps(autojump_clock: MockClock) ->
 
 
 async def test_old_days_are_archived_hourly(autojump_clock: MockClock, tmp_path: Path) -> None:
-    """One that another process archives just now waits; what is wrong with the folder is an error in the log."""
+    """An archive that another process is writing is skipped until later; an error in the folder is logged."""
     log, store = ClockLog([]), InlineStore([billing.migrations.MIGRATIONS])
     desk = PastDesk(store)
     await play(desk, days=2)

@@ -1,4 +1,4 @@
-"""A node's life in a store that others share: it beats, it takes over the dead, and it survives its own death."""
+"""A node in a shared store: it sends heartbeats, recovers dead nodes, and continues after it was declared dead."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from tests.servers.postgres import PostgresServer
 NOW = 1_790_000_000.0
 QUICK = MembershipPace(beat_s=0.15, dead_after_s=1.5)
 PATIENT = MembershipPace(beat_s=0.6, dead_after_s=2.5)
-"""A node that comes back judges nobody for two beats: longer than others may take to find back, 0.8 s and a try."""
+"""After an outage a node declares no other dead for two beats. Others may need up to 0.8 s and a retry to reconnect."""
 NEVER = MembershipPace(beat_s=3600.0)
-"""The pace of a node that beats only when a test lets it."""
+"""The pace of a node that sends no heartbeat during a test."""
 
 
 @dataclass
 class Living:
-    """A node without its servers: its stores, its claims and its membership."""
+    """A node without servers: its stores, its claims and its membership."""
 
     stores: Stores
     claims: Claims
@@ -82,7 +82,7 @@ async def open_living(
     shares_state: bool = True,
     log: io.BytesIO | None = None,
 ) -> AsyncIterator[Living]:
-    """A node that beats and takes over; cancelled inside, it leaves as it would at a clean stop."""
+    """A node that sends heartbeats and recovers others. Cancelling inside the block is like a clean stop."""
     make_id, log = id_maker(lambda: NOW, Random()), log or io.BytesIO()
     secrets = load_secret({"SLUICE_SECRET": "a secret of tests, long enough"}, Path())
     config = Config(store=StoreSettings(url))
@@ -143,7 +143,7 @@ async def test_dead_nodes_charges_and_claims_are_closed_by_another(url: str) -> 
         await lives.until(90, 10, account)
         while lives.membership.recovered_charges != 2:  # noqa: ASYNC110 - the node sets no event
             await trio.sleep(0.01)
-        assert lives.stores.balances.nowait(account) == 90, "who refunds knows the new balance"
+        assert lives.stores.balances.nowait(account) == 90, "the refund did not update the balance in memory"
         again = lives.request(account)
         await lives.claims.begin(Begin(Claim(account, "key", "GET a/b", "print", again.request_id), again))
         assert lives.membership.living == 1
@@ -162,7 +162,7 @@ async def test_only_one_node_recovers_a_dead_one(url: str) -> None:
 
 
 async def test_node_declared_dead_gets_the_recovery_outcome_and_a_new_name(url: str) -> None:
-    """Method: a node that does not beat stands for one that is paused; then one late beat is let through."""
+    """Method: a node that does not send heartbeats stands for a paused one; then it sends one late heartbeat."""
     late = MembershipPace(beat_s=4.0)
     async with open_living(url) as lives, open_living(url, late) as paused:
         account = (await lives.stores.accounts.create("Ada", credits=100)).id
@@ -204,7 +204,7 @@ async def test_charge_of_an_unknown_node_is_refunded(url: str) -> None:
 
 
 async def test_store_outage_makes_no_node_dead(postgres: PostgresServer) -> None:
-    """Goal: after the server was gone for longer than a silence that means death, all go on as who they were."""
+    """Goal: after an outage longer than the time after which a node is dead, all nodes keep their identity."""
     url = postgres.fresh()
     async with open_living(url, PATIENT) as one, open_living(url, PATIENT) as other:
         account = (await one.stores.accounts.create("Ada", credits=100)).id
@@ -224,7 +224,7 @@ async def test_store_outage_makes_no_node_dead(postgres: PostgresServer) -> None
 
 
 async def test_claim_with_unknown_commit_is_freed_with_its_charge(postgres: PostgresServer) -> None:
-    """Method: the server's answer to the commit is lost, and the server is away for longer than the caller waits."""
+    """Method: the database's response to the commit is lost, and the database is away longer than the caller waits."""
     url = postgres.fresh()
     with open_cutter(postgres.port) as cutter:
         async with (
@@ -257,11 +257,11 @@ async def test_claim_with_unknown_commit_is_freed_with_its_charge(postgres: Post
 
 
 @pytest.mark.parametrize(("one", "other"), [(False, False), (True, False), (False, True)])
-async def test_node_with_private_state_is_refused_beside_another(url: str, one: bool, other: bool) -> None:
+async def test_node_with_private_state_cannot_join_another(url: str, one: bool, other: bool) -> None:
     async with open_living(url, shares_state=one) as lives:
         with pytest.raises(StateNotShared, match=f"another node .{lives.id}. .* give all nodes the same Redis"):
             async with open_living(url, shares_state=other):
-                pytest.fail("it has joined")
+                pytest.fail("the node has joined")
         await trio.sleep(3 * QUICK.beat_s)
         assert await lives.living() == [lives.id]
         assert lives.events("declared_dead") == []
@@ -275,7 +275,7 @@ async def test_single_node_does_not_wait_for_one_that_left(url: str) -> None:
 
 
 async def test_single_node_restarts_once_its_killed_self_is_dead(url: str) -> None:
-    """Goal: kill -9 and a start at once. Method: a node that never beats stands for the killed one."""
+    """Goal: restart immediately after `kill -9`. Method: a node that sends no heartbeats stands for the killed one."""
     async with open_living(url, NEVER, shares_state=False) as killed:
         account = (await killed.stores.accounts.create("Ada", credits=100)).id
         await killed.stores.charges.take(killed.request(account))
@@ -288,7 +288,7 @@ async def test_single_node_restarts_once_its_killed_self_is_dead(url: str) -> No
 
 
 async def test_later_of_two_simultaneous_starts_ends(url: str) -> None:
-    """Method: a row that nobody saw in time, of a node that goes on to live, as if it had joined in the same moment."""
+    """Method: add the row of a living node after the other has started, as if both had started at the same time."""
 
     async def live_too(node: Living, started: str) -> None:
         await node.stores.store.write(partial(nodes.join, node_id=started, shares_state=False))
@@ -312,7 +312,7 @@ async def test_later_of_two_simultaneous_starts_ends(url: str) -> None:
 
 
 async def test_replaced_paused_node_ends(url: str) -> None:
-    """Method: a node that does not beat stands for one that is paused; then one late beat is let through."""
+    """Method: a node that does not send heartbeats stands for a paused one; then it sends one late heartbeat."""
     late = MembershipPace(beat_s=4.0)
 
     async def wake_up() -> None:
@@ -324,8 +324,8 @@ async def test_replaced_paused_node_ends(url: str) -> None:
 
 
 @pytest.mark.sqlite
-async def test_file_owner_closes_leftovers_before_serving(tmp_path: Path) -> None:
-    """Goal: a file has one owner at a time, so whoever left something in it is dead."""
+async def test_owner_of_a_file_closes_old_charges_before_serving(tmp_path: Path) -> None:
+    """Goal: a file has one owner at a time, so open charges in it belong to a dead process."""
     url = f"sqlite:///{tmp_path / 'sluice.db'}"
     async with open_living(url, shared=False) as dies:
         account = (await dies.stores.accounts.create("Ada", credits=100)).id

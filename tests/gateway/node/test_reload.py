@@ -1,4 +1,4 @@
-"""Reloading: each changed setting reaches the part that takes it, and no other part is touched."""
+"""Reloading: each changed setting is applied to its part, and no other part changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gateway.node.reload import Reload, Reloadable
 
 @dataclass
 class Part:
-    """Takes the settings below one key path, and keeps every config that it was given."""
+    """Applies the settings below one key path, and records every config that it gets."""
 
     prefix: str
     applied: list[Config] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Two whole nodes with one Redis, put to requests as a server does: what they share, as their callers see it."""
+"""Two whole nodes with one Redis, called as a server calls them: what callers see of the shared state."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Running:
     key: str
 
     async def get(self, target: str, **headers: str) -> tuple[dict[str, str], dict[str, Any]]:
-        """The headers and the body of an answer."""
+        """Return the headers and the body of a response."""
         path, _, query = target.partition("?")
         named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
         scope: Any = {
@@ -62,7 +62,7 @@ class Running:
         return told, orjson.loads(sent[1]["body"])
 
     def metric(self, name: str) -> float:
-        """A number as a scrape finds it."""
+        """Return a metric's value from a scrape."""
         metrics = self.node.api._parts.metrics.gather()
         return next(sample.value for metric in metrics for sample in metric.samples if sample.name == name)
 
@@ -115,7 +115,7 @@ async def test_nodes_with_shared_state_use_each_others_cache(tmp_path: Path, emp
                 "100",
             )
             assert (body["cached"], body["credits_used"]) == (True, 0)
-            assert float(headers["x-sluice-overhead-ms"]) < 200, "the wait was not for this node's work"
+            assert float(headers["x-sluice-overhead-ms"]) < 200, "waiting for another node is not overhead"
             assert two.metric("sluice_cache_shared_found_total") == two.metric("sluice_cache_shared_waits_total") == 1
             assert one.metric("sluice_cache_shared_alone_total") == 0
 
