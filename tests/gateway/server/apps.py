@@ -30,7 +30,7 @@ async def read_body(receive: Receive) -> bytes:
 
 
 class PathApp:
-    """Counts what it is asked and keeps what a test wants to look at."""
+    """Counts its requests, and records what a test wants to check."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -105,7 +105,7 @@ class PathApp:
         raise ZeroDivisionError
 
     async def silent(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        """Answers nothing."""
+        """Return without a response."""
 
     async def split(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         await answer(send, headers=[(b"x-evil", b"a\r\nset-cookie: b")])
@@ -114,7 +114,7 @@ class PathApp:
         await answer(send, b"longer than said", headers=[(b"content-length", b"3")])
 
     async def fall_down(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        """Cancelled, one of its tasks fails on the way out."""
+        """Fail in one of the app's tasks when cancelled."""
 
         async def stumble() -> None:
             try:
@@ -128,7 +128,7 @@ class PathApp:
             self.parked.set()
 
     async def park(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        """As a long-poll does: answer when released, stop when the client leaves."""
+        """Wait like a long-poll: respond when released, stop when the client disconnects."""
         await read_body(receive)
 
         async def watch() -> None:

@@ -1,4 +1,4 @@
-"""A small app that takes WebSockets; its path says how it behaves."""
+"""A small WebSocket app whose path selects its behavior."""
 
 import json
 
@@ -27,7 +27,7 @@ BIG = "x" * 1_000_000
 
 
 class SocketApp:
-    """Keeps what it was asked, told and failed with."""
+    """Records its requests, the messages it received, and its failures."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -70,7 +70,7 @@ class SocketApp:
         return said
 
     async def talk(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Gives every message back."""
+        """Echo every message."""
         await self.accept(send)
         while (said := await self.listen(receive)) is not None:
             await send(say(said))
@@ -128,13 +128,13 @@ class SocketApp:
         raise ZeroDivisionError
 
     async def silent(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Neither accepts nor refuses."""
+        """Return without accepting or rejecting."""
 
     async def leave(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
         await self.accept(send)
 
     async def bye(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Closes; hears of its own close though it was listening already."""
+        """Close while another task receives, which must get the app's own close."""
         await self.accept(send)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.listen, receive)
@@ -147,21 +147,21 @@ class SocketApp:
         await send(say("more"))
 
     async def deaf(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Listens only when released."""
+        """Receive only after the release."""
         await self.accept(send)
         await self.release.wait()
         while await self.listen(receive) is not None:
             pass
 
     async def poll(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Gives up listening again and again."""
+        """Cancel and repeat `receive` all the time."""
         await self.accept(send)
         while not (self.heard and isinstance(self.heard[-1], int)):
             with trio.move_on_after(0.002):
                 await self.listen(receive)
 
     async def both(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Three tasks send while another listens."""
+        """Send from three tasks while another receives."""
 
         async def flood(text: str) -> None:
             for _ in range(3):
@@ -175,12 +175,12 @@ class SocketApp:
                 pass
 
     async def late(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Takes its time to accept."""
+        """Accept only after the release."""
         await self.release.wait()
         await self.talk(scope, receive, send)
 
     async def wait(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Listens, and is released to close as an app does that sees the stop coming."""
+        """Receive until released, then close as an app does that is told about the stop."""
         await self.accept(send)
 
         async def listen() -> None:
@@ -196,7 +196,7 @@ class SocketApp:
 
 
 def say(said: str | bytes) -> SendMessage:
-    """The message that sends it."""
+    """Return the ASGI message that sends this text or data."""
     if isinstance(said, str):
         return {"type": "websocket.send", "text": said}
     return {"type": "websocket.send", "bytes": said}

@@ -1,4 +1,4 @@
-"""Systems without epoll: held requests and refused clients are served their other way, which is run here."""
+"""Systems without epoll: held requests and rejected clients use the fallback, which these tests run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WebSockets over time: pings, readers that do not read, a graceful stop; by the real clock and short bounds."""
+"""WebSockets over time: pings, clients that do not read, a graceful stop; with real time and short limits."""
 
 from contextlib import suppress
 
@@ -35,7 +35,7 @@ async def test_idle_client_is_pinged_and_stays_while_it_answers(engine: str):
 
 @BOTH
 async def test_client_without_pongs_is_gone_despite_messages(engine: str):
-    """Method: an app that only listens; one in the middle of an answer is told by what it sends instead."""
+    """Method: an app that only receives. An app that is sending would notice the lost client by its sends."""
     app = SocketApp()
     app.release.set()
     async with (
@@ -47,7 +47,7 @@ async def test_client_without_pongs_is_gone_despite_messages(engine: str):
                 while not app.left.is_set():
                     await client.send(frame(TEXT, b"a"))
                     await trio.sleep(0.03)
-            await app.left.wait()  # the client may be told first
+            await app.left.wait()  # the client may notice it first
         assert app.heard[-1] == 1006
 
 
@@ -83,8 +83,8 @@ async def test_unread_pong_counts_as_an_answer():
 
 
 @BOTH
-async def test_client_that_does_not_read_is_given_up(engine: str, caplog: pytest.LogCaptureFixture):
-    """Goal: a send takes `write_s` at most. Method: small buffers, an app that sends without end, no reads."""
+async def test_client_that_does_not_read_is_disconnected(engine: str, caplog: pytest.LogCaptureFixture):
+    """Goal: a send lasts at most `write_s`. Method: small buffers, an app that sends without end, no reads."""
     app = SocketApp()
     async with (
         open_served(app, engine=engine, websocket_paths=PATHS, bounds=Bounds(write_s=0.2)) as served,
@@ -119,7 +119,7 @@ async def test_slow_reader_gets_everything_and_its_pongs():
 
 
 async def test_client_that_only_pings_uses_bounded_memory():
-    """Goal: what a client is owed is bounded. Method: pings until the socket is full, both ways."""
+    """Goal: unsent pongs are limited. Method: pings until the socket is full, in both directions."""
     app = SocketApp()
     async with (
         open_served(app, websocket_paths=PATHS, bounds=Bounds(ping_s=0.3)) as served,
@@ -134,7 +134,7 @@ async def test_client_that_only_pings_uses_bounded_memory():
 
 
 @BOTH
-async def test_message_outlives_every_bound_of_plain_requests(engine: str):
+async def test_message_outlives_every_time_limit_of_plain_requests(engine: str):
     bounds = Bounds(header_s=0.25, idle_s=0.25, body_s=0.25, write_s=0.25)
     async with (
         open_served(SocketApp(), engine=engine, websocket_paths=PATHS, bounds=bounds) as served,
