@@ -63,7 +63,7 @@ async def test_hypercorn_responds_alike_except_for_listed_differences(caplog: py
 
 
 async def test_hypercorn_rejects_two_body_lengths():
-    for name in ("length and chunks", "chunks and length", "a length of everything, and chunks", "chunks on HTTP/1.0"):
+    for name in ("length and chunks", "chunks and length", "a length of all bytes, and chunks", "chunks on HTTP/1.0"):
         app = PathApp()
         async with open_served(app, engine="hypercorn") as served, await served.connect() as client:
             assert (await client.ask(CASES[name].sent)).status == 400
