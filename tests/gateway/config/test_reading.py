@@ -127,4 +127,4 @@ def test_key_path_is_one_line_and_plain_if_possible(path: str, key: str) -> None
 
 def test_table_keys_are_its_settings() -> None:
     assert field_names(Config().limits) >= {"requests_per_minute", "concurrent_requests", "long_polls"}
-    assert "platforms" not in field_names(Config().upstreams), "their names are not of the schema"
+    assert "platforms" not in field_names(Config().upstreams), "platform names are not in the schema"

@@ -1,4 +1,4 @@
-"""The pages cost a node no memory before the first of them, and little after; times are the command's to tell."""
+"""The pages need no memory before the first visit, and little after it. Their times are measured by the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Discover on its pages: runs that are held, go on and end, their rows and files, and schedules."""
+"""The pages of Discover: runs that pause, resume and end, their rows and files, and schedules."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def test_running_run_refreshes_pauses_resumes_and_cancels(tmp_path: Path) 
         await owner.node.assert_sound()
 
 
-async def test_resuming_without_credits_is_refused(tmp_path: Path) -> None:
+async def test_resuming_without_credits_is_rejected(tmp_path: Path) -> None:
     algolia = Algolia({f"k{n}": range(500) for n in range(20)}, takes_s=0.05)
     async with open_test_node(tmp_path, credits=1) as node, open_owner(node) as owner:
         node.upstream.script = algolia.answer

@@ -1,4 +1,4 @@
-"""The operator's pages: behind the token, by names that are known, over the operations of the commands."""
+"""The operator's pages: protected by the token, only on known hosts, built on the operations of the commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGES = "/admin/pages"
 
 @asynccontextmanager
 async def open_operator(folder: Path) -> AsyncIterator[tuple[OpenNode, httpx.AsyncClient]]:
-    """A browser at the admin address of a node, signed in."""
+    """A signed-in browser at a node's admin address."""
     async with open_test_node(folder) as node, httpx.AsyncClient(base_url=node.admin_url, verify=False) as client:
         token = load_secret(SECRET, folder).admin_token
         answer = await client.post("/admin", data={"token": token})
@@ -143,7 +143,7 @@ async def test_slowest_upstreams_come_first_with_known_quotas(
         assert "No suppliers: every source is the platform" in sources
 
 
-async def test_no_name_runs_in_an_operators_page(tmp_path: Path) -> None:
+async def test_no_name_is_executed_in_an_operator_page(tmp_path: Path) -> None:
     async with open_operator(tmp_path) as (node, client):
         for text in XSS:
             made = await node.operate("account.create", name=text)
@@ -154,7 +154,7 @@ async def test_no_name_runs_in_an_operators_page(tmp_path: Path) -> None:
         assert "Admin token" in (await client.get("/admin")).text
 
 
-async def test_the_mark_that_a_refund_left_is_shown_and_removed(tmp_path: Path) -> None:
+async def test_mark_left_by_a_refund_is_shown_and_removed(tmp_path: Path) -> None:
     async with open_operator(tmp_path) as (node, client):
         path = f"{PAGES}/account?id={node.account}"
         assert "Remove this mark" not in (await client.get(path)).text

@@ -1,4 +1,4 @@
-"""Webhooks of the account on their pages: made once, tested, changed, paused and resumed, and forgotten."""
+"""The pages of an account's webhooks: created once, tested, changed, paused, resumed, and deleted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WAIT_S = 30.0
 
 @dataclass(slots=True)
 class Ear:
-    """A receiver of webhooks, whose answer is the test's."""
+    """A webhook receiver whose response the test sets."""
 
     owner: Owner
     statuses: list[str] = field(default_factory=lambda: ["200 OK"])
@@ -42,7 +42,7 @@ class Ear:
         return self.heard(text) >= times
 
     def heard(self, text: bytes) -> int:
-        """How many deliveries had this text."""
+        """Return the number of deliveries that contained this text."""
         assert self.server is not None
         return sum(text in one for one in self.server.requests)
 
@@ -56,7 +56,7 @@ async def open_ear(tmp_path: Path) -> AsyncIterator[Ear]:
 
 
 async def new_webhook(owner: Owner, url: str, **more: object) -> str:
-    """The id of a webhook that is made on the page, whose secret is shown on the page that is open."""
+    """Create a webhook on the page, which then shows its secret, and return its id."""
     await owner.get("/webhooks?new=1")
     await owner.send_fields("/webhooks", {"url": url, "types": ["key.*", "credits.low"], **more})
     assert owner.page is not None
@@ -65,7 +65,7 @@ async def new_webhook(owner: Owner, url: str, **more: object) -> str:
 
 
 async def shown_until(owner: Owner, path: str, is_so: Callable[[str], bool]) -> str:
-    """The words of a page once they are so."""
+    """Wait until a page's text meets a condition, and return the text."""
     with trio.fail_after(WAIT_S):
         while True:
             await owner.get(path)
@@ -86,7 +86,7 @@ async def test_webhook_is_created_once_and_shows_its_secret_once(tmp_path: Path)
         assert SECRET.search(made.text)
         again = await owner.send_fields("/webhooks", form, token=token)
         (place,) = set(re.findall(r"/dashboard/webhooks/wh_[0-9a-f]{32}", made.text))
-        assert again.headers["location"] == place, "the same form makes no second one"
+        assert again.headers["location"] == place, "sending the form twice created a second webhook"
         page = await owner.follow(again)
         assert SECRET.search(page.text) is None
         assert page.text.count('value="key.*" checked') == page.text.count('value="credits.low" checked') == 1
@@ -153,12 +153,12 @@ async def test_invalid_webhook_error_is_shown_at_its_field(tmp_path: Path) -> No
             assert answer.status_code == 400, wrong
             assert words in owner.words, (wrong, owner.words)
             assert "<strong>" in answer.text
-            assert "short" not in re.sub(r"<p.*?</p>", "", answer.text), "no secret is shown again"
+            assert "short" not in re.sub(r"<p.*?</p>", "", answer.text), "a secret is shown again"
         await owner.get("/webhooks")
         assert "No webhooks yet" in owner.words
 
 
-async def test_eleventh_webhook_is_refused_until_one_is_deleted(tmp_path: Path) -> None:
+async def test_eleventh_webhook_is_rejected_until_one_is_deleted(tmp_path: Path) -> None:
     async with open_house(tmp_path, webhooks=INSECURE) as owner:
         for _ in range(10):
             webhook = await new_webhook(owner, "http://127.0.0.1:9/hook")

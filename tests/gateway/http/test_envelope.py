@@ -78,7 +78,7 @@ def test_empty_details_are_omitted(details: dict[str, Any] | None) -> None:
 
 
 def test_different_errors_are_not_confused() -> None:
-    """Errors without details are cached; each of these is a different one."""
+    """Errors without details are cached, so these errors must not share a cache entry."""
     told = [
         error_fragment(Refused(code, message), base)
         for code in ("RATE_LIMITED", "INVALID_REQUEST")
@@ -89,7 +89,7 @@ def test_different_errors_are_not_confused() -> None:
     long = Refused("UPSTREAM_ERROR", "long " * 10_000)
     before = _plain_error.cache_info().currsize
     assert b"long long" in error_fragment(long, BASE)
-    assert _plain_error.cache_info().currsize == before, "a long message is not remembered"
+    assert _plain_error.cache_info().currsize == before, "an error with a long message is not cached"
     assert error_fragment(Refused("RATE_LIMITED", "One."), BASE) == told[0]
 
 

@@ -160,7 +160,7 @@ TAKEN = {
     "a percent sign": ("name=100%25", "100%"),
     "a percent sign before words": ("name=50%25%20off", "50% off"),
     "text that only looks like an escape": ("name=%25zz", "%zz"),
-    "an escape that is no UTF-8 when decoded": ("name=100%25fFoo", "100%fFoo"),
+    "an escape that is not UTF-8": ("name=100%25fFoo", "100%fFoo"),
     "letters of any script": ("name=%D7%A9%D7%9C%20%F0%9F%8C%8A", "\u05e9\u05dc \U0001f30a"),
 }
 

@@ -16,7 +16,7 @@ from tests.spec.refusals import assert_refused
 
 
 async def _answer(_request: Request, _caller: Caller) -> Reply:  # noqa: ASYNC124 - has a handler's signature
-    raise AssertionError("it is only looked for")
+    raise AssertionError("this handler is never called")
 
 
 def route(path: str, *methods: str) -> Route:

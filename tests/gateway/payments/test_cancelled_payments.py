@@ -18,12 +18,12 @@ SENDERS = 20
 
 
 async def told_in_this_task(shop: Shop, body: bytes) -> int | None:
-    """The status that the app returns for an event, as a server calls it."""
+    """Return the status that the app returns for an event, as a server calls it."""
     return await posted_in_this_task(shop, WEBHOOK_PATH, body, (b"stripe-signature", signature(body).encode()))
 
 
 async def posted_in_this_task(shop: Shop, path: str, body: bytes, *headers: tuple[bytes, bytes]) -> int | None:
-    """The status that the app returns for a POST; None if it was cancelled first."""
+    """Return the status that the app returns for a POST, or None if it was cancelled first."""
     scope: dict[str, Any] = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -56,7 +56,7 @@ async def posted_in_this_task(shop: Shop, path: str, body: bytes, *headers: tupl
 
 
 def life_of(purchase: str, payment: str) -> dict[str, tuple[bytes, int]]:
-    """The events of one payment in order, and the credits that each adds or removes."""
+    """Return the events of one payment in order, with the credits that each adds or removes."""
     return {
         "paid": (event("checkout.session.completed", session(purchase, payment)), 1_000),
         "refunded": (event("charge.refunded", charge(payment, 450)), -500),
@@ -71,7 +71,7 @@ async def test_cancelled_event_counts_fully_or_not_and_once_when_repeated(tmp_pa
         numbers = count()
 
         async def begin() -> tuple[bytes, int, int]:
-            """A payment with its next event, the credits it adds or removes, and the balance before."""
+            """Return a payment with its next event, the credits that it adds or removes, and the balance before."""
             for name, (body, change) in life_of(await shop.begin(), f"pi_{next(numbers)}").items():
                 if name == cancelled:
                     return body, change, await shop.balance()
@@ -120,10 +120,10 @@ async def test_cancelled_purchase_is_resumed_by_retry_and_paid_once(
             left_open = len(statuses) - paid
 
         assert await cancel_everywhere(begin, check) >= 5
-        assert left_open < paid / 2, "most are cut before there is a page, or when it is kept"
+        assert left_open < paid / 2, "most cancellations come before the page exists or is stored"
 
 
-async def test_event_sent_twenty_times_at_once_counts_once(tmp_path: Path) -> None:
+async def test_event_sent_twenty_times_concurrently_counts_once(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop:
         for body, balance in (
             (event("checkout.session.completed", session(await shop.begin())), 1_000),

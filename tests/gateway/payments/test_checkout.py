@@ -56,7 +56,7 @@ class Shop:
         return purchase
 
     async def told(self, body: bytes, header: str | None = None) -> Answered:
-        """An event in the form that Stripe sends."""
+        """Send an event in the form that Stripe uses."""
         return await self.post(WEBHOOK_PATH, body, **{"stripe-signature": header or signature(body)})
 
     async def post(self, path: str, body: bytes, **headers: str) -> Answered:
@@ -126,12 +126,12 @@ async def test_forged_or_stale_events_are_rejected_without_effect(tmp_path: Path
         body = event("checkout.session.completed", session(await shop.begin()))
         now = time.time()
         refused = {
-            "of another secret": signature(body, secret="whsec_of_nobody"),
+            "signed with another secret": signature(body, secret="whsec_of_nobody"),
             "late": signature(body, at=now - 301),
-            "of the future": signature(body, at=now + 330),
-            "of another body": signature(body + b" "),
+            "from the future": signature(body, at=now + 330),
+            "signed for another body": signature(body + b" "),
             "unsigned": "t=1,v1=",
-            "of another scheme": signature(body).replace("v1=", "v0="),
+            "with another scheme": signature(body).replace("v1=", "v0="),
             "no header": "nonsense",
         }
         for why, header in refused.items():
@@ -143,7 +143,7 @@ async def test_forged_or_stale_events_are_rejected_without_effect(tmp_path: Path
         assert (await shop.node.get(WEBHOOK_PATH, key=None)).status == 405
         assert (await shop.balance(), (await shop.purchases())[0]["status"]) == (0, "open")
         rotating = f"{signature(body)},v1={'0' * 64}"
-        assert (await shop.told(body, rotating)).status == 200, "two secrets sign while one is rotated"
+        assert (await shop.told(body, rotating)).status == 200, "two secrets are valid during a rotation"
         assert await shop.balance() == 1_000
 
 
@@ -324,7 +324,7 @@ async def test_purchase_of_crashed_node_is_resumed(tmp_path: Path, store_url: st
         await shop.told(event("checkout.session.completed", session(first.json["data"]["purchase_id"])))
         await shop.node.node.stores.store.write(lambda tx: tx.run("DELETE FROM claims", ()))
         third = await shop.buy(headers=headers)
-        assert third.json["data"]["purchase_id"] != first.json["data"]["purchase_id"], "the first one was paid"
+        assert third.json["data"]["purchase_id"] != first.json["data"]["purchase_id"], "the first page was paid"
 
 
 @pytest.mark.critical
@@ -336,7 +336,7 @@ async def test_payment_differing_from_its_pack_is_flagged_and_not_credited(
         purchase = await shop.begin()
         paid = event("checkout.session.completed", session(purchase, "pi_7", cents=cents, currency=currency))
         for _ in range(2):
-            assert (await shop.told(paid)).status == 200, "Stripe must not repeat it without end"
+            assert (await shop.told(paid)).status == 200, "Stripe must not repeat the event forever"
         assert await shop.balance() == 0
         assert [one["status"] for one in await shop.purchases()] == ["open"]
         flagged, repeated = shop.node.log_events("payment_event")
