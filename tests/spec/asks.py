@@ -21,7 +21,7 @@ Ask = Callable[[OpenNode], Awaitable[Answered]]
 
 
 def get(target: str, method: str = "GET", **headers: str) -> Ask:
-    """A request with the node's key. `cache_control="x"` becomes the header `cache-control`."""
+    """Return a request with the node's key. `cache_control="x"` becomes the header `cache-control`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda node: node.get(target, method=method, headers=named)
 

@@ -170,7 +170,7 @@ _TABLE: Final[dict[str, tuple[Row, ...]]] = {
 
 
 def pairs() -> list[Pair]:
-    """All rows, with one pair for each text."""
+    """Return all rows, with one pair for each text."""
     return [
         Pair(script, keyword, text, stands)
         for script, rows in _TABLE.items()

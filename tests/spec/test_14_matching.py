@@ -17,7 +17,7 @@ ROWS = pairs()
 
 
 @pytest.mark.parametrize("script", sorted({row.script for row in ROWS}))
-async def test_keyword_matches_text_as_the_table_says(script: str) -> None:
+async def test_keyword_matches_the_texts_in_the_table(script: str) -> None:
     wrong = [row for row in ROWS if row.script == script and await stands(row.keyword, row.text) != row.stands]
     assert wrong == []
 
@@ -35,7 +35,7 @@ async def stands(keyword: str, text: str) -> bool:
     return await Keywords([normal]).found_in(text) == [normal]
 
 
-# The same rules again, letter by letter, using Unicode character names.
+# The same rules implemented again, character by character, with Unicode character names.
 
 SPACELESS = ("CJK ", "HIRAGANA ", "BOPOMOFO ", "THAI ", "LAO ", "KHMER ", "MYANMAR ", "IDEOGRAPHIC ITERATION")
 UNSEEN = {"\u00ad", "\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\ufe0f"}
@@ -60,7 +60,7 @@ def slow_normal(text: str) -> str:
 
 
 def kind_of(one: str) -> str:
-    """The kind of a character: spaceless script, Katakana, Hangul, other letter, mark or digit, or none."""
+    """Return the kind of a character: spaceless script, Katakana, Hangul, other letter, mark or digit, or none."""
     name = unicodedata.name(one, "")
     if one == "ー" or name.startswith("KATAKANA LETTER"):
         return "katakana"
@@ -72,7 +72,7 @@ def kind_of(one: str) -> str:
 
 
 def goes_on(before: str, behind: str) -> bool:
-    """Whether two neighbours belong to one word."""
+    """Return whether two adjacent characters belong to one word."""
     first, second = kind_of(before), kind_of(behind)
     return first == second and first in ("spaced", "katakana", "hangul")
 

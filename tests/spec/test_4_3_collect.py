@@ -50,7 +50,7 @@ OPEN: dict[str, Any] = {"platforms": (SHELF,), "upstreams": {"defaults": {"retri
 
 
 def shelve(node: OpenNode, *pages: list[int] | None) -> None:
-    """These pages, one after another. None is a failure."""
+    """Serve these pages, one after another. None stands for a failure."""
 
     def script(asked: str) -> Told:
         number = int(asked.rpartition("/")[2])
@@ -76,7 +76,9 @@ async def test_walk_returns_requested_items_and_pays_its_pages(limit: int, pages
         assert body["pagination"]["page_size"] == limit
         assert body["credits_used"] == pages == len(node.upstream.requests)
         said = [(entry["type"], entry["amount"]) for entry in await node.entries(body["request_id"])]
-        assert said == [("refund", SPARE), ("deduction", -pages - SPARE)], "the most it could take, and the rest back"
+        assert said == [("refund", SPARE), ("deduction", -pages - SPARE)], (
+            "the maximum is reserved, and the rest refunded"
+        )
         assert body["credits_remaining"] == 100_000 - pages
         assert await node.money() == (100_000 - pages, 0)
         await node.assert_sound()
@@ -170,7 +172,7 @@ COLLECTING = [row for row in ROWS if row.endpoint.collect is not None]
 
 @pytest.mark.parametrize("row", COLLECTING, ids=[row.id for row in COLLECTING])
 async def test_collecting_endpoint_declares_it_and_has_a_maximum_limit(row: Row, tmp_path: Path) -> None:
-    """2.3: the label has the range and the word; a larger limit becomes the maximum."""
+    """2.3: the label has the price range and says that it is metered. A larger limit becomes the maximum."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         listed = (await node.get(f"/v1/utility/endpoints?platform={row.platform.slug}")).json["data"]["endpoints"]
         (entry,) = [entry for entry in listed if entry["id"] == row.id]

@@ -49,7 +49,7 @@ FRAIL = Platform(
     title="Frail",
     sources={"frail": "https://frail.test"},
     docs_url="https://frail.test/docs",
-    endpoints=(Endpoint("reciprocal", "Fails on zero as nobody foresaw.", AUTHOR, _reciprocal),),
+    endpoints=(Endpoint("reciprocal", "Fails on zero with an unexpected error.", AUTHOR, _reciprocal),),
 )
 
 
@@ -59,7 +59,7 @@ async def _no_cure(_node: OpenNode, _folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Passing:
-    """An error, the action that ends its cause besides waiting, and the price of the retry."""
+    """An error, what ends its cause besides waiting, and the price of the retry."""
 
     code: str
     ask: Ask
@@ -72,7 +72,7 @@ class Passing:
 
 
 def failing(target: str, *scripted: Any) -> Ask:
-    """A request whose upstream calls get these responses in order; later ones get the sandbox."""
+    """Return a request whose upstream calls get these responses in order; later calls get the sandbox."""
 
     async def ask(node: OpenNode) -> Answered:
         answers = list(scripted)
@@ -83,7 +83,7 @@ def failing(target: str, *scripted: Any) -> Ask:
 
 
 async def behind_a_failure(node: OpenNode) -> Answered:
-    """The first request opens the circuit, the second one is rejected by it."""
+    """Send a request that opens the circuit, and then one that is rejected by it."""
     await failing("/v1/github/profile?handle=another", told({}, 500))(node)
     return await node.get(PROFILE)
 
@@ -119,16 +119,16 @@ PASSING = {
     "all leases held": Passing(
         "CONCURRENCY_LIMIT", while_another_runs, tables={"limits": {"concurrent_requests": 1}}, waits=False
     ),
-    "an upstream that fails": Passing("UPSTREAM_ERROR", failing(PROFILE, told({}, 500)), tables=NO_RETRIES),
+    "a failing upstream": Passing("UPSTREAM_ERROR", failing(PROFILE, told({}, 500)), tables=NO_RETRIES),
     "an open circuit": Passing(
         "SERVICE_UNAVAILABLE", behind_a_failure, tables={**NO_RETRIES, "breaker": {"failures": 1, "open_s": 0.5}}
     ),
-    "an upstream that throttles": Passing(
+    "a throttling upstream": Passing(
         "SERVICE_UNAVAILABLE", failing(PROFILE, told({}, 429, retry_after="1")), tables=NO_RETRIES
     ),
-    "a store that was away": Passing("SERVICE_UNAVAILABLE", without_store, waits=False),
-    "a claim store that was away": Passing("SERVICE_UNAVAILABLE", without_claims, headers=IDEMPOTENT, waits=False),
-    "a bug that depends on the answer": Passing(
+    "an unavailable store": Passing("SERVICE_UNAVAILABLE", without_store, waits=False),
+    "an unavailable claim store": Passing("SERVICE_UNAVAILABLE", without_claims, headers=IDEMPOTENT, waits=False),
+    "a bug that depends on the response": Passing(
         "INTERNAL_ERROR", with_a_bug, "/v1/frail/reciprocal", cure=let_it_work, waits=False
     ),
 }
@@ -158,7 +158,7 @@ FINAL = {name: scene for name, scene in SCENES.items() if not scene.is_passing}
 
 
 def test_final_codes_match_the_table() -> None:
-    """7.2: the only permanent one of the retryable codes is a 503 without `Retry-After`, for a withdrawn endpoint."""
+    """7.2: of the retryable codes, only a 503 without `Retry-After` is permanent, for a withdrawn endpoint."""
     assert {scene.code for scene in FINAL.values() if CODES[scene.code].retryable} == {"SERVICE_UNAVAILABLE"}
     assert all(CODES[scene.code].retryable for scene in SCENES.values() if scene.is_passing)
 

@@ -127,7 +127,7 @@ async def test_consumer_is_moved_once(tmp_path: Path) -> None:
 
 
 async def test_patch_accepts_secret_parameters_and_track(tmp_path: Path) -> None:
-    """Only the end of the secret is shown. The old one signs for another day, as after a rotation."""
+    """Only the end of the secret is shown. The old secret signs for another day, as after a rotation."""
     async with open_test_node(tmp_path, webhooks={"allow_insecure_targets": True}) as node:
         hook = {"webhook_url": "http://127.0.0.1:9/in", "webhook_secret": "the first secret, long enough"}
         id_ = (await post(node, MONITORS, {**TRACKED, **hook})).json["monitor"]["id"]

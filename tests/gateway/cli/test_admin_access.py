@@ -83,7 +83,7 @@ def test_proof_is_bound_to_operation_and_body(door: AdminDoor, path: str, body: 
     with closing(door.connect()) as connection:
         authorization = proved(door.token, challenged(connection, door.token), LIST, b"{}")
         assert post(connection, path, body, authorization=authorization)[0] == 401
-        assert post(connection, LIST, b"{}", authorization=authorization)[0] == 401, "a challenge is used up"
+        assert post(connection, LIST, b"{}", authorization=authorization)[0] == 401, "a challenge can be used only once"
 
 
 def test_proof_is_bound_to_its_connection(door: AdminDoor) -> None:

@@ -44,7 +44,7 @@ def test_platform_overrides_need_no_restart(place: Place) -> None:
         assert {"upstreams.defaults.timeout_s", "upstreams.github.timeout_s"} <= set(told["applied"])
 
 
-@pytest.mark.parametrize("text", ["[limits]\nrequest_per_minute = 1\n", "[limits\n"], ids=["unknown key", "no TOML"])
+@pytest.mark.parametrize("text", ["[limits]\nrequest_per_minute = 1\n", "[limits\n"], ids=["unknown key", "not TOML"])
 def test_reload_of_invalid_config_changes_nothing_and_explains(place: Place, text: str) -> None:
     _, key = place.new_key()
     with place.serve("--sandbox") as node:

@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> set[str]:
-    """The modules that a command has imported at its end."""
+    """Return the modules that a command has imported at its end."""
     command = [sys.executable, "-c", PROGRAM, *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:500]

@@ -19,9 +19,9 @@ from tests.processes.waiting import wait_until
 BILLED = "/v1/github/profile?handle=octocat"
 LATENCY_S = 3.0
 UNREADY_S = 2.0
-"""Less than the running requests need, and far more than a node needs."""
+"""Less than the running requests need, but far more than the node itself needs."""
 LEAVES_S = 10.0
-"""Far less than the drain may take."""
+"""Far less than the allowed drain time."""
 UPSTREAM_CALL = b'sluice_upstream_calls_total{platform="github",source="api"} 1.0'
 
 
@@ -115,7 +115,7 @@ def test_hundreds_of_running_requests_are_answered_once(place: Place) -> None:
     limits = {"requests_per_minute": 10_000, "concurrent_requests": 1_000}
     with place.sandbox(latency_s=3.0) as egress:
         place.configure(
-            server={"drain_s": 20, "shed": False},  # they come at once, and the machine may be slow
+            server={"drain_s": 20, "shed": False},  # all requests come at the same time, and the machine may be slow
             limits=limits,
             upstreams={"egress": egress, "defaults": {"max_connections": 600}},
         )
@@ -167,7 +167,7 @@ def test_idle_connections_do_not_delay_a_stop(place: Place, number: signal.Signa
             started = time.monotonic()
             node.signal(number)
             assert node.wait() == 0
-            assert time.monotonic() - started < 20  # far below drain_s, far above the time of a stop
+            assert time.monotonic() - started < 20  # far below drain_s, but far above the usual time of a stop
         assert node.popen.stdout is not None
         assert node.popen.stdout.read() == b""  # it printed only one line
 

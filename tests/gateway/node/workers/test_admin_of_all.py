@@ -205,7 +205,7 @@ async def test_reload_merges_all_results() -> None:
 
 
 @pytest.mark.parametrize(
-    "answers", [(READY, answer(400, b'{"error":"no TOML"}')), (answer(400, b'{"error":"no TOML"}'),)]
+    "answers", [(READY, answer(400, b'{"error":"not TOML"}')), (answer(400, b'{"error":"not TOML"}'),)]
 )
 async def test_reload_rejected_by_one_worker_is_rejected(answers: tuple[bytes, ...]) -> None:
     async with Workers(*answers).running() as workers:
