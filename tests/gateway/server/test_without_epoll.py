@@ -9,7 +9,7 @@ from pathlib import Path
 
 PROGRAM = """
 import sys, gateway.server.hangups
-gateway.server.hangups.AVAILABLE = False  # as on macOS, before anything has looked
+gateway.server.hangups.AVAILABLE = False  # as on macOS; set before other modules read it
 import pytest
 sys.exit(pytest.main(["-n", "0", "-p", "no:cacheprovider", *sys.argv[1:]]))
 """
