@@ -50,7 +50,7 @@ OPEN: dict[str, Any] = {"platforms": (SHELF,), "upstreams": {"defaults": {"retri
 
 
 def shelve(node: OpenNode, *pages: list[int] | None) -> None:
-    """Serve these pages, one after another. None stands for a failure."""
+    """Serve these pages, one after another. A page of None is a failure."""
 
     def script(asked: str) -> Told:
         number = int(asked.rpartition("/")[2])

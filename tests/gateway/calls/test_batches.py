@@ -132,7 +132,7 @@ async def test_rows_of_one_site_share_upstream_batch_calls(tmp_path: Path) -> No
         assert data["summary"]["coverage"] == 1.0
 
 
-async def test_bluesky_accounts_are_read_25_at_once_by_handle_or_did(tmp_path: Path) -> None:
+async def test_bluesky_accounts_are_read_in_groups_of_25_by_handle_or_did(tmp_path: Path) -> None:
     def script(asked: str) -> Told | None:
         actors = parse_qs(urlsplit(asked).query)["actors"]
         assert len(actors) <= 25

@@ -1,4 +1,4 @@
-"""The feed over a WebSocket: the handshake, pages, acknowledgements, and reading on after a lost connection."""
+"""The feed over a WebSocket: the handshake, pages, acknowledgements, and continuing after a lost connection."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ OF_THE_WEB = {
 
 
 async def test_web_pages_do_not_block_the_loop(tmp_path: Path) -> None:
-    """Method: pages of nearly the largest size, in every format, four at once; robots files and sitemaps as long."""
+    """Method: pages of almost the maximum size in every format, four concurrently; long robots.txt and sitemaps."""
     answer = Answer()
     async with open_upstream_server(answer.script) as upstream:
         opening = open_timed_node(tmp_path, egress=upstream.url, upstreams={"defaults": {"retries": 0}}, limits=ROOMY)

@@ -1,4 +1,4 @@
-"""Payment events cancelled at each wait, or sent many times concurrently: they take effect once."""
+"""Payment events cancelled at each checkpoint, or sent many times concurrently: they take effect once."""
 
 from __future__ import annotations
 

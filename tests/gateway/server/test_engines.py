@@ -1,4 +1,4 @@
-"""The same app on both engines sends the same responses, and what once ended Hypercorn ends nothing here."""
+"""The same app on both engines sends the same responses, and requests that once crashed Hypercorn are harmless."""
 
 import logging
 import ssl

@@ -1,6 +1,6 @@
 """Clients whose requests are shed: their next requests are rejected without a task for their connection.
 
-No request is lost on the way between the two.
+No request is lost when a connection moves between its task and this path.
 """
 
 from __future__ import annotations

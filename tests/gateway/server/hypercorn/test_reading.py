@@ -38,7 +38,7 @@ async def test_client_that_reads_nothing_loses_all_its_streams() -> None:
 
 
 async def test_data_waiting_for_a_window_counts_for_its_key() -> None:
-    """Goal: HTTP/2 lets a key hold no more bytes. Method: two readers of a megabyte each, over the limit of a key."""
+    """Goal: HTTP/2 does not raise a key's limit of unread bytes. Method: two readers of a megabyte each."""
     bounds = Bounds(unsent_key_bytes=int(1.5 * OWN_BYTES))
     async with opened(bounds) as (served, unsent), h2_client(served, reads=False) as first:
         await first.ask("/own", key="greedy")
