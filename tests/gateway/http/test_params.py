@@ -259,12 +259,12 @@ AT_SITES = declared_by(
         ("id=https://two.test/7&site=two", {"id": "7", "site": "two"}),
     ],
 )
-def test_url_also_gives_its_place(query: str, values: dict[str, str]) -> None:
+def test_url_also_sets_its_site(query: str, values: dict[str, str]) -> None:
     assert AT_SITES.read(parse_qsl(query)) == values
 
 
 @pytest.mark.parametrize("site", ["one", "three"])
-def test_url_and_another_place_conflict(site: str) -> None:
+def test_url_and_another_site_conflict(site: str) -> None:
     assert refused(AT_SITES, f"id=https://two.test/7&site={site}") == about("site")
 
 
