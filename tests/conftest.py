@@ -53,12 +53,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if not hasattr(config, "workerinput"):
-        share_out_no_waits()
+        avoid_useless_waits()
         if FAILURES_FILE in os.environ:
             config.pluginmanager.register(FailureRecorder(Path(os.environ[FAILURES_FILE])))
 
 
-def share_out_no_waits() -> None:
+def avoid_useless_waits() -> None:
     """Avoid useless work in all processes of the run: waits for a disk, and compiling a module twice.
 
     Test files are kept in memory if there is enough room. No test cuts the machine's power, so none depends on what a
@@ -115,7 +115,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: item.nodeid.startswith(CROWDS), reverse=hasattr(config, "workerinput"))
 
 
-class Shares(LoadFileScheduling):
+class Scheduler(LoadFileScheduling):
     """One process runs all tests of a file, and one process runs all of `CROWDS`.
 
     So no two tests of `CROWDS` run concurrently on the machine.
@@ -125,9 +125,9 @@ class Shares(LoadFileScheduling):
         return "crowds" if nodeid.startswith(CROWDS) else str(super()._split_scope(nodeid))
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Shares:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduler:
     """Return the scheduler that distributes the tests."""
-    return Shares(config, log)
+    return Scheduler(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ class Pair(NamedTuple):
     script: str
     keyword: str
     text: str
-    stands: bool
+    contains: bool
 
 
 Row = tuple[str, tuple[str, ...], tuple[str, ...]]
@@ -172,9 +172,9 @@ _TABLE: Final[dict[str, tuple[Row, ...]]] = {
 def pairs() -> list[Pair]:
     """Return all rows, with one pair for each text."""
     return [
-        Pair(script, keyword, text, stands)
+        Pair(script, keyword, text, contains)
         for script, rows in _TABLE.items()
         for keyword, there, absent in rows
-        for texts, stands in ((there, True), (absent, False))
+        for texts, contains in ((there, True), (absent, False))
         for text in texts
     ]

@@ -53,7 +53,7 @@ class Scene:
     """The code of the repeated request, if it differs."""
 
     @property
-    def is_passing(self) -> bool:
+    def is_temporary(self) -> bool:
         """Whether the same request may succeed later (7.2). A 503 without Retry-After is permanent."""
         return self.code in BACKOFF or self.retry_after is not None
 
@@ -129,7 +129,7 @@ SCENES = {
     ),
     "a key only in the URL": Scene(
         "MISSING_API_KEY",
-        asks.with_key_in_address,
+        asks.with_key_in_url,
         "Revoke this key",
         details={"reason": "key_in_query", "param": "api_key", "next_step": ANOTHER_KEY},
         **KEYLESS,
@@ -179,11 +179,11 @@ SCENES = {
         "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", lambda node: asks.while_another_runs(node, PROFILE, "one"), OWN_KEY
     ),
     "another query under a finished idempotency key": Scene(
-        "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", asks.with_a_key_that_another_request_finished, OWN_KEY
+        "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", asks.with_key_of_finished_request, OWN_KEY
     ),
     "a response too long to replay": Scene(
         "IDEMPOTENCY_REPLAY_UNAVAILABLE",
-        asks.with_a_key_whose_answer_was_too_long,
+        asks.with_key_of_too_long_response,
         "for a new, billed response use another key",
     ),
     "a full window": Scene(
@@ -226,7 +226,7 @@ SCENES = {
         entries=REFUNDED,
     ),
     "a held source": Scene(
-        "SERVICE_UNAVAILABLE", asks.held_back, "throttling this node", retry_after=(1, 60), entries=REFUNDED
+        "SERVICE_UNAVAILABLE", asks.with_held_source, "throttling this node", retry_after=(1, 60), entries=REFUNDED
     ),
     "an unavailable store": Scene(
         "SERVICE_UNAVAILABLE", asks.without_store, "nothing was charged", retry_after=(1, 1), knows_balance=False
@@ -236,7 +236,7 @@ SCENES = {
     ),
     "an events cursor older than retention": Scene(
         "CURSOR_EXPIRED",
-        asks.with_a_cursor_older_than_retention,
+        asks.with_cursor_older_than_retention,
         "retention has passed",
         details={
             "reason": "retention_passed",

@@ -28,7 +28,7 @@ SPEC = {"invalid_utf8", "double_encoded", "invalid_param", "account_private", "a
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class ReasonCase:
     """A request, the upstream's response if it is called, and the reason."""
 
     target: str
@@ -38,21 +38,21 @@ class Why:
     details: Mapping[str, str] = field(default_factory=dict)
 
 
-def utf8(target: str) -> Why:
-    return Why(target, "INVALID_REQUEST", "invalid_utf8")
+def utf8(target: str) -> ReasonCase:
+    return ReasonCase(target, "INVALID_REQUEST", "invalid_utf8")
 
 
-def twice(target: str) -> Why:
-    return Why(target, "INVALID_REQUEST", "double_encoded")
+def twice(target: str) -> ReasonCase:
+    return ReasonCase(target, "INVALID_REQUEST", "double_encoded")
 
 
-def param(target: str, name: str) -> Why:
-    return Why(target, "INVALID_REQUEST", "invalid_param", details={"param": name})
+def param(target: str, name: str) -> ReasonCase:
+    return ReasonCase(target, "INVALID_REQUEST", "invalid_param", details={"param": name})
 
 
-def bluesky(error: str, reason: str | None) -> Why:
+def bluesky(error: str, reason: str | None) -> ReasonCase:
     answer = told({"error": error, "message": "the message of Bluesky"}, 400)
-    return Why("/v1/bluesky/profile?handle=a.test", "RESOURCE_NOT_FOUND", reason, answer)
+    return ReasonCase("/v1/bluesky/profile?handle=a.test", "RESOURCE_NOT_FOUND", reason, answer)
 
 
 ROWS = {
@@ -71,7 +71,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("why", ROWS.values(), ids=ROWS.keys())
-async def test_error_has_its_reason_and_is_free(why: Why, tmp_path: Path) -> None:
+async def test_error_has_its_reason_and_is_free(why: ReasonCase, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.always(why.answer)
         answer = await node.get(why.target)

@@ -29,7 +29,7 @@ async def change(node: OpenNode, target: str, body: Any = b"", key: str = "one")
     return await post(node, target, body, headers={"idempotency-key": key})
 
 
-async def listed(node: OpenNode) -> list[str]:
+async def monitors_of(node: OpenNode) -> list[str]:
     return [one["id"] for one in (await node.get(f"{MONITORS}?status=all")).json["data"]["items"]]
 
 
@@ -52,11 +52,11 @@ async def test_monitor_is_created_once_and_replay_shows_current_state(tmp_path: 
         assert (replay.json["monitor"]["id"], replay.json["monitor"]["name"]) == (id_, "Renamed")
         assert replay.json["webhook_secret"] is None
         assert replay.headers["location"] == f"{MONITORS}/{id_}"
-        assert await listed(node) == [id_]
+        assert await monitors_of(node) == [id_]
         for target, body in ((MONITORS, {**TRACKED, "name": "Another"}), (f"{MONITORS}/{id_}/run", b"")):
             assert_refused(await change(node, target, body), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422)
         assert_refused(await change(node, MONITORS, TRACKED, "a b"), "INVALID_REQUEST", 400)
-        assert await listed(node) == [id_]
+        assert await monitors_of(node) == [id_]
         await node.client.delete(f"{node.url}{MONITORS}/{id_}", headers={"x-api-key": node.key})
         gone = assert_refused(await change(node, MONITORS, TRACKED), "RESOURCE_NOT_FOUND", 404)
         assert gone["reason"] == "unknown_monitor"
@@ -72,7 +72,7 @@ async def test_concurrent_creates_make_one_monitor(tmp_path: Path) -> None:
         async with trio.open_nursery() as nursery:
             for _ in range(10):
                 nursery.start_soon(make)
-        assert len({answer.json["monitor"]["id"] for answer in answers}) == len(await listed(node)) == 1
+        assert len({answer.json["monitor"]["id"] for answer in answers}) == len(await monitors_of(node)) == 1
         assert sum("replayed" in answer.json for answer in answers) == 9
 
 
@@ -81,7 +81,7 @@ async def test_rejected_change_frees_its_key(tmp_path: Path) -> None:
         for number in range(3):
             await change(node, MONITORS, TRACKED, f"made {number}".replace(" ", "-"))
         assert assert_refused(await change(node, MONITORS, TRACKED, "late"), "INVALID_REQUEST", 400)["limit"] == 3
-        id_ = (await listed(node))[0]
+        id_ = (await monitors_of(node))[0]
         await node.client.delete(f"{node.url}{MONITORS}/{id_}", headers={"x-api-key": node.key})
         made = await change(node, MONITORS, TRACKED, "late")
         assert (made.status, "replayed" in made.json) == (201, False)

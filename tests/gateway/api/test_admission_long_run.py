@@ -73,7 +73,7 @@ def entrance() -> Iterator[Entrance]:
     store.close()
 
 
-def end_what_is_over(client: Client, now: float) -> None:
+def end_finished_requests(client: Client, now: float) -> None:
     while client.running and client.running[0][0] <= now:
         lease = heappop(client.running)[1].lease
         assert lease is not None
@@ -84,7 +84,7 @@ def ask(entrance: Entrance, client: Client, lasts_s: float) -> Exception | None:
     """Make one request. A rejection leaves both counters unchanged, and an admission moves both by one."""
     caller = Caller(Key(client.key_id, "acc_1", "", None))
     (window, held), expected = entrance.counters(client.key_id), client.expected(entrance.now)
-    refusal = entered(entrance, caller)
+    refusal = rejection_of(entrance, caller)
     assert (None if refusal is None else type(refusal)) is expected
     if refusal is not None:
         assert entrance.counters(client.key_id) == (window, held)
@@ -97,7 +97,7 @@ def ask(entrance: Entrance, client: Client, lasts_s: float) -> Exception | None:
     return None
 
 
-def entered(entrance: Entrance, caller: Caller) -> RateLimited | ConcurrencyReached | None:
+def rejection_of(entrance: Entrance, caller: Caller) -> RateLimited | ConcurrencyReached | None:
     try:
         assert entrance.admission.enter_nowait(caller)
     except (RateLimited, ConcurrencyReached) as refusal:
@@ -117,7 +117,7 @@ def test_each_limit_rejects_exactly_at_its_value_independently(entrance: Entranc
     for count in range(REQUESTS):
         entrance.now, number = heappop(due)
         client = clients[number]
-        end_what_is_over(client, entrance.now)
+        end_finished_requests(client, entrance.now)
         refusal = ask(entrance, client, rng.expovariate(1 / client.lasts_s))
         pause_s = rng.expovariate(1 / client.mean_s)
         if count % 3000 < 1000 and client.key_id == "alternating":
@@ -133,5 +133,5 @@ def test_each_limit_rejects_exactly_at_its_value_independently(entrance: Entranc
     assert clients[1].refusals[RateLimited] > 1000
     assert min(clients[2].refusals.values()) > 1000
     for client in clients:
-        end_what_is_over(client, float("inf"))
+        end_finished_requests(client, float("inf"))
     assert len(entrance.leases) == 0

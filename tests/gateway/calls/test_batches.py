@@ -281,10 +281,10 @@ async def test_rows_are_streamed_when_they_are_ready(tmp_path: Path) -> None:
         events = [block.split("\n") for block in answer.body.decode().strip().split("\n\n")]
         names = [lines[0].removeprefix("event: ") for lines in events]
         assert names == ["row", "row", "row", "result"]
-        told_rows = [orjson.loads(lines[1].removeprefix("data: ")) for lines in events]
-        assert told_rows[0]["index"] == 1, "the row that needs no call is sent first"
-        results = told_rows[-1]["data"]["results"]
-        assert {row.pop("index"): row for row in told_rows[:3]} == dict(enumerate(results))
+        row_events = [orjson.loads(lines[1].removeprefix("data: ")) for lines in events]
+        assert row_events[0]["index"] == 1, "the row that needs no call is sent first"
+        results = row_events[-1]["data"]["results"]
+        assert {row.pop("index"): row for row in row_events[:3]} == dict(enumerate(results))
 
 
 @pytest.mark.parametrize(

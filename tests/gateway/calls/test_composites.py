@@ -93,7 +93,7 @@ async def assert_billed(node: OpenNode, answer: Answered) -> list[dict[str, Any]
     return legs
 
 
-def due(price: int, statuses: list[str]) -> int:
+def expected_cost(price: int, statuses: list[str]) -> int:
     """Return the cost according to decisions 14, computed from the statuses of all legs."""
     counted = [one for one in statuses if one != "unsupported"]
     answered = sum(one in ("ok", "not_found") for one in counted)
@@ -118,10 +118,10 @@ async def test_composite_conserves_credits_for_any_leg_outcome(name: str, tmp_pa
     """Goal: actual + refunded = reserved, and the legs add up to the cost. Method: any mix of four hosts' fates."""
     mixes = _mixes()
     for begin in range(0, len(mixes), A_NODE):
-        await conserves(name, tmp_path, mixes[begin : begin + A_NODE])
+        await check_conservation(name, tmp_path, mixes[begin : begin + A_NODE])
 
 
-async def conserves(name: str, folder: Path, mixes: Sequence[Mapping[str, str]]) -> None:
+async def check_conservation(name: str, folder: Path, mixes: Sequence[Mapping[str, str]]) -> None:
     target, price = CALLS[name]
     async with open_hurried(folder) as node:
         for round_, fates in enumerate(mixes):
@@ -141,11 +141,11 @@ async def conserves(name: str, folder: Path, mixes: Sequence[Mapping[str, str]])
             answered = sum(one in ("ok", "not_found") for one in counted)
             assert answer.json["data"]["coverage"] == answered / len(counted)
             assert answer.json["data"]["partial_failure"] is (answered < len(counted))
-            assert answer.json["credits_used"] == due(price, statuses), fates
+            assert answer.json["credits_used"] == expected_cost(price, statuses), fates
         await node.assert_sound()
 
 
-ANY: Sequence[tuple[str, int]] = (
+MULTI_ROUND: Sequence[tuple[str, int]] = (
     ("/v1/prism/leads?platforms=discourse,github,mastodon&competitor=trio{}", 50),
     ("/v1/prism/crisis-radar?platforms=discourse,github,mastodon&brand=trio{}&confirm=true", 45),
     ("/v1/prism/campaign?platforms=discourse,github,mastodon&phrase=trio{}", 35),
@@ -160,7 +160,7 @@ ANY: Sequence[tuple[str, int]] = (
 
 
 @BRISKLY
-@pytest.mark.parametrize(("target", "most"), ANY)
+@pytest.mark.parametrize(("target", "most"), MULTI_ROUND)
 async def test_multi_round_composite_conserves_credits(target: str, most: int, tmp_path: Path) -> None:
     """Goal: the ledger charges what the response says, at most the maximum. Method: one mix of fates per call."""
     async with open_hurried(tmp_path) as node:
@@ -209,8 +209,8 @@ async def test_cached_leg_is_free_marked_and_serves_direct_calls(tmp_path: Path)
         cursor = page.json["pagination"]["next_cursor"]
         older = await node.get(f"/v1/mastodon/profile/posts?handle=ada&limit=25&cursor={cursor}")
         assert older.headers["x-cache"] == "MISS"
-        heard = await node.get(f"/v1/prism/voice?handle=ada&platforms=mastodon&cursor={voice['next_cursor']}")
-        assert [leg["source"] for leg in heard.json["data"]["legs"]] == [CACHE]
+        received = await node.get(f"/v1/prism/voice?handle=ada&platforms=mastodon&cursor={voice['next_cursor']}")
+        assert [leg["source"] for leg in received.json["data"]["legs"]] == [CACHE]
         fresh = await node.get(
             "/v1/prism/creator-card?handle=ada&platforms=lemmy,mastodon", headers={"cache-control": "no-cache"}
         )
@@ -278,16 +278,16 @@ async def test_first_leg_is_sent_while_others_are_pending(tmp_path: Path) -> Non
             headers={"x-api-key": node.key, "accept": "text/event-stream"},
         )
         answer = await node.client.send(request, stream=True)
-        heard, waiting = b"", list[str]()
+        received, waiting = b"", list[str]()
         async for piece in answer.aiter_raw():
-            heard += piece
-            if not waiting and heard.count(b"event: leg") == 2:
-                first = {data["leg"]["endpoint"] for _, data in events_in(heard)}
+            received += piece
+            if not waiting and received.count(b"event: leg") == 2:
+                first = {data["leg"]["endpoint"] for _, data in events_in(received)}
                 metrics = (await node.client.get(f"{node.admin_url}/metrics")).text
                 waiting = re.findall(r'^sluice_upstream_in_flight\{platform="(\w+)".* 1\.0$', metrics, re.MULTILINE)
         assert first == {"mastodon/search", "hackernews/search"}
         assert sorted(waiting) == sorted(silent), "the slow hosts had responded before the first legs were sent"
-        assert events_in(heard)[-1][0] == "result"
+        assert events_in(received)[-1][0] == "result"
         await node.assert_sound()
 
 
@@ -322,10 +322,10 @@ async def test_client_leaving_after_any_leg_has_its_call_settled(tmp_path: Path)
                 path = f"/v1/search/everywhere?query=trio{legs}&platforms=discourse,github,lemmy,mastodon"
                 head = f"GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {node.key}\r\naccept: text/event-stream\r\n\r\n"
                 await stream.send_all(head.encode())
-                heard = b""
+                received = b""
                 with trio.fail_after(30):
-                    while heard.count(b"event: leg") < legs:
-                        heard += await stream.receive_some()
+                    while received.count(b"event: leg") < legs:
+                        received += await stream.receive_some()
                     while not legs and not node.upstream.requests:  # noqa: ASYNC110 - a request sets no event
                         await trio.sleep(0.001)
             with trio.fail_after(60):

@@ -81,7 +81,7 @@ class MoneyMachine(RuleBasedStateMachine):
         return multiple(self._new_key(account, None), self._new_key(account, 30))
 
     @rule(target=keys, credits=CREDITS, unlimited=st.booleans(), limit=st.none() | st.integers(0, 30))
-    def another_account(self, credits: int, unlimited: bool, limit: int | None) -> str:  # noqa: A002
+    def add_account(self, credits: int, unlimited: bool, limit: int | None) -> str:  # noqa: A002
         return self._new_key(self._new_account(credits, unlimited=unlimited), limit)
 
     @rule(key=keys, amount=st.integers(1, 20))
@@ -106,7 +106,7 @@ class MoneyMachine(RuleBasedStateMachine):
         self._commit([self._opening(key, data, claimed=[True, False])])
 
     @rule(target=keys, account=st.data())
-    def another_key(self, account: st.DataObject) -> Any:
+    def add_key(self, account: st.DataObject) -> Any:
         chosen = account.draw(st.sampled_from(sorted(self.model.accounts)))
         active = sum(1 for key in self.model.keys.values() if key.account == chosen and not key.revoked)
         return multiple() if active == 5 else self._new_key(chosen, None)
@@ -143,7 +143,7 @@ class MoneyMachine(RuleBasedStateMachine):
             self._compare(step, outcome, right)
 
     @rule(keys=st.lists(keys, min_size=1, max_size=4), data=st.data())
-    def steps_whose_commit_fails(self, keys: list[str], data: st.DataObject) -> None:
+    def steps_with_failed_commit(self, keys: list[str], data: st.DataObject) -> None:
         """All callers get the error, and nothing changes."""
         steps = self._steps(keys, data, claimed=[True, False])
         self.store.failing = AWAY
@@ -152,7 +152,7 @@ class MoneyMachine(RuleBasedStateMachine):
         assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
 
     @rule(data=st.data())
-    def an_end_whose_commit_fails(self, data: st.DataObject) -> None:
+    def end_with_failed_commit(self, data: st.DataObject) -> None:
         """The process keeps the failed end in memory and retries it in `finish`, unless it dies first."""
         if not self.running:
             return
@@ -203,7 +203,7 @@ class MoneyMachine(RuleBasedStateMachine):
             self.desk.time = max(self.desk.time, ends_at - before_s)
 
     @rule(key=keys, moment=st.sampled_from(["in one commit", "while it runs", "after it ended"]), data=st.data())
-    def a_claim_is_taken_over(self, key: str, moment: str, data: st.DataObject) -> None:
+    def take_over_claim(self, key: str, moment: str, data: st.DataObject) -> None:
         """The owner needs more than five minutes. A successor may take over, so the owner ends without its claim."""
         self._commit([self._opening(key, data, claimed=[True])])
         mine = self.model.keys[key].account
@@ -231,7 +231,7 @@ class MoneyMachine(RuleBasedStateMachine):
         self.model.forget_old(self.desk.time)
 
     @rule(key=keys, kept_bytes=st.integers(1, 3) | st.just(100), free_keys=st.integers(0, 3))
-    def an_account_keeps_too_much(self, key: str, kept_bytes: int, free_keys: int) -> None:
+    def trim_account(self, key: str, kept_bytes: int, free_keys: int) -> None:
         """Only the oldest texts and the oldest free claims of the account are removed."""
         account, share = self.model.keys[key].account, StoredShare(kept_bytes * 560, free_keys)
         before, claims = dict(self.model.replies), dict(self.model.claims)
@@ -266,11 +266,11 @@ class MoneyMachine(RuleBasedStateMachine):
         self._take_over(desk)
 
     @invariant()
-    def sound(self) -> None:
+    def ledger_is_consistent(self) -> None:
         assert self.store.look(verify) == []
 
     @invariant()
-    def as_the_model_says(self) -> None:
+    def matches_the_model(self) -> None:
         for id_, account in self.model.accounts.items():
             stands = wait(self.desk.accounts.get(id_))
             assert (stands.balance, stands.held) == (account.balance, self.model.held(id_))
@@ -283,7 +283,7 @@ class MoneyMachine(RuleBasedStateMachine):
         )
 
     @invariant()
-    def no_claim_runs_without_its_charge(self) -> None:
+    def running_claims_have_charges(self) -> None:
         running = {claim.owner for claim in self.model.claims.values() if claim.kept is None}
         assert running <= self.model.open.keys()
 

@@ -49,10 +49,10 @@ async def test_invalid_parameter_is_rejected_with_name_problem_and_fix(
 ) -> None:
     with pytest.raises(RecipeInvalid) as refused:
         recipes_over(distinct(4)).read("odd/rows", params)
-    told = refused.value
-    assert (told.param, told.next_step, told.did_you_mean) == (param, next_step, meant)
-    assert told.problem.startswith(problem)
-    assert not told.problem.endswith(".")
+    rejection = refused.value
+    assert (rejection.param, rejection.next_step, rejection.did_you_mean) == (param, next_step, meant)
+    assert rejection.problem.startswith(problem)
+    assert not rejection.problem.endswith(".")
 
 
 async def test_double_encoded_value_keeps_its_own_reason() -> None:

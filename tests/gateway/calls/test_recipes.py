@@ -79,10 +79,10 @@ class Upstream:
         self.more = True
         self.name: Any = "ada"
         self.takes_s = 0.0
-        self.exchange = ScriptedExchange(script=self._say)
+        self.exchange = ScriptedExchange(script=self._respond)
         self.stopping = False
 
-    def _say(self, call: Any) -> Said:
+    def _respond(self, call: Any) -> Said:
         body = {"more": self.more, "name": self.name}
         return Slow(self.takes_s, said(status=500) if call.target in self.missing else said(body))
 
@@ -305,19 +305,19 @@ async def test_walk_ends_at_the_next_page_while_the_node_stops(autojump_clock: M
     assert (len(gathered.data["items"]), gathered.whole) == (10, False)
 
 
-@pytest.mark.parametrize(("came", "shares"), [(4, [2, 1, 1, 1]), (2, [2, 1]), (1, [2])])
+@pytest.mark.parametrize(("answered", "shares"), [(4, [2, 1, 1, 1]), (2, [2, 1]), (1, [2])])
 async def test_successful_legs_share_the_cost_rounded_up(
-    came: int, shares: list[int], autojump_clock: MockClock
+    answered: int, shares: list[int], autojump_clock: MockClock
 ) -> None:
     """The cost is the share of the five credits for the successful legs, rounded up."""
     upstream = Upstream()
-    upstream.missing = {f"/leg/{number}" for number in range(came, 4)}
+    upstream.missing = {f"/leg/{number}" for number in range(answered, 4)}
     recipes = upstream.recipes()
     gathered = await recipes.gather(recipes.read("odd/card", {}), 5, timeout_s=5.0)
-    assert [leg["credits_used"] for leg in gathered.legs] == [*shares, *[0] * (4 - came)]
-    assert (gathered.coverage, gathered.used_credits) == (came / 4, 5)
-    assert sum(shares) == math.ceil(5 * came / 4)
-    assert gathered.warnings == (("odd/one is missing: odd: status 500",) if came < 4 else ())
+    assert [leg["credits_used"] for leg in gathered.legs] == [*shares, *[0] * (4 - answered)]
+    assert (gathered.coverage, gathered.used_credits) == (answered / 4, 5)
+    assert sum(shares) == math.ceil(5 * answered / 4)
+    assert gathered.warnings == (("odd/one is missing: odd: status 500",) if answered < 4 else ())
 
 
 async def test_call_without_usable_response_raises(autojump_clock: MockClock) -> None:

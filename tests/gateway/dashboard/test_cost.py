@@ -10,6 +10,6 @@ from tests.processes.commands import Commands
 
 def test_pages_use_memory_only_once_loaded(tmp_path: Path, commands: Commands) -> None:
     report = measure(tmp_path, commands, rounds=1)
-    assert [words for words, is_held in report.memory_marks() if not is_held] == []
+    assert [words for words, is_met in report.memory_marks() if not is_met] == []
     kinds = {"", "/keys", "/usage", "/transactions", "/playground", "/monitors/ID", "/events", "/billing", "/account"}
     assert {f"/dashboard{one}" for one in kinds} <= report.cpu_ms.keys()

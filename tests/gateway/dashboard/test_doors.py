@@ -89,10 +89,10 @@ async def test_form_without_token_or_from_another_site_is_rejected(tmp_path: Pat
     async with open_house(tmp_path) as owner, open_owner(owner.node, email="bob@example.com") as other:
         await owner.get("/keys")
         await other.get("/keys")
-        deeds = [path.removeprefix("/dashboard") for path in forms_of(owner)]
-        assert len(deeds) > 20
+        form_paths = [path.removeprefix("/dashboard") for path in forms_of(owner)]
+        assert len(form_paths) > 20
         token = owner.token
-        for path in deeds:
+        for path in form_paths:
             for wrong in ("", other.token, "0" * 80):
                 answer = await owner.send_fields(path, {"sure": "yes"}, token=wrong)
                 assert answer.status_code == 403, path

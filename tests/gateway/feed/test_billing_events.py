@@ -124,16 +124,16 @@ async def test_low_and_exhausted_credits_are_reported_with_links(node_stores: St
 
 
 async def test_listeners_are_notified_once_after_the_commit(store_url: str) -> None:
-    heard: list[Moved] = []
-    async with open_node(store_url, heard.extend) as node_stores:
+    notified: list[Moved] = []
+    async with open_node(store_url, notified.extend) as node_stores:
         account = (await node_stores.accounts.create("Ada", credits=4)).id
         await spend(node_stores, account, 3)
-        assert heard == []
+        assert notified == []
         await spend(node_stores, account, 1)
-        assert heard == [Moved(account, 1, "credits.exhausted", None, account, None)]
+        assert notified == [Moved(account, 1, "credits.exhausted", None, account, None)]
         key = await node_stores.keys.create(account)
         await node_stores.keys.revoke(key.id)
-        assert heard[1:] == [Moved(account, 2, "key.revoked", None, key.id, None)]
+        assert notified[1:] == [Moved(account, 2, "key.revoked", None, key.id, None)]
 
 
 async def test_batch_of_many_accounts_writes_one_event_each(node_stores: Stores) -> None:
@@ -195,8 +195,8 @@ async def test_concurrent_revocations_report_once(postgres: PostgresServer) -> N
             for node in (one, other):
                 for key in keys:
                     nursery.start_soon(node.keys.revoke, key.id)
-        told = await events(other, account)
-        assert sorted(event["subject"]["id"] for event in told) == sorted(key.id for key in keys)
+        reported = await events(other, account)
+        assert sorted(event["subject"]["id"] for event in reported) == sorted(key.id for key in keys)
 
 
 async def test_command_without_a_node_writes_its_event(store_url: str, tmp_path: Path) -> None:
@@ -216,10 +216,10 @@ class Inline:
     def __init__(self) -> None:
         self.store = open_inline(MIGRATIONS)
         self.desk = Desk(self.store)
-        self.told: list[Moved] = []
+        self.reported: list[Moved] = []
         make_id = id_maker(lambda: NOW, Random(1))
         billing_events = FeedOfBilling(
-            EventLog(now=lambda: NOW, make_id=make_id, base_url="", publish=self.told.extend),
+            EventLog(now=lambda: NOW, make_id=make_id, base_url="", publish=self.reported.extend),
             now=lambda: NOW,
         )
         self.charges = Charges(
@@ -246,10 +246,10 @@ def test_settlement_and_event_commit_together(inline: Inline) -> None:
     charge = wait(inline.charges.take(request(account.id)))
     inline.store.failing = RuntimeError("the disk is full")
     inline.batch([charge])
-    assert (inline.count("events"), inline.count("charges"), inline.told) == (0, 1, [])
+    assert (inline.count("events"), inline.count("charges"), inline.reported) == (0, 1, [])
     inline.store.failing = None
     inline.batch([charge])
-    assert (inline.count("events"), inline.count("charges"), len(inline.told)) == (1, 0, 1)
+    assert (inline.count("events"), inline.count("charges"), len(inline.reported)) == (1, 0, 1)
 
 
 def test_failed_event_write_leaves_the_charge_open(inline: Inline) -> None:
@@ -258,5 +258,5 @@ def test_failed_event_write_leaves_the_charge_open(inline: Inline) -> None:
     charge = wait(inline.charges.take(request(account.id)))
     inline.store.do(lambda tx: [tx.run(sql) for sql in refuse("events", "1 = 1")])
     assert isinstance(inline.batch([charge])[0], Exception)
-    assert (inline.count("events"), inline.count("charges"), inline.told) == (0, 1, [])
+    assert (inline.count("events"), inline.count("charges"), inline.reported) == (0, 1, [])
     wait(inline.desk.assert_sound())

@@ -93,14 +93,14 @@ async def test_cancelled_stream_leaves_nothing(tmp_path: Path) -> None:
         await append_some(node, 3)
         node.node.feed.polls.beat_s = 0.05
 
-        async def some_of_it() -> None:
+        async def read_part() -> None:
             with trio.move_on_after(0.3):
                 await ask(node, f"{FEED}?limit=2", accept="text/event-stream")
 
         async def check(_got_through: bool) -> None:
             await assert_nothing_left(node)
 
-        assert await cancel_everywhere(some_of_it, check) >= 5
+        assert await cancel_everywhere(read_part, check) >= 5
 
 
 async def test_cancelled_acknowledgement_is_complete_or_absent(tmp_path: Path) -> None:

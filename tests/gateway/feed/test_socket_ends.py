@@ -27,7 +27,7 @@ GONE_S = 1.0
 
 
 @pytest.fixture(autouse=True)
-def nothing_fails_unseen(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def no_errors_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Check that no error was logged. Only lost database connections may be logged, because a test cuts one."""
     yield
     assert [one for one in caplog.get_records("call") if one.name != "storage.link_log"] == []

@@ -1,6 +1,6 @@
 """Months of a feed in virtual time: readers that come and go, consumers that lapse, retention and long-polls.
 
-Goal: each reader gets exactly what the log holds for it after its position, and is told about what it missed. Method:
+Goal: each reader gets exactly what the log holds for it after its position, and is result about what it missed. Method:
 each page is compared with a plain list of all events written, with plans from seeds.
 """
 
@@ -95,9 +95,9 @@ class World:
             self.first_pos = first
             await self.store.write(partial(_drop, first))
 
-    def matching(self, sent_query: FeedQuery, key_id: str, after: int) -> list[int]:
+    def matching(self, query_read: FeedQuery, key_id: str, after: int) -> list[int]:
         """Return the positions after `after` that the query selects."""
-        filters = sent_query.filters
+        filters = query_read.filters
         found = []
         for pos, _, fact in self.written[after:]:
             visible = fact.key_id in (None, key_id)
@@ -117,11 +117,11 @@ class World:
             return refused
 
     async def _read(self, key: Key, query: str) -> tuple[FeedQuery, PageView]:
-        sent_query = read_query(parse_qsl(query))
-        reading = await reading_of(self.readers, sent_query, key, self.tokens)
+        query_read = read_query(parse_qsl(query))
+        reading = await reading_of(self.readers, query_read, key, self.tokens)
         self.pages += 1
-        if not sent_query.wait_s:
-            return sent_query, await reading.read()
+        if not query_read.wait_s:
+            return query_read, await reading.read()
         request = Request("req_1", "GET", "/v1/events", b"", {}, 0.0, receive=_never)
         if self.pages % 2:  # alternate between a server that reports disconnects and one that must be read from
             request.send = _take
@@ -130,9 +130,9 @@ class World:
             reading,
             is_news=lambda view: bool(view.page.items or view.page.has_more or view.restarted_from),
         )
-        assert request.held_s <= sent_query.wait_s + TICK_S
+        assert request.held_s <= query_read.wait_s + TICK_S
         self.woken += bool(polled.view.page.items and request.held_s)
-        return sent_query, polled.view
+        return query_read, polled.view
 
 
 async def _take(_message: Any) -> None:
@@ -204,14 +204,14 @@ async def follow(world: World, key: Key, query: str, rng: Random) -> None:
         await nap(rng)
         wait = rng.choice(("", "&wait_s=25"))
         was_oldest, began, first_pos = cursor == "oldest", now(), world.first_pos
-        told = await world.read(key, f"cursor={cursor}&{query}{wait}")
-        if isinstance(told, Refused):
-            cursor, pos = expired(world, told, pos)
+        result = await world.read(key, f"cursor={cursor}&{query}{wait}")
+        if isinstance(result, Refused):
+            cursor, pos = expired(world, result, pos)
             continue
-        sent_query, view = told
+        query_read, view = result
         if was_oldest:
             pos = max(pos, first_pos - 1)
-        judge(world, sent_query, key, view, after=pos, began=began)
+        judge(world, query_read, key, view, after=pos, began=began)
         pos = view.page.end.pos
         cursor = world.tokens.seal(view.page.end)
 
@@ -227,14 +227,14 @@ def expired(world: World, refused: Refused, pos: int) -> tuple[str, int]:
     return details["oldest_cursor"], world.first_pos - 1
 
 
-def judge(world: World, sent_query: FeedQuery, key: Key, view: PageView, *, after: int, began: float) -> None:
+def judge(world: World, query_read: FeedQuery, key: Key, view: PageView, *, after: int, began: float) -> None:
     """Check that the page matches the model, and that a poll was woken as soon as there was an event."""
-    found, page = world.matching(sent_query, key.id, after), view.page
-    assert [item.pos for item in page.items] == [pos for pos in found if pos <= page.end.pos][: sent_query.limit]
-    if sent_query.consumer is not None:
+    found, page = world.matching(query_read, key.id, after), view.page
+    assert [item.pos for item in page.items] == [pos for pos in found if pos <= page.end.pos][: query_read.limit]
+    if query_read.consumer is not None:
         return  # the page was fixed at an earlier read, so it may end anywhere
     if page.has_more:
-        assert len(page.items) == sent_query.limit
+        assert len(page.items) == query_read.limit
     else:
         assert page.end.pos >= len([one for one in world.written if one.at < now()])
     if page.items and page.items[0].at > began:
@@ -244,39 +244,39 @@ def judge(world: World, sent_query: FeedQuery, key: Key, view: PageView, *, afte
 async def consume(world: World, key: Key, name: str, query: str, rng: Random) -> None:
     """Read as a named consumer that sometimes acknowledges, in whole or in part, and sometimes stays away too long."""
     committed, seen_at, frozen = Position(0, 0.0), 0.0, list[int]()
-    is_new, is_told = True, False
+    is_new, is_reported = True, False
     while True:
         await nap(rng)
         wait = rng.choice(("", "&wait_s=25"))
         began, idle_s = now(), now() - seen_at
-        told = await world.read(key, f"consumer={name}&{query}{wait}")
-        if isinstance(told, Refused):
-            assert told.code.name == "CURSOR_EXPIRED"
+        result = await world.read(key, f"consumer={name}&{query}{wait}")
+        if isinstance(result, Refused):
+            assert result.code.name == "CURSOR_EXPIRED"
             assert not is_new
-            assert not is_told, "the lapse is reported twice"
+            assert not is_reported, "the lapse is reported twice"
             assert idle_s > LAPSE_S or committed.pos < world.first_pos - 1
-            is_told = True
+            is_reported = True
             world.lapses += 1
             continue
-        sent_query, view = told
+        query_read, view = result
         if is_new:
             committed, is_new = view.after, False
-        elif is_told:
+        elif is_reported:
             assert view.restarted_from is not None
             assert view.restarted_from.pos == committed.pos
             assert view.dropped == view.after.pos - committed.pos or view.dropped == 0
-            committed, is_told, frozen = view.after, False, []
+            committed, is_reported, frozen = view.after, False, []
         else:
             assert view.restarted_from is None
             assert view.after.pos == committed.pos
             assert idle_s <= LAPSE_S + 2 * SEEN_S
         seen_at = now()
-        judge(world, sent_query, key, view, after=committed.pos, began=began)
+        judge(world, query_read, key, view, after=committed.pos, began=began)
         given = [item.pos for item in view.page.items]
         assert not frozen or given == frozen, "an unacknowledged page changed"
         frozen = given
         assert view.unread is not None
-        assert abs(view.unread - len(world.matching(sent_query, key.id, committed.pos))) <= len(
+        assert abs(view.unread - len(world.matching(query_read, key.id, committed.pos))) <= len(
             [one for one in world.written if one.at >= now()]
         )
         if rng.random() < 0.7:

@@ -64,13 +64,13 @@ ALGOLIA = "hn.algolia.com/api/v1/search_by_date"
 ISSUES = 90
 
 
-def card(followers: int) -> Script:
+def followers_of(followers: int) -> Script:
     """Return a script in which Mastodon has the account, with this many followers."""
     account = {"id": "1", "username": "ada", "acct": "ada", "followers_count": followers}
     return lambda asked: told(account if asked.startswith("mastodon.social/") else {})
 
 
-def spoken_of(today: int) -> Script:
+def mentions(today: int) -> Script:
     """Return a script with one mention a day for a week, and this many on the last day."""
     usual = [hit(day, f"2025-01-0{day}", "Why Acme reads files") for day in range(3, 10)]
     rows = [*(hit(100 + place, "2025-01-10", "Acme crashed again") for place in range(today)), *reversed(usual)]
@@ -78,7 +78,7 @@ def spoken_of(today: int) -> Script:
     return lambda asked: told(body if asked.startswith(ALGOLIA) else {}, 200)
 
 
-def cared_for(open_issues: int) -> Script:
+def open_issues_of(open_issues: int) -> Script:
     """Return a script of a repository with 2,000 stars, no release, and this many open issues."""
     repo = {"id": 7, "full_name": "ada/acme", "stargazers_count": 2_000, "open_issues_count": open_issues}
 
@@ -94,7 +94,7 @@ FIRED: Mapping[str, tuple[Recipe, str, str, float, tuple[Script, Script], tuple[
         "totals.followers",
         "gt",
         50,
-        (card(40), card(90)),
+        (followers_of(40), followers_of(90)),
         (40, 90),
     ),
     "z_volume": (
@@ -105,7 +105,7 @@ FIRED: Mapping[str, tuple[Recipe, str, str, float, tuple[Script, Script], tuple[
         "z_volume",
         "gte",
         2,
-        (spoken_of(1), spoken_of(6)),
+        (mentions(1), mentions(6)),
         (0.0, 5.0),  # (1 - 1) / 1 and (6 - 1) / 1
     ),
     "pulse": (
@@ -116,7 +116,7 @@ FIRED: Mapping[str, tuple[Recipe, str, str, float, tuple[Script, Script], tuple[
         "score",
         "lt",
         45,
-        (cared_for(40), cared_for(ISSUES)),
+        (open_issues_of(40), open_issues_of(ISSUES)),
         (60, 10),  # 100 x (1 - 20/50) and 100 x (1 - 45/50)
     ),
 }
@@ -162,7 +162,7 @@ async def test_crisis_radar_bills_its_second_round_only_after_a_breach(tmp_path:
     """
     async with open_test_node(tmp_path) as node:
         for brand, today, cost in (("Acme", 0, 15), ("acme", 6, 45)):
-            spoken = spoken_of(today)
+            spoken = mentions(today)
             node.upstream.script = lambda asked, spoken=spoken: spoken(asked) if asked.startswith(ALGOLIA) else None  # type: ignore[misc]
             target = f"/v1/prism/crisis-radar?brand={brand}&platforms=hackernews&date_to=2025-01-10&confirm=true"
             dry = (await node.get(f"{target}&dry_run=1")).json["data"]

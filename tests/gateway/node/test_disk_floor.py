@@ -29,7 +29,7 @@ class Disk:
         return DiskSpace(1_000 * FLOOR, self.free)
 
 
-async def look(node: OpenNode) -> None:
+async def check_disk(node: OpenNode) -> None:
     """Let the node check its disk now."""
     await node.node.stores.disk.look()
 
@@ -39,7 +39,7 @@ async def test_nothing_is_charged_below_the_disk_floor(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
         assert (await node.get(PROFILE.format("cached"))).status == 200
         disk.free = FLOOR - 1
-        await look(node)
+        await check_disk(node)
         for headers in ({}, {"Idempotency-Key": "one"}):
             refused = await node.get(PROFILE.format("new"), headers=headers)
             assert (refused.status, refused.json["error"]["type"]) == (503, "SERVICE_UNAVAILABLE")
@@ -56,7 +56,7 @@ async def test_nothing_is_charged_below_the_disk_floor(tmp_path: Path) -> None:
         await node.assert_sound()
 
         disk.free = 10 * FLOOR
-        await look(node)
+        await check_disk(node)
         assert (await node.get(PROFILE.format("new"), headers={"Idempotency-Key": "one"})).json["credits_used"] == 1
         assert (await node.client.get(f"{node.admin_url}/readyz")).status_code == 200
         await node.assert_sound()
@@ -76,7 +76,7 @@ async def test_running_calls_are_settled_below_the_floor(tmp_path: Path) -> None
                 while not node.upstream.requests:  # noqa: ASYNC110 - the upstream sets no event
                     await trio.sleep(0.01)
                 disk.free = 0
-                await look(node)
+                await check_disk(node)
         assert [(answer.status, answer.json["credits_used"]) for answer in answers] == [(200, 1)]
         assert (await node.get(PROFILE.format("later"))).status == 503
         await node.assert_sound()
@@ -87,13 +87,13 @@ async def test_monitor_run_is_rejected_below_the_floor(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
         monitor = await made(node)
         disk.free = 0
-        await look(node)
+        await check_disk(node)
         begun = node.node.monitors.clock.begun_total
         with pytest.raises(StoreUnavailable, match=r"store\.disk_floor_bytes"):
             await node.operate("monitor.run", monitor=monitor)
         assert node.node.monitors.clock.begun_total == begun
         disk.free = 10 * FLOOR
-        await look(node)
+        await check_disk(node)
         record = await node.operate("monitor.run", monitor=monitor)
         assert record["status"] != "pending"
         await node.assert_sound()

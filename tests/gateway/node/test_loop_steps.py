@@ -58,7 +58,7 @@ class Answer:
     def __init__(self) -> None:
         self.bytes = b""
 
-    def be(self, body: bytes, coding: str = "") -> None:
+    def set_body(self, body: bytes, coding: str = "") -> None:
         """Set the body, plain or with a fast compression."""
         encoded = zlib.compress(body, 1) if coding else body
         self.bytes = reply(encoded, "Content-Type: application/json", *([f"Content-Encoding: {coding}"] * bool(coding)))
@@ -69,7 +69,7 @@ class Answer:
             await peer.send(self.bytes)
 
 
-NEARLY_LONG = {
+LONG_BODIES = {
     "the most lists that are read in one step": rows_of(b"[]", 43_000),
     "the most rows that are read in one step": rows_of(b'{"id":1}', 14_000),
     "nearly JSON": b"[NaN" + b",1" * 60_000 + b"]",
@@ -89,20 +89,20 @@ async def test_upstream_bodies_do_not_block_the_loop(tmp_path: Path) -> None:
             fresh = {"cache-control": "no-cache"}
             bodies = {
                 **shapes(),
-                **{name: (REPOS, body) for name, body in NEARLY_LONG.items()},
+                **{name: (REPOS, body) for name, body in LONG_BODIES.items()},
                 "noisy": (REPOS, NOISY),
             }
             bodies["1,500,000 rows"] = REPOS, rows_of(b"{}")
             for name, (target, body) in bodies.items():
                 for coding in ("", "deflate") if len(body) < 8 * MB else ("deflate",):
-                    answer.be(body, coding)
+                    answer.set_body(body, coding)
                     async with node.timed(f"{name} {coding}"):
                         assert (await client.get(f"/v1/{target}", headers=fresh)).status_code in (200, 404, 502)
             await readers_of_the_largest(node, client, answer)
 
 
 async def readers_of_the_largest(node: TimedNode, client: httpx.AsyncClient, answer: Answer) -> None:
-    answer.be(b'[{"id":1,"description":"' + b"x" * (8 * MB - 100) + b'"}]')
+    answer.set_body(b'[{"id":1,"description":"' + b"x" * (8 * MB - 100) + b'"}]')
     async with node.timed("the largest response"):
         assert (await client.get(f"/v1/{REPOS}", headers={"cache-control": "no-cache"})).status_code == 200
     async with node.timed("eight readers of the largest response"), trio.open_nursery() as nursery:
@@ -111,7 +111,7 @@ async def readers_of_the_largest(node: TimedNode, client: httpx.AsyncClient, ans
     async with node.timed("a cache hit stored for replays"):
         hit = await client.get(f"/v1/{REPOS}", headers={"idempotency-key": "a"})
         assert hit.headers["x-cache"] == "HIT"
-    answer.be(b'[{"id":1,"description":"' + b"x" * 60_000 + b'"}]')
+    answer.set_body(b'[{"id":1,"description":"' + b"x" * 60_000 + b'"}]')
     for _ in range(2):
         async with node.timed("the largest replay"):
             replay = await client.get(f"/v1/{REPOS}&limit=1", headers={"idempotency-key": "b"})
@@ -138,7 +138,7 @@ async def test_upstream_pages_and_feeds_do_not_block_the_loop(tmp_path: Path) ->
         async with opening as node, open_client(node) as client:
             for name, (target, body) in PAGES_AND_FEEDS.items():
                 for most in (LONG_FORM_BYTES, LONG_BYTES, 8 * MB):
-                    answer.be(body[:most])
+                    answer.set_body(body[:most])
                     async with node.timed(f"{name}, {most} bytes"):
                         got = await client.get(f"/v1/{target}", headers={"cache-control": "no-cache"})
                         assert got.status_code in (200, 404, 502)
@@ -319,7 +319,7 @@ POLLS = 10_000
 async def test_many_keys_polls_and_charges_do_not_block_the_loop(tmp_path: Path) -> None:
     """Method: windows, cached keys and cached responses by the ten thousand; polls that wait, wake and are ended."""
     async with open_timed_node(tmp_path, limits=ROOMY, server={"port": 0, "drain_s": 1, "shed": False}) as node:
-        for case in (fill_windows, fill_memories, shrink_the_cache, charge_many):
+        for case in (fill_windows, fill_caches, shrink_the_cache, charge_many):
             async with node.timed(case.__name__):
                 await node.call(case, node)
         async with node.timed("metrics after all cases"), open_client(node) as client:
@@ -339,7 +339,7 @@ async def fill_windows(node: TimedNode) -> None:
         await trio.lowlevel.checkpoint()
 
 
-async def fill_memories(node: TimedNode) -> None:
+async def fill_caches(node: TimedNode) -> None:
     """Fill the caches of keys, rejected keys and balances to their limits, then empty them."""
     stores = node.opened.node.stores
     cache = stores.keys._cache
@@ -414,8 +414,8 @@ class Crowd:
 
 async def poll_many(node: TimedNode) -> None:
     """Let polls wait and wake them, then let them wait again and end them."""
-    send_away = partial(node.call, node.opened.node.feed.hub.close)
-    for case, wake in (("woken", partial(append, node, 1)), ("ended", send_away)):
+    end_polls = partial(node.call, node.opened.node.feed.hub.close)
+    for case, wake in (("woken", partial(append, node, 1)), ("ended", end_polls)):
         crowd = Crowd(node)
         async with node.timed(f"ten thousand polls {case}"), trio.open_nursery() as nursery:
             async with node.timed("ten thousand polls waiting"):
@@ -445,7 +445,7 @@ async def test_shared_responses_do_not_block_the_loop(size: int, empty_redis: Re
     async with open_upstream_server(answer.script) as upstream:
         opening = open_timed_node(tmp_path, egress=upstream.url, state={"url": empty_redis.url}, limits=ROOMY)
         async with opening as node, open_client(node) as client:
-            answer.be(b'[{"id":1,"description":"' + b"\xc3\xa9" * (size // 2) + b'"}]')
+            answer.set_body(b'[{"id":1,"description":"' + b"\xc3\xa9" * (size // 2) + b'"}]')
             for case in ("a long response shared by all nodes", "the same response from Redis"):
                 async with node.timed(case):
                     assert (await client.get(f"/v1/{REPOS}")).status_code == 200

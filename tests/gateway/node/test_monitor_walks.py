@@ -54,12 +54,12 @@ class Questions:
         return Told(200, body.body, body.headers, delay_s=self.delays_s.get(page, 0.0))
 
 
-def wanting(max_rows: int | None, recipe: str = "stackexchange/questions", **params: Any) -> dict[str, Any]:
+def monitor_request(max_rows: int | None, recipe: str = "stackexchange/questions", **params: Any) -> dict[str, Any]:
     track = {"metrics": [LIKES], **({} if max_rows is None else {"max_rows": max_rows})}
     return {"recipe": recipe, "params": params, "cadence": "daily", "track": track}
 
 
-async def ran(node: OpenNode, monitor_id: str) -> dict[str, Any]:
+async def run_once(node: OpenNode, monitor_id: str) -> dict[str, Any]:
     """Run a monitor once and return its record, after checking that the statement has the same cost."""
     record: dict[str, Any] = await node.operate("monitor.run", monitor=monitor_id, slot=SLOT)
     assert await node.net(record["run_id"]) == record["credits_used"]
@@ -92,12 +92,12 @@ async def test_list_is_walked_until_the_run_has_its_rows(row: tuple[Any, ...], t
     async with open_test_node(tmp_path, **ONE_TRY) as node:
         questions.asked.clear()
         node.upstream.script = questions
-        monitor = (await make(node, wanting(200)))["monitor"]
+        monitor = (await make(node, monitor_request(200)))["monitor"]
         assert (monitor["rows_asked"], monitor["estimated_cost_per_run"], monitor["estimated_monthly_cost"]) == (
             *(200, 3),
             90,
         )
-        record = await ran(node, monitor["id"])
+        record = await run_once(node, monitor["id"])
         assert questions.asked == [(page, 100) for page in pages]
         assert (record["status"], record["rows"], record["credits_used"]) == (status, rows, billed + 1)
         (leg,) = record["legs"]
@@ -112,9 +112,9 @@ async def test_list_is_walked_until_the_run_has_its_rows(row: tuple[Any, ...], t
 
 
 ONE_READ = {
-    "no max_rows": (wanting(None), 20),
-    "a limit below max_rows": (wanting(200, limit=50), 50),
-    "a limit above max_rows": (wanting(10, limit=50), 50),
+    "no max_rows": (monitor_request(None), 20),
+    "a limit below max_rows": (monitor_request(200, limit=50), 50),
+    "a limit above max_rows": (monitor_request(10, limit=50), 50),
 }
 
 
@@ -127,7 +127,7 @@ async def test_run_without_more_rows_than_its_limit_reads_one_page(
         monitor = (await make(node, body))["monitor"]
         assert (monitor["rows_asked"], monitor["estimated_cost_per_run"]) == (size, 2)
         assert monitor["track"] == {"row_key": "post.id", "max_rows": 100, **body["track"]}
-        record = await ran(node, monitor["id"])
+        record = await run_once(node, monitor["id"])
         assert (questions.asked, record["status"]) == ([(1, size)], "ok")
         assert (record["rows"], record["credits_used"]) == (size, 2)
         assert "pages" not in record["legs"][0]
@@ -142,9 +142,9 @@ async def test_collecting_endpoint_gets_the_rows_parameter(
 ) -> None:
     async with open_test_node(tmp_path, **ONE_TRY) as node:
         node.upstream.script = stories = LongList()
-        monitor = (await make(node, wanting(max_rows, "hackernews/search", query="trio")))["monitor"]
+        monitor = (await make(node, monitor_request(max_rows, "hackernews/search", query="trio")))["monitor"]
         assert (monitor["rows_asked"], monitor["estimated_cost_per_run"]) == (max_rows, len(pages) + 1)
-        record = await ran(node, monitor["id"])
+        record = await run_once(node, monitor["id"])
         assert stories.asked == pages
         assert (record["status"], record["rows"], record["credits_used"]) == ("failed", max_rows, 0), (
             "the rows have no likes, so the run fails"
@@ -181,7 +181,7 @@ async def test_list_without_limit_is_priced_for_its_maximum_pages(tmp_path: Path
         body = {"recipe": "bluesky/post/comments", "params": params, "cadence": "daily", "track": comments}
         monitor = (await make(node, body))["monitor"]
         assert monitor["estimated_cost_per_run"] == 2
-        record = await ran(node, monitor["id"])
+        record = await run_once(node, monitor["id"])
         assert (record["status"], record["credits_used"], record["legs"][0]["pages"]) == ("ok", 2, 1)
         assert sorted(entry["amount"] for entry in await node.entries(record["run_id"])) == [-21, 19]
         await node.assert_sound()
@@ -197,7 +197,7 @@ async def test_walk_stops_when_credits_run_out(
     """A further page is optional, so it never uses the last credit."""
     async with open_test_node(tmp_path, credits=credits_left) as node:
         node.upstream.script = questions = Questions(page_max=80)
-        record = await ran(node, (await make(node, wanting(200)))["monitor"]["id"])
+        record = await run_once(node, (await make(node, monitor_request(200)))["monitor"]["id"])
         assert (record["status"], record["rows"], record["credits_used"]) == (status, rows, cost)
         reason = ["160 of 200 items were collected: there were only credits for 2 pages"] if status == "partial" else []
         assert record["warnings"] == reason

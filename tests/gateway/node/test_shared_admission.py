@@ -189,8 +189,8 @@ async def test_keys_can_be_revoked_without_redis(empty_redis: RedisServer, two: 
 async def test_node_publishes_changes_after_redis_returns(empty_redis: RedisServer, tmp_path: Path) -> None:
     """Until then the other node admits the key from its cache, but no charge is taken for it."""
     async with open_toxic("127.0.0.1", empty_redis.port) as toxic:
-        own_way = f"redis://{toxic.host}:{toxic.port}"
-        async with open_two(tmp_path, empty_redis.url, first_url=own_way) as two:
+        toxic_url = f"redis://{toxic.host}:{toxic.port}"
+        async with open_two(tmp_path, empty_redis.url, first_url=toxic_url) as two:
             one, other = two.one, two.other
             await other.pass_through(two.key.key)
             assert await other.desk.balances.read(two.account) == 1000
@@ -311,8 +311,8 @@ async def test_concurrent_balance_changes_converge(two: Two) -> None:
 async def test_shared_key_is_cached_for_half_a_minute(autojump_clock: object) -> None:
     """Method: virtual time, a store without threads, and a gate that publishes no changes."""
     store = open_inline([billing.migrations.MIGRATIONS])
-    mute = MemoryGate.__new__(MemoryGate)
-    desk, elsewhere = Desk(store, mute), Desk(store)
+    silent_gate = MemoryGate.__new__(MemoryGate)
+    desk, elsewhere = Desk(store, silent_gate), Desk(store)
     account = await desk.accounts.create("Ada")
     key = await desk.keys.create(account.id)
     await desk.keys.find(key.key)

@@ -17,15 +17,15 @@ BALANCE = "/v1/credits/balance"
 REQUESTS = 100
 LINES_MAX = 6
 """The maximum number of log lines for `REQUESTS` rejected requests: the rejections, and that the link is down."""
-SPELLS = {
+FAULTS = {
     "OOM": ([("CONFIG", "SET", "maxmemory", 1)], [("CONFIG", "SET", "maxmemory", 0)]),
     "READONLY": ([("REPLICAOF", "127.0.0.1", 1)], [("REPLICAOF", "NO", "ONE")]),
 }
 
 
 @contextmanager
-def refusing(server: RedisServer, spell: str) -> Iterator[None]:
-    begin, end = SPELLS[spell]
+def refusing(server: RedisServer, fault: str) -> Iterator[None]:
+    begin, end = FAULTS[fault]
     for command in begin:
         server.ask(*command)
     try:
@@ -45,14 +45,14 @@ async def until_served(node: OpenNode) -> None:
         await trio.sleep(0.05)
 
 
-@pytest.mark.parametrize("spell", SPELLS)
+@pytest.mark.parametrize("fault", FAULTS)
 async def test_readonly_redis_makes_the_node_unready_with_a_short_log(
-    spell: str, tmp_path: Path, empty_redis: RedisServer, caplog: pytest.LogCaptureFixture
+    fault: str, tmp_path: Path, empty_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Method: requests and grants in turn, so that Redis rejects several kinds of commands."""
     async with open_test_node(tmp_path, state={"url": empty_redis.url}) as node:
         await until_served(node)
-        with refusing(empty_redis, spell):
+        with refusing(empty_redis, fault):
             caplog.clear()
             answers: list[Any] = []
             for _ in range(REQUESTS):

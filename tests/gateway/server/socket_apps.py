@@ -31,7 +31,7 @@ class SocketApp:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        self.heard: list[str | bytes | int] = []
+        self.received: list[str | bytes | int] = []
         self.failed: list[str] = []
         self.opened = trio.Event()
         self.release = trio.Event()
@@ -61,12 +61,12 @@ class SocketApp:
     async def listen(self, receive: Receive) -> str | bytes | None:
         message = await receive()
         if message["type"] == "websocket.disconnect":
-            self.heard.append(message["code"])
+            self.received.append(message["code"])
             return None
         assert message["type"] == "websocket.receive"
         said = message["text"] if message["bytes"] is None else message["bytes"]
         assert said is not None
-        self.heard.append(said)
+        self.received.append(said)
         return said
 
     async def talk(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
@@ -86,7 +86,7 @@ class SocketApp:
         headers = [(b"content-type", b"text/plain"), (b"retry-after", b"7")]
         await send({"type": "websocket.http.response.start", "status": 429, "headers": headers})
         await send({"type": "websocket.http.response.body", "body": b"not now"})
-        self.heard.append((await receive())["type"])
+        self.received.append((await receive())["type"])
 
     async def refuse_in_pieces(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
         await send({"type": "websocket.http.response.start", "status": 401, "headers": []})
@@ -156,7 +156,7 @@ class SocketApp:
     async def poll(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
         """Cancel and repeat `receive` all the time."""
         await self.accept(send)
-        while not (self.heard and isinstance(self.heard[-1], int)):
+        while not (self.received and isinstance(self.received[-1], int)):
             with trio.move_on_after(0.002):
                 await self.listen(receive)
 

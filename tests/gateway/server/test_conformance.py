@@ -30,7 +30,7 @@ async def test_rejection_gives_a_reason_and_closes(case: Case):
         assert answer.body.startswith(b"edge %d: " % case.statuses[-1])
 
 
-def told(answers: tuple[int, ...]) -> list[int]:
+def stable_statuses(answers: tuple[int, ...]) -> list[int]:
     """Return the statuses that must not depend on packets: a 501 for a method may become a 400 for its first bytes."""
     return [400 if status == 501 else status for status in answers if status != 100]
 
@@ -48,7 +48,7 @@ async def test_request_case_has_the_same_response_byte_by_byte():
                 sending.start_soon(send, client.stream, case.sent + PROBE)
                 dripped = await statuses(client)
                 sending.cancel_scope.cancel()
-            assert told(dripped) == told(case.statuses), case
+            assert stable_statuses(dripped) == stable_statuses(case.statuses), case
 
     async def send(stream: trio.SocketStream, data: bytes) -> None:
         try:

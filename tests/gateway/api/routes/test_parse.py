@@ -180,7 +180,7 @@ async def test_invalid_form_is_rejected_by_name(
     assert (answer.status_code, answer.json()["error"]["details"]["param"]) == (status, param)
 
 
-async def refused_after(node: OpenNode, framing: str, pieces: int) -> tuple[bytes, int]:
+async def rejected_after(node: OpenNode, framing: str, pieces: int) -> tuple[bytes, int]:
     """Return the start of the status line, and how many chunks of the body were sent before the response."""
     host, port = node.url.removeprefix("http://").split(":")
     stream = await trio.open_tcp_stream(host, int(port))
@@ -206,8 +206,8 @@ async def refused_after(node: OpenNode, framing: str, pieces: int) -> tuple[byte
 
 async def test_oversized_body_is_rejected_before_and_during_upload(node: OpenNode) -> None:
     declared = f"content-length: {FILE_BYTES_MAX + ENVELOPE_BYTES + 1}"
-    assert await refused_after(node, declared, 0) == (b"HTTP/1.1 413", 0)
-    status, sent = await refused_after(node, "transfer-encoding: chunked", 1_000)
+    assert await rejected_after(node, declared, 0) == (b"HTTP/1.1 413", 0)
+    status, sent = await rejected_after(node, "transfer-encoding: chunked", 1_000)
     assert status == b"HTTP/1.1 413"
     assert sent < 400
     assert await node.money() == (50, 0)

@@ -106,7 +106,7 @@ async def test_valid_frames_are_answered(name: str, early: bool, engine: str):
                 assert told.payload == b"p"
             else:
                 got.append(told.payload.decode() if told.opcode == TEXT else told.payload)
-        assert app.heard == wanted
+        assert app.received == wanted
         assert got == wanted
 
 
@@ -126,7 +126,7 @@ async def test_websocket_ends_with_the_expected_code(
             await client.send(sent)
         assert await end_of(client) == code
         await app.left.wait()
-        assert app.heard == [code]
+        assert app.received == [code]
     assert caplog.records == []
 
 
@@ -183,7 +183,7 @@ async def test_app_may_reject_with_its_own_response(engine: str):
         answer = await client.ask(handshake(b"/refuse"))
         assert (answer.status, answer.header(b"retry-after"), answer.body) == (429, b"7", b"not now")
         await app.left.wait()
-        assert app.heard == ["websocket.disconnect"]
+        assert app.received == ["websocket.disconnect"]
     async with open_served(app, engine=engine, websocket_paths=PATHS) as served:
         for path, status, body in ((b"/refuse-in-pieces", 401, b"who are you"), (b"/shut", 403, b"edge 403: ")):
             async with await served.connect() as client:
@@ -210,7 +210,7 @@ async def test_apps_close_reaches_client_and_app(engine: str):
         assert await client.closed()
         await app.left.wait()
         if engine == "native":
-            assert app.heard == [4_000]
+            assert app.received == [4_000]
 
 
 @BOTH
@@ -234,7 +234,7 @@ async def test_vanished_client_is_a_1006_for_the_app(engine: str, caplog: pytest
             await client.send(frame(TEXT, b"half")[:3])
             await app.opened.wait()
         await app.left.wait()
-        assert app.heard == [1006]
+        assert app.received == [1006]
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
@@ -271,7 +271,7 @@ async def test_app_that_interrupts_receiving_loses_no_message(engine: str):
             await client.send(bytes([byte]))
             await trio.sleep(0.001)
         await app.left.wait()
-        assert app.heard == ["one", b"two"] * 5 + [1000]
+        assert app.received == ["one", b"two"] * 5 + [1000]
 
 
 @BOTH
@@ -290,4 +290,4 @@ async def test_concurrent_messages_and_pongs_never_mix(engine: str):
         assert [told.payload for told in got if told.opcode == PONG] == [b"1", b"2"]
         await client.send(closing(1000))
         assert await end_of(client) == 1000
-        assert app.heard == ["heard", 1000]
+        assert app.received == ["heard", 1000]

@@ -30,7 +30,7 @@ async def test_idle_client_is_pinged_and_stays_while_it_answers(engine: str):
         assert trio.current_time() - began_at > 0.6
         await client.send(frame(TEXT, b"still here"))
         assert (await next_frame(client)).payload == b"still here"
-        assert app.heard == ["still here"]
+        assert app.received == ["still here"]
 
 
 @BOTH
@@ -48,7 +48,7 @@ async def test_client_without_pongs_is_gone_despite_messages(engine: str):
                     await client.send(frame(TEXT, b"a"))
                     await trio.sleep(0.03)
             await app.left.wait()  # the client may notice it first
-        assert app.heard[-1] == 1006
+        assert app.received[-1] == 1006
 
 
 @BOTH
@@ -79,7 +79,7 @@ async def test_unread_pong_counts_as_an_answer():
         ping = await next_frame(client)
         await client.send(frame(PONG, ping.payload) + closing(1000))
         assert await end_of(client) == 1000
-        assert app.heard == ["kept", 1000]
+        assert app.received == ["kept", 1000]
 
 
 @BOTH
@@ -130,7 +130,7 @@ async def test_client_that_only_pings_uses_bounded_memory():
             while not app.left.is_set():
                 await client.send(frame(PING, b"x" * 125) * 100)
                 await trio.lowlevel.checkpoint()
-        assert app.heard == [1006]
+        assert app.received == [1006]
 
 
 @BOTH
@@ -157,7 +157,7 @@ async def test_app_that_sees_the_stop_chooses_its_close(engine: str):
         served.shutdown.set()
         await client.send(frame(TEXT, b"still served"))
         await trio.sleep(0.1)
-        assert app.heard == ["still served"]
+        assert app.received == ["still served"]
         app.release.set()
         assert await next_frame(client) == Frame(CLOSE, (1012).to_bytes(2) + b"restart")
         await client.send(closing(1012))

@@ -41,12 +41,12 @@ def page_of(hits: Sequence[dict[str, Any]]) -> Told:
 async def occurrence(node: OpenNode, schedule_id: str) -> str:
     """Move all slots into the past, wait for the run of the next occurrence to end, and return its id."""
 
-    def come(tx: Any) -> None:
+    def shift_slots(tx: Any) -> None:
         tx.run("UPDATE discover_occurrences SET scheduled_for = scheduled_for - 3600")
         tx.run("UPDATE discover_schedules SET created_at = created_at - 90000, next_slot_at = next_slot_at - 3600")
 
     before = len((await ask(node, "GET", f"{SCHEDULES}/{schedule_id}/occurrences"))[1]["data"]["items"])
-    await node.node.stores.store.write(come)
+    await node.node.stores.store.write(shift_slots)
     node.node.monitors.clock.wake()
     with trio.fail_after(60):
         while True:
@@ -59,7 +59,7 @@ async def occurrence(node: OpenNode, schedule_id: str) -> str:
             await trio.sleep(0.05)
 
 
-def told(rows: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
+def values_of(rows: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
     """Return the values of rows that the recordings also contain."""
     return [
         (
@@ -93,18 +93,18 @@ async def test_schedule_reports_new_and_changed_rows_of_recorded_searches(tmp_pa
     first, fresh = recorded(*FIRST), recorded(*LATER)
     kept = [{**hit, "points": hit["points"] + 5} for hit in first[3:]]  # three are gone, two have more points
     assert (len(first), len(fresh), len(kept)) == (5, 4, 2)
-    looks = [first, [*fresh, *kept], [*fresh, *kept]]
+    searches = [first, [*fresh, *kept], [*fresh, *kept]]
     seen = set[str]()
     async with open_test_node(tmp_path, credits=500) as node:
         node.upstream.script = lambda _: page_of(first)
         _, made = await ask(node, "POST", SCHEDULES, {"run": BODY, "cadence": "hourly"})
         schedule_id = made["data"]["schedule_id"]
         new = []
-        for hits in looks:
+        for hits in searches:
             node.upstream.script = lambda _, hits=hits: page_of(hits)
             run_id = await occurrence(node, schedule_id)
             rows = await lines(node, run_id)
-            assert told(rows) == expected(hits, seen)
+            assert values_of(rows) == expected(hits, seen)
             run = (await ask(node, "GET", f"{RUNS}/{run_id}"))[1]["data"]
             assert run["counts"]["rows_new"] == sum(row["is_new"] for row in rows)
             assert await lines(node, run_id, "?new=true") == [row for row in rows if row["is_new"]]

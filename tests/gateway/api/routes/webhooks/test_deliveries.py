@@ -138,8 +138,8 @@ async def test_webhook_is_resumed_and_delivery_resent(office: Office, autojump_c
         assert (await _data(office, account, "GET", f"{path}/deliveries/{id_}"))["delivery"]["status"] == "failed"
         again = await _ask(office, account, "POST", f"{path}/deliveries/{id_}/redeliver", key=b"one")
         assert again.status == 202
-        told = orjson.loads(again.body)["data"]["delivery"]
-        assert (told["id"], told["status"], told["redelivered"], told["failed_at"]) == (id_, "queued", True, None)
+        body = orjson.loads(again.body)["data"]["delivery"]
+        assert (body["id"], body["status"], body["redelivered"], body["failed_at"]) == (id_, "queued", True, None)
         await trio.sleep(1)
         tried = (await _data(office, account, "GET", f"{path}/deliveries/{id_}"))["delivery"]
         assert len(tried["attempts"]) == 2
@@ -155,9 +155,9 @@ async def test_webhook_is_resumed_and_delivery_resent(office: Office, autojump_c
 async def test_rotation_returns_new_secret_and_expiry_of_the_old(office: Office, autojump_clock: MockClock) -> None:
     account = await office.desk.account()
     monitor = await office.monitor(account)
-    told = await _data(office, account, "POST", f"/v1/monitors/{monitor.id}/webhook/rotate-secret")
-    assert told["webhook_secret"].startswith(SECRET_PREFIX)
-    assert told["previous_secret_valid_until"] == "2027-01-16T08:00:00.000Z"
+    body = await _data(office, account, "POST", f"/v1/monitors/{monitor.id}/webhook/rotate-secret")
+    assert body["webhook_secret"].startswith(SECRET_PREFIX)
+    assert body["previous_secret_valid_until"] == "2027-01-16T08:00:00.000Z"
 
 
 async def test_rotation_accepts_own_secret_once_per_key(office: Office, autojump_clock: MockClock) -> None:
@@ -165,8 +165,8 @@ async def test_rotation_accepts_own_secret_once_per_key(office: Office, autojump
     monitor = await office.monitor(account)
     path = f"/v1/monitors/{monitor.id}/webhook/rotate-secret"
     own = b'{"webhook_secret":"a secret of my own"}'
-    told = orjson.loads((await _ask(office, account, "POST", path, body=own, key=b"one")).body)
-    assert (told["data"]["webhook_secret"], "replayed" in told) == ("a secret of my own", False)
+    body = orjson.loads((await _ask(office, account, "POST", path, body=own, key=b"one")).body)
+    assert (body["data"]["webhook_secret"], "replayed" in body) == ("a secret of my own", False)
     made = orjson.loads((await _ask(office, account, "POST", path, key=b"two")).body)["data"]["webhook_secret"]
     replay = orjson.loads((await _ask(office, account, "POST", path, key=b"two")).body)
     assert (replay["data"]["webhook_secret"], replay["replayed"]) == (None, True)
