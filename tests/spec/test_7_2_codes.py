@@ -56,9 +56,9 @@ OF_HTTP = {
     "NOT_IMPLEMENTED": 501,
     "HTTP_VERSION_NOT_SUPPORTED": 505,
 }
-"""HTTP errors: final and free. `test_7_2_http.py` has their scenes."""
+"""Codes of HTTP errors, which are final and free. `test_7_2_http.py` has their scenes."""
 OF_COHORTS = {name for name in SPEC if name.startswith("COHORT_")}
-"""They need a platform with posts. `tests/gateway/api/routes/test_cohorts.py` has their scenes."""
+"""Codes that need a platform with posts. `tests/gateway/api/routes/test_cohorts.py` has their scenes."""
 
 
 def test_every_specified_code_exists() -> None:

@@ -225,7 +225,7 @@ async def test_removed_event_is_a_400_with_start_of_log(tmp_path: Path) -> None:
 
 
 async def test_cursor_beyond_the_log_is_a_400_with_its_start(tmp_path: Path) -> None:
-    """As after restoring an older copy of the database."""
+    """Method: shorten the log, as if an older copy of the database had been restored."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         last = (await page(node))["pagination"]["next_cursor"]

@@ -32,7 +32,7 @@ def cpu_s(node: Served) -> float:
 
 
 def test_node_survives_running_out_of_descriptors(place: Place) -> None:
-    """Method: leave it a few descriptors, fill them with clients, watch its CPU, release the clients."""
+    """Method: leave the node a few descriptors, use them up with clients, watch its CPU, release the clients."""
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
         parts = urlsplit(node.url)

@@ -169,7 +169,7 @@ def test_idle_connections_do_not_delay_a_stop(place: Place, number: signal.Signa
             assert node.wait() == 0
             assert time.monotonic() - started < 20  # far below drain_s, but far above the usual time of a stop
         assert node.popen.stdout is not None
-        assert node.popen.stdout.read() == b""  # it printed only one line
+        assert node.popen.stdout.read() == b""  # the node printed only one line
 
 
 def all_of(client: socket.socket) -> bytes:
