@@ -224,8 +224,8 @@ async def test_restart_is_reported_even_with_a_matching_etag(tmp_path: Path) -> 
         tag = (await node.get(f"{FEED}?consumer=one")).headers["etag"]
         await idle_for(node, LAPSE_S + SEEN_S + 60)
         assert (await node.get(f"{FEED}?consumer=one", headers={"if-none-match": tag})).status == 410
-        told = await node.get(f"{FEED}?consumer=one&wait_s=25", headers={"if-none-match": tag})
-        assert "restarted_from" in told.json["data"]
+        answer = await node.get(f"{FEED}?consumer=one&wait_s=25", headers={"if-none-match": tag})
+        assert "restarted_from" in answer.json["data"]
 
 
 async def test_consumers_are_listed_and_read(tmp_path: Path) -> None:

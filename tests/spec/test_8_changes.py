@@ -136,14 +136,14 @@ async def test_patch_accepts_secret_parameters_and_track(tmp_path: Path) -> None
             answer = await node.client.patch(f"{node.url}{MONITORS}/{id_}", json=body, headers={"x-api-key": node.key})
             return Answered(answer.status_code, dict(answer.headers), answer.content)
 
-        told = (await patch({"webhook_secret": "another secret, as long as that"})).json["data"]["monitor"]
-        assert told["webhook"]["signing_secret_hint"] == "...that"
+        monitor = (await patch({"webhook_secret": "another secret, as long as that"})).json["data"]["monitor"]
+        assert monitor["webhook"]["signing_secret_hint"] == "...that"
         webhook = await node.node.monitors.webhooks.webhook(node.account, id_)
         assert webhook.webhook.previous_secret is not None
         moved = {"params": {"handle": "hubot"}, "track": {"metrics": ["author.following"]}, "webhook_format": "rows"}
-        told = (await patch(moved)).json["data"]["monitor"]
-        assert (told["params"], told["track"]["metrics"]) == ({"handle": "hubot"}, ["author.following"])
-        assert told["webhook_format"] == "rows"
+        monitor = (await patch(moved)).json["data"]["monitor"]
+        assert (monitor["params"], monitor["track"]["metrics"]) == ({"handle": "hubot"}, ["author.following"])
+        assert monitor["webhook_format"] == "rows"
         for body, param in (
             ({"params": {"hndle": "a"}}, "params.hndle"),
             ({"track": {"metrics": ["author.folowers"]}}, "track.metrics[0]"),

@@ -41,8 +41,8 @@ async def test_finished_outcome_is_kept_for_24_hours(tmp_path: Path) -> None:
         replay = await ask(node)
         assert (replay.json["idempotent_replay"], replay.json["request_id"]) == (True, first.json["request_id"])
         await age(node, MARGIN_S)
-        anew = await ask(node)
-        assert (anew.json["credits_used"], "idempotent_replay" in anew.json) == (1, False)
+        repeated = await ask(node)
+        assert (repeated.json["credits_used"], "idempotent_replay" in repeated.json) == (1, False)
         assert await node.money() == (99_998, 0)
 
 

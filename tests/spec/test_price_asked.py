@@ -58,8 +58,8 @@ async def test_dry_run_above_max_credits_is_rejected_like_its_call(tmp_path: Pat
 async def test_dry_run_estimate_is_the_minimum_max_credits(row: Row, tmp_path: Path) -> None:
     """For every endpoint: nothing is called, one credit less is rejected, and this many are its maximum cost."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
-        told = await node.get(row.target(dry_run=1))
-        data = told.json["data"]
+        priced = await node.get(row.target(dry_run=1))
+        data = priced.json["data"]
         price = data["estimated_credits"]
         preview = {"resolved", "candidates"} if row.endpoint.preview else set()
         assert data.keys() - {"reserved_credits", "limit"} == {"estimated_credits", "would_hit_cache"} | preview
@@ -68,7 +68,7 @@ async def test_dry_run_estimate_is_the_minimum_max_credits(row: Row, tmp_path: P
         refused = await node.get(row.target(max_credits=price - 1))
         assert assert_refused(refused, "INSUFFICIENT_CREDITS", 402)["credits_required"] == price
         assert node.upstream.requests == []
-        for free in (told, refused):
+        for free in (priced, refused):
             await assert_free(node, free)
         used = (await node.get(row.target(max_credits=price))).json["credits_used"]
         assert 0 < used <= price

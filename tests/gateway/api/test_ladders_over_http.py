@@ -168,12 +168,12 @@ async def test_every_ladder_falls_back_over_sockets(
         whole = await node.get(target)
         node.upstream.script = where(failing)
         node.upstream.requests.clear()
-        fallen = await node.get(target)
-        assert (whole.status, fallen.status) == (200, 200), fallen.body
-        assert fallen.json["credits_used"] == whole.json["credits_used"]
+        fallback = await node.get(target)
+        assert (whole.status, fallback.status) == (200, 200), fallback.body
+        assert fallback.json["credits_used"] == whole.json["credits_used"]
         assert node.upstream.requests[-1].startswith(asked)
         if "pagination" in whole.json:
-            assert ids_of(fallen.json["data"]) == ids_of(whole.json["data"])
+            assert ids_of(fallback.json["data"]) == ids_of(whole.json["data"])
         await node.assert_sound()
 
 

@@ -361,8 +361,8 @@ async def test_short_result_is_replayed_unchanged(tmp_path: Path) -> None:
         node.upstream.script = LongList(page_max=20)
         replay = await node.get(f"{HN}&limit=50", headers={"idempotency-key": "one"})
         assert replay.json["data"] == first.json["data"]
-        anew = await node.get(f"{HN}&limit=50", headers={"idempotency-key": "two"})
-        assert (len(ids_of(anew.json)), anew.json["credits_used"]) == (50, 3)
+        repeated = await node.get(f"{HN}&limit=50", headers={"idempotency-key": "two"})
+        assert (len(ids_of(repeated.json)), repeated.json["credits_used"]) == (50, 3)
         assert await node.money() == (96, 0)
 
 

@@ -443,7 +443,7 @@ async def test_unavailable_platforms_only_is_a_free_400(tmp_path: Path) -> None:
         for target, param in NOT_SERVED.items():
             answer = await node.get(f"/v1/prism/{target}")
             details = answer.json["error"].get("details", {})
-            told = (answer.status, details.get("param"), details.get("reason"), answer.json["credits_used"])
-            assert told == (400, param, "capability_missing", 0), (target, answer.json)
+            outcome = (answer.status, details.get("param"), details.get("reason"), answer.json["credits_used"])
+            assert outcome == (400, param, "capability_missing", 0), (target, answer.json)
             assert await node.entries(answer.json["request_id"]) == []
         assert node.upstream.requests == []

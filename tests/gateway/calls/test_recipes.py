@@ -327,8 +327,8 @@ async def test_call_without_usable_response_raises(autojump_clock: MockClock) ->
     with pytest.raises(GatheringFailed) as failed:
         await recipes.gather(recipes.read("odd/one", NAME), 1, timeout_s=5.0)
     (leg,) = failed.value.legs
-    told = {name: leg[name] for name in ("endpoint", "source", "status", "credits_used", "error")}
-    assert told == {
+    shown = {name: leg[name] for name in ("endpoint", "source", "status", "credits_used", "error")}
+    assert shown == {
         "endpoint": "odd/one",
         "source": "odd",
         "status": "failed",

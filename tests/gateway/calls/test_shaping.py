@@ -75,11 +75,11 @@ def legs(*came: bool) -> tuple[Leg, ...]:
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=8))
-def test_legs_are_named_and_counted(came: list[bool]) -> None:
-    made = shaped(Single({"parts": 1}, legs=legs(*came)), DOSSIER)
-    assert made.coverage == sum(came) / len(came)
-    assert made.cacheable == all(came)
-    for leg, one in zip(made.data["legs"], came, strict=True):
+def test_legs_are_named_and_counted(succeeded: list[bool]) -> None:
+    made = shaped(Single({"parts": 1}, legs=legs(*succeeded)), DOSSIER)
+    assert made.coverage == sum(succeeded) / len(succeeded)
+    assert made.cacheable == all(succeeded)
+    for leg, one in zip(made.data["legs"], succeeded, strict=True):
         assert leg == {
             "endpoint": "odd/leg",
             "source": "odd",
@@ -93,12 +93,12 @@ def test_legs_are_named_and_counted(came: list[bool]) -> None:
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=8), st.integers(min_value=0, max_value=120))
-def test_leg_costs_add_up_to_call_cost(came: list[bool], credits_used: int) -> None:
+def test_leg_costs_add_up_to_call_cost(succeeded: list[bool], credits_used: int) -> None:
     """Whole credits in equal shares, the remainder to the first legs; a failed leg costs nothing."""
-    told = shaped(Single({"parts": 1}, legs=legs(*came)), DOSSIER).data["legs"]
-    share_out(told, credits_used)
-    shares = [leg["credits_used"] for leg, one in zip(told, came, strict=True) if one]
-    assert sum(leg["credits_used"] for leg in told) == (credits_used if any(came) else 0)
+    legs_in_data = shaped(Single({"parts": 1}, legs=legs(*succeeded)), DOSSIER).data["legs"]
+    share_out(legs_in_data, credits_used)
+    shares = [leg["credits_used"] for leg, one in zip(legs_in_data, succeeded, strict=True) if one]
+    assert sum(leg["credits_used"] for leg in legs_in_data) == (credits_used if any(succeeded) else 0)
     assert shares == sorted(shares, reverse=True)
     assert not shares or shares[0] - shares[-1] <= 1
 

@@ -78,10 +78,10 @@ def test_commands_reveal_nothing_to_an_impostor(place: Place) -> None:
     before = stored(place)
     with impostor_at(place, lambda _data, _connection: AGREEING) as impostor:
         for command in commands_of(account, made["id"]):
-            told = len(impostor.told)
+            requests = len(impostor.told)
             said = place.operate(*command).refused(1)
             assert said.startswith(f"the listener on 127.0.0.1:{impostor.port} is not this node: "), command
-            assert len(impostor.told) > told, f"{command} sent no request"
+            assert len(impostor.told) > requests, f"{command} sent no request"
         heard = impostor.heard
     assert not [secret for secret in secrets_of(place) if secret in heard]
     assert b"authorization" not in heard.lower()

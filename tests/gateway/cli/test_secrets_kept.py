@@ -150,11 +150,13 @@ def test_token_in_webhook_url_is_visible_only_to_its_owner(place: Place) -> None
         deliveries_of(node, key, path, attempts=5)
         assert node.get(path, key).json["data"]["monitor"]["webhook"]["url"] == url
         assert send(f"/{id_}", {"webhook_url": f"{url}2"}, "PATCH")["monitor"]["webhook"]["url"] == f"{url}2"
-        told = node.get(f"{path}/deliveries", key).body + node.get("/v1/events", key).body + node.admin("/metrics").body
+        responses = (
+            node.get(f"{path}/deliveries", key).body + node.get("/v1/events", key).body + node.admin("/metrics").body
+        )
         while_running = kept_by(place)
         assert id_.encode() in while_running
         assert node.stop() == 0
-    for found in (while_running, kept_by(place), node.log.read_bytes(), told):
+    for found in (while_running, kept_by(place), node.log.read_bytes(), responses):
         assert b"SECRETTOKEN" not in found
 
 

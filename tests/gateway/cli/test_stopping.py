@@ -26,7 +26,7 @@ UPSTREAM_CALL = b'sluice_upstream_calls_total{platform="github",source="api"} 1.
 
 
 @contextmanager
-def a_request_under_way(
+def running_request(
     place: Place, *, drain_s: float = 10.0, engine: str = "native"
 ) -> Iterator[tuple[Served, "Future[Answered]"]]:
     """A node, and a request of one credit out of 100 that waits for a slow upstream."""
@@ -58,7 +58,7 @@ def balance(place: Place) -> int:
 
 @pytest.mark.parametrize("engine", ["native", "hypercorn"])
 def test_running_request_finishes_and_new_ones_are_rejected(place: Place, engine: str) -> None:
-    with a_request_under_way(place, engine=engine) as (node, running):
+    with running_request(place, engine=engine) as (node, running):
         ready = node.admin("/readyz")
         assert (ready.status, ready.body) == (200, b"ready\n")
         node.signal(signal.SIGTERM)
@@ -134,7 +134,7 @@ def test_hundreds_of_running_requests_are_answered_once(place: Place) -> None:
 
 
 def test_requests_outlasting_the_drain_are_cut_and_refunded(place: Place) -> None:
-    with a_request_under_way(place, drain_s=0.2) as (node, running):
+    with running_request(place, drain_s=0.2) as (node, running):
         assert node.stop() == 0
         with pytest.raises(ConnectionError):
             running.result()
@@ -142,7 +142,7 @@ def test_requests_outlasting_the_drain_are_cut_and_refunded(place: Place) -> Non
 
 
 def test_second_signal_ends_node_and_next_start_refunds(place: Place) -> None:
-    with a_request_under_way(place) as (node, running):
+    with running_request(place) as (node, running):
         node.signal(signal.SIGTERM)
         node.logged("draining")
         node.signal(signal.SIGTERM)

@@ -75,8 +75,8 @@ def test_expired_certificate_and_exposed_key_are_reported_and_served(place: Plac
     assert expired.startswith("sluice: warning: server.tls_cert: the certificate expired on ")
     assert exposed.startswith(f"sluice: warning: server.tls_key: other users can read {files.key} (mode 0644)")
     with place.serve("--sandbox") as node:
-        told = [event["problem"] for event in node.logged("tls_doubtful", 2)]
-        assert [f"sluice: warning: {problem}" for problem in told] == [expired, exposed]
+        problems = [event["problem"] for event in node.logged("tls_doubtful", 2)]
+        assert [f"sluice: warning: {problem}" for problem in problems] == [expired, exposed]
 
 
 def test_node_serves_https_with_http_2(place: Place) -> None:

@@ -64,8 +64,8 @@ async def test_run_page_shows_money_and_rows_and_downloads_all(tmp_path: Path) -
             titles += re.findall(r"The story number (\d+)", owner.words)
         assert sorted(map(int, set(titles))) == list(range(60))
         lines = (await owner.get(f"{path}/rows.jsonl")).text.splitlines()
-        told = (await owner.node.get(f"{RUNS}/{path.rpartition('/')[2]}/results.jsonl")).body.splitlines()
-        assert [orjson.loads(one) for one in lines] == [orjson.loads(one) for one in told]
+        from_api = (await owner.node.get(f"{RUNS}/{path.rpartition('/')[2]}/results.jsonl")).body.splitlines()
+        assert [orjson.loads(one) for one in lines] == [orjson.loads(one) for one in from_api]
         table = await owner.get(f"{path}/rows.csv")
         assert table.headers["content-disposition"].endswith('.csv"')
         rows = list(csv.DictReader(io.StringIO(table.text)))

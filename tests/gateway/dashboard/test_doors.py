@@ -133,13 +133,13 @@ async def test_planted_session_never_becomes_valid(tmp_path: Path) -> None:
         await owner.send("/confirm", password=PASSWORD)
         second = owner.client.cookies["sluice-session"]
         assert second != first
-        async with open_browser(owner.node) as thief:
-            thief.client.cookies.set("sluice-session", first, domain="127.0.0.1")
-            assert (await thief.get("/keys")).headers["location"].startswith("/dashboard/sign-in")
-            await thief.get("/sign-in")
-            thief.email = owner.email
-            await thief.sign_in()
-            assert thief.client.cookies["sluice-session"] not in (first, second)
+        async with open_browser(owner.node) as attacker:
+            attacker.client.cookies.set("sluice-session", first, domain="127.0.0.1")
+            assert (await attacker.get("/keys")).headers["location"].startswith("/dashboard/sign-in")
+            await attacker.get("/sign-in")
+            attacker.email = owner.email
+            await attacker.sign_in()
+            assert attacker.client.cookies["sluice-session"] not in (first, second)
 
 
 async def test_signing_out_ends_the_session_on_the_node(tmp_path: Path) -> None:
@@ -207,8 +207,8 @@ async def test_unknown_email_and_wrong_password_are_indistinguishable(tmp_path: 
 async def test_guessing_stops_after_ten_attempts(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner, open_browser(owner.node) as stranger:
         stranger.email = owner.email
-        told = [(await stranger.sign_in(f"guess number {number}")).status_code for number in range(11)]
-        assert told == [400] * 10 + [429]
+        statuses = [(await stranger.sign_in(f"guess number {number}")).status_code for number in range(11)]
+        assert statuses == [400] * 10 + [429]
         assert (await stranger.sign_in()).status_code == 429
         assert (await owner.get("/keys")).status_code == 200
         refused = owner.node.log_events("sign_in_refused")

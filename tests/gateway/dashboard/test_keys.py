@@ -50,7 +50,7 @@ async def test_repeated_form_creates_no_second_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "problem"),
     [
         ({"credit_limit": "-1"}, "Credit limit must be a whole number of credits"),
         ({"credit_limit": "9" * 30}, "Credit limit must be a whole number of credits"),
@@ -59,12 +59,12 @@ async def test_repeated_form_creates_no_second_key(tmp_path: Path) -> None:
         ({"name": "x" * 201}, "Name must be one line of at most 200 characters"),
     ],
 )
-async def test_field_error_is_shown_and_input_kept(tmp_path: Path, fields: dict[str, str], told: str) -> None:
+async def test_field_error_is_shown_and_input_kept(tmp_path: Path, fields: dict[str, str], problem: str) -> None:
     async with open_house(tmp_path) as owner:
         await owner.get("/keys?new=1")
         answer = await owner.send_fields("/keys", {"name": "kept", **fields})
         assert answer.status_code == 400
-        assert told in owner.words
+        assert problem in owner.words
         (name,) = fields
         assert f'id="f-{name}" name="{name}"' in answer.text
         assert 'aria-invalid="true"' in answer.text

@@ -301,8 +301,8 @@ async def test_documented_error_matches_node(tmp_path: Path) -> None:
         page = (await node.get("/docs/errors.md", key=None)).body.decode()
         answer = await node.get("/v1/github/profile?hndle=octocat")
     (shown,) = re.findall(r"^```json\n(.*?)^```", page, re.M | re.S)
-    told = answer.body.decode().replace(node.url, "...").replace(answer.json["request_id"], "req_...")
-    assert orjson.loads(shown) == orjson.loads(told)
+    served = answer.body.decode().replace(node.url, "...").replace(answer.json["request_id"], "req_...")
+    assert orjson.loads(shown) == orjson.loads(served)
 
 
 QUESTIONS = {

@@ -111,8 +111,8 @@ def schema_of(document: dict[str, Any], operation: dict[str, Any]) -> dict[str, 
     return schema
 
 
-def check(document: dict[str, Any], schema: dict[str, Any], value: Any, told: str) -> None:
-    assert flaws(document, schema, value) == [], told
+def check(document: dict[str, Any], schema: dict[str, Any], value: Any, subject: str) -> None:
+    assert flaws(document, schema, value) == [], subject
 
 
 async def test_guide_names_missing_credential(tmp_path: Path) -> None:
@@ -176,8 +176,8 @@ async def test_declared_platform_reasons_are_in_endpoint_guides(tmp_path: Path) 
     async with open_test_node(tmp_path) as node:
         for id_, reasons in (("bluesky/profile", {"account_private", "account_gone"}), ("hackernews/search", set())):
             errors = (await node.get(f"/v1/utility/endpoint?id={id_}")).json["data"]["errors"]
-            told = {one["reason"] for error in errors for one in error["reasons"]}
-            assert told & {"account_private", "account_gone"} == reasons
+            listed = {one["reason"] for error in errors for one in error["reasons"]}
+            assert listed & {"account_private", "account_gone"} == reasons
 
 
 async def test_account_object_responses_match_document(tmp_path: Path) -> None:

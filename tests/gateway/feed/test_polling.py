@@ -267,9 +267,9 @@ async def test_stopping_node_answers_polls_with_an_unchanged_cursor(engine: str,
         for answer in answers:
             assert (answer.status, answer.json["data"]["items"], cursor_of(answer.json)) == (200, [], cursor)
             assert answer.headers["connection"] == "close"
-        told = {int(answer.headers["x-poll-interval"]) for answer in answers}
-        assert told <= {1, 2, 3, 4, 5}
-        assert len(told) > 1, "all polls would return at the same time"
+        intervals = {int(answer.headers["x-poll-interval"]) for answer in answers}
+        assert intervals <= {1, 2, 3, 4, 5}
+        assert len(intervals) > 1, "all polls would return at the same time"
         await assert_nothing_left(node)
 
 

@@ -255,9 +255,9 @@ async def test_revoked_key_ends_its_streams_within_a_keepalive(tmp_path: Path) -
             with trio.fail_after(2):
                 while await stream.block():
                     pass
-            told = stream.blocks[-1]
-            assert told["event"] == "error"
-            assert orjson.loads(told["data"])["error"]["type"] == "INVALID_API_KEY"
+            block = stream.blocks[-1]
+            assert block["event"] == "error"
+            assert orjson.loads(block["data"])["error"]["type"] == "INVALID_API_KEY"
         await assert_nothing_left(node)
 
 
@@ -326,14 +326,14 @@ async def test_consumer_stream_reads_without_acknowledging(tmp_path: Path) -> No
 async def test_lapsed_consumers_stream_begins_with_a_restart_event(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 4)
-        stood = (await page(node, "consumer=one&limit=1"))["pagination"]["next_cursor"]
-        await ack(node, "one", stood)
+        position = (await page(node, "consumer=one&limit=1"))["pagination"]["next_cursor"]
+        await ack(node, "one", position)
         await drop_before(node, 4)
         assert_refused(await node.get(f"{FEED}?consumer=one", headers=SSE), "CURSOR_EXPIRED", 410)
         async with streaming(node, "consumer=one") as stream:
-            told = await stream.block()
-            assert told["event"] == "restarted"
-            assert orjson.loads(told["data"]) == {"restarted_from": stood, "dropped": 2}
+            block = await stream.block()
+            assert block["event"] == "restarted"
+            assert orjson.loads(block["data"]) == {"restarted_from": position, "dropped": 2}
             assert await stream.events(1) == ["key_3"]
         async with streaming(node, "consumer=one") as stream:
             assert await stream.events(1) == ["key_3"], "the restart is reported twice"

@@ -189,7 +189,7 @@ async def retain(world: World) -> None:
         await world.retain()
 
 
-async def nap(rng: Random) -> None:
+async def pause(rng: Random) -> None:
     """Sleep briefly, so that polls follow one another, and sometimes longer than the retention."""
     if rng.random() < 0.9:
         await trio.sleep(rng.random())
@@ -201,7 +201,7 @@ async def follow(world: World, key: Key, query: str, rng: Random) -> None:
     """Read by cursor. No event is returned twice, and missed events are reported."""
     cursor, pos = "oldest", 0
     while True:
-        await nap(rng)
+        await pause(rng)
         wait = rng.choice(("", "&wait_s=25"))
         was_oldest, began, first_pos = cursor == "oldest", now(), world.first_pos
         result = await world.read(key, f"cursor={cursor}&{query}{wait}")
@@ -246,7 +246,7 @@ async def consume(world: World, key: Key, name: str, query: str, rng: Random) ->
     committed, seen_at, frozen = Position(0, 0.0), 0.0, list[int]()
     is_new, is_reported = True, False
     while True:
-        await nap(rng)
+        await pause(rng)
         wait = rng.choice(("", "&wait_s=25"))
         began, idle_s = now(), now() - seen_at
         result = await world.read(key, f"consumer={name}&{query}{wait}")

@@ -141,8 +141,8 @@ async def test_body_is_rejected_exactly_if_a_name_repeats(inner: str) -> None:
     repeats: list[bool] = []
     json.loads(inner, object_pairs_hook=lambda pairs: repeats.append(len(dict(pairs)) < len(pairs)))
     refused = await outcome(f'{{"name":{inner}}}'.encode())
-    is_told = isinstance(refused, Refused) and "appears twice" in refused.message
-    assert is_told == any(repeats)
+    is_reported = isinstance(refused, Refused) and "appears twice" in refused.message
+    assert is_reported == any(repeats)
 
 
 async def test_repeated_name_in_a_long_body_is_reported_without_its_name() -> None:

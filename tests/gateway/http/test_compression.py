@@ -85,8 +85,8 @@ async def test_responses_with_the_same_part_share_its_compressed_form(coding: by
             assert READS[coding](await packed(compression, reply, coding)) == body
             assert isinstance(reply.pieces, tuple), "a long part is not copied for each client"
             seen.append((compression.bytes, reply.pieces[shared_at]))
-            told = dict(pairs_of(reply.headers))
-            assert (told[b"content-encoding"], told[b"vary"]) == (coding, b"accept-encoding")
+            headers = dict(pairs_of(reply.headers))
+            assert (headers[b"content-encoding"], headers[b"vary"]) == (coding, b"accept-encoding")
     assert all(size == seen[0][0] and part is seen[0][1] for size, part in seen)
 
 

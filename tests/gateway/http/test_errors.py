@@ -68,8 +68,8 @@ def wrong(param: str, **more: Any) -> dict[str, Any]:
 
 
 def monitor(exc: MonitorInvalid, **more: Any) -> Row:
-    told = {"reason": "invalid_param", "param": "track.metrics", "next_step": "Send another.", **more}
-    return Row(exc, "INVALID_REQUEST", "track.metrics is wrong.", told)
+    details = {"reason": "invalid_param", "param": "track.metrics", "next_step": "Send another.", **more}
+    return Row(exc, "INVALID_REQUEST", "track.metrics is wrong.", details)
 
 
 SENT = ("track.metrics", "is wrong", "Send another.")

@@ -151,9 +151,9 @@ def test_error_names_the_problem(query: str, details: dict[str, object]) -> None
 def test_error_has_its_parts_as_fields(query: str, param: str, problem: str, meant: str | None, reason: str) -> None:
     with pytest.raises(InvalidParam) as refusal:
         rules(NAME, SORT, LEAST, MOST).read(parse_qsl(query, keep_blank_values=True))
-    told = refusal.value
-    assert (told.param, told.problem, told.meant, told.reason) == (param, problem, meant, reason)
-    assert told.message.removesuffix(".") == f"{param} {problem}"
+    rejection = refusal.value
+    assert (rejection.param, rejection.problem, rejection.meant, rejection.reason) == (param, problem, meant, reason)
+    assert rejection.message.removesuffix(".") == f"{param} {problem}"
 
 
 TAKEN = {

@@ -34,8 +34,8 @@ def reload_of(new: Config, *parts: Reloadable) -> Reload:
 def test_part_gets_the_new_config_once_for_its_settings() -> None:
     new = msgspec.structs.replace(Config(), limits=LimitSettings(requests_per_minute=7, concurrent_requests=3))
     limits, cache = Part("limits."), Part("cache.")
-    told = reload_of(new, limits, cache).run()
-    assert told == {"applied": ["limits.concurrent_requests", "limits.requests_per_minute"], "needs_restart": []}
+    result = reload_of(new, limits, cache).run()
+    assert result == {"applied": ["limits.concurrent_requests", "limits.requests_per_minute"], "needs_restart": []}
     assert (limits.applied, cache.applied) == ([new], [])
 
 

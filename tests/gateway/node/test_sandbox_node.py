@@ -101,10 +101,10 @@ async def test_hundred_mixed_urls_are_read_from_the_sandbox(tmp_path: Path) -> N
         assert many == {"bluesky": 18, "github": 8, "stackexchange": 8, "youtube": 8}
         accounts = ["ada.example.com", "did:plc:ada", "missing.example.com"]
         items = [{"platform": "bluesky", "handle": one} for one in accounts]
-        told = await node.client.post(
+        response = await node.client.post(
             f"{node.url}/v1/prism/profiles", json={"items": items}, headers={"x-api-key": node.key}
         )
-        assert [row["status"] for row in told.json()["data"]["results"]] == ["ok", "ok", "not_found"]
+        assert [row["status"] for row in response.json()["data"]["results"]] == ["ok", "ok", "not_found"]
         for path, ids in (
             ("videos", ["video000001", "missing0001"]),
             ("channels", [f"UC{place:022}" for place in range(3)]),

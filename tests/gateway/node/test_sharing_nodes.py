@@ -58,8 +58,8 @@ class Running:
             sent.append(message)
 
         await self.node.api(scope, receive, send)
-        told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        return told, orjson.loads(sent[1]["body"])
+        response_headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        return response_headers, orjson.loads(sent[1]["body"])
 
     def metric(self, name: str) -> float:
         """Return a metric's value from a scrape."""
@@ -119,13 +119,13 @@ async def test_nodes_with_shared_state_use_each_others_cache(tmp_path: Path, emp
             assert two.metric("sluice_cache_shared_found_total") == two.metric("sluice_cache_shared_waits_total") == 1
             assert one.metric("sluice_cache_shared_alone_total") == 0
 
-            dear = "/v1/sim/thing?id=2"
-            assert (await one.get(dear))[0]["x-cache"] == "MISS"
+            second_thing = "/v1/sim/thing?id=2"
+            assert (await one.get(second_thing))[0]["x-cache"] == "MISS"
             await until(lambda: empty_redis.ask("KEYS", "*:lock") == [])
-            assert (await two.get(f"{dear}&dry_run=1"))[1]["data"]["would_hit_cache"] is True
-            fresh = await two.get(f"{dear}&dry_run=1", cache_control="no-cache")
+            assert (await two.get(f"{second_thing}&dry_run=1"))[1]["data"]["would_hit_cache"] is True
+            fresh = await two.get(f"{second_thing}&dry_run=1", cache_control="no-cache")
             assert fresh[1]["data"]["would_hit_cache"] is False
-            assert (await two.get(f"{dear}&max_credits=0"))[0]["x-cache"] == "HIT"
+            assert (await two.get(f"{second_thing}&max_credits=0"))[0]["x-cache"] == "HIT"
             refused = (await two.get("/v1/sim/thing?id=3&max_credits=0"))[1]
             assert refused["error"]["details"]["reason"] == "above_max_credits"
             assert len(upstream.calls) == 2

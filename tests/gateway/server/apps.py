@@ -55,10 +55,10 @@ class PathApp:
         await answer(send, await read_body(receive))
 
     async def scope(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        told = {key: scope[key] for key in ("method", "path", "http_version", "scheme", "root_path")}
-        told |= {"raw_path": scope["raw_path"].decode(), "query_string": scope["query_string"].decode()}
-        told["headers"] = [[name.decode(), value.decode("latin-1")] for name, value in scope["headers"]]
-        await answer(send, json.dumps(told).encode())
+        details = {key: scope[key] for key in ("method", "path", "http_version", "scheme", "root_path")}
+        details |= {"raw_path": scope["raw_path"].decode(), "query_string": scope["query_string"].decode()}
+        details["headers"] = [[name.decode(), value.decode("latin-1")] for name, value in scope["headers"]]
+        await answer(send, json.dumps(details).encode())
 
     async def stream(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})

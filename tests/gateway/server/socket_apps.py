@@ -76,11 +76,11 @@ class SocketApp:
             await send(say(said))
 
     async def scope(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        told = {key: scope[key] for key in ("type", "path", "scheme", "http_version", "root_path", "subprotocols")}
-        told |= {"query": scope["query_string"].decode(), "extensions": list(scope["extensions"])}
-        told |= {"raw_path": scope["raw_path"].decode(), "x": dict(scope["headers"]).get(b"x", b"").decode()}
+        details = {key: scope[key] for key in ("type", "path", "scheme", "http_version", "root_path", "subprotocols")}
+        details |= {"query": scope["query_string"].decode(), "extensions": list(scope["extensions"])}
+        details |= {"raw_path": scope["raw_path"].decode(), "x": dict(scope["headers"]).get(b"x", b"").decode()}
         await self.accept(send)
-        await send(say(json.dumps(told)))
+        await send(say(json.dumps(details)))
 
     async def refuse(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
         headers = [(b"content-type", b"text/plain"), (b"retry-after", b"7")]

@@ -70,7 +70,7 @@ async def test_close_and_half_close_are_reported_once() -> None:
 
 
 async def test_earlier_disconnect_is_reported_immediately() -> None:
-    told = trio.Event()
+    reported = trio.Event()
     gone = trio.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,15 +78,15 @@ async def test_earlier_disconnect_is_reported_immediately() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
         gone.set()
-        await send({"type": "sluice.hangup", "left": told.set})
-        await told.wait()
+        await send({"type": "sluice.hangup", "left": reported.set})
+        await reported.wait()
 
     async with open_served(app) as served:
         stream = await trio.open_tcp_stream("127.0.0.1", served.port)
         await stream.send_all(GET % b"x")
         await stream.aclose()
         await gone.wait()
-        await told.wait()
+        await reported.wait()
 
 
 async def test_data_sent_meanwhile_is_answered_afterwards() -> None:

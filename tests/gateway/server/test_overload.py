@@ -140,8 +140,8 @@ def test_clients_get_the_descriptors_that_the_node_does_not_need(soft: int, hard
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < hard:
         pytest.skip(f"this process may not have {hard} descriptors")
     command = [sys.executable, "-c", COUNT, str(soft), str(hard), str(wanted)]
-    told = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=True)
-    assert told.stdout.split() == [str(possible), str(hard), str(hard)]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == [str(possible), str(hard), str(hard)]
 
 
 @pytest.mark.parametrize(("given", "possible"), [(256, 128), (10_240, 10_240 - KEPT)])

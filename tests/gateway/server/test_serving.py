@@ -58,9 +58,9 @@ async def test_apps_own_date_and_server_are_kept():
         await answer(send, headers=[(b"Date", b"then"), (b"Server", b"mine"), (b"Content-Length", b"2")])
 
     async with open_served(app) as served, await served.connect() as client:
-        told = await client.ask(GET % b"")
-        assert (told.header(b"date"), told.header(b"server")) == (b"then", b"mine")
-        assert told.header(b"content-length") == b"2"
+        response = await client.ask(GET % b"")
+        assert (response.header(b"date"), response.header(b"server")) == (b"then", b"mine")
+        assert response.header(b"content-length") == b"2"
 
 
 async def test_head_response_has_a_length_and_no_body():
@@ -228,7 +228,7 @@ async def test_send_to_a_disconnected_client_raises_oserror(caplog: pytest.LogCa
 
 async def test_path_and_headers_reach_the_app():
     async with open_served(PathApp()) as served, await served.connect() as client:
-        told = (await client.ask(b"GET http://h/scope?a=%20b HTTP/1.1\r\nHost: h\r\nX-Y: \xe9\r\n\r\n")).body
-        assert b'"path": "/scope"' in told
-        assert b'"query_string": "a=%20b"' in told
-        assert b'["x-y", "\\u00e9"]' in told
+        body = (await client.ask(b"GET http://h/scope?a=%20b HTTP/1.1\r\nHost: h\r\nX-Y: \xe9\r\n\r\n")).body
+        assert b'"path": "/scope"' in body
+        assert b'"query_string": "a=%20b"' in body
+        assert b'["x-y", "\\u00e9"]' in body

@@ -214,6 +214,6 @@ async def test_response_after_the_stop_closes_its_connection(engine: str, backlo
             late = socket.create_connection(("127.0.0.1", served.port))
         for client in clients:
             async with client:
-                assert [told.header(b"connection") for told in await client.answers_until_close()] == [b"close"]
+                assert [response.header(b"connection") for response in await client.answers_until_close()] == [b"close"]
         if backlog:
             late.close()

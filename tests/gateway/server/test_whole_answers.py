@@ -39,10 +39,10 @@ def app_of(status: int, *, whole: bool, headers: list[tuple[bytes, bytes]] = HEA
 async def answers(status: int, request: bytes, *, whole: bool) -> list[Answer]:
     async with open_served(app_of(status, whole=whole)) as served, await served.connect() as client:
         is_head = request.startswith(b"HEAD")
-        told = [await client.ask(request, head=is_head)]
-        if told[0].header(b"connection") != b"close":
-            told.append(await client.ask(request, head=is_head))
-        return told
+        responses = [await client.ask(request, head=is_head)]
+        if responses[0].header(b"connection") != b"close":
+            responses.append(await client.ask(request, head=is_head))
+        return responses
 
 
 def undated(answer: Answer) -> list[tuple[bytes, bytes]]:
@@ -78,7 +78,7 @@ async def test_response_in_one_message_excludes_other_messages(first: str) -> No
         await send(whole)  # type: ignore[arg-type]
 
     async with open_served(app) as served, await served.connect() as client:
-        told = await client.ask(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert told.status == (200 if first == "sluice.answer" else 500), (
+        response = await client.ask(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert response.status == (200 if first == "sluice.answer" else 500), (
             "the response is sent although the app failed after it"
         )

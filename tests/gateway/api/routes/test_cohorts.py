@@ -128,13 +128,13 @@ async def test_cohort_lifecycle_from_creation_to_results(node: OpenNode) -> None
         ("ada-2", ["acme", "東京"], "in 東京都 we met ACME's people"),
     ]
     assert {one["route"] for one in items} == {"bluesky/user/posts"}
-    told = {
+    summary = {
         one["external_id"]: (one["status"], one["window_complete"], one["pages"], one["route_errors"])
         for one in coverage
     }
     failed = [{"route": "bluesky/user/posts", "code": "UPSTREAM_ERROR"}]
     gone = [{"route": "bluesky/user/posts", "code": "RESOURCE_NOT_FOUND"}]
-    assert told == {
+    assert summary == {
         "id-ada.test": ("complete", True, 1, []),
         "id-bob.test": ("complete", True, 3, []),
         "id-eve.test": ("complete", True, 2, []),
@@ -244,18 +244,20 @@ async def test_cohort_errors_match_the_table_of_the_specification(
         return assert_refused(answer, code, status)
 
     github = {"members": [{"platform": "bluesy", "handle": "a.test"}]}
-    told = await refused("COHORT_IDENTITY_PLATFORM_UNSUPPORTED", 400, "PUT", members, github)
-    assert (told["did_you_mean"], told["param"]) == ("bluesky", "members[0].platform")
-    told = await refused("COHORT_IDENTITY_PLATFORM_UNSUPPORTED", 400, "POST", queries, {**QUERY, "platforms": ["zzz"]})
-    assert (told["reason"], told["param"]) == ("platform_unsupported", "platforms[0]")
+    details = await refused("COHORT_IDENTITY_PLATFORM_UNSUPPORTED", 400, "PUT", members, github)
+    assert (details["did_you_mean"], details["param"]) == ("bluesky", "members[0].platform")
+    details = await refused(
+        "COHORT_IDENTITY_PLATFORM_UNSUPPORTED", 400, "POST", queries, {**QUERY, "platforms": ["zzz"]}
+    )
+    assert (details["reason"], details["param"]) == ("platform_unsupported", "platforms[0]")
     monkeypatch.setattr(service, "MEMBERS_MAX", 2)
     one_more = {"members": [{"platform": "bluesky", "handle": "c.test"}]}
-    told = await refused("COHORT_MEMBER_LIMIT_EXCEEDED", 400, "PUT", members, one_more)
-    assert told["param"] == "members"
+    details = await refused("COHORT_MEMBER_LIMIT_EXCEEDED", 400, "PUT", members, one_more)
+    assert details["param"] == "members"
     monkeypatch.setattr(service, "COHORTS_MAX", 1)
     await refused("COHORT_LIMIT_EXCEEDED", 400, "POST", "/v1/cohorts", {})
-    told = await refused("INVALID_REQUEST", 400, "POST", queries, {**QUERY, "max_credits": 5})
-    assert (told["reason"], told["credits_required"]) == ("above_max_credits", 6)
+    details = await refused("INVALID_REQUEST", 400, "POST", queries, {**QUERY, "max_credits": 5})
+    assert (details["reason"], details["credits_required"]) == ("above_max_credits", 6)
     with node.upstream.holding():
         _, begun = await ask(node, "POST", queries, QUERY)
         place = f"/v1/cohort-queries/{begun['data']['query_id']}"
@@ -271,10 +273,10 @@ async def test_cohort_errors_match_the_table_of_the_specification(
     await ended(node, begun["data"]["query_id"])
     monkeypatch.setattr(results, "PAGE_BYTES", results.AROUND_BYTES + 100)
     place = f"/v1/cohort-queries/{begun['data']['query_id']}/results"
-    told = await refused("COHORT_RESULT_TOO_LARGE", 413, "GET", place)
-    assert told["reason"] == "result_too_large"
+    details = await refused("COHORT_RESULT_TOO_LARGE", 413, "GET", place)
+    assert details["reason"] == "result_too_large"
     monkeypatch.undo()
-    _, rest = await ask(node, "GET", f"{place}?cursor={told['next_cursor']}")
+    _, rest = await ask(node, "GET", f"{place}?cursor={details['next_cursor']}")
     assert rest["data"]["items"][0]["content_id"] == "ada-2", "the cursor continues after the item that was too large"
 
 

@@ -61,9 +61,9 @@ async def test_crawl_end_is_delivered_once_and_signed_with_its_secret(node: Open
     delivery = await delivered(node, job_id)
     done = await ended(node, job_id)
     (request,) = receiver.requests
-    told = received(request, secret)
-    assert told == done
-    assert (told["status"], told["credits"]["used"]) == ("completed", 5)
+    delivered_job = received(request, secret)
+    assert delivered_job == done
+    assert (delivered_job["status"], delivered_job["credits"]["used"]) == ("completed", 5)
     assert ([one["status"] for one in delivery["attempts"]], delivery["attempts"][0]["answer"]) == ([200], "taken")
     assert b"/hook/a-token-of-the-receivers-own" in request
     kept = await node.node.stores.store.read(lambda tx: tx.all("SELECT url, secret, host FROM webhooks"))

@@ -78,13 +78,13 @@ async def test_html_pdf_feed_and_text_are_parsed_for_one_credit_each(node: OpenN
     _, of_pdf = await send(node, pdf, "paper.bin", "application/octet-stream")
     assert (of_pdf["data"]["page"]["source_type"], of_pdf["data"]["page"]["page_count"]) == ("pdf", 2)
     assert (of_pdf["credits_used"], "The second page." in of_pdf["data"]["page"]["content"]["markdown"]) == (1, True)
-    for content, name, kind, told in (
+    for content, name, kind, source_type in (
         (FEED, "feed.xml", "application/xml", "feed"),
         (b"# Words\n\nand nothing else", "words.md", "application/octet-stream", "text"),
         ("Größe".encode("latin-1"), "words.txt", "text/plain; charset=iso-8859-1", "text"),
     ):
         status, read = await send(node, content, name, kind)
-        assert (status, read["data"]["page"]["source_type"]) == (200, told), name
+        assert (status, read["data"]["page"]["source_type"]) == (200, source_type), name
     assert "Größe" in read["data"]["page"]["content"]["markdown"]
 
 

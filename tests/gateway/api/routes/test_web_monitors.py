@@ -73,9 +73,9 @@ async def test_watch_reports_each_value_change_without_noise(node: OpenNode) -> 
     assert [len(one["added"]) for one in checks if one["status"] == "changed"] == [1, 1, 1]
     assert ("13 euros" in checks[2]["added"][0], "14 euros" in checks[2]["removed"][0]) == (True, True)
     assert 0.9 < checks[2]["similarity"] < 1.0
-    _, told = await ask(node, "GET", "/v1/events?types=web.*")
-    assert [one["type"] for one in told["data"]["items"]] == ["web.changed"] * 3
-    assert {one["data"]["monitor_id"] for one in told["data"]["items"]} == {watch["monitor_id"]}
+    _, feed = await ask(node, "GET", "/v1/events?types=web.*")
+    assert [one["type"] for one in feed["data"]["items"]] == ["web.changed"] * 3
+    assert {one["data"]["monitor_id"] for one in feed["data"]["items"]} == {watch["monitor_id"]}
     shop.is_open = False
     await check(node, watch["monitor_id"], 10)
     _, newest = await ask(node, "GET", f"{place}/checks?limit=1")

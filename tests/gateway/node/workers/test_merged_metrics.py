@@ -34,7 +34,7 @@ counted = st.dictionaries(st.text(alphabet='ab{}",= \\\n#', max_size=6), st.inte
 
 @given(st.dictionaries(st.integers(0, 255), st.tuples(counted, st.floats(0, 9)), min_size=1, max_size=4))
 def test_merged_metrics_label_every_sample(workers: dict[int, tuple[dict[str, int], float]]) -> None:
-    texts = {number: text_of(*told) for number, told in workers.items()}
+    texts = {number: text_of(*counters) for number, counters in workers.items()}
     whole = merge(texts)
     expected = {}
     for number, text in texts.items():

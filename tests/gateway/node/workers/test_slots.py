@@ -70,10 +70,10 @@ async def test_all_are_ready_after_every_worker_and_all_end_with_input(code: str
 
 
 async def test_verbose_worker_is_not_blocked(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    code = f"{READY}print('x' * 1_000_000, flush=True); open({str(told)!r}, 'w'); sys.stdin.read()"
+    flag_file = tmp_path / "printed"
+    code = f"{READY}print('x' * 1_000_000, flush=True); open({str(flag_file)!r}, 'w'); sys.stdin.read()"
     async with running(Supervised(code, count=1)):
-        while not told.exists():  # noqa: ASYNC110 - a file sets no event
+        while not flag_file.exists():  # noqa: ASYNC110 - a file sets no event
             await trio.sleep(0.01)
 
 

@@ -144,9 +144,9 @@ def ports_of(pid: int) -> set[int]:
 
 
 def test_circuit_is_isolated_in_every_worker(running: Served) -> None:
-    told = operate(running, "platform.isolate", platform="github")
-    assert isinstance(told, dict)
-    assert told["platform"] == "github"
+    result = operate(running, "platform.isolate", platform="github")
+    assert isinstance(result, dict)
+    assert result["platform"] == "github"
     text = running.admin("/metrics").body.decode()
     assert set(re.findall(r'sluice_breaker_state\{worker="(\d)",platform="github".*\} 2\.0', text)) == NUMBERS
 

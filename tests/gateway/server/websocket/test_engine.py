@@ -101,11 +101,11 @@ async def test_valid_frames_are_answered(name: str, early: bool, engine: str):
             nursery.start_soon(client.send, sent)
         got: list[str | bytes] = []
         while len(got) < len(wanted):
-            told = await next_frame(client)
-            if told.opcode == PONG:
-                assert told.payload == b"p"
+            received = await next_frame(client)
+            if received.opcode == PONG:
+                assert received.payload == b"p"
             else:
-                got.append(told.payload.decode() if told.opcode == TEXT else told.payload)
+                got.append(received.payload.decode() if received.opcode == TEXT else received.payload)
         assert app.received == wanted
         assert got == wanted
 
@@ -285,9 +285,9 @@ async def test_concurrent_messages_and_pongs_never_mix(engine: str):
         got = [await next_frame(client) for _ in range(5)]
         await client.send(frame(PING, b"2") + frame(TEXT, b"heard"))
         got += [await next_frame(client) for _ in range(6)]
-        texts = [told.payload for told in got if told.opcode == TEXT]
+        texts = [received.payload for received in got if received.opcode == TEXT]
         assert sorted(texts) == [text * len(BIG) for text in (b"a", b"b", b"c") for _ in range(3)]
-        assert [told.payload for told in got if told.opcode == PONG] == [b"1", b"2"]
+        assert [received.payload for received in got if received.opcode == PONG] == [b"1", b"2"]
         await client.send(closing(1000))
         assert await end_of(client) == 1000
         assert app.received == ["heard", 1000]

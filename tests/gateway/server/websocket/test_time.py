@@ -61,9 +61,9 @@ async def test_busy_client_is_pinged_too(engine: str):
         with trio.move_on_after(4):
             while pings < 3:
                 await client.send(frame(TEXT, b"a"))
-                while (told := await next_frame(client)).opcode == PING:
+                while (received := await next_frame(client)).opcode == PING:
                     pings += 1
-                    await client.send(frame(PONG, told.payload))
+                    await client.send(frame(PONG, received.payload))
         assert pings == 3
 
 
@@ -111,9 +111,9 @@ async def test_slow_reader_gets_everything_and_its_pongs():
         got = []
         while len(got) < 21:
             await trio.sleep(0.01)
-            told = await next_frame(client)
-            if told.opcode != PING:
-                got.append(told)
+            received = await next_frame(client)
+            if received.opcode != PING:
+                got.append(received)
         assert got[-1] == Frame(PONG, b"?")
         assert {message.payload for message in got[:-1]} == {b"x" * 60_000}
 

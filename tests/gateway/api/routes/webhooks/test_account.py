@@ -104,7 +104,7 @@ async def test_webhook_create_read_change_delete(hooked: Hooked) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "param", "told"),
+    ("change", "param", "problem"),
     [
         ({"types": ["monitor.run_complete"]}, "types[0]", "monitor.run_completed"),
         ({"types": ["*", "credit.*"]}, "types[1]", "credits.*"),
@@ -123,12 +123,12 @@ async def test_webhook_create_read_change_delete(hooked: Hooked) -> None:
     ],
 )
 async def test_invalid_field_is_named_with_the_nearest_valid_value(
-    hooked: Hooked, change: dict[str, Any], param: str, told: str
+    hooked: Hooked, change: dict[str, Any], param: str, problem: str
 ) -> None:
     account = await hooked.office.desk.account()
     status, error = await _refused(hooked, account, "POST", WEBHOOKS, {**BODY, **change})
     assert (status, error["type"], error["details"]["param"]) == (400, "INVALID_REQUEST", param)
-    assert told in f"{error['message']} {error['details']}"
+    assert problem in f"{error['message']} {error['details']}"
     assert (await _data(hooked, account, "GET", WEBHOOKS))["items"] == []
 
 
@@ -166,9 +166,9 @@ async def test_idempotency_key_applies_each_change_once_and_hides_secrets(
     assert (made["secret"] is None, repeated["secret"]) == (False, None)
     id_ = made["webhook"]["id"]
     one, two = [await _ask(hooked, account, "POST", f"{WEBHOOKS}/{id_}/rotate-secret", key=b"two") for _ in range(2)]
-    rotated, told = (orjson.loads(reply.body)["data"] for reply in (one, two))
+    rotated, replayed = (orjson.loads(reply.body)["data"] for reply in (one, two))
     assert rotated["secret"] != made["secret"]
-    assert told == {"secret": None, "previous_secret_valid_until": rotated["previous_secret_valid_until"]}
+    assert replayed == {"secret": None, "previous_secret_valid_until": rotated["previous_secret_valid_until"]}
     tests = [await _ask(hooked, account, "POST", f"{WEBHOOKS}/{id_}/test", key=b"three") for _ in range(2)]
     assert len({orjson.loads(reply.body)["data"]["delivery"]["id"] for reply in tests}) == 1
 
