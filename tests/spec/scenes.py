@@ -54,7 +54,7 @@ class Scene:
 
     @property
     def is_temporary(self) -> bool:
-        """Whether the same request may succeed later (7.2). A 503 without Retry-After is permanent."""
+        """True if the same request may succeed later (7.2). A 503 without Retry-After is permanent."""
         return self.code in BACKOFF or self.retry_after is not None
 
 

@@ -111,7 +111,7 @@ class Crowd:
 
 
 def test_hundreds_of_running_requests_are_answered_once(place: Place) -> None:
-    """Goal: a stop loses no response. Method: 500 requests wait for a slow upstream, 200 more for one of those."""
+    """Goal: a stop loses no response. Method: 500 requests wait for a slow upstream; 200 more share a call."""
     limits = {"requests_per_minute": 10_000, "concurrent_requests": 1_000}
     with place.sandbox(latency_s=3.0) as egress:
         place.configure(

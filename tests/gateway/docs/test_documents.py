@@ -99,7 +99,7 @@ async def test_every_page_is_linked_and_loads_only_local_files(
             assert b'<script src="/page.js" defer></script>' in answer.body
             assert not {"iframe", "img"} & set(links.tags)
             assert "default-src 'none'" in answer.headers["content-security-policy"]
-            assert len(set(links.anchors)) == len(links.anchors), f"{path} has an anchor twice"
+            assert len(set(links.anchors)) == len(links.anchors), f"{path} repeats an anchor"
             for href in set(links.hrefs):
                 target, anchor = urldefrag(href)
                 if anchor and (target or path) in found:
