@@ -1,9 +1,10 @@
-"""The documents tell the truth: their commands exist, their curl calls are answered, their scripts run.
+"""The documents are correct: their commands exist, their curl calls are answered as shown, and their scripts run.
 
-How to write a document so that it is checked stands in `tests/docs/blocks.py`. Beside that: a curl call is answered
-with success, or with the status that a comment behind it (`# 402`) or its shown output (`"status":402`) names, and the
-answer has every name that the shown output has; in scripts that are run, 8080 and 8081 stand for free ports, and
-config.toml is there.
+`tests/docs/blocks.py` describes how to write a document so that it is checked. In addition:
+
+- A curl call must succeed, or return the status that is named by a comment after it (`# 402`) or by its shown output
+  (`"status":402`). The response must have every name that the shown output has.
+- In scripts that are run, 8080 and 8081 are replaced by free ports, and config.toml exists.
 """
 
 import os
@@ -40,9 +41,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """The node that answers the documents' curl calls."""
     with open_commands() as runner:
         place = Place(tmp_path_factory.mktemp("docs"), runner)
-        place.configure(webhooks={"allow_insecure_targets": True})  # as a demo
+        place.configure(webhooks={"allow_insecure_targets": True})  # like a demo
         account, key = place.new_key(balance=100_000)
-        happen(place, account, "laptop", "phone")  # so that there are events to read
+        happen(place, account, "laptop", "phone")  # writes events to read
         with place.serve("--sandbox") as served:
             token = load_secret({}, place.database.parent).admin_token
             yield Node(served.url, served.admin_url, key["key"], token)
@@ -54,14 +55,14 @@ def commands_of(document: Path) -> Iterator[Command]:
 
 
 def unanswered(block: Block, node: Node) -> Iterator[str]:
-    """Which curl calls of a block are not answered as the document says."""
+    """Yield the curl calls of a block that are not answered as the document says."""
     for command in commands(block.text):
         if command.words[0] == "curl" and (wrong := flaw_of_call(command, block.output, node)):
             yield f"{' '.join(command.words)}: {wrong}"
 
 
 def flaw_of_call(command: Command, output: str, node: Node) -> str | None:
-    """The flaw of a curl call; None when nothing is."""
+    """Return the error of a curl call, or None if there is none."""
     try:
         answered = perform(read_call(command.words), node)
     except NotUnderstood as exc:
@@ -99,19 +100,19 @@ def test_documented_scripts_run(document: Path, tmp_path: Path) -> None:
 
 
 @of_each_document
-def test_links_to_files_lead_somewhere(document: Path) -> None:
+def test_links_to_files_have_a_target(document: Path) -> None:
     targets = re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", document.read_text())
     assert [target for target in targets if not (document.parent / target).exists()] == []
 
 
 @of_each_document
-def test_links_to_headings_lead_to_one(document: Path) -> None:
+def test_links_to_headings_have_a_target(document: Path) -> None:
     targets = re.findall(r"\]\((?!\w+:)([^)#\s]*)#([^)\s]+)\)", document.read_text())
     assert [(file, anchor) for file, anchor in targets if anchor not in anchors(document.parent / file, document)] == []
 
 
 @of_each_document
-def test_its_headings_are_told_apart_and_in_order(document: Path) -> None:
+def test_headings_are_unique_and_in_order(document: Path) -> None:
     levels = [len(marks) for marks, _ in headings(document)]
     assert levels[0] == 1
     assert levels.count(1) == 1
@@ -120,18 +121,18 @@ def test_its_headings_are_told_apart_and_in_order(document: Path) -> None:
 
 
 def headings(document: Path) -> list[tuple[str, str]]:
-    """The marks and words of each heading; what looks like one in a block of code is none."""
+    """Return level marks and text of each heading, without lines in code blocks that look like one."""
     return re.findall(r"^(#+) (.+)$", re.sub(r"^ *```.*?^ *```", "", document.read_text(), flags=re.M | re.S), re.M)
 
 
 def anchors(file: Path, document: Path) -> set[str]:
-    """The anchors that a link can name in a file, or in the document itself where the link names no file."""
+    """Return the anchors of a file, or of the document itself if the link names no file."""
     of = document if file == document.parent else file
     return {re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-") for _, text in headings(of)}
 
 
 def run_script(script: str, folder: Path) -> str:
-    """Run a script in a folder with config.toml in it; what it printed. What it leaves running is ended."""
+    """Run a script in a folder with config.toml, and return its output. Processes that it leaves running are killed."""
     program = folder / "bin" / "sluice"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from gateway.cli import main; main()' \"$@\"\n")
@@ -142,7 +143,7 @@ def run_script(script: str, folder: Path) -> str:
         script, config = (re.sub(rf"\b{documented}\b", free, text) for text in (script, config))
     (folder / "config.toml").write_text(config)
     environ = {"PATH": f"{program.parent}:{os.environ['PATH']}", "PYTHONPATH": str(PROJECT), "TMPDIR": str(folder)}
-    # Into a file and not a pipe, which a node that the script leaves running would hold open.
+    # The output goes to a file: a node that the script leaves running would keep a pipe open.
     log = folder / "script.log"
     with log.open("wb") as out:
         popen = subprocess.Popen(
@@ -157,7 +158,7 @@ def run_script(script: str, folder: Path) -> str:
     try:
         exit_code = popen.wait(SCRIPT_S)
     finally:
-        with suppress(ProcessLookupError):  # nothing of its session is left
+        with suppress(ProcessLookupError):  # no process of its session is left
             os.killpg(popen.pid, signal.SIGKILL)
         popen.wait()
     assert exit_code == 0, log.read_text()
@@ -226,7 +227,7 @@ def test_blocks_are_found_and_split_into_commands(tmp_path: Path) -> None:
         (".ci/absent", "there is no .ci/absent"),
     ],
 )
-def test_a_documented_command_that_cannot_be_right_is_found(line: str, wrong: str | None) -> None:
+def test_wrong_documented_command_is_found(line: str, wrong: str | None) -> None:
     (command,) = commands(line)
     assert (flaw(command.words) or "").startswith(wrong or "")
     assert (flaw(command.words) is None) is (wrong is None)
@@ -247,14 +248,12 @@ def test_a_documented_command_that_cannot_be_right_is_found(line: str, wrong: st
         ("curl --teleport $URL/v1/status", "", "this test does not understand --teleport"),
     ],
 )
-def test_a_documented_call_that_is_answered_otherwise_is_found(
-    line: str, output: str, wrong: str | None, node: Node
-) -> None:
+def test_documented_call_with_another_response_is_found(line: str, output: str, wrong: str | None, node: Node) -> None:
     found = list(unanswered(Block(("console",), line, output), node))
     assert len(found) == (wrong is not None)
     assert all(f": {wrong}" in each for each in found)
 
 
-def test_a_documented_script_that_fails_is_found(tmp_path: Path) -> None:
+def test_failing_documented_script_is_found(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="No such command 'acount'"):
         run_script("sluice acount list | cat\nsluice acount list\n", tmp_path)

@@ -1,6 +1,6 @@
-"""The house is in order: every module is found by its name, is small, and says in plain English what it gives.
+"""Rules for the code: every module has a name that says what it does, is small, and is described in plain English.
 
-An exception stands in a list here, with its reason.
+Exceptions are in lists here, with their reasons.
 """
 
 import ast
@@ -26,7 +26,7 @@ OLD_NAMES = frozenset(
         outcome places presence rung sent shown tell telling told told_waits wakeups""",
     )
 )
-"""Names of modules that the field has a better word for: see the table of words in docs/contributing.md."""
+"""Names of modules for which the field has a better word: see the table of words in docs/contributing.md."""
 OLD_VERBS = frozenset(
     re.findall(
         r"\w+",
@@ -34,55 +34,55 @@ OLD_VERBS = frozenset(
         tells told told_waits wakeups""",
     )
 )
-"""Names of functions and attributes likewise. The table's other words have a plain meaning too: held credits."""
+"""The same for functions and attributes. The table's other words also have a plain meaning: held credits."""
 STILL_OLD: MappingProxyType[str, str] = MappingProxyType(
     {
-        "bench.scenarios.due": "the scenario's name in the command",
+        "bench.scenarios.due": "the name of the scenario in the command",
     }
 )
 
 SMALL: MappingProxyType[str, str] = MappingProxyType(
     {
-        "bench.load.wrk": "another program's output, read; its importer would pass 200 lines",
-        "bench.sweep": "one module a command of the suite",
-        "billing.open_charges": "a table, and the way to it from what it was",
-        "billing.ledger.forecast": "pure but for one query, on a lower floor than its importer",
-        "billing.packs.schema": "one set of tables a room",
-        "billing.keys.text": "pure, and the one place that knows how a key is written",
-        "billing.prices": "the tiers' prices, on a lower floor than their importer",
-        "events.migrations": "one set of migrations a package",
-        "gateway.admin.account_operations": "one module a family of operations",
-        "gateway.config.strength": "the one module that loads the word lists, which is slow",
-        "gateway.dashboard.calling": "the one place where pages call the API, beside the values of such a call",
+        "bench.load.wrk": "reads another program's output; its importer would exceed 200 lines",
+        "bench.sweep": "one module per command of the suite",
+        "billing.open_charges": "a table, and its migration from the previous one",
+        "billing.ledger.forecast": "pure except for one query, in a lower layer than its importer",
+        "billing.packs.schema": "one set of tables per package",
+        "billing.keys.text": "pure, and the only place that has the format of a key",
+        "billing.prices": "the tiers' prices, in a lower layer than their importer",
+        "events.migrations": "one set of migrations per package",
+        "gateway.admin.account_operations": "one module per family of operations",
+        "gateway.config.strength": "the only module that loads the word lists, which is slow",
+        "gateway.dashboard.calling": "the only place where pages call the API, next to the values of such a call",
         "gateway.dashboard.folding": "pure: JSON as HTML",
-        "gateway.dashboard.pages.billing": "one module an area of pages",
-        "gateway.dashboard.pages.discover.rows": "pure: a record as a page and a table have it",
-        "gateway.docs.account.credits": "one module a family of routes",
-        "gateway.docs.account.packs": "one module a family of routes",
-        "gateway.docs.pages.event_types": "tables of the registry, with which a document of the repository is compared",
-        "gateway.node.background.sessions": "one module a kind of work in the background",
-        "gateway.node.background.deliveries": "the services of accounts and of monitors both stand on it",
-        "limits.retries": "a limit that stands on its own, on a lower floor than its importer",
-        "limits.shared_hints": "a limit that stands on its own, on a lower floor than its importer",
-        "scheduler.backlog": "gives the operator's view without the services",
+        "gateway.dashboard.pages.billing": "one module per area of pages",
+        "gateway.dashboard.pages.discover.rows": "pure: a record in the form for a page and a table",
+        "gateway.docs.account.credits": "one module per family of routes",
+        "gateway.docs.account.packs": "one module per family of routes",
+        "gateway.docs.pages.event_types": "tables of the registry, which a document of the repository must match",
+        "gateway.node.background.sessions": "one module per kind of background work",
+        "gateway.node.background.deliveries": "the services of accounts and of monitors both use it",
+        "limits.retries": "an independent limit, in a lower layer than its importer",
+        "limits.shared_hints": "an independent limit, in a lower layer than its importer",
+        "scheduler.backlog": "provides the operator's view without the services",
         "scheduler.monitors.runs.payload": "pure: the bytes that a webhook receives",
-        "storage.bell": "tested alone, and its importer would pass 450 lines",
-        "upstreams.fetching.concurrent": "the one nursery of a read",
-        "upstreams.fetching.redirects": "a walk of its own, beside the source that begins it",
-        "upstreams.web.reading.pdf": "one module a form of body",
-        "upstreams.transport.revalidating": "an exchange of its own, around another",
-        "upstreams.sandbox.drift": "pure: what an answer lacks, beside the command that makes the call",
-        "upstreams.transport.answer_start": "a parser of its own, for another kind of peer",
+        "storage.bell": "tested alone, and its importer would exceed 450 lines",
+        "upstreams.fetching.concurrent": "the only nursery of a read",
+        "upstreams.fetching.redirects": "a separate walk, next to the source that begins it",
+        "upstreams.web.reading.pdf": "one module per form of body",
+        "upstreams.transport.revalidating": "a separate exchange that wraps another",
+        "upstreams.sandbox.drift": "pure: what a response lacks, next to the command that makes the call",
+        "upstreams.transport.answer_start": "a separate parser for another kind of peer",
     }
 )
-"""Modules under `SMALL_LINES` with one importer that stand alone, and why."""
+"""Modules with fewer than `SMALL_LINES` lines and one importer that are still separate, with the reason."""
 
 
 def _in(path: str, folders: tuple[str, ...]) -> bool:
     return any(PurePath(path).is_relative_to(folder) for folder in folders)
 
 
-def test_a_public_class_name_exists_once_in_the_program() -> None:
+def test_public_class_names_are_unique() -> None:
     found = defaultdict(list)
     for module in modules().values():
         for node in ast.walk(module.tree):
@@ -91,7 +91,7 @@ def test_a_public_class_name_exists_once_in_the_program() -> None:
     assert {name: places for name, places in found.items() if len(places) > 1} == {}
 
 
-def test_a_folder_holds_few_modules() -> None:
+def test_folders_contain_few_modules() -> None:
     held = Counter(str(PurePath(module.path).parent) for module in modules().values() if not module.is_package)
     del held["upstreams/platforms"]
     assert {folder: count for folder, count in held.items() if count > MODULES_MAX} == {}
@@ -101,19 +101,19 @@ def test_module_length_is_at_most_450_lines() -> None:
     assert {module.path: module.lines for module in modules().values() if module.lines > LINES_MAX} == {}
 
 
-def test_a_function_body_has_at_most_fifty_lines() -> None:
+def test_function_bodies_have_at_most_50_lines() -> None:
     bodies = ((module, node, _body_lines(node)) for module in modules().values() for node in functions(module.tree))
     assert [(module.path, node.name, lines) for module, node, lines in bodies if lines > BODY_LINES_MAX] == []
 
 
 def _body_lines(function: Function) -> int:
-    """The lines behind the signature and the docstring."""
+    """Return the number of lines after the signature and the docstring."""
     first = function.body[1:2] if ast.get_docstring(function, clean=False) is not None else function.body[:1]
     return (function.end_lineno or 0) - first[0].lineno + 1 if first else 0
 
 
-def test_a_docstring_begins_with_the_thing_or_the_deed() -> None:
-    """Goal: plain English; a free relative ("What comes", "Who waits") hides the subject until the sentence's end."""
+def test_docstrings_begin_with_their_subject_or_verb() -> None:
+    """Goal: plain English. A free relative clause ("What comes", "Who waits") hides the subject of its sentence."""
     wrong = [
         f"{module.path}:{line}: {text.strip()[:60]}"
         for module in modules().values()
@@ -123,13 +123,13 @@ def test_a_docstring_begins_with_the_thing_or_the_deed() -> None:
     assert wrong == []
 
 
-def test_no_module_has_a_name_of_the_private_language() -> None:
+def test_no_module_has_a_name_with_a_better_word() -> None:
     old = {name for name in modules() if name.rpartition(".")[2] in OLD_NAMES}
     assert old - STILL_OLD.keys() == set()
 
 
-def test_no_function_or_attribute_has_a_name_of_the_private_language() -> None:
-    """Goal: one word for one thing. Platforms keep the words of what they read, records those of the answers."""
+def test_no_function_or_attribute_has_a_name_with_a_better_word() -> None:
+    """Goal: one word for one thing. Platforms keep the words of their upstreams, and records those of the responses."""
     wrong = [
         f"{module.path}:{getattr(node, 'lineno', 0)}: {name}"
         for module in modules().values()
@@ -141,7 +141,7 @@ def test_no_function_or_attribute_has_a_name_of_the_private_language() -> None:
 
 
 def _defined(node: ast.AST) -> str:
-    """The function, argument or attribute that a node defines; empty when it defines none."""
+    """Return the function, argument or attribute that a node defines, or an empty string."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             return node.name
@@ -155,20 +155,20 @@ def _defined(node: ast.AST) -> str:
 
 
 def test_no_module_imports_itself_through_others() -> None:
-    """Goal: no circles, not even those that only a type checker sees."""
-    # A module's package is imported with it, whatever it imports.
+    """Goal: no import cycles, not even those that only a type checker sees."""
+    # A module's package is always imported with it, so that is no cycle.
     users = {
         name: {one for one in found if not f"{one}.".startswith(f"{name}.")} for name, found in importers().items()
     }
-    TopologicalSorter(users).prepare()  # raises where there is one, which it names
+    TopologicalSorter(users).prepare()  # raises an error that names the cycle
 
 
-def test_a_small_module_with_one_importer_stands_alone_for_a_reason() -> None:
-    """Platforms have the same file names everywhere, however small each file is."""
+def test_small_module_with_one_importer_has_a_reason() -> None:
+    """Platforms have the same file names everywhere, however small a file is."""
     alone = {module.name: importers()[module.name] for module in modules().values() if _is_small(module)}
     alone = {name: users for name, users in alone.items() if len(users) == 1}
     assert {name: users for name, users in alone.items() if name not in SMALL} == {}
-    assert SMALL.keys() - alone.keys() == set(), "no reason is left for what is no exception any more"
+    assert SMALL.keys() - alone.keys() == set(), "`SMALL` lists modules that are no exceptions any more"
 
 
 def _is_small(module: Module) -> bool:
@@ -198,12 +198,12 @@ ENDING_TASKS = frozenset(
 )
 """Tasks without supervision: they end with one request, run, page or connection, or run under `keep` themselves.
 
-A name that ends with a dot stands for a package whose tasks belong to a program that is no node.
+A name that ends with a dot is a package whose tasks belong to a program other than a node.
 """
 
 
 def test_every_background_loop_is_supervised() -> None:
-    """Goal: one fault never ends the node. A task is started by `keep`, or stands in the list above."""
+    """Goal: one error never ends the node. Each task is started by `keep`, or is in the list above."""
     found = {
         f"{module.name}:{ast.unparse(node.args[0])}"
         for module in modules().values()
@@ -216,4 +216,4 @@ def test_every_background_loop_is_supervised() -> None:
     programs = tuple(name for name in ENDING_TASKS if name.endswith("."))
     without = {name for name in found if not name.startswith(programs)}
     assert without - ENDING_TASKS == set()
-    assert ENDING_TASKS - without - set(programs) == set(), "these are not started any more"
+    assert ENDING_TASKS - without - set(programs) == set(), "`ENDING_TASKS` lists tasks that are not started any more"

@@ -1,4 +1,4 @@
-"""That a run of the suite tries what the run before has tried, so that no landing waits for luck."""
+"""A run of the suite tries the same examples as the previous one, so that a merge does not depend on luck."""
 
 import importlib.util
 import sys
@@ -11,7 +11,7 @@ ODD = 987_654_321_012_345
 
 
 def drawn() -> list[int]:
-    """The examples that Hypothesis makes up for a test of integers."""
+    """Return the examples that Hypothesis generates for a test of integers."""
     seen: list[int] = []
 
     @settings(max_examples=300, derandomize=True)
@@ -23,7 +23,7 @@ def drawn() -> list[int]:
     return seen
 
 
-def test_examples_are_the_same_each_time_whatever_modules_are_loaded(tmp_path: Path) -> None:
+def test_examples_are_the_same_whatever_modules_are_loaded(tmp_path: Path) -> None:
     first = drawn()
     (tmp_path / "odd_constants.py").write_text(f"ODD = ({ODD}, {ODD + 1}, {ODD + 2})\n")
     spec = importlib.util.spec_from_file_location("odd_constants", tmp_path / "odd_constants.py")

@@ -1,4 +1,4 @@
-"""A model of accounts, keys, charges and claims in plain Python: the oracle of `test_money_machine`."""
+"""A model of accounts, keys, charges and claims in plain Python: the reference for `test_money_machine`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ RUNS_S = 300.0
 KEPT_S = 86_400.0
 TEXT_BYTES_MAX = 65_536
 LATE_S = 300.0
-"""How much younger a claim may be than what is said of the text that it names."""
+"""The maximum number of seconds by which a claim may be newer than the stored time of its text."""
 
 Step = Begin | ClaimEnd | ChargeRequest | CloseRequest
 Taken = tuple[int, int]
-"""The credits that a charge took, and the balance after it."""
+"""The credits that a charge reserved, and the balance after it."""
 Expected = type[Exception] | Taken | StoredReply | None
-"""A closing is expected as what it took, too: what it cost, and the balance after it."""
+"""The expected result of a step. A close also returns a pair: the cost of the charge, and the balance after it."""
 
 
 @dataclass
@@ -47,12 +47,12 @@ class Open:
     key: str | None
     credits: int
     resets: int = 0
-    """How often the key's counter had been reset when it was taken."""
+    """How many times the key's counter had been reset when the charge was taken."""
 
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """A claim: `asked` is what was asked for, of which the place is the first part; without `kept` it runs."""
+    """A claim. `asked` is the request's fingerprint, `place` its method and path. A claim without `kept` still runs."""
 
     account: str
     place: str
@@ -68,22 +68,25 @@ class ClaimRow:
 
 @dataclass
 class Money:
-    """Everything that the store should hold."""
+    """Everything that the store should contain."""
 
     accounts: dict[str, Account] = field(default_factory=dict)
     keys: dict[str, Key] = field(default_factory=dict)
     open: dict[str, Open] = field(default_factory=dict)
     cost: dict[str, int] = field(default_factory=dict)
-    """The end of each charge that is closed."""
+    """The cost of each closed charge."""
     claims: dict[str, ClaimRow] = field(default_factory=dict)
     replies: dict[tuple[str, str], float] = field(default_factory=dict)
-    """The texts that are kept of each account, and since when at least no claim has named them."""
+    """The stored texts of each account, with the time since when no claim may refer to them."""
 
     def held(self, account: str) -> int:
         return sum(one.credits for one in self.open.values() if one.account == account)
 
     def commit(self, steps: Sequence[Step], now: float) -> list[Expected]:
-        """Steps that share a commit. Neighbouring claimed ones are judged together: all claims, then all the money."""
+        """Apply steps that share a commit, and return the expected results.
+
+        Adjacent claimed steps are judged together: all claims first, then all the money.
+        """
         expected: list[Expected] = []
         for is_claimed, group in groupby(steps, lambda step: isinstance(step, Begin | ClaimEnd)):
             if is_claimed:
@@ -93,7 +96,7 @@ class Money:
         return expected
 
     def crash(self) -> None:
-        """The process dies: who was under way is refunded, and nobody runs."""
+        """Kill the process: its running calls are refunded, and none runs any more."""
         for request_id in list(self.open):
             self._close(request_id, 0)
         self.claims = {id_: claim for id_, claim in self.claims.items() if claim.kept is not None}
@@ -106,7 +109,7 @@ class Money:
         for step, verdict, move in judged:
             outcome = verdict if move is None else self._move(move)
             if isinstance(step, Begin) and move is not None and isinstance(outcome, type):
-                del self.claims[step.claim.id]  # without its charge there is no claim
+                del self.claims[step.claim.id]  # a claim without a charge is removed
             expected.append(outcome)
         return expected
 
@@ -138,18 +141,18 @@ class Money:
         return None, step.close
 
     def as_found(self, row: ClaimRow) -> ClaimRow:
-        """The claim with its text, or without it when the account has kept too much since."""
+        """Return the claim with its text, or without it if the account has stored too much since."""
         if row.kept is None or (row.account, row.kept.text) in self.replies:
             return row
         return replace(row, kept=replace(row.kept, text=None))
 
     def forget_old(self, now: float) -> None:
-        """Claims go after their day, and texts after the last claim that can name them."""
+        """Remove claims after a day, and texts after the last claim that may refer to them."""
         self.claims = {id_: one for id_, one in self.claims.items() if one.at >= now - KEPT_S}
         self.replies = {name: at for name, at in self.replies.items() if at >= now - KEPT_S - LATE_S}
 
     def _keep(self, account: str, kept: StoredReply, now: float) -> StoredReply:
-        """An outcome as it is kept, its text once: of one that is too long there is only the mark."""
+        """Return an outcome as it is stored: its text once per account, or none if the text is too long."""
         if kept.text is None or len(kept.text) > TEXT_BYTES_MAX:
             return replace(kept, text=None)
         name = (account, kept.text)
@@ -191,7 +194,7 @@ class Money:
         return least + min(optional)
 
     def _close(self, request_id: str, used: int) -> int:
-        """The cost of the charge; who closes it first decides that."""
+        """Close the charge and return its cost. The first close decides the cost."""
         charge = self.open.pop(request_id, None)
         if charge is not None:
             self.cost[request_id] = used

@@ -21,7 +21,7 @@ Ask = Callable[[OpenNode], Awaitable[Answered]]
 
 
 def get(target: str, method: str = "GET", **headers: str) -> Ask:
-    """A request with the node's key. `cache_control="x"` becomes the header `cache-control`."""
+    """Return a request with the node's key. `cache_control="x"` becomes the header `cache-control`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda node: node.get(target, method=method, headers=named)
 
@@ -34,7 +34,7 @@ async def with_empty_key(node: OpenNode) -> Answered:
     return await node.get(PROFILE, key=None, headers={"x-api-key": ""})
 
 
-async def with_key_in_address(node: OpenNode) -> Answered:
+async def with_key_in_url(node: OpenNode) -> Answered:
     return await node.get(f"{PROFILE}&api_key={node.key}", key=None)
 
 
@@ -84,12 +84,12 @@ async def while_another_runs(node: OpenNode, target: str = PROFILE, idempotency_
     return answer
 
 
-async def with_a_key_that_another_request_finished(node: OpenNode) -> Answered:
+async def with_key_of_finished_request(node: OpenNode) -> Answered:
     assert (await node.get(PROFILE, headers=IDEMPOTENT)).status == 200
     return await node.get("/v1/github/profile?handle=hubot", headers=IDEMPOTENT)
 
 
-async def with_a_key_whose_answer_was_too_long(node: OpenNode) -> Answered:
+async def with_key_of_too_long_response(node: OpenNode) -> Answered:
     node.upstream.always(told({"id": 1, "login": "octocat", "bio": "x" * 65_536}))
     assert (await node.get(PROFILE, headers=IDEMPOTENT)).status == 200
     return await node.get(PROFILE, headers=IDEMPOTENT)
@@ -100,12 +100,12 @@ async def with_open_circuit(node: OpenNode) -> Answered:
     return await node.get(PROFILE)
 
 
-async def held_back(node: OpenNode) -> Answered:
+async def with_held_source(node: OpenNode) -> Answered:
     assert (await node.get("/v1/github/profile?handle=throttled")).status == 503
     return await node.get(PROFILE)
 
 
-async def with_a_cursor_older_than_retention(node: OpenNode) -> Answered:
+async def with_cursor_older_than_retention(node: OpenNode) -> Answered:
     await append_some(node, 3)
     cursor = (await page(node, "limit=1"))["pagination"]["next_cursor"]
     await drop_before(node, 3)

@@ -14,7 +14,7 @@ class Pair(NamedTuple):
     script: str
     keyword: str
     text: str
-    stands: bool
+    contains: bool
 
 
 Row = tuple[str, tuple[str, ...], tuple[str, ...]]
@@ -170,11 +170,11 @@ _TABLE: Final[dict[str, tuple[Row, ...]]] = {
 
 
 def pairs() -> list[Pair]:
-    """All rows, with one pair for each text."""
+    """Return all rows, with one pair for each text."""
     return [
-        Pair(script, keyword, text, stands)
+        Pair(script, keyword, text, contains)
         for script, rows in _TABLE.items()
         for keyword, there, absent in rows
-        for texts, stands in ((there, True), (absent, False))
+        for texts, contains in ((there, True), (absent, False))
         for text in texts
     ]

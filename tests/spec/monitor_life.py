@@ -1,4 +1,4 @@
-"""The world of a numbers-only Monitor: Hacker News at each run, and calls about the Monitor."""
+"""The environment of a numbers-only monitor: Hacker News at each run, and calls about the monitor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STORIES = {
     "name": "apples",
 }
 CREDITS = 14
-"""The first six runs cost 11. A request costs one more, so a seventh run is not affordable."""
+"""Total cost of the first six runs is 11. A request costs one credit more, so a seventh run is not affordable."""
 ONE_TRY = {"upstreams": {"defaults": {"retries": 0}}}
 
 Story = tuple[int, int, int]
@@ -49,7 +49,7 @@ class Week:
     second_fails: bool = False
 
     def answer(self, asked: str) -> Told:
-        """The response to one request for a page."""
+        """Return the response to a request for a page."""
         page = 1 if "page=1" in asked else 0
         if self.second_fails if page else self.first_fails:
             return told({}, status=500)
@@ -80,17 +80,17 @@ class Life:
 
     @property
     def path(self) -> str:
-        """The path of the Monitor."""
+        """The path of the monitor."""
         return f"{MONITORS}/{self.id}"
 
     async def data(self, below: str) -> Any:
-        """The `data` of a free read below the Monitor's path."""
+        """Return the `data` of a free read below the monitor's path."""
         answer = await self.node.get(f"{self.path}{below}")
         assert (answer.status, answer.json["credits_used"]) == (200, 0), answer.body
         return answer.json["data"]
 
     async def run(self, slot: str) -> dict[str, Any]:
-        """Run it once more."""
+        """Run the monitor once more."""
         record: dict[str, Any] = await self.node.operate("monitor.run", monitor=self.id, slot=slot)
         assert record.pop("begun_now"), "the slot was not run before"
         self.runs.append(record)
@@ -104,7 +104,7 @@ class Life:
 
 
 async def send(node: OpenNode, method: str, target: str, body: Any = None) -> Answered:
-    """A call with a JSON body."""
+    """Send a call with a JSON body."""
     content = None if body is None else orjson.dumps(body)
     answer = await node.client.request(method, node.url + target, content=content, headers={"x-api-key": node.key})
     return Answered(answer.status_code, dict(answer.headers), answer.content)
@@ -138,7 +138,7 @@ async def open_past(folder: Path) -> AsyncIterator[Life]:
 
 
 def _hit(number: int, points: int, comments: int) -> dict[str, Any]:
-    """A search hit with the fields that Algolia returns."""
+    """Return a search hit with the fields that Algolia returns."""
     return {
         "_highlightResult": {"author": {"matchLevel": "none", "matchedWords": [], "value": "dhouston"}},
         "_tags": ["story", "author_dhouston", f"story_{number}"],

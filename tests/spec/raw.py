@@ -14,9 +14,9 @@ ANSWER_S = 5.0
 async def raw_request(
     url: str, lines: tuple[str, ...], body: bytes = b"", *, ends_with_connection: bool = False
 ) -> Answered:
-    """Send a head with these lines and a body, and read one response; then close the connection.
+    """Send a head with these lines and a body, read one response, and close the connection.
 
-    The response has a length, unless it `ends_with_connection`.
+    The response must have a length, unless it `ends_with_connection`.
     """
     host = urlsplit(url)
     assert host.hostname is not None
@@ -44,5 +44,5 @@ async def _answer(stream: trio.SocketStream, got: bytes, *, ends_with_connection
 
 async def _more(stream: trio.SocketStream) -> bytes:
     piece = await stream.receive_some()
-    assert piece, "the connection ended before the answer did"
+    assert piece, "the connection ended before the response"
     return bytes(piece)

@@ -207,12 +207,12 @@ WITH_COMPUTED = frozenset(("author", "post"))
 
 
 def assert_row(key: str, row: Mapping[str, Any]) -> None:
-    """A row, or the data of a single read: the record under its key and, for some kinds, computed fields."""
+    """Check a row, or the data of a single read: the record under its key and, for some kinds, computed fields."""
     assert row.keys() == {key, "computed"} if key in WITH_COMPUTED else {key}
     assert_record(key, row[key])
     if "computed" in row:
         assert_shape(row["computed"], COMPUTED, key, "computed")
-        assert row["computed"]["content_category"], "it is `other` when nothing is known"
+        assert row["computed"]["content_category"], "an unknown kind is `other`"
 
 
 def assert_record(key: str, record: Mapping[str, Any]) -> None:
@@ -238,7 +238,7 @@ def _assert_kind(value: Any, kind: Any, key: str, where: str) -> None:
         for inner in value:
             assert_record(key, inner)
     else:
-        assert _KINDS[kind](value), f"{where}: {value!r} is no {kind}"
+        assert _KINDS[kind](value), f"{where}: {value!r} is not a valid {kind}"
 
 
 _KINDS = {

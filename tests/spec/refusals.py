@@ -26,8 +26,8 @@ def assert_refused(answer: Answered, code: str, status: int) -> dict[str, Any]:
     assert body["request_id"].startswith("req_")
     assert answer.headers["content-type"] == "application/json"
     details: dict[str, Any] = error.get("details", {})
-    assert "details" not in error or details, "details are there only when they say something"
-    assert not {"reason", "did_you_mean"} <= details.keys(), "never both"
+    assert "details" not in error or details, "`details` is omitted if empty"
+    assert not {"reason", "did_you_mean"} <= details.keys(), "an error has a reason or a suggestion, not both"
     assert status != 400 or details["param"], "every 400 names the field"
     return details
 

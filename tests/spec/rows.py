@@ -14,7 +14,7 @@ from upstreams.sandbox.rehearse import example_values
 
 
 def _needed() -> Iterator[tuple[str, str]]:
-    """The credentials that some endpoint requires, with their platforms."""
+    """Return the credentials that any endpoint requires, with their platforms."""
     for platform in load_all():
         for name in dict.fromkeys(name.split("|")[0] for one in platform.endpoints for name in one.needs):
             if name != "contact":  # the contact is the operator's URL, not a secret
@@ -26,9 +26,9 @@ _VARIABLES: dict[str, dict[str, str]] = {}
 for _slug, _name in _needed():
     _VARIABLES.setdefault(_slug, {})[f"{_name}_env"] = f"{_slug}_{_name}".upper()
 CREDENTIALS: dict[str, object] = {"operator_contact": CONTACT, **_VARIABLES}
-"""The `[upstreams]` of config.toml that makes every endpoint available."""
+"""The `[upstreams]` tables of config.toml that make every endpoint available."""
 OF_PLATFORMS = {name: told for name, told in CREDENTIALS.items() if name not in composite_slugs()}
-"""The same for a node with only the platforms."""
+"""The same tables for a node with only the platforms."""
 ENVIRON = {f"{slug}_{name}".upper(): f"{name}.{slug}.test" for slug, name in _needed()}
 
 
@@ -48,13 +48,13 @@ class Row:
 
     @property
     def cost(self) -> range:
-        """The credits that its example may cost."""
+        """The credits that the example may cost."""
         price = self.endpoint.price
         least, most = (TIERS[self.endpoint.tier],) * 2 if price is None else price.span(example_values(self.endpoint))
         return range(least, most + 1)
 
     def target(self, **more: object) -> str:
-        """Its example request, with parameters changed or added. None removes a parameter."""
+        """Return the example request, with parameters changed or added. None removes a parameter."""
         values: Mapping[str, object] = {**example_values(self.endpoint), **more}
         query = urlencode({name: value for name, value in values.items() if value is not None})
         return f"/v1/{self.id}?{query}".removesuffix("?")

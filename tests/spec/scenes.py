@@ -21,7 +21,7 @@ class _Any:
 
 ANY = _Any()
 BACKOFF = {"UPSTREAM_ERROR", "INTERNAL_ERROR"}
-"""Retryable, although there is no Retry-After."""
+"""Retryable, although the response has no Retry-After."""
 NO_RETRIES = {"upstreams": {"defaults": {"retries": 0}}}
 ONE_FAILURE = {**NO_RETRIES, "breaker": {"failures": 1, "open_s": 20}}
 REFUNDED = ("refund", "deduction")
@@ -38,7 +38,7 @@ class Scene:
     code: str
     ask: Ask
     says: str
-    """A part of the message: the invalid field, or the next step."""
+    """Part of the message: the invalid field, or the next step."""
     tables: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     credits: int = 1000
     retry_after: tuple[int, int] | None = None
@@ -53,23 +53,23 @@ class Scene:
     """The code of the repeated request, if it differs."""
 
     @property
-    def is_passing(self) -> bool:
-        """Whether the same request may succeed later (7.2). A 503 without Retry-After is permanent."""
+    def is_temporary(self) -> bool:
+        """True if the same request may succeed later (7.2). A 503 without Retry-After is permanent."""
         return self.code in BACKOFF or self.retry_after is not None
 
 
 def invalid(target: str, says: str, **details: object) -> Scene:
-    """400 for the content of a request."""
+    """Return a scene of a 400 for the content of a request."""
     return Scene("INVALID_REQUEST", get(target), says, details={"next_step": CORRECT, **details})
 
 
 def param(target: str, name: str, says: str) -> Scene:
-    """400 for one parameter."""
+    """Return a scene of a 400 for one parameter."""
     return invalid(target, f"{name} {says}", reason="invalid_param", param=name)
 
 
 def method(target: str, sent: str) -> Scene:
-    """405 for a read-only path."""
+    """Return a scene of a 405 for a read-only path."""
     path = target.partition("?")[0]
     return Scene(
         "METHOD_NOT_ALLOWED",
@@ -80,7 +80,7 @@ def method(target: str, sent: str) -> Scene:
 
 
 def poor(ask: Ask, credits: int, reason: str, required: int, says: str) -> Scene:  # noqa: A002 - the specification's name
-    """402 of an account."""
+    """Return a scene of a 402 for an account."""
     details = {"reason": reason, "credits_required": required}
     return Scene("INSUFFICIENT_CREDITS", ask, says, credits=credits, details=details)
 
@@ -97,7 +97,7 @@ SCENES = {
     "a revoked key": Scene("INVALID_API_KEY", asks.with_revoked_key, INVALID_KEY, **KEYLESS),
     "an expired key": Scene("INVALID_API_KEY", asks.with_expired_key, INVALID_KEY, **KEYLESS),
     "no credits": poor(get(PROFILE), 0, "balance_too_low", 1, "has 0 credits; this request costs 1"),
-    "fewer credits than it costs": poor(get(VELOCITY), 4, "balance_too_low", 5, "has 4 credits; this request costs 5"),
+    "fewer credits than the cost": poor(get(VELOCITY), 4, "balance_too_low", 5, "has 4 credits; this request costs 5"),
     "more than max_credits": poor(
         get(f"{VELOCITY}&max_credits=4"), 1000, "above_max_credits", 5, "would reserve 5 credits, above max_credits"
     ),
@@ -118,18 +118,18 @@ SCENES = {
         param="handel",
         remove_params=["handel"],
     ),
-    "a value that no call could answer": param("/v1/github/repo?url=https://example.com/a/b", "url", ""),
-    "a cursor that is none": param("/v1/github/search?query=a&cursor=cur_AAAA", "cursor", "cannot be used"),
-    "a key in the address": Scene(
+    "a value that the endpoint rejects": param("/v1/github/repo?url=https://example.com/a/b", "url", ""),
+    "an invalid cursor": param("/v1/github/search?query=a&cursor=cur_AAAA", "cursor", "cannot be used"),
+    "a key in the URL": Scene(
         "INVALID_REQUEST",
         get(f"{PROFILE}&api_key=x"),
         "Revoke this key",
         details={"reason": "key_in_query", "param": "api_key", "next_step": ANOTHER_KEY},
         **KEYLESS,
     ),
-    "a key in the address alone": Scene(
+    "a key only in the URL": Scene(
         "MISSING_API_KEY",
-        asks.with_key_in_address,
+        asks.with_key_in_url,
         "Revoke this key",
         details={"reason": "key_in_query", "param": "api_key", "next_step": ANOTHER_KEY},
         **KEYLESS,
@@ -153,10 +153,10 @@ SCENES = {
     "a wrong method": method(PROFILE, "POST"),
     "a wrong method on the status": method("/v1/status", "PUT"),
     "an unknown platform": Scene("ENDPOINT_NOT_FOUND", get("/v1/nowhere/at-all"), LISTS_ALL),
-    "a misspelt resource": Scene(
+    "a misspelled resource": Scene(
         "ENDPOINT_NOT_FOUND", get("/v1/github/profil"), LISTS_ALL, details={"did_you_mean": "/v1/github/profile"}
     ),
-    "a path beside the API": Scene(
+    "a path outside the API": Scene(
         "ENDPOINT_NOT_FOUND", get("/v2/github/profile"), "/v1/utility/endpoints lists them", **KEYLESS
     ),
     "an upstream's 404": Scene(
@@ -179,11 +179,11 @@ SCENES = {
         "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", lambda node: asks.while_another_runs(node, PROFILE, "one"), OWN_KEY
     ),
     "another query under a finished idempotency key": Scene(
-        "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", asks.with_a_key_that_another_request_finished, OWN_KEY
+        "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", asks.with_key_of_finished_request, OWN_KEY
     ),
-    "an answer that was too long to replay": Scene(
+    "a response too long to replay": Scene(
         "IDEMPOTENCY_REPLAY_UNAVAILABLE",
-        asks.with_a_key_whose_answer_was_too_long,
+        asks.with_key_of_too_long_response,
         "for a new, billed response use another key",
     ),
     "a full window": Scene(
@@ -203,7 +203,7 @@ SCENES = {
         headers={"x-concurrency-limit": "1", "x-concurrency-remaining": "0"},
         windowed=False,
     ),
-    "an upstream that fails": Scene(
+    "a failing upstream": Scene(
         "UPSTREAM_ERROR",
         get("/v1/github/profile?handle=broken"),
         "did not return a usable response",
@@ -218,25 +218,25 @@ SCENES = {
         retry_after=(19, 20),
         entries=REFUNDED,
     ),
-    "an upstream that throttles": Scene(
+    "a throttling upstream": Scene(
         "SERVICE_UNAVAILABLE",
         get("/v1/github/profile?handle=throttled"),
         "slow down",
         retry_after=(1, 60),
         entries=REFUNDED,
     ),
-    "a source that is held back": Scene(
-        "SERVICE_UNAVAILABLE", asks.held_back, "throttling this node", retry_after=(1, 60), entries=REFUNDED
+    "a held source": Scene(
+        "SERVICE_UNAVAILABLE", asks.with_held_source, "throttling this node", retry_after=(1, 60), entries=REFUNDED
     ),
-    "a store that is away": Scene(
+    "an unavailable store": Scene(
         "SERVICE_UNAVAILABLE", asks.without_store, "nothing was charged", retry_after=(1, 1), knows_balance=False
     ),
-    "a claim store that is away": Scene(
+    "an unavailable claim store": Scene(
         "SERVICE_UNAVAILABLE", asks.without_claims, "nothing was charged", retry_after=(1, 1), knows_balance=False
     ),
     "an events cursor older than retention": Scene(
         "CURSOR_EXPIRED",
-        asks.with_a_cursor_older_than_retention,
+        asks.with_cursor_older_than_retention,
         "retention has passed",
         details={
             "reason": "retention_passed",

@@ -1,4 +1,4 @@
-"""Alternative spellings that callers use, as data: paging parameters of other APIs, and URLs of the same thing."""
+"""Names and URLs that callers may use instead, as data: paging parameters of other APIs, and URLs of the same thing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CURSORS = {
     "OAI-PMH and Matrix": ("resumptionToken", "since"),
     "the last thing seen": ("last_id", "lastKey", "last_seen_id", "lastToken", "until"),
 }
-"""Each requests another page, which is `cursor` here."""
+"""These names request another page, which is `cursor` here."""
 
 LIMITS = {
     "a page's size": (
@@ -63,7 +63,7 @@ LIMITS = {
     "GraphQL": ("first", "last"),
     "OData and others": ("$top", "take", "rpp", "hitsPerPage", "max_records", "quantity"),
 }
-"""Each requests a number of items, which is `limit` here."""
+"""These names request a number of items, which is `limit` here."""
 
 ADDRESSES = {
     "github/repo": (
@@ -89,7 +89,7 @@ ADDRESSES = {
         "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2l",
     ),
 }
-"""Spellings of one URL, by the endpoint that accepts them. All read the same thing."""
+"""Spellings of one URL, by the endpoint that accepts them. All of them read the same thing."""
 
 ELSEWHERE = {
     "github/repo": (

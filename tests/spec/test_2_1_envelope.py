@@ -98,7 +98,7 @@ def assert_legs(legs: list[dict[str, Any]]) -> None:
 
 
 def assert_transcript(data: dict[str, Any]) -> None:
-    """Section 2.2: the text, and a list whose entries have texts and times."""
+    """Section 2.2: check the text, and a list whose entries have texts and times."""
     assert data.keys() == {"transcript", "transcripts", "ext"}
     assert data["transcript"]
     assert all(one.keys() == {"text", "language", "start_ms", "end_ms"} and one["text"] for one in data["transcripts"])
@@ -180,12 +180,12 @@ async def test_head_of_error_has_status_and_headers_without_body(tmp_path: Path)
 async def test_dry_run_prices_without_calling_and_reports_cache_hit(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         target = "/v1/github/user/profile-velocity?handle=octocat"
-        told = (await node.get(f"{target}&dry_run=1")).json
-        assert told["data"] == {"estimated_credits": 5, "would_hit_cache": False}
-        assert (told["credits_used"], node.upstream.requests) == (0, [])
+        priced = (await node.get(f"{target}&dry_run=1")).json
+        assert priced["data"] == {"estimated_credits": 5, "would_hit_cache": False}
+        assert (priced["credits_used"], node.upstream.requests) == (0, [])
         await node.get(target)
-        told = (await node.get(f"{target}&dry_run=1&max_credits=0")).json
-        assert told["data"] == {"estimated_credits": 0, "would_hit_cache": True}
+        priced = (await node.get(f"{target}&dry_run=1&max_credits=0")).json
+        assert priced["data"] == {"estimated_credits": 0, "would_hit_cache": True}
         assert (await node.get("/v1/github/repo?url=https://example.com/a&dry_run=1")).status == 400
         assert await node.money() == (99_995, 0)
 

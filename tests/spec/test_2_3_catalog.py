@@ -57,7 +57,7 @@ async def test_every_entry_has_every_field_with_its_type(tmp_path: Path) -> None
         assert "cursor" in entry["optional_params"] or not entry["paginated"]
         grouped = [name for group in entry["one_of"] for name in group]
         named = [*entry["required_params"], *entry["optional_params"], *grouped]
-        assert len(named) == len(set(named)), "a parameter stands in one place"
+        assert len(named) == len(set(named)), "a parameter is listed twice"
     slugs = {row.platform.slug: row.platform.social for row in ROWS}
     assert data["stats"] == {
         "platforms": len(slugs),

@@ -28,69 +28,69 @@ FIELDS = {
 RULE = {"metric": FOLLOWERS, "op": "gt", "value": 1000}
 GONE = object()
 
-# Fields that replace those of a valid monitor, the field in the error, and the suggestion.
+# For each case: fields that replace those of a valid monitor, the field in the error, and the suggestion.
 Wrong = tuple[Mapping[str, Any], str, str | None]
 WRONG: Mapping[str, Wrong] = {
     "no recipe": ({"recipe": GONE}, "recipe", None),
     "null for a recipe": ({"recipe": None}, "recipe", None),
     "null for a cadence": ({"cadence": None}, "cadence", None),
-    "a recipe that is no text": ({"recipe": 5}, "recipe", None),
+    "a recipe that is not text": ({"recipe": 5}, "recipe", None),
     "an empty recipe": ({"recipe": ""}, "recipe", None),
-    "a misspelt recipe": ({"recipe": "github/profil"}, "recipe", "github/profile"),
+    "a misspelled recipe": ({"recipe": "github/profil"}, "recipe", "github/profile"),
     "a recipe with its prefix": ({"recipe": "/v1/github/profile"}, "recipe", "github/profile"),
-    "a recipe that is no data endpoint": ({"recipe": "credits/balance"}, "recipe", None),
+    "a recipe that is not a data endpoint": ({"recipe": "credits/balance"}, "recipe", None),
     "a recipe without its credential": ({"recipe": "bluesky/search", "params": {"query": "a"}}, "recipe", None),
-    "params that are none": ({"params": ["octocat"]}, "params", None),
+    "params that are a list": ({"params": ["octocat"]}, "params", None),
     "a required parameter that is missing": ({"params": {}}, "params.handle", None),
-    "a misspelt parameter": ({"params": {"handel": "octocat"}}, "params.handel", "handle"),
+    "a misspelled parameter": ({"params": {"handel": "octocat"}}, "params.handel", "handle"),
     "a parameter of another type": ({"params": {"handle": {"a": 1}}}, "params.handle", None),
-    "a page of a recipe": ({**POSTS, "params": {"query": "a", "cursor": "cur_x"}}, "params.cursor", None),
+    "a cursor": ({**POSTS, "params": {"query": "a", "cursor": "cur_x"}}, "params.cursor", None),
     "no cadence": ({"cadence": GONE}, "cadence", None),
-    "a misspelt cadence": ({"cadence": "hourli"}, "cadence", "hourly"),
-    "a cadence that is no text": ({"cadence": 5}, "cadence", None),
+    "a misspelled cadence": ({"cadence": "hourli"}, "cadence", "hourly"),
+    "a cadence that is not text": ({"cadence": 5}, "cadence", None),
     "a cron of six fields": ({"cadence": {"cron": "0 0 * * * *"}}, "cadence.cron", None),
     "a cron that is too fast": ({"cadence": {"cron": "*/2 * * * *"}}, "cadence.cron", None),
     "a cron that never fires": ({"cadence": {"cron": "0 0 30 2 *"}}, "cadence.cron", None),
-    "a misspelt timezone": (
+    "a misspelled timezone": (
         {"cadence": {"cron": "0 0 * * *", "timezone": "Europe/Berlinn"}},
         "cadence.timezone",
         "Europe/Berlin",
     ),
     "neither a webhook nor numbers": ({"track": GONE}, "webhook_url", None),
     "a webhook without TLS": ({"webhook_url": "http://example.com/hook"}, "webhook_url", None),
-    "a webhook that is private": ({"webhook_url": "https://10.0.0.1/hook"}, "webhook_url", None),
-    "a webhook that is this machine": ({"webhook_url": "https://localhost/hook"}, "webhook_url", None),
-    "a webhook that is this machine in hex": ({"webhook_url": "https://0x7f.1/hook"}, "webhook_url", None),
+    "a webhook to a private address": ({"webhook_url": "https://10.0.0.1/hook"}, "webhook_url", None),
+    "a webhook to this machine": ({"webhook_url": "https://localhost/hook"}, "webhook_url", None),
+    "a webhook to this machine in hex": ({"webhook_url": "https://0x7f.1/hook"}, "webhook_url", None),
     "a webhook with a password": ({"webhook_url": "https://a:b@example.com/"}, "webhook_url", None),
     "a webhook on a low port": ({"webhook_url": "https://example.com:22/"}, "webhook_url", None),
     "a webhook that is too long": ({"webhook_url": f"https://example.com/{'a' * 2_048}"}, "webhook_url", None),
-    "a webhook that is no text": ({"webhook_url": 5}, "webhook_url", None),
+    "a webhook that is not text": ({"webhook_url": 5}, "webhook_url", None),
     "a secret that is too short": ({**HOOKED, "webhook_secret": "seven77"}, "webhook_secret", None),
     "a secret that is too long": ({**HOOKED, "webhook_secret": "a" * 201}, "webhook_secret", None),
     "a secret without a webhook": ({"webhook_secret": "long enough"}, "webhook_secret", None),
     "rows without numbers": ({**HOOKED, "track": GONE, "webhook_format": "rows"}, "webhook_format", "full"),
-    "a misspelt format": ({"webhook_format": "row"}, "webhook_format", "rows"),
-    "a flag that is no truth value": ({"suppress_webhook_unless_alert": 1}, "suppress_webhook_unless_alert", None),
-    "another such flag": ({"run_now": "yes"}, "run_now", None),
+    "a misspelled format": ({"webhook_format": "row"}, "webhook_format", "rows"),
+    "a flag that is not a boolean": ({"suppress_webhook_unless_alert": 1}, "suppress_webhook_unless_alert", None),
+    "another flag that is not a boolean": ({"run_now": "yes"}, "run_now", None),
     "a name that is empty": ({"name": ""}, "name", None),
     "a name that is too long": ({"name": "a" * 201}, "name", None),
     "a name of two lines": ({"name": "a\nb"}, "name", None),
     "no metrics": ({"track": {"metrics": []}}, "track.metrics", None),
     "too many metrics": ({"track": {"metrics": [f"a{n}" for n in range(21)]}}, "track.metrics", None),
     "a metric at the wrong level": ({"track": {"metrics": ["followers"]}}, "track.metrics[0]", FOLLOWERS),
-    "a misspelt metric": ({"track": {"metrics": ["author.folowers"]}}, "track.metrics[0]", FOLLOWERS),
+    "a misspelled metric": ({"track": {"metrics": ["author.folowers"]}}, "track.metrics[0]", FOLLOWERS),
     "a metric that is text": ({"track": {"metrics": ["author.username"]}}, "track.metrics[0]", None),
     "a metric that is a boolean": ({"track": {"metrics": ["author.verified"]}}, "track.metrics[0]", None),
     "too many rows": ({**POSTS, "track": {**POSTS["track"], "max_rows": 201}}, "track.max_rows", None),
-    "a misspelt field of track": ({"track": {"metric": [FOLLOWERS]}}, "track.metric", "metrics"),
-    "a rule on what is not tracked": (
+    "a misspelled field of track": ({"track": {"metric": [FOLLOWERS]}}, "track.metric", "metrics"),
+    "a rule on an untracked metric": (
         {"alert_rules": [{**RULE, "metric": "author.folowers"}]},
         "alert_rules[0].metric",
         FOLLOWERS,
     ),
-    "a rule of a misspelt op": ({"alert_rules": [{**RULE, "op": "gtt"}]}, "alert_rules[0].op", "gt"),
+    "a rule with a misspelled op": ({"alert_rules": [{**RULE, "op": "gtt"}]}, "alert_rules[0].op", "gt"),
     "a rule without a value": ({"alert_rules": [{"metric": FOLLOWERS, "op": "gt"}]}, "alert_rules[0].value", None),
-    "rules that are no array": ({"alert_rules": RULE}, "alert_rules", None),
+    "rules that are not an array": ({"alert_rules": RULE}, "alert_rules", None),
 }
 
 
@@ -258,7 +258,7 @@ async def test_unsatisfiable_rule_is_accepted_with_a_warning(tmp_path: Path, met
 
 
 async def test_unreadable_cadence_gives_warning_and_hides_no_other_monitor(tmp_path: Path) -> None:
-    """As after an update of the timezone database that removed one."""
+    """As after an update of the timezone database that removed a zone."""
     async with open_test_node(tmp_path) as node:
         zone = {"cron": "0 0 * * *", "timezone": "Mars/Olympus"}
         id_, other = await made(node, TRACKED), await made(node, TRACKED)
@@ -304,7 +304,7 @@ PLANS = {"free": 3, "starter": 10, "growth": 25, "pro": 100, "enterprise": 500}
 
 
 async def account_of(node: OpenNode, plan: str) -> str:
-    """A key of a new account with this plan."""
+    """Return a key of a new account with this plan."""
     account = (await node.operate("account.create", name="test", plan=plan))["id"]
     return (await node.new_key(account))[0]
 
@@ -350,7 +350,7 @@ async def test_paused_monitors_do_not_count_until_resumed(tmp_path: Path) -> Non
         again = (await patch(node, first, status="active")).json["data"]["monitor"]
         assert again["status"] == "active"
         assert again["next_run_at"] is not None
-        assert (await patch(node, first, status="active")).status == 200, "one that is active already counts once"
+        assert (await patch(node, first, status="active")).status == 200, "an active monitor is counted once"
 
 
 async def test_resume_limit_is_as_exact_as_create_limit(tmp_path: Path) -> None:

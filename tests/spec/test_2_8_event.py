@@ -52,7 +52,9 @@ async def test_discover_event_has_counts_ids_and_link_to_run(type_: str, tmp_pat
         "version": 7,
         "schedule_id": "ds_1",
     }
-    assert event["subject"] == {"kind": "discover_run", "id": "dr_1"}, "without a name there is none"
+    assert event["subject"] == {"kind": "discover_run", "id": "dr_1"}, (
+        "a schedule without a name has no name in its event"
+    )
     run = "https://api.example.com/v1/prism/discover/runs/dr_1"
     assert event["links"] == {"run": run, "results": f"{run}/results.jsonl", "changes": f"{run}?changes_since=6"}
 
@@ -119,7 +121,7 @@ async def test_consumer_page_has_unread_and_ack_url(tmp_path: Path) -> None:
         assert data["next"].keys() == {"poll_url", "ack_url"}
         assert data["next"]["ack_url"] == f"{node.url}{CONSUMERS}/one/ack"
         follow = await node.get(data["next"]["poll_url"].removeprefix(node.url))
-        assert follow.json["data"]["items"] == data["items"], "nothing was acknowledged"
+        assert follow.json["data"]["items"] == data["items"], "reading does not acknowledge"
 
 
 async def test_empty_log_retains_from_its_first_event(tmp_path: Path) -> None:
@@ -160,7 +162,7 @@ async def test_events_are_private_to_their_account(tmp_path: Path) -> None:
         assert (await page(node, key=key))["data"]["items"] == []
         cursor = (await page(node))["data"]["items"][0]["cursor"]
         answer = await node.get(f"{FEED}?cursor={cursor}", key=key)
-        assert answer.status == 400, "a cursor of another account"
+        assert answer.status == 400, "the feed accepted a cursor of another account"
         await assert_unused(node, key)
 
 

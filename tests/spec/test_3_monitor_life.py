@@ -1,4 +1,4 @@
-"""Sections 2.6, 2.7, 3, 4.5 and 6.2: the life of a numbers-only Monitor, value by value, on a whole node."""
+"""Sections 2.6, 2.7, 3, 4.5 and 6.2: the life of a numbers-only monitor, value by value, on a whole node."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ async def test_numbers_only_monitor_is_created_as_sent_with_estimates(tmp_path: 
         assert (monitor["status"], monitor["warnings"], monitor["webhook"]) == ("active", warnings, None)
         assert (monitor["runs_total"], monitor["credits_spent"]) == (0, 0)
         assert monitor["next_run_at"] > monitor["created_at"]
-        monitor["warnings"] = []  # the expected cost is a warning about a new Monitor only
+        monitor["warnings"] = []  # the warning about the expected cost appears only for a new monitor
         assert (await node.get(f"{MONITORS}/{monitor['id']}")).json["data"]["monitor"] == monitor
         assert (await node.get(MONITORS)).json["data"]["items"] == [monitor]
         await node.assert_sound()
@@ -160,7 +160,7 @@ async def test_runs_end_cost_and_fire_according_to_numbers(tmp_path: Path) -> No
         assert (leg["endpoint"], leg["source"], leg["rung"]) == ("hackernews/search", "algolia", "primary")
         assert (leg["rung_index"], leg["status"], leg["error"]) == (0, "ok", None)
         spent = [sum(leg["credits_used"] for leg in run["legs"]) for run in life.runs]
-        assert spent == [max(0, cost - 1) for cost in COSTS], "all of it but the credit for scheduling"
+        assert spent == [max(0, cost - 1) for cost in COSTS], "everything except the credit for scheduling is refunded"
         monitor = (await life.data(""))["monitor"]
         assert (monitor["runs_total"], monitor["credits_spent"]) == (6, sum(COSTS))
         assert await life.node.money() == (14 - sum(COSTS) - 1, 0)
@@ -170,7 +170,7 @@ async def test_runs_end_cost_and_fire_according_to_numbers(tmp_path: Path) -> No
 SHORT = "2 of 120 items were collected: page 2 could not be read (algolia: status 500)"
 
 
-async def test_partial_run_reports_extent_and_reason(tmp_path: Path) -> None:
+async def test_partial_run_reports_its_extent_and_reason(tmp_path: Path) -> None:
     async with open_past(tmp_path) as life:
         far = [{name: leg[name] for name in ("pages", "pages_needed", "rows", "rows_asked")} for leg in legs_of(life)]
         assert [tuple(each.values()) for each in far] == [(2, 2, 3, 120)] * 2 + [(1, 2, 2, 120), (2, 2, 3, 120)]
@@ -225,7 +225,7 @@ async def test_timeseries_has_a_point_per_run_and_a_series_per_row(tmp_path: Pat
 
 
 def export_rows() -> list[tuple[str, str, str, int, Any, Any]]:
-    """Every stored number, in the form of an export."""
+    """Return every stored number in the form of an export."""
     found = []
     for slot, numbers, deltas in zip(SLOTS, NUMBERS, DELTAS, strict=True):
         changes = {} if deltas is None else deltas["rows"]
@@ -310,7 +310,7 @@ async def test_feed_has_every_run_followed_by_its_alerts(tmp_path: Path) -> None
 
 
 async def ran(life: Life, since: int) -> list[dict[str, Any]]:
-    """Its runs, when the newest has ended and there are more than `since`."""
+    """Return the runs after the newest has ended and there are more than `since`."""
     with trio.fail_after(20.0):
         while True:
             items: list[dict[str, Any]] = (await life.data("/runs"))["items"]
@@ -331,7 +331,7 @@ async def test_paused_monitor_runs_nothing_and_resumes_at_its_slots(tmp_path: Pa
         assert details["reason"] == "monitor_paused"
         node.upstream.script = WEEKS[0].answer
         other = (await send(node, "POST", MONITORS, {**STORIES, "run_now": True})).json["monitor"]
-        await ran(Life(node, other["id"], []), 0)  # so the scheduler has checked for due slots
+        await ran(Life(node, other["id"], []), 0)  # by then the scheduler has checked for due slots
         assert (await life.data("/runs"))["items"] == []
         listed = (await node.get(f"{MONITORS}?status=paused")).json["data"]["items"]
         assert [monitor["id"] for monitor in listed] == [life.id]

@@ -1,4 +1,4 @@
-"""Sections 2.6, 2.7, 3 and 4.5 for a Monitor without `track`, which finds its metrics in its result."""
+"""Sections 2.6, 2.7, 3 and 4.5 for a monitor without `track`, which finds its metrics in its result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ USER = {"login": "jacquev6", "id": 327146, "type": "User", "name": "Vincent Jacq
 
 
 def user(followers: int, public_repos: int) -> Any:
-    """A GitHub user with changing numbers."""
+    """Return a GitHub user with these numbers."""
     counts = {"followers": followers, "following": 24, "public_repos": public_repos, "public_gists": 8}
     times = {"created_at": "2010-07-09T06:10:06Z", "updated_at": "2012-05-29T16:35:41Z"}
     return told({**USER, **counts, **times, "html_url": "https://github.com/jacquev6", "location": "Paris"})

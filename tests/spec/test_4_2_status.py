@@ -44,10 +44,10 @@ async def test_status_lists_every_platform_with_its_sources(tmp_path: Path) -> N
         assert_shape({"updated_at": data["updated_at"]}, {"updated_at": TIME}, "status", "data")
         listed = (await node.get("/v1/utility/endpoints")).json["data"]["endpoints"]
         priced = {entry["platform"] for entry in listed if entry["credits"]}
-        assert data["platforms"].keys() >= priced - {"account"}, "what an account has is read from no source"
+        assert data["platforms"].keys() >= priced - {"account"}, "account endpoints have no source"
         for slug, entry in data["platforms"].items():
             assert entry.keys() == {"status", "circuit", "sources"}
-            assert entry["sources"] or slug in composite_slugs(), "a composite may have other platforms' sources alone"
+            assert entry["sources"] or slug in composite_slugs(), "a composite has only sources of other platforms"
             assert all(source["circuit"] in STATES for source in entry["sources"].values())
 
 
@@ -83,7 +83,7 @@ async def test_status_page_shows_worst_state_of_each_hour(tmp_path: Path) -> Non
         await node.operate("platform.reset", platform="odd")
         history.look()
         assert (await status(node))["platforms"]["odd"]["status"] == "operational"
-        assert history.past()["odd"][-1] == "down", "the worst of the hour"
+        assert history.past()["odd"][-1] == "down", "the worst state of the hour"
         page = (await node.get("/status", key=None)).body.decode()
         assert "down in 1 of 1 hours" in page
         assert "| odd | operational |" in (await node.get("/status.md", key=None)).body.decode()

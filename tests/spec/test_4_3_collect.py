@@ -49,8 +49,8 @@ SHELF = Platform(
 OPEN: dict[str, Any] = {"platforms": (SHELF,), "upstreams": {"defaults": {"retries": 0}}}
 
 
-def shelve(node: OpenNode, *pages: list[int] | None) -> None:
-    """These pages, one after another. None is a failure."""
+def serve_pages(node: OpenNode, *pages: list[int] | None) -> None:
+    """Serve these pages, one after another. A page of None is a failure."""
 
     def script(asked: str) -> Told:
         number = int(asked.rpartition("/")[2])
@@ -70,13 +70,15 @@ FULL = [list(range(start, start + 3)) for start in range(1, 31, 3)]
 @pytest.mark.parametrize(("limit", "pages"), [(1, 1), (3, 1), (4, 2), (6, 2), (7, 3), (29, 10)])
 async def test_walk_returns_requested_items_and_pays_its_pages(limit: int, pages: int, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
-        shelve(node, *FULL)
+        serve_pages(node, *FULL)
         body = (await node.get(f"{BOOKS}?limit={limit}")).json
         assert ids_of(body) == list(range(1, limit + 1))
         assert body["pagination"]["page_size"] == limit
         assert body["credits_used"] == pages == len(node.upstream.requests)
         said = [(entry["type"], entry["amount"]) for entry in await node.entries(body["request_id"])]
-        assert said == [("refund", SPARE), ("deduction", -pages - SPARE)], "the most it could take, and the rest back"
+        assert said == [("refund", SPARE), ("deduction", -pages - SPARE)], (
+            "the maximum is reserved, and the rest refunded"
+        )
         assert body["credits_remaining"] == 100_000 - pages
         assert await node.money() == (100_000 - pages, 0)
         await node.assert_sound()
@@ -85,7 +87,7 @@ async def test_walk_returns_requested_items_and_pays_its_pages(limit: int, pages
 @pytest.mark.parametrize("limit", [1, 2, 4, 5])
 async def test_cursor_resumes_a_walk_within_a_page(limit: int, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
-        shelve(node, *FULL[:4])
+        serve_pages(node, *FULL[:4])
         seen: list[int] = []
         cursor, more = "", True
         while more:
@@ -98,7 +100,7 @@ async def test_cursor_resumes_a_walk_within_a_page(limit: int, tmp_path: Path) -
 
 async def test_short_pages_take_spare_pages_up_to_the_reservation(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
-        shelve(node, [1], [2], [3], [4], [5], [6])
+        serve_pages(node, [1], [2], [3], [4], [5], [6])
         body = (await node.get(f"{BOOKS}?limit=6")).json
         assert (ids_of(body), body["credits_used"]) == ([1, 2, 3, 4], 4)
         assert body["pagination"]["has_more"] is True
@@ -108,7 +110,7 @@ async def test_short_pages_take_spare_pages_up_to_the_reservation(tmp_path: Path
 
 async def test_seen_items_are_skipped_and_page_without_new_items_is_free(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
-        shelve(node, [1, 2, 3], [1, 2, 3], [3, 4, 5])
+        serve_pages(node, [1, 2, 3], [1, 2, 3], [3, 4, 5])
         body = (await node.get(f"{BOOKS}?limit=5")).json
         assert (ids_of(body), body["credits_used"]) == ([1, 2, 3, 4, 5], 2)
         assert len(node.upstream.requests) == 3
@@ -116,12 +118,12 @@ async def test_seen_items_are_skipped_and_page_without_new_items_is_free(tmp_pat
 
 async def test_failed_page_ends_walk_which_pays_earlier_pages_and_is_not_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
-        shelve(node, [1, 2, 3], None, [7, 8, 9])
+        serve_pages(node, [1, 2, 3], None, [7, 8, 9])
         body = (await node.get(f"{BOOKS}?limit=9")).json
         assert (ids_of(body), body["credits_used"]) == ([1, 2, 3], 1)
         assert await node.net(body["request_id"]) == 1
         assert body["data"]["_warnings"]
-        shelve(node, *FULL)
+        serve_pages(node, *FULL)
         rest = (await node.get(f"{BOOKS}?limit=9&cursor={body['pagination']['next_cursor']}")).json
         assert ids_of(rest) == list(range(4, 13))
         assert (await node.get(f"{BOOKS}?limit=9")).json["cached"] is False
@@ -129,7 +131,7 @@ async def test_failed_page_ends_walk_which_pays_earlier_pages_and_is_not_cached(
 
 async def test_walk_with_failed_first_page_is_fully_refunded(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
-        shelve(node, None)
+        serve_pages(node, None)
         answer = await node.get(f"{BOOKS}?limit=9")
         assert_refused(answer, "UPSTREAM_ERROR", 502)
         entries = await node.entries(answer.json["request_id"])
@@ -141,7 +143,7 @@ async def test_walk_requires_its_pages_and_uses_affordable_spare_pages(
     tmp_path: Path,
 ) -> None:
     async with open_test_node(tmp_path, credits=3, **OPEN) as node:
-        shelve(node, *FULL)
+        serve_pages(node, *FULL)
         refused = await node.get(f"{BOOKS}?limit=10")
         details = assert_refused(refused, "INSUFFICIENT_CREDITS", 402)
         assert details == {"reason": "balance_too_low", "credits_required": 4}
@@ -159,7 +161,7 @@ async def test_walk_requires_its_pages_and_uses_affordable_spare_pages(
 async def test_unused_walk_credits_return_to_key_counter(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
         key, _ = await node.new_key(node.account, credit_limit=4)
-        shelve(node, *FULL)
+        serve_pages(node, *FULL)
         for limit, cost in ((3, 1), (4, 2), (2, 1)):
             assert (await node.get(f"{BOOKS}?limit={limit}", key=key)).json["credits_used"] == cost
         assert (await node.get(f"{BOOKS}?limit=1", key=key)).status == 402
@@ -170,7 +172,7 @@ COLLECTING = [row for row in ROWS if row.endpoint.collect is not None]
 
 @pytest.mark.parametrize("row", COLLECTING, ids=[row.id for row in COLLECTING])
 async def test_collecting_endpoint_declares_it_and_has_a_maximum_limit(row: Row, tmp_path: Path) -> None:
-    """2.3: the label has the range and the word; a larger limit becomes the maximum."""
+    """2.3: the label has the price range and says that it is metered. A larger limit becomes the maximum."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         listed = (await node.get(f"/v1/utility/endpoints?platform={row.platform.slug}")).json["data"]["endpoints"]
         (entry,) = [entry for entry in listed if entry["id"] == row.id]

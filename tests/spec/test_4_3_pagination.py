@@ -35,11 +35,11 @@ def has_limit(row: Row) -> bool:
 
 
 async def walk(node: OpenNode, row: Row, **params: object) -> list[dict[str, Any]]:
-    """Every page's body, up to the last one."""
+    """Return the body of every page up to the last one."""
     pages: list[dict[str, Any]] = []
     cursor: str | None = None
     while not pages or cursor is not None:
-        assert len(pages) < PAGES_MAX, "the stand-in has no last page"
+        assert len(pages) < PAGES_MAX, "the sandbox has no last page"
         answer = await node.get(row.target(**params, cursor=cursor))
         assert answer.status == 200, answer.body
         pages.append(answer.json)
@@ -53,7 +53,7 @@ async def test_walk_ends_and_returns_everything_once(row: Row, tmp_path: Path) -
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         pages = await walk(node, row, **({"limit": 7} if has_limit(row) else {}))
         records = (record_of(row, item) for page in pages for item in page["data"]["items"])
-        ids = [record.get("id") or record["url"] for record in records]  # linked things have no id
+        ids = [record.get("id") or record["url"] for record in records]  # linked objects have no id
         assert len(ids) == len(set(ids))
         assert ids
         for page in pages:
@@ -77,7 +77,7 @@ def assert_page(page: dict[str, Any], *, limit: int | None) -> None:
     assert limit is None or pagination["page_size"] <= limit
     if pagination["next_cursor"] is not None:
         assert pagination["next_cursor"].startswith("cur_")
-        assert quote(pagination["next_cursor"], safe="") == pagination["next_cursor"], "it needs no encoding"
+        assert quote(pagination["next_cursor"], safe="") == pagination["next_cursor"], "a cursor needs no encoding"
 
 
 @every_list
@@ -147,7 +147,7 @@ async def test_empty_page_and_total_are_not_stop_signals(tmp_path: Path) -> None
 
 
 @every_list
-async def test_guide_says_which_meaning_limit_has(row: Row, tmp_path: Path) -> None:
+async def test_guide_says_what_limit_means(row: Row, tmp_path: Path) -> None:
     """Rule 7: an endpoint without `limit` in its guide has none."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         guide = (await node.get(f"/v1/utility/endpoint?id={row.id}")).json["data"]

@@ -58,9 +58,9 @@ def test_unpaginated_endpoint_suggests_no_paging() -> None:
     """Goal: no suggestion is better than a wrong one. Method: send every foreign name to an endpoint of one record."""
     for names in (*CURSORS.values(), *LIMITS.values()):
         for name in undeclared(BY_ID["github/profile"], names):
-            told = refusal(BY_ID["github/profile"], name)
-            assert told.details == {"reason": "invalid_param", **removing(name)}
-            assert "it accepts handle" in told.message
+            refused = refusal(BY_ID["github/profile"], name)
+            assert refused.details == {"reason": "invalid_param", **removing(name)}
+            assert "it accepts handle" in refused.message
 
 
 def first_call(id_: str, url: str) -> str:

@@ -49,7 +49,9 @@ async def test_consumer_is_created_by_first_read_and_belongs_to_key(tmp_path: Pa
         other, _ = await node.new_key(node.account)
         assert_refused(await shown(node, key=other), "RESOURCE_NOT_FOUND", 404)
         assert_refused(await ack(node, "one", "oldest", key=other), "RESOURCE_NOT_FOUND", 404)
-        assert subjects(await page(node, "consumer=one&start=now", key=other)) == [], "its own, of the same name"
+        assert subjects(await page(node, "consumer=one&start=now", key=other)) == [], (
+            "the other key has its own consumer of that name"
+        )
         assert subjects(await page(node, "consumer=one")) == ["key_0", "key_1"]
 
 
@@ -123,9 +125,9 @@ BOUND = "types=key.*,credits.low&subject_id=key_1,key_2"
 SAME = {
     "nothing": "",
     "both": BOUND,
-    "both, in another order": "types=credits.low,key.revoked&subject_id=key_2,key_1,key_2",
-    "types alone": "types=key.*,credits.low",
-    "subjects alone": "subject_id=key_1,key_2",
+    "both in another order": "types=credits.low,key.revoked&subject_id=key_2,key_1,key_2",
+    "only types": "types=key.*,credits.low",
+    "only subjects": "subject_id=key_1,key_2",
     "an empty filter, which was not sent": "types=&subject_id=",
 }
 OTHER = {
@@ -133,7 +135,7 @@ OTHER = {
     "more types": ("types=*", "types"),
     "fewer subjects": ("subject_id=key_1", "subject_id"),
     "other subjects": ("types=key.*,credits.low&subject_id=key_3", "subject_id"),
-    "both others": ("types=*&subject_id=key_3", "types"),
+    "other types and subjects": ("types=*&subject_id=key_3", "types"),
 }
 
 
@@ -179,7 +181,7 @@ async def test_idle_consumer_gets_410_once_and_restarts_at_oldest(tmp_path: Path
         assert details["reason"] == "retention_passed"
         assert refused.json["error"]["message"] == "This consumer was idle for too long."
         stood_at = first["data"]["items"][1]["created_at"]
-        assert (details["missed_from"], details["missed_until"]) == (stood_at, stood_at), "nothing was missed"
+        assert (details["missed_from"], details["missed_until"]) == (stood_at, stood_at), "no event was missed"
         await assert_free(node, refused)
         restarted = await page(node, "consumer=one")
         assert subjects(restarted) == [f"key_{number}" for number in range(4)]
@@ -187,7 +189,7 @@ async def test_idle_consumer_gets_410_once_and_restarts_at_oldest(tmp_path: Path
         assert restarted["data"]["dropped"] == 0
         again = await page(node, "consumer=one")
         assert again["data"]["items"] == restarted["data"]["items"]
-        assert "restarted_from" not in again["data"], "it is told once"
+        assert "restarted_from" not in again["data"], "the lapse is reported twice"
 
 
 async def test_idle_consumer_of_empty_log_has_missed_nothing(tmp_path: Path) -> None:
@@ -222,8 +224,8 @@ async def test_restart_is_reported_even_with_a_matching_etag(tmp_path: Path) -> 
         tag = (await node.get(f"{FEED}?consumer=one")).headers["etag"]
         await idle_for(node, LAPSE_S + SEEN_S + 60)
         assert (await node.get(f"{FEED}?consumer=one", headers={"if-none-match": tag})).status == 410
-        told = await node.get(f"{FEED}?consumer=one&wait_s=25", headers={"if-none-match": tag})
-        assert "restarted_from" in told.json["data"]
+        answer = await node.get(f"{FEED}?consumer=one&wait_s=25", headers={"if-none-match": tag})
+        assert "restarted_from" in answer.json["data"]
 
 
 async def test_consumers_are_listed_and_read(tmp_path: Path) -> None:
@@ -274,7 +276,9 @@ async def test_deleted_consumer_starts_over(tmp_path: Path) -> None:
         deleted = await node.get(f"{CONSUMERS}/one", method="DELETE")
         assert (deleted.status, deleted.body) == (204, b"")
         assert_refused(await node.get(f"{CONSUMERS}/one", method="DELETE"), "RESOURCE_NOT_FOUND", 404)
-        assert subjects(await page(node, "consumer=one&types=*")) == ["key_0", "key_1"], "with filters of its own"
+        assert subjects(await page(node, "consumer=one&types=*")) == ["key_0", "key_1"], (
+            "the new consumer has its own filters"
+        )
 
 
 async def test_consumer_sees_what_its_key_sees(tmp_path: Path) -> None:

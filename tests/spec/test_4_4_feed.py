@@ -29,7 +29,7 @@ from tests.spec.refusals import assert_free, assert_refused
 
 
 async def walk(node: OpenNode, query: str) -> list[str]:
-    """The subjects of all pages from a query on, up to the first without `has_more`."""
+    """Return the subjects of all pages from a query on, up to the first page without `has_more`."""
     found: list[str] = []
     cursor = "oldest"
     while True:
@@ -235,9 +235,11 @@ async def test_sixth_waiting_read_returns_immediately_with_retry_time(tmp_path: 
             assert sixth.headers["x-poll-interval"].isdigit()
             assert int(sixth.headers["x-poll-interval"]) >= 1
             full = await node.get(f"{FEED}?cursor=oldest&wait_s=25")
-            assert subjects(full.json) == ["key_7"], "with what it has"
+            assert subjects(full.json) == ["key_7"], "the sixth read returns what there is"
             assert full.headers["x-poll-interval"].isdigit()
-            assert "x-poll-interval" not in (await node.get(f"{FEED}?cursor=oldest")).headers, "it would not wait"
+            assert "x-poll-interval" not in (await node.get(f"{FEED}?cursor=oldest")).headers, (
+                "the sixth read must not wait"
+            )
             other, _ = await node.new_key(node.account)
             async with polling(node, query, key=other) as of_another_key:
                 await append_some(node, 1)
@@ -247,7 +249,7 @@ async def test_sixth_waiting_read_returns_immediately_with_retry_time(tmp_path: 
                     assert "x-poll-interval" not in answered.headers
         with trio.fail_after(5):
             seventh = await node.get(f"{FEED}?{query}")
-        assert subjects(seventh.json) == ["key_0"], "what is there is given, however many polls are held"
+        assert subjects(seventh.json) == ["key_0"], "existing events are returned at any number of polls"
 
 
 async def test_unchanged_page_is_a_304_without_body(tmp_path: Path) -> None:
@@ -286,7 +288,9 @@ async def test_key_sees_its_own_and_account_wide_events(tmp_path: Path) -> None:
         refused = await node.get(f"{FEED}?cursor={its['id']}")
         assert_refused(refused, "INVALID_REQUEST", 400)
         cursor = its["cursor"]
-        assert subjects(await page(node, f"cursor={cursor}")) == [node.account], "a position is the whole account's"
+        assert subjects(await page(node, f"cursor={cursor}")) == [node.account], (
+            "a position counts all events of the account"
+        )
 
 
 async def test_monitor_outlives_its_key_and_becomes_account_wide(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ async def runs(node: OpenNode, monitor_id: str, query: str = "") -> Any:
 
 
 async def finished(node: OpenNode, monitor_id: str) -> dict[str, Any]:
-    """The newest run, after it has ended."""
+    """Return the newest run after it has ended."""
     while True:
         items = (await runs(node, monitor_id))["data"]["items"]
         if items and items[0]["finished_at"]:
@@ -80,7 +80,7 @@ async def test_list_is_newest_first_paginated_and_active_by_default(tmp_path: Pa
             assert pagination["has_more"] == (pagination["next_cursor"] is not None)
             query = f"status=all&limit=3&cursor={pagination['next_cursor']}" if pagination["has_more"] else ""
         assert seen == newest_first
-        assert await listed(node) == [], "another account's"
+        assert await listed(node) == [], "the cursor belongs to another account"
 
 
 async def test_cursor_is_bound_to_its_list(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ async def test_only_changeable_fields_are_changed(tmp_path: Path) -> None:
         assert (await node.get(f"{MONITORS}/{before['id']}")).json["data"]["monitor"] == after
 
 
-# The body, the field in the error, and the suggestion.
+# For each case: the body, the field in the error, and the suggestion.
 WRONG_CHANGES: list[tuple[dict[str, Any], str, str | None]] = [
     ({}, "body", None),
     ({"name": "changed", "status": "on"}, "status", None),
@@ -195,7 +195,7 @@ async def test_first_webhook_gets_a_secret_and_removed_one_is_gone(tmp_path: Pat
         assert data["webhook_secret"].startswith("whsec_")
         assert data["monitor"]["webhook"]["signing_secret_hint"] == f"...{data['webhook_secret'][-4:]}"
         data = (await patch(node, id_, webhook_url="https://example.com/other")).json["data"]
-        assert "webhook_secret" not in data, "it keeps the secret that it has"
+        assert "webhook_secret" not in data, "the webhook keeps its secret"
         assert (await patch(node, id_, webhook_url=None)).json["data"]["monitor"]["webhook"] is None
 
 
@@ -293,7 +293,7 @@ async def test_runs_are_newest_first_paginated_and_windowed(tmp_path: Path) -> N
         assert seen == slots
         window = f"from={slots[4]}&to={slots[2]}"
         found = [item["scheduled_for"] for item in (await runs(node, id_, window))["data"]["items"]]
-        assert found == slots[3:5], "the first instant belongs to it, the last does not"
+        assert found == slots[3:5], "`since` is inclusive and `until` exclusive"
         (failed,) = (await runs(node, id_, "status=failed"))["data"]["items"]
         assert failed["skip_reason"] == "no_tracked_value"
 

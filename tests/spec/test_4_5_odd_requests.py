@@ -1,4 +1,4 @@
-"""Section 7.2 for Monitors: no path, query or body of a request causes an internal error."""
+"""Section 7.2 for monitors: no path, query or body of a request causes an internal error."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ UNDERSTOOD = {200, 201, 202, 204, 400, 404, 405}
 
 
 def anything(rng: Random, depth: int = 0) -> Any:
-    """Any JSON."""
+    """Return any JSON value."""
     kind = rng.random() if depth < 3 else 0.0
     if kind < 0.7:
         return rng.choice(LEAVES)
@@ -52,7 +52,7 @@ def anything(rng: Random, depth: int = 0) -> Any:
 
 
 def changed(body: Any, rng: Random) -> Any:
-    """The body with another value in one place."""
+    """Return the body with another value in one place."""
     if not isinstance(body, dict | list) or not body or rng.random() < 0.2:
         return anything(rng)
     place = rng.choice(list(body) if isinstance(body, dict) else range(len(body)))
@@ -98,7 +98,7 @@ async def test_no_body_causes_an_internal_error(tmp_path: Path) -> None:
 
 
 def quoted(value: str) -> str:
-    """As one segment of a path, or the value of a parameter."""
+    """Return the value as one path segment, or as the value of a parameter."""
     return quote(value, safe="") or "%20"
 
 

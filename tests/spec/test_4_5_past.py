@@ -40,7 +40,7 @@ async def past(node: OpenNode, id_: str, target: str) -> Answered:
 async def free_again(node: OpenNode) -> None:
     """Wait until the key's only lease is released."""
     with trio.fail_after(20):
-        while (await node.get(MONITORS)).status != 200:  # noqa: ASYNC110 - happens in a socket, which sets no event
+        while (await node.get(MONITORS)).status != 200:  # noqa: ASYNC110 - a socket sets no event
             await trio.sleep(0.01)
 
 
@@ -136,7 +136,7 @@ async def test_ndjson_export_has_same_keys_and_unescaped_texts(tmp_path: Path) -
 async def test_ordinary_monitor_exports_numbers_or_reports_none(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, HOOKED)
-        assert (await past(node, id_, "export")).body == (",".join(COLUMNS) + "\r\n").encode(), "no runs yet"
+        assert (await past(node, id_, "export")).body == (",".join(COLUMNS) + "\r\n").encode(), "there are no runs yet"
         await ran(node, id_, [{"_": {}}] * 20, plain=True)
         answer = await node.get(f"{MONITORS}/{id_}/export")
         assert assert_refused(answer, "INVALID_REQUEST", 400)["reason"] == "no_numbers"
@@ -170,7 +170,7 @@ async def test_series_are_truncated_beyond_a_hundred_thousand_points(tmp_path: P
 
 
 async def test_export_is_streamed_and_holds_the_lease(tmp_path: Path) -> None:
-    """Goal: an export needs little memory and is limited like any request. Method: a reader who stops after a piece."""
+    """Goal: an export needs little memory and obeys the key's limits. Method: a reader that stops after a piece."""
     async with open_test_node(tmp_path, limits={"concurrent_requests": 1}) as node:
         id_ = await made(node, POSTS)
         rows = {f"p{row}": {LIKES: row, COMMENTS: row} for row in range(200)}
@@ -222,7 +222,7 @@ async def test_head_of_export_has_no_body(tmp_path: Path) -> None:
         answer = await node.get(f"{MONITORS}/{id_}/export", method="HEAD")
         assert (answer.status, answer.body) == (200, b"")
         assert answer.headers["content-type"].startswith("text/csv")
-        assert "content-length" not in answer.headers, "nobody knows it: the download is sent in pieces"
+        assert "content-length" not in answer.headers, "the length is unknown, because the export is streamed"
 
 
 async def test_export_is_the_same_on_both_engines(tmp_path: Path) -> None:

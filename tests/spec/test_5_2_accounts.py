@@ -27,14 +27,14 @@ PROFILE = "/v1/github/profile?handle=octocat"
 SUSPENDED = {"reason": "account_suspended"}
 OCTOCAT = told({"id": 1, "login": "octocat"})
 RUNNING = 99
-"""One of the client's hundred connections stays free for a late caller."""
+"""One of the client's hundred connections is kept free for a late caller."""
 WIDE = {"limits": {"concurrent_requests": 200}}
 Asking = Callable[[OpenNode], Any]
 ASKS: Mapping[str, Asking] = {
     "a billed call": lambda node: node.get("/v1/github/profile?handle=torvalds"),
-    "a cached answer": lambda node: node.get(PROFILE),
+    "a cached response": lambda node: node.get(PROFILE),
     "a repeated request": lambda node: node.get(PROFILE, headers={"idempotency-key": "once"}),
-    "a bearer": lambda node: node.get(PROFILE, key=None, headers={"authorization": f"Bearer {node.key}"}),
+    "a bearer token": lambda node: node.get(PROFILE, key=None, headers={"authorization": f"Bearer {node.key}"}),
     "a free list": lambda node: node.get("/v1/credits/transactions"),
     "the feed": lambda node: node.get("/v1/events"),
     "monitors": lambda node: node.get(MONITORS),
@@ -172,7 +172,7 @@ async def test_deleted_account_leaves_only_its_ledger_without_names(tmp_path: Pa
             before = await kept(node)
             assert all(name in before for name in (*NAMES[:3], NAMES[4]))
             deleted = await node.operate("account.delete", account=account)
-        assert (deleted["state"], deleted["name"]) == ("deleting", ""), "a charge is open"
+        assert (deleted["state"], deleted["name"]) == ("deleting", ""), "a charge is still open"
         while (await node.money(account))[1]:
             pass
         while await node.node.stores.store.read(lambda tx: tx.all("SELECT 1 FROM charges")):

@@ -47,7 +47,7 @@ KEYS = {
     "too long": (changed(lambda key: key + "a"), "INVALID_API_KEY"),
     "another case": (changed(str.swapcase), "INVALID_API_KEY"),
     "unknown": (text("sl_" + "b" * 43), "INVALID_API_KEY"),
-    "bytes that are no text": (text("sl_" + "\xff" * 43), "INVALID_API_KEY"),
+    "bytes that are not text": (text("sl_" + "\xff" * 43), "INVALID_API_KEY"),
     "a kilobyte": (text("sl_" + "c" * 1000), "INVALID_API_KEY"),
     "revoked": (revoked, "INVALID_API_KEY"),
     "expired": (expired, "INVALID_API_KEY"),

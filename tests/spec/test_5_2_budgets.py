@@ -24,7 +24,7 @@ GOOD = Told(body=told({"id": 1, "login": "octocat"}).body, delay_s=0.3)
 
 
 async def used(node: OpenNode, key_id: str) -> int:
-    """The key's counter, after all pending writes."""
+    """Return the key's counter after all pending writes."""
     await node.money()
     (record,) = [one for one in await node.operate("key.list", account=node.account) if one["id"] == key_id]
     count: int = record["used"]
@@ -32,12 +32,12 @@ async def used(node: OpenNode, key_id: str) -> int:
 
 
 def profile(number: int) -> str:
-    """A profile that was not requested before."""
+    """Return the URL of a profile that was not requested before."""
     return f"/v1/github/profile?handle=user{number}"
 
 
 async def assert_spent(node: OpenNode, answer: Answered, *, required: int = 1) -> None:
-    """The key may not pay for this request, and nothing was deducted."""
+    """Check that the key may not pay for this request, and that nothing was deducted."""
     details = assert_refused(answer, "KEY_BUDGET_EXCEEDED", 402)
     assert details == {"reason": "key_budget_reached", "credits_required": required}
     assert answer.json["credits_remaining"] == (await node.money())[0]
@@ -87,9 +87,9 @@ async def test_counter_is_cumulative_and_survives_restart(tmp_path: Path) -> Non
 
 FAILURES = {
     "a 404": (PROFILE, told({}, 404), 404),
-    "an empty answer": (PROFILE, Told(200, b""), 404),
+    "an empty response": (PROFILE, Told(200, b""), 404),
     "a 500": (PROFILE, told({}, 500), 502),
-    "a throttling answer": (PROFILE, told({}, 429), 503),
+    "a throttling response": (PROFILE, told({}, 429), 503),
     "HTML": (PROFILE, Told(200, b"<html>"), 502),
     "a bug": ("/v1/odd/bug", told({}), 500),
 }
@@ -97,7 +97,7 @@ FAILURES = {
 
 @pytest.mark.parametrize(("target", "answer", "status"), FAILURES.values(), ids=FAILURES.keys())
 async def test_refund_restores_key_counter(target: str, answer: Told, status: int, tmp_path: Path) -> None:
-    """So a key with one credit left can retry again and again."""
+    """A key with one credit left can retry any number of times."""
     async with open_test_node(tmp_path, platforms=(ODD,), **NO_RETRIES) as node:
         key, key_id = await node.new_key(node.account, credit_limit=1)
         node.upstream.always(answer)
@@ -185,11 +185,11 @@ async def test_concurrent_calls_share_the_remaining_budget_exactly(tmp_path: Pat
             for number in range(40):
                 nursery.start_soon(client, number)
         assert statuses[200] == 10
-        assert statuses[402] + statuses[429] == 30, "a call in flight may give its credit back"
+        assert statuses[402] + statuses[429] == 30, "a call in progress may still return its credit"
         await assert_spent(node, await node.get(profile(98), key=key))
         assert await used(node, key_id) == 10
         assert await node.money() == (100_000 - 10, 0)
-        assert (await node.get(profile(99))).status == 200, "the account's other keys go on"
+        assert (await node.get(profile(99))).status == 200, "the account's other keys still work"
         await node.assert_sound()
 
 

@@ -1,4 +1,4 @@
-"""Sections 2.7, 5.3 and 6.1 on a whole node: the signed deliveries of a Monitor's runs."""
+"""Sections 2.7, 5.3 and 6.1 on a whole node: the signed deliveries of a monitor's runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECRET = "whsec_a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s="
 
 
 def delivered(request: bytes) -> tuple[dict[str, str], Any]:
-    """The headers, and the body after verifying its signature."""
+    """Return the headers, and the body after verifying its signature."""
     head, _, body = request.partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")
     assert lines[0].startswith("POST /hook ")
@@ -101,7 +101,9 @@ async def test_unreachable_receiver_pauses_webhook_until_resumed(tmp_path: Path)
             assert (shown["webhook"]["status"], shown["status"]) == ("paused", "active")
             assert any("was paused when its receiver answered 410" in warning for warning in shown["warnings"])
             await life.run(SLOTS[1])
-            assert [one["status"] for one in await deliveries(life)] == ["failed"], "it stops receiving"
+            assert [one["status"] for one in await deliveries(life)] == ["failed"], (
+                "the paused webhook receives nothing"
+            )
             path, failed = f"/v1/monitors/{life.id}", (await deliveries(life))[0]["id"]
             assert (await send(life.node, "POST", f"{path}/webhook/resume")).status == 200
             assert (await send(life.node, "POST", f"{path}/deliveries/{failed}/redeliver")).status == 202
@@ -110,7 +112,7 @@ async def test_unreachable_receiver_pauses_webhook_until_resumed(tmp_path: Path)
 
 
 NOT_PUBLIC = ("http://example.com/", "https://2130706433/", "https://[::ffff:10.0.0.1]/")
-"""One of each kind. `tests/scheduler/monitors/model/test_fields.py` has all of them."""
+"""One target of each kind. `tests/scheduler/monitors/model/test_fields.py` has all of them."""
 
 
 @pytest.mark.parametrize("url", NOT_PUBLIC)
@@ -128,7 +130,7 @@ async def test_non_public_target_is_rejected_at_registration(tmp_path: Path, url
 
 
 async def test_host_name_is_checked_by_all_addresses_at_each_attempt(tmp_path: Path) -> None:
-    """Goal: no host name leads to a private address at any time. Method: it is public once, and mixed afterwards."""
+    """Goal: no host name ever leads to a private address. Method: first a public address, later mixed addresses."""
     resolver = Resolver([PUBLIC], [PUBLIC, "169.254.169.254"])
     async with open_test_node(tmp_path, resolve=resolver) as node:
         id_ = await made(node, HOOKED)

@@ -56,9 +56,9 @@ OF_HTTP = {
     "NOT_IMPLEMENTED": 501,
     "HTTP_VERSION_NOT_SUPPORTED": 505,
 }
-"""HTTP errors: final and free. `test_7_2_http.py` has their scenes."""
+"""Codes of HTTP errors, which are final and free. `test_7_2_http.py` has their scenes."""
 OF_COHORTS = {name for name in SPEC if name.startswith("COHORT_")}
-"""They need a platform with posts. `tests/gateway/api/routes/test_cohorts.py` has their scenes."""
+"""Codes that need a platform with posts. `tests/gateway/api/routes/test_cohorts.py` has their scenes."""
 
 
 def test_every_specified_code_exists() -> None:
@@ -100,18 +100,18 @@ def test_only_refunded_codes_were_charged_first(scene: Scene) -> None:
 
 
 def assert_retry_after(answer: Answered, due: tuple[int, int] | None) -> None:
-    told = answer.headers.get("retry-after")
-    assert (told is None) == (due is None)
-    if due is not None and told is not None:
-        assert due[0] <= int(told) <= due[1]
+    sent = answer.headers.get("retry-after")
+    assert (sent is None) == (due is None)
+    if due is not None and sent is not None:
+        assert due[0] <= int(sent) <= due[1]
 
 
 def assert_money_told(answer: Answered, *, knows_balance: bool) -> None:
     body = answer.json
     assert body["credits_used"] == 0
     assert (body["credits_remaining"] is not None) == knows_balance
-    told = str(body["credits_remaining"]) if knows_balance else None
-    assert answer.headers.get("x-credits-remaining") == told
+    sent = str(body["credits_remaining"]) if knows_balance else None
+    assert answer.headers.get("x-credits-remaining") == sent
 
 
 async def test_rate_limit_reset_is_the_next_window_slot(tmp_path: Path) -> None:

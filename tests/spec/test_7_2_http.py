@@ -39,19 +39,17 @@ def wrong(param: str, *lines: str, body: bytes = b"") -> Sent:
 
 
 SENT = {
-    "a method that nobody knows": Sent(
-        "METHOD_NOT_ALLOWED", 405, (f"BREW {PROFILE} HTTP/1.1",), headers={"allow": "GET, HEAD"}
-    ),
-    "the same on a path that is only posted to": Sent(
+    "an unknown method": Sent("METHOD_NOT_ALLOWED", 405, (f"BREW {PROFILE} HTTP/1.1",), headers={"allow": "GET, HEAD"}),
+    "an unknown method on a POST-only path": Sent(
         "METHOD_NOT_ALLOWED", 405, ("BREW /v1/monitors/mon_1/run HTTP/1.1",), headers={"allow": "POST"}
     ),
-    "the same on a page": Sent(
+    "an unknown method on a page": Sent(
         "METHOD_NOT_ALLOWED", 405, ("POST /docs/errors HTTP/1.1",), headers={"allow": "GET, HEAD"}
     ),
-    "the same on no path": Sent("ENDPOINT_NOT_FOUND", 404, ("BREW /v1/nowhere HTTP/1.1",)),
+    "an unknown method on an unknown path": Sent("ENDPOINT_NOT_FOUND", 404, ("BREW /v1/nowhere HTTP/1.1",)),
     "a proxy's method": Sent("NOT_IMPLEMENTED", 501, ("CONNECT a.example:443 HTTP/1.1",)),
     "a method in lower case": wrong("request", f"get {PROFILE} HTTP/1.1"),
-    "letters that are not percent-encoded": wrong("request", "GET /v1/github/profile?handle=\u00fc HTTP/1.1"),
+    "letters without percent-encoding": wrong("request", "GET /v1/github/profile?handle=\u00fc HTTP/1.1"),
     "a long target": Sent("URI_TOO_LONG", 414, (f"GET /v1/github/profile?handle={'a' * 17_000} HTTP/1.1",)),
     "many headers": Sent("HEADERS_TOO_LARGE", 431, (GET, *[f"x-{number}: a" for number in range(101)])),
     "another expectation": Sent("EXPECTATION_FAILED", 417, (GET, "expect: 200-ok")),
@@ -59,7 +57,9 @@ SENT = {
     "another version of WebSocket": Sent(
         "UPGRADE_REQUIRED", 426, (SOCKET, *HANDSHAKE, "sec-websocket-version: 8"), headers={"upgrade": "websocket"}
     ),
-    "no WebSocket": Sent("UPGRADE_REQUIRED", 426, (SOCKET,), headers={"upgrade": "websocket"}),
+    "a request without a WebSocket handshake": Sent(
+        "UPGRADE_REQUIRED", 426, (SOCKET,), headers={"upgrade": "websocket"}
+    ),
     "a compressed body": Sent(
         "UNSUPPORTED_MEDIA_TYPE",
         415,
@@ -68,11 +68,11 @@ SENT = {
         "Content-Encoding",
         {"accept-encoding": "identity"},
     ),
-    "a name twice": wrong(
+    "a repeated field name": wrong(
         "recipe", "POST /v1/monitors HTTP/1.1", "content-length: 27", body=b'{"recipe":"a","recipe":"b"}'
     ),
-    "an idempotency key twice": wrong("idempotency-key", GET, "idempotency-key: a", "idempotency-key: a"),
-    "an API key twice": wrong("x-api-key", GET, "x-api-key: sl_x"),
+    "two idempotency keys": wrong("idempotency-key", GET, "idempotency-key: a", "idempotency-key: a"),
+    "two API keys": wrong("x-api-key", GET, "x-api-key: sl_x"),
 }
 
 

@@ -55,7 +55,7 @@ NASTY = (
     "🌊",
 )
 WHOLE = "SLUICE_TEST_WHOLE"
-"""If set, each parameter is tried with each value; otherwise parameters of one kind share them."""
+"""If set, each parameter is tried with each value. Otherwise parameters of one kind share the values."""
 SHARES = 4
 """Maximum number of parts that the values are divided into."""
 PATIENT = {"limits": {"requests_per_minute": 100_000}, "breaker": {"failures": 100_000}}
@@ -66,7 +66,7 @@ STATUSES = {200, 400, 401, 404, 405, 414, 431}
 async def test_no_parameter_value_causes_an_internal_error(
     row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Method: every free text and URL with nasty values, without pacing; the others as in the example."""
+    """Method: every free text and URL parameter with unusual values, without pacing; the others as in the example."""
     monkeypatch.setattr(Bucket, "wait_s", lambda _bucket, _path, _now: 0.0)
     upstreams = {"defaults": {"retries": 0}, **CREDENTIALS}
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=upstreams, **PATIENT) as node:
@@ -79,12 +79,12 @@ async def test_no_parameter_value_causes_an_internal_error(
 
 
 def free_params(row: Row) -> list[Param]:
-    """The parameters that accept any text or URL."""
+    """Return the parameters that accept any text or URL."""
     return [param for param in row.endpoint.params if param.type in {"string", "url"} and not param.choices]
 
 
 def nasty_for(row: Row, param: Param) -> tuple[str, ...]:
-    """The values of this parameter. Free parameters of one type on a platform share all values."""
+    """Return the values for this parameter. Free parameters of one type on a platform share all values."""
     if os.environ.get(WHOLE):
         return NASTY
     alike = [
@@ -99,7 +99,7 @@ def nasty_for(row: Row, param: Param) -> tuple[str, ...]:
 
 
 def with_value(row: Row, param: Param, value: str) -> str:
-    """The example request with another value; of a group, only this parameter is sent."""
+    """Return the example request with another value. Of a group of parameters, only this one is sent."""
     others = {name: None for group in row.endpoint.one_of if param.name in group for name in group}
     base = row.target(**{**others, param.name: None})
     return f"{base}{'&' if '?' in base else '?'}{param.name}={quote(value, safe='')}"

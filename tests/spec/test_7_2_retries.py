@@ -49,7 +49,7 @@ FRAIL = Platform(
     title="Frail",
     sources={"frail": "https://frail.test"},
     docs_url="https://frail.test/docs",
-    endpoints=(Endpoint("reciprocal", "Fails on zero as nobody foresaw.", AUTHOR, _reciprocal),),
+    endpoints=(Endpoint("reciprocal", "Fails on zero with an unexpected error.", AUTHOR, _reciprocal),),
 )
 
 
@@ -58,8 +58,8 @@ async def _no_cure(_node: OpenNode, _folder: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Passing:
-    """An error, the action that ends its cause besides waiting, and the price of the retry."""
+class Temporary:
+    """An error, what ends its cause besides waiting, and the price of the retry."""
 
     code: str
     ask: Ask
@@ -72,7 +72,7 @@ class Passing:
 
 
 def failing(target: str, *scripted: Any) -> Ask:
-    """A request whose upstream calls get these responses in order; later ones get the sandbox."""
+    """Return a request whose upstream calls get these responses in order; later calls get the sandbox."""
 
     async def ask(node: OpenNode) -> Answered:
         answers = list(scripted)
@@ -82,8 +82,8 @@ def failing(target: str, *scripted: Any) -> Ask:
     return ask
 
 
-async def behind_a_failure(node: OpenNode) -> Answered:
-    """The first request opens the circuit, the second one is rejected by it."""
+async def after_a_failure(node: OpenNode) -> Answered:
+    """Send a request that opens the circuit, and then one that is rejected by it."""
     await failing("/v1/github/profile?handle=another", told({}, 500))(node)
     return await node.get(PROFILE)
 
@@ -93,7 +93,7 @@ async def with_a_bug(node: OpenNode) -> Answered:
     return await node.get("/v1/frail/reciprocal")
 
 
-async def let_it_work(node: OpenNode, _folder: Path) -> None:
+async def fix_the_bug(node: OpenNode, _folder: Path) -> None:
     await trio.lowlevel.checkpoint()
     node.upstream.always(told({"number": 4}))
 
@@ -104,11 +104,11 @@ async def widen_the_window(node: OpenNode, folder: Path) -> None:
     await node.operate("reload")
 
 
-PASSING = {
-    "a running idempotency key": Passing(
+TEMPORARY = {
+    "a running idempotency key": Temporary(
         "IDEMPOTENCY_IN_PROGRESS", lambda node: while_another_runs(node, SLOW, "one"), SLOW, IDEMPOTENT, cost=0
     ),
-    "a full window": Passing(
+    "a full window": Temporary(
         "RATE_LIMITED",
         twice,
         tables={"limits": {"requests_per_minute": 1}},
@@ -116,30 +116,30 @@ PASSING = {
         waits=False,
         cost=0,
     ),
-    "all leases held": Passing(
+    "all leases held": Temporary(
         "CONCURRENCY_LIMIT", while_another_runs, tables={"limits": {"concurrent_requests": 1}}, waits=False
     ),
-    "an upstream that fails": Passing("UPSTREAM_ERROR", failing(PROFILE, told({}, 500)), tables=NO_RETRIES),
-    "an open circuit": Passing(
-        "SERVICE_UNAVAILABLE", behind_a_failure, tables={**NO_RETRIES, "breaker": {"failures": 1, "open_s": 0.5}}
+    "a failing upstream": Temporary("UPSTREAM_ERROR", failing(PROFILE, told({}, 500)), tables=NO_RETRIES),
+    "an open circuit": Temporary(
+        "SERVICE_UNAVAILABLE", after_a_failure, tables={**NO_RETRIES, "breaker": {"failures": 1, "open_s": 0.5}}
     ),
-    "an upstream that throttles": Passing(
+    "a throttling upstream": Temporary(
         "SERVICE_UNAVAILABLE", failing(PROFILE, told({}, 429, retry_after="1")), tables=NO_RETRIES
     ),
-    "a store that was away": Passing("SERVICE_UNAVAILABLE", without_store, waits=False),
-    "a claim store that was away": Passing("SERVICE_UNAVAILABLE", without_claims, headers=IDEMPOTENT, waits=False),
-    "a bug that depends on the answer": Passing(
-        "INTERNAL_ERROR", with_a_bug, "/v1/frail/reciprocal", cure=let_it_work, waits=False
+    "an unavailable store": Temporary("SERVICE_UNAVAILABLE", without_store, waits=False),
+    "an unavailable claim store": Temporary("SERVICE_UNAVAILABLE", without_claims, headers=IDEMPOTENT, waits=False),
+    "a bug that depends on the response": Temporary(
+        "INTERNAL_ERROR", with_a_bug, "/v1/frail/reciprocal", cure=fix_the_bug, waits=False
     ),
 }
 
 
 def test_every_retryable_code_has_a_succeeding_retry() -> None:
-    assert {one.code for one in PASSING.values()} == {code.name for code in CODES.values() if code.retryable}
+    assert {one.code for one in TEMPORARY.values()} == {code.name for code in CODES.values() if code.retryable}
 
 
-@pytest.mark.parametrize("passing", PASSING.values(), ids=PASSING.keys())
-async def test_retry_after_its_time_succeeds_and_is_billed_once(passing: Passing, tmp_path: Path) -> None:
+@pytest.mark.parametrize("passing", TEMPORARY.values(), ids=TEMPORARY.keys())
+async def test_retry_after_its_time_succeeds_and_is_billed_once(passing: Temporary, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(FRAIL,), **passing.tables) as node:
         refused = await passing.ask(node)
         assert_refused(refused, passing.code, CODES[passing.code].status)
@@ -154,19 +154,19 @@ async def test_retry_after_its_time_succeeds_and_is_billed_once(passing: Passing
         await node.assert_sound()
 
 
-FINAL = {name: scene for name, scene in SCENES.items() if not scene.is_passing}
+FINAL = {name: scene for name, scene in SCENES.items() if not scene.is_temporary}
 
 
 def test_final_codes_match_the_table() -> None:
-    """7.2: the only permanent one of the retryable codes is a 503 without `Retry-After`, for a withdrawn endpoint."""
+    """7.2: of the retryable codes, only a 503 without `Retry-After` is permanent, for a withdrawn endpoint."""
     assert {scene.code for scene in FINAL.values() if CODES[scene.code].retryable} == {"SERVICE_UNAVAILABLE"}
-    assert all(CODES[scene.code].retryable for scene in SCENES.values() if scene.is_passing)
+    assert all(CODES[scene.code].retryable for scene in SCENES.values() if scene.is_temporary)
 
 
 @pytest.mark.parametrize("scene", FINAL.values(), ids=FINAL.keys())
 async def test_final_error_stays_the_same_and_free(scene: Scene, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=scene.credits, platforms=(ODD,), **scene.tables) as node:
-        sent = remembered(node.client)
+        sent = recording(node.client)
         first = await scene.ask(node)
         before = await node.money()
         for _ in range(2):
@@ -180,7 +180,7 @@ async def test_final_error_stays_the_same_and_free(scene: Scene, tmp_path: Path)
         await node.assert_sound()
 
 
-def remembered(client: httpx.AsyncClient) -> list[httpx.Request]:
+def recording(client: httpx.AsyncClient) -> list[httpx.Request]:
     """Record every request that the client sends from now on."""
     sent: list[httpx.Request] = []
 

@@ -25,13 +25,13 @@ SERVED = (CACHED, "/v1/utility/endpoints", "/v1/credits/balance", "/v1/github/pr
 
 @contextmanager
 def write_lock(folder: Path) -> Iterator[None]:
-    """Keep others from writing to the node's database."""
+    """Hold the write lock of the node's database."""
     with open_outsider(store_at(folder / "sluice.db")) as other, other.holding_the_lock():
         yield
 
 
 async def test_locked_database_rejects_only_writes(tmp_path: Path) -> None:
-    """A claim with its charge waits for the store first; requests without writes are served meanwhile."""
+    """A claim with its charge waits for the store first. Requests without writes are served in the meantime."""
     async with open_test_node(tmp_path, credits=10) as node:
         assert (await node.get(CACHED)).status == 200
         before, asked = await node.money(), len(node.upstream.requests)

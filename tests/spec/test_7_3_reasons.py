@@ -28,7 +28,7 @@ SPEC = {"invalid_utf8", "double_encoded", "invalid_param", "account_private", "a
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class ReasonCase:
     """A request, the upstream's response if it is called, and the reason."""
 
     target: str
@@ -38,47 +38,47 @@ class Why:
     details: Mapping[str, str] = field(default_factory=dict)
 
 
-def utf8(target: str) -> Why:
-    return Why(target, "INVALID_REQUEST", "invalid_utf8")
+def utf8(target: str) -> ReasonCase:
+    return ReasonCase(target, "INVALID_REQUEST", "invalid_utf8")
 
 
-def twice(target: str) -> Why:
-    return Why(target, "INVALID_REQUEST", "double_encoded")
+def twice(target: str) -> ReasonCase:
+    return ReasonCase(target, "INVALID_REQUEST", "double_encoded")
 
 
-def param(target: str, name: str) -> Why:
-    return Why(target, "INVALID_REQUEST", "invalid_param", details={"param": name})
+def param(target: str, name: str) -> ReasonCase:
+    return ReasonCase(target, "INVALID_REQUEST", "invalid_param", details={"param": name})
 
 
-def bluesky(error: str, reason: str | None) -> Why:
-    answer = told({"error": error, "message": "as Bluesky says it"}, 400)
-    return Why("/v1/bluesky/profile?handle=a.test", "RESOURCE_NOT_FOUND", reason, answer)
+def bluesky(error: str, reason: str | None) -> ReasonCase:
+    answer = told({"error": error, "message": "the message of Bluesky"}, 400)
+    return ReasonCase("/v1/bluesky/profile?handle=a.test", "RESOURCE_NOT_FOUND", reason, answer)
 
 
 ROWS = {
-    "a byte that is no UTF-8": utf8("/v1/github/profile?handle=%FF"),
-    "raw in a free read": utf8("/v1/utility/endpoints?search=%FF"),
-    "a blank, encoded twice": twice("/v1/github/search?query=structured%2520concurrency"),
-    "an address, encoded twice": twice("/v1/github/repo?url=https%253A%252F%252Fgithub.com%252Fa%252Fb"),
+    "a byte that is not UTF-8": utf8("/v1/github/profile?handle=%FF"),
+    "a raw byte in a free read": utf8("/v1/utility/endpoints?search=%FF"),
+    "a space, encoded twice": twice("/v1/github/search?query=structured%2520concurrency"),
+    "a URL, encoded twice": twice("/v1/github/repo?url=https%253A%252F%252Fgithub.com%252Fa%252Fb"),
     "a required parameter missing": param("/v1/github/profile", "handle"),
     "a negative price": param("/v1/github/search?query=a&max_credits=-1", "max_credits"),
-    "an address elsewhere": param("/v1/github/repo?url=https://example.com/a/b", "url"),
-    "a reason of Bluesky's": bluesky("AccountTakedown", "account_gone"),
+    "a URL of another site": param("/v1/github/repo?url=https://example.com/a/b", "url"),
+    "a reason from Bluesky": bluesky("AccountTakedown", "account_gone"),
     "an account that was closed": bluesky("AccountDeactivated", "account_gone"),
     "an account that blocks": bluesky("BlockedByActor", "account_private"),
-    "no such thing, for no reason told": bluesky("NotFound", None),
+    "not found without a reason": bluesky("NotFound", None),
 }
 
 
 @pytest.mark.parametrize("why", ROWS.values(), ids=ROWS.keys())
-async def test_error_has_its_reason_and_is_free(why: Why, tmp_path: Path) -> None:
+async def test_error_has_its_reason_and_is_free(why: ReasonCase, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.always(why.answer)
         answer = await node.get(why.target)
         details = assert_refused(answer, why.code, 400 if why.code == "INVALID_REQUEST" else 404)
         assert details.get("reason") == why.reason
         assert {name: details.get(name) for name in why.details} == why.details
-        assert bool(node.upstream.requests) == (why.answer is not None), "only what an upstream says needs it"
+        assert bool(node.upstream.requests) == (why.answer is not None), "only a reason from the upstream needs a call"
         await assert_free(node, answer)
 
 
@@ -89,7 +89,7 @@ def test_every_reason_has_a_row_or_a_planned_part() -> None:
 
 GOOD = {
     "a percent sign before words": "/v1/github/search?query=50%25%20off",
-    "an address with escapes of its own": "/v1/github/repo?url=https%3A%2F%2Fgithub.com%2Fa%2Fb%3Fq%3Dc%2520d",
+    "a URL with its own escapes": "/v1/github/repo?url=https%3A%2F%2Fgithub.com%2Fa%2Fb%3Fq%3Dc%2520d",
 }
 
 

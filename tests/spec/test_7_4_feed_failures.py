@@ -36,7 +36,7 @@ class Failure:
     reason: str | None
     param: str
     step: str
-    """A part of `next_step`."""
+    """Part of `next_step`."""
     code: str = "INVALID_REQUEST"
     status: int = 400
     did_you_mean: str | None = None
@@ -63,25 +63,25 @@ GIVEN = "Acknowledge the next_cursor of a page that this consumer received."
 RESET = "Reset it to oldest, now, a next_cursor or the id of a stored event."
 STREAMED = {"accept": "text/event-stream", "idempotency-key": "a"}
 FAILURES = {
-    "a cursor that is none": wrong("cursor=x", "cursor", OLDEST),
-    "a cursor that was changed": wrong("cursor=cur_AAAA", "cursor", OLDEST),
-    "an event that is none": wrong("cursor=evt_1", "cursor", OLDEST),
+    "an invalid cursor": wrong("cursor=x", "cursor", OLDEST),
+    "a changed cursor": wrong("cursor=cur_AAAA", "cursor", OLDEST),
+    "an invalid event id": wrong("cursor=evt_1", "cursor", OLDEST),
     "a cursor in capitals": wrong("cursor=NOW", "cursor", OLDEST),
     "an event with a NUL": wrong("cursor=evt_%00", "cursor", "Fix the parameter"),
     "a cursor with a consumer": wrong("cursor=now&consumer=one", "cursor", "Remove cursor", "conflicting_params"),
     "a consumer without a name": wrong("consumer=", "consumer", "Send consumer=main."),
     "a consumer without a name, with a cursor": wrong("consumer=&cursor=now", "consumer", "Send consumer=main."),
     "a consumer's name with capitals": wrong("consumer=One", "consumer", "Send consumer=one."),
-    "a consumer's name with a blank": wrong("consumer=a%20b", "consumer", "Send consumer=a-b."),
+    "a consumer's name with a space": wrong("consumer=a%20b", "consumer", "Send consumer=a-b."),
     "a consumer's name that is too long": wrong(f"consumer={'a' * 65}", "consumer", f"Send consumer={'a' * 64}."),
     "a consumer's name with a newline": wrong("consumer=a%0Ab", "consumer", "Send consumer=a-b."),
-    "a start that is none": wrong("consumer=new&start=then", "start", "Send start=oldest or start=now."),
+    "an invalid start": wrong("consumer=new&start=then", "start", "Send start=oldest or start=now."),
     "a start without a consumer": wrong("start=now", "start", "name a consumer"),
-    "a type that is none": wrong("types=key.revokd", "types", "Send types=key.revoked."),
+    "an unknown type": wrong("types=key.revokd", "types", "Send types=key.revoked."),
     "a type in capitals": wrong("types=KEY.REVOKED", "types", "Send types=key.revoked."),
-    "a family that is none": wrong("types=monitors.*", "types", "Send types=monitor.*."),
+    "an unknown family": wrong("types=monitors.*", "types", "Send types=monitor.*."),
     "a type unlike any": wrong("types=zzz", "types", "Remove types"),
-    "a list of types with a hole": wrong("types=key.revoked,,key.revoked", "types", "Remove types"),
+    "a list of types with an empty item": wrong("types=key.revoked,,key.revoked", "types", "Remove types"),
     "subjects without an id": wrong("subject_id=,%20,", "subject_id", "Remove subject_id"),
     "a subject with a NUL": wrong("subject_id=a,%00", "subject_id", "Fix the parameter"),
     "101 subjects": wrong(
@@ -90,13 +90,13 @@ FAILURES = {
     "a limit of 0": wrong("limit=0", "limit", "Send limit=1."),
     "a limit of 501": wrong("limit=501", "limit", "Send limit=500."),
     "a limit below 0": wrong("limit=-5", "limit", "Send limit=1."),
-    "a limit that is no number": wrong("limit=ten", "limit", "Fix the parameter"),
+    "a limit that is not a number": wrong("limit=ten", "limit", "Fix the parameter"),
     "a limit with a fraction": wrong("limit=1.5", "limit", "Fix the parameter"),
     "a wait of 26": wrong("wait_s=26", "wait_s", "Send wait_s=25."),
     "a wait below 0": wrong("wait_s=-1", "wait_s", "Send wait_s=0."),
-    "a wait that is no number": wrong("wait_s=long", "wait_s", "Fix the parameter"),
-    "a parameter twice": wrong("limit=1&limit=2", "limit", "Fix the parameter"),
-    "no UTF-8": wrong("types=%FF", "types", "Fix the parameter", "invalid_utf8"),
+    "a wait that is not a number": wrong("wait_s=long", "wait_s", "Fix the parameter"),
+    "a repeated parameter": wrong("limit=1&limit=2", "limit", "Fix the parameter"),
+    "not UTF-8": wrong("types=%FF", "types", "Fix the parameter", "invalid_utf8"),
     "encoded twice": wrong("subject_id=a%252Fb", "subject_id", "Fix the parameter", "double_encoded"),
     "101 parameters": wrong("limit=1&" * 100 + "limit=1", "query", "Fix the parameter"),
     "a stream with an idempotency key": Failure(
@@ -106,13 +106,13 @@ FAILURES = {
         "Remove Idempotency-Key",
     ),
     "a parameter in capitals": meant(get("CURSOR=now"), "CURSOR", "cursor"),
-    "a misspelt parameter": meant(get("curser=now"), "curser", "cursor"),
+    "a misspelled parameter": meant(get("curser=now"), "curser", "cursor"),
     "a foreign parameter": meant(get("page=2"), "page", "cursor"),
     "a time": meant(get("since=2026-01-01"), "since", "cursor"),
-    "another filter than the bound one": wrong(
+    "a filter other than the bound one": wrong(
         "consumer=one&types=credits.*", "types", "Remove types and subject_id", "conflicting_params"
     ),
-    "an acknowledgement past what was served": Failure(
+    "an acknowledgement past the served page": Failure(
         acking({"cursor": "now"}), "invalid_param", "cursor", "Acknowledge the next_cursor of a page"
     ),
     "an acknowledgement of nonsense": Failure(acking({"cursor": "x"}), "invalid_param", "cursor", GIVEN),
@@ -126,22 +126,22 @@ FAILURES = {
     "a reset to an unknown event": Failure(
         lambda node: post(node, f"{CONSUMERS}/one/reset", {"cursor": "evt_1"}), "invalid_param", "cursor", RESET
     ),
-    "an acknowledgement of nothing": Failure(acking({}), "invalid_param", "cursor", "Fix the parameter"),
+    "an acknowledgement without a cursor": Failure(acking({}), "invalid_param", "cursor", "Fix the parameter"),
     "an acknowledgement of a number": Failure(acking({"cursor": 1}), "invalid_param", "cursor", "Fix"),
     "an acknowledgement of null": Failure(acking({"cursor": None}), "invalid_param", "cursor", "Fix"),
     "an acknowledgement without a body": Failure(acking(b""), "invalid_param", "body", "Fix"),
-    "an acknowledgement that is no JSON": Failure(acking(b"{"), "invalid_param", "body", "Fix"),
-    "an acknowledgement that is no object": Failure(acking([1]), "invalid_param", "body", "Fix"),
-    "an acknowledgement that is no UTF-8": Failure(acking(b'{"cursor":"\xff"}'), "invalid_utf8", "body", "Fix"),
+    "an acknowledgement that is not JSON": Failure(acking(b"{"), "invalid_param", "body", "Fix"),
+    "an acknowledgement that is not an object": Failure(acking([1]), "invalid_param", "body", "Fix"),
+    "an acknowledgement that is not UTF-8": Failure(acking(b'{"cursor":"\xff"}'), "invalid_utf8", "body", "Fix"),
     "an acknowledgement with another field": meant(acking({"curser": "now"}), "curser", "cursor"),
     "an acknowledgement with a query": Failure(acking({"cursor": "now"}, query="?x=1"), "invalid_param", "x", "Fix"),
     "a list of consumers with a query": Failure(
         lambda node: node.get(f"{CONSUMERS}?limit=1"), "invalid_param", "limit", "Fix"
     ),
-    "an acknowledgement for a name that is none": Failure(
+    "an acknowledgement for an invalid name": Failure(
         acking({"cursor": "now"}, name="One"), "invalid_param", "consumer", "Send consumer=one."
     ),
-    "an acknowledgement for nobody": Failure(
+    "an acknowledgement for an unknown consumer": Failure(
         acking({"cursor": "now"}, name="new"),
         "unknown_consumer",
         "consumer",
@@ -179,7 +179,9 @@ async def test_failure_names_parameter_and_next_step_and_is_free(failure: Failur
         await assert_free(node, answer)
         assert answer.headers["x-credits-used"] == "0"
         left = await page(node, "consumer=one&limit=3")
-        assert (subjects(left), left["data"]["unread"]) == (["key_0", "key_1", "key_2"], 5), "nothing has moved"
+        assert (subjects(left), left["data"]["unread"]) == (["key_0", "key_1", "key_2"], 5), (
+            "the failure changed the consumer"
+        )
 
 
 async def test_expired_cursor_is_a_410_with_missed_span(tmp_path: Path) -> None:
@@ -203,7 +205,7 @@ async def test_expired_cursor_is_a_410_with_missed_span(tmp_path: Path) -> None:
             assert unix(details["missed_from"]) <= unix(details["missed_until"]) <= unix(items[3]["created_at"])
             assert subjects(await page(node, f"cursor={details['oldest_cursor']}")) == ["key_3", "key_4"]
             await assert_free(node, answer)
-        assert subjects(await page(node, f"cursor={items[2]['cursor']}")) == ["key_3", "key_4"], "nothing was missed"
+        assert subjects(await page(node, f"cursor={items[2]['cursor']}")) == ["key_3", "key_4"], "no event was missed"
         assert subjects(await page(node, "cursor=oldest")) == ["key_3", "key_4"]
 
 
@@ -223,7 +225,7 @@ async def test_removed_event_is_a_400_with_start_of_log(tmp_path: Path) -> None:
 
 
 async def test_cursor_beyond_the_log_is_a_400_with_its_start(tmp_path: Path) -> None:
-    """As after restoring an older copy of the database."""
+    """Method: shorten the log, as if an older copy of the database had been restored."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         last = (await page(node))["pagination"]["next_cursor"]

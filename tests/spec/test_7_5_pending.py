@@ -99,7 +99,7 @@ def fail_and_kill(place: Place, key: str, number: int) -> dict[str, Failing]:
     return pending
 
 
-def assert_made_up_for(node: Served, key: str, pending: dict[str, Failing]) -> None:
+def assert_refunded(node: Served, key: str, pending: dict[str, Failing]) -> None:
     for request_id, failing in pending.items():
         assert statement(node, key, request_id) == [("refund", failing.cost), ("deduction", -failing.cost)]
     balance = node.get("/v1/credits/balance", key).json["data"]
@@ -115,7 +115,7 @@ def test_uncommitted_refunds_survive_a_crash(place: Place) -> None:
             node.wait_for_recovery()
             (recovered,) = node.logged("recovered")
             assert (recovered["charges"], recovered["credits"]) == (len(FAILING), sum(f.cost for f in FAILING))
-            assert_made_up_for(node, key["key"], pending)
+            assert_refunded(node, key["key"], pending)
             (record,) = place.told("key", "list")
             assert record["used"] == 0
             assert place.told("ledger", "verify")["ok"]
@@ -147,5 +147,5 @@ def test_running_node_commits_pending_refunds_when_store_returns(place: Place) -
             pending = {assert_pending(ask(node, key["key"], f, f"{n}"), f): f for n, f in enumerate(FAILING)}
             node.logged("charges_unfinished")
         wait_until(lambda: node.get("/v1/credits/balance", key["key"]).json["data"]["held"] == 0)
-        assert_made_up_for(node, key["key"], pending)
+        assert_refunded(node, key["key"], pending)
         assert place.told("ledger", "verify")["ok"]

@@ -39,8 +39,8 @@ ROWS = {
     "501": Wrong(told({}, 501), "UPSTREAM_ERROR", 502),
     "401": Wrong(told({}, 401), "UPSTREAM_ERROR", 502),
     "429": Wrong(told({}, 429), "SERVICE_UNAVAILABLE", 503, retry_after="30"),
-    "429 that says for how long": Wrong(told({}, 429, retry_after="7"), "SERVICE_UNAVAILABLE", 503, retry_after="7"),
-    "503 that says for how long": Wrong(told({}, 503, retry_after="9"), "SERVICE_UNAVAILABLE", 503, retry_after="9"),
+    "429 with a wait time": Wrong(told({}, 429, retry_after="7"), "SERVICE_UNAVAILABLE", 503, retry_after="7"),
+    "503 with a wait time": Wrong(told({}, 503, retry_after="9"), "SERVICE_UNAVAILABLE", 503, retry_after="9"),
     "404": Wrong(told({}, 404), "RESOURCE_NOT_FOUND", 404),
     "410 with HTML": Wrong(Told(410, HTML.body, HTML.headers), "RESOURCE_NOT_FOUND", 404),
     "200 without a body": Wrong(Told(200, b""), "RESOURCE_NOT_FOUND", 404),
@@ -49,9 +49,9 @@ ROWS = {
     "200 with an empty object": Wrong(told({}), "RESOURCE_NOT_FOUND", 404),
     "HTML instead of JSON": Wrong(HTML, "UPSTREAM_ERROR", 502, tries=3),
     "a list instead of an object": Wrong(told([1]), "UPSTREAM_ERROR", 502),
-    "JSON that breaks off": Wrong(Told(200, b'{"login": "octo'), "UPSTREAM_ERROR", 502, tries=3),
-    "bytes that are no text": Wrong(Told(200, b"\xff\xfe\x00"), "UPSTREAM_ERROR", 502, tries=3),
-    "a body that is cut": Wrong(Told(200, b'{"login": "octocat"}', ending="cut"), "UPSTREAM_ERROR", 502, tries=3),
+    "truncated JSON": Wrong(Told(200, b'{"login": "octo'), "UPSTREAM_ERROR", 502, tries=3),
+    "bytes that are not text": Wrong(Told(200, b"\xff\xfe\x00"), "UPSTREAM_ERROR", 502, tries=3),
+    "a truncated body": Wrong(Told(200, b'{"login": "octocat"}', ending="cut"), "UPSTREAM_ERROR", 502, tries=3),
     "a redirect to another host": Wrong(told({}, 302, location="https://elsewhere.test/x"), "UPSTREAM_ERROR", 502),
     "too many redirects": Wrong(
         told({}, 302, location="https://api.github.com/users/octocat"), "UPSTREAM_ERROR", 502, tries=4
@@ -73,7 +73,7 @@ async def test_upstream_errors_are_refunded(wrong: Wrong, tmp_path: Path) -> Non
 
 
 async def assert_refunded(node: OpenNode, answer: Answered) -> None:
-    """One deduction and one refund of the same amount; nothing is cached."""
+    """Check for one deduction and one refund of the same amount, and that nothing was cached."""
     entries = await node.entries(answer.json["request_id"])
     assert [(entry["type"], entry["amount"]) for entry in entries] == [("refund", 1), ("deduction", -1)]
     assert entries[0]["balance_after"] == answer.json["credits_remaining"] == 100_000
@@ -82,14 +82,14 @@ async def assert_refunded(node: OpenNode, answer: Answered) -> None:
 
 
 def assert_secretive(answer: Answered) -> None:
-    """The upstream's URL and our code are not revealed."""
+    """Check that neither the upstream's URL nor our code is revealed."""
     for word in (b"127.0.0.1", b"Traceback", b"line "):
         assert word not in answer.body.replace(answer.json["error"]["doc_url"].encode(), b"")
 
 
 SLOW = {
     "silence": Told(delay_s=60),
-    "a body without an end": Told(200, PIECE, ending="endless"),
+    "an endless body": Told(200, PIECE, ending="endless"),
 }
 
 
@@ -107,7 +107,7 @@ async def test_request_deadline_ends_every_attempt(tmp_path: Path) -> None:
         node.upstream.always(Told(delay_s=60))
         answer = await node.get(PROFILE)
         assert_refused(answer, "UPSTREAM_ERROR", 502)
-        assert len(node.upstream.requests) == 1, "no time is left for another attempt"
+        assert len(node.upstream.requests) == 1, "there is no time for another attempt"
         await assert_refunded(node, answer)
 
 
@@ -141,7 +141,7 @@ async def test_open_circuit_is_refunded_and_one_probe_closes_it(tmp_path: Path) 
 
 
 async def status_of_github(node: OpenNode) -> tuple[str, str]:
-    """Its state for the whole platform; only one of two sources is affected here."""
+    """Return the state of GitHub on the status page. Only one of its two sources is affected here."""
     told_ = (await node.get("/v1/status", key=None)).json["data"]["platforms"]["github"]
     return told_["status"], told_["circuit"]
 
@@ -158,8 +158,8 @@ RETRY_AFTER = {
     "nothing": ("0", 30, 30),
     "a date": ("Wed, 21 Oct 2015 07:28:00 GMT", 30, 30),
     "half a day": ("46472", 46_472, 3_600),
-    "for ever": ("99999999999", 86_400, 3_600),
-    "beyond every number": ("9" * 400, 86_400, 3_600),
+    "forever": ("99999999999", 86_400, 3_600),
+    "beyond all numbers": ("9" * 400, 86_400, 3_600),
 }
 
 
@@ -174,12 +174,12 @@ async def test_temporary_failure_is_retried_and_billed_once(fails: int, tmp_path
 
 
 def first(times: int, answer: Told, asked: Callable[[], int]) -> Callable[[str], Told | None]:
-    """A script that gives this response to a number of requests, and leaves the rest to the sandbox."""
+    """Return a script that gives this response to a number of requests, and leaves the rest to the sandbox."""
     return lambda _asked: answer if asked() <= times else None
 
 
 async def test_refund_rejected_by_store_is_reported_and_retried(tmp_path: Path) -> None:
-    """7.1: `credits_used` is not 0 then, and the refund is pending."""
+    """7.1: in that case `credits_used` is not 0, and the refund is pending."""
     async with open_test_node(tmp_path) as node:
         node.upstream.always(told({}, 404))
         async with node.store_refusing("refund"):
@@ -238,7 +238,7 @@ async def test_balance_is_spent_to_the_last_credit_and_never_below(tmp_path: Pat
             for number in range(40):
                 nursery.start_soon(client, number)
         assert statuses.count(200) == 10
-        assert statuses.count(402) + statuses.count(429) == 30, "429 while calls in flight hold the last credits"
+        assert statuses.count(402) + statuses.count(429) == 30, "429 while calls in progress hold the last credits"
         assert await node.money() == (0, 0)
         await node.assert_sound()
 

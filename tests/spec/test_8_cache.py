@@ -27,12 +27,12 @@ OF_COMPOSITES = {
     **dict.fromkeys(("comments", "app-reviews"), 300),
     **dict.fromkeys(("everywhere", "omni-search", "mentions"), 120),
 }
-"""Composites (section 0 of their table). All others of prism are kept for half an hour."""
+"""Composites in section 0 of their table. All other composites are cached for half an hour."""
 TTL_S_OF = {"Author": 900, "CommentList": 300, "Analytics": 1_800, "Series": 1_800}
 
 
 def due_s(row: Row) -> int:
-    """The TTL of a kind: searches and rankings, comments, profiles, numbers; everything else has the TTL of posts."""
+    """Return the TTL of a kind: searches and rankings, comments, profiles, numbers; everything else is like posts."""
     resource, archetype = row.endpoint.resource, row.endpoint.archetype.name
     if row.platform.slug == "prism" or resource in OF_COMPOSITES:
         return OF_COMPOSITES.get(resource, 1_800)
@@ -116,7 +116,7 @@ NEVER = {
     "an empty body": Told(200, b""),
     "an empty object": told({}),
     "a 500": told({}, 500),
-    "a throttling answer": told({}, 429, retry_after="0"),
+    "a throttling response": told({}, 429, retry_after="0"),
     "HTML": Told(200, b"<html>"),
 }
 

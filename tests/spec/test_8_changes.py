@@ -29,7 +29,7 @@ async def change(node: OpenNode, target: str, body: Any = b"", key: str = "one")
     return await post(node, target, body, headers={"idempotency-key": key})
 
 
-async def listed(node: OpenNode) -> list[str]:
+async def monitors_of(node: OpenNode) -> list[str]:
     return [one["id"] for one in (await node.get(f"{MONITORS}?status=all")).json["data"]["items"]]
 
 
@@ -52,11 +52,11 @@ async def test_monitor_is_created_once_and_replay_shows_current_state(tmp_path: 
         assert (replay.json["monitor"]["id"], replay.json["monitor"]["name"]) == (id_, "Renamed")
         assert replay.json["webhook_secret"] is None
         assert replay.headers["location"] == f"{MONITORS}/{id_}"
-        assert await listed(node) == [id_]
+        assert await monitors_of(node) == [id_]
         for target, body in ((MONITORS, {**TRACKED, "name": "Another"}), (f"{MONITORS}/{id_}/run", b"")):
             assert_refused(await change(node, target, body), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422)
         assert_refused(await change(node, MONITORS, TRACKED, "a b"), "INVALID_REQUEST", 400)
-        assert await listed(node) == [id_]
+        assert await monitors_of(node) == [id_]
         await node.client.delete(f"{node.url}{MONITORS}/{id_}", headers={"x-api-key": node.key})
         gone = assert_refused(await change(node, MONITORS, TRACKED), "RESOURCE_NOT_FOUND", 404)
         assert gone["reason"] == "unknown_monitor"
@@ -72,7 +72,7 @@ async def test_concurrent_creates_make_one_monitor(tmp_path: Path) -> None:
         async with trio.open_nursery() as nursery:
             for _ in range(10):
                 nursery.start_soon(make)
-        assert len({answer.json["monitor"]["id"] for answer in answers}) == len(await listed(node)) == 1
+        assert len({answer.json["monitor"]["id"] for answer in answers}) == len(await monitors_of(node)) == 1
         assert sum("replayed" in answer.json for answer in answers) == 9
 
 
@@ -81,7 +81,7 @@ async def test_rejected_change_frees_its_key(tmp_path: Path) -> None:
         for number in range(3):
             await change(node, MONITORS, TRACKED, f"made {number}".replace(" ", "-"))
         assert assert_refused(await change(node, MONITORS, TRACKED, "late"), "INVALID_REQUEST", 400)["limit"] == 3
-        id_ = (await listed(node))[0]
+        id_ = (await monitors_of(node))[0]
         await node.client.delete(f"{node.url}{MONITORS}/{id_}", headers={"x-api-key": node.key})
         made = await change(node, MONITORS, TRACKED, "late")
         assert (made.status, "replayed" in made.json) == (201, False)
@@ -99,7 +99,7 @@ async def test_run_is_opened_once_and_read_by_id(tmp_path: Path) -> None:
         assert_refused(await post(node, f"{MONITORS}/{id_}/run", b""), "RATE_LIMITED", 429)
         one = f"{MONITORS}/{id_}/runs/{run_id}"
         with trio.fail_after(30):
-            while (run := (await node.get(f"{one}?include=numbers")).json["data"]["run"])["status"] != "ok":  # noqa: ASYNC110 - no event
+            while (run := (await node.get(f"{one}?include=numbers")).json["data"]["run"])["status"] != "ok":  # noqa: ASYNC110 - no event is set
                 await trio.sleep(0.02)
         assert (run["run_id"], list(run["numbers"])) == (run_id, ["_"])
         (event,) = (await node.get(f"{FEED}?types=monitor.run_completed")).json["data"]["items"]
@@ -127,7 +127,7 @@ async def test_consumer_is_moved_once(tmp_path: Path) -> None:
 
 
 async def test_patch_accepts_secret_parameters_and_track(tmp_path: Path) -> None:
-    """Only the end of the secret is shown. The old one signs for another day, as after a rotation."""
+    """Only the end of the secret is shown. The old secret signs for another day, as after a rotation."""
     async with open_test_node(tmp_path, webhooks={"allow_insecure_targets": True}) as node:
         hook = {"webhook_url": "http://127.0.0.1:9/in", "webhook_secret": "the first secret, long enough"}
         id_ = (await post(node, MONITORS, {**TRACKED, **hook})).json["monitor"]["id"]
@@ -136,14 +136,14 @@ async def test_patch_accepts_secret_parameters_and_track(tmp_path: Path) -> None
             answer = await node.client.patch(f"{node.url}{MONITORS}/{id_}", json=body, headers={"x-api-key": node.key})
             return Answered(answer.status_code, dict(answer.headers), answer.content)
 
-        told = (await patch({"webhook_secret": "another secret, as long as that"})).json["data"]["monitor"]
-        assert told["webhook"]["signing_secret_hint"] == "...that"
+        monitor = (await patch({"webhook_secret": "another secret, as long as that"})).json["data"]["monitor"]
+        assert monitor["webhook"]["signing_secret_hint"] == "...that"
         webhook = await node.node.monitors.webhooks.webhook(node.account, id_)
         assert webhook.webhook.previous_secret is not None
         moved = {"params": {"handle": "hubot"}, "track": {"metrics": ["author.following"]}, "webhook_format": "rows"}
-        told = (await patch(moved)).json["data"]["monitor"]
-        assert (told["params"], told["track"]["metrics"]) == ({"handle": "hubot"}, ["author.following"])
-        assert told["webhook_format"] == "rows"
+        monitor = (await patch(moved)).json["data"]["monitor"]
+        assert (monitor["params"], monitor["track"]["metrics"]) == ({"handle": "hubot"}, ["author.following"])
+        assert monitor["webhook_format"] == "rows"
         for body, param in (
             ({"params": {"hndle": "a"}}, "params.hndle"),
             ({"track": {"metrics": ["author.folowers"]}}, "track.metrics[0]"),

@@ -26,7 +26,7 @@ GOOD = {
     "100 long subjects": "subject_id=" + ",".join(f"run_{number:0>40}" for number in range(100)),
     "a name of 1": "consumer=a",
     "a name of 64": f"consumer={'z' * 64}",
-    "a name of every kind of character": "consumer=a-z_0-9_",
+    "a name with every kind of character": "consumer=a-z_0-9_",
 }
 BAD = {
     "limit 0": "limit=0",

@@ -41,8 +41,8 @@ async def test_finished_outcome_is_kept_for_24_hours(tmp_path: Path) -> None:
         replay = await ask(node)
         assert (replay.json["idempotent_replay"], replay.json["request_id"]) == (True, first.json["request_id"])
         await age(node, MARGIN_S)
-        anew = await ask(node)
-        assert (anew.json["credits_used"], "idempotent_replay" in anew.json) == (1, False)
+        repeated = await ask(node)
+        assert (repeated.json["credits_used"], "idempotent_replay" in repeated.json) == (1, False)
         assert await node.money() == (99_998, 0)
 
 
@@ -96,7 +96,7 @@ async def test_outcome_of_64_kb_is_replayed_and_a_larger_one_is_not(tmp_path: Pa
 
 
 def stored_bytes(answer: Answered) -> int:
-    """The size of the stored part of a response: everything except variable fields."""
+    """Return the size of the stored part of a response: everything except variable fields."""
     head, tail = answer.body.split(b'"platform"')[0], answer.body[answer.body.rindex(b',"credits_used"') :]
     return len(answer.body) - len(head) - len(tail)
 
@@ -116,7 +116,9 @@ async def test_replay_needs_no_balance_or_budget(tmp_path: Path) -> None:
         await node.operate("key.update", key=node.key_id, credit_limit=1)
         replay = await ask(node)
         assert (replay.json["credits_used"], replay.headers["x-credits-used"]) == (0, "0")
-        assert len(await node.entries(replay.json["request_id"])) == 1, "the first answer's own deduction"
+        assert len(await node.entries(replay.json["request_id"])) == 1, (
+            "the only entry is the deduction of the first response"
+        )
 
 
 async def test_replay_shows_current_balance_and_counts_in_the_window(tmp_path: Path) -> None:

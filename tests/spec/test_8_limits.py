@@ -40,7 +40,7 @@ async def test_window_admits_its_limit_and_rejects_the_next(tmp_path: Path) -> N
 
 
 async def test_window_admits_600_concurrent_requests_and_rejects_the_601st(tmp_path: Path) -> None:
-    """The real limit, from ten concurrent connections."""
+    """The real limit of 600, from ten concurrent connections."""
     statuses: list[int] = []
     async with open_test_node(tmp_path) as node:
 
@@ -54,7 +54,7 @@ async def test_window_admits_600_concurrent_requests_and_rejects_the_601st(tmp_p
 
 
 async def test_concurrency_admits_50_requests_and_rejects_the_51st(tmp_path: Path) -> None:
-    """The real limit."""
+    """The real limit of 50."""
     async with open_test_node(tmp_path) as node:
         async with running(node, 50):
             refused = await node.get(FREE)
@@ -126,7 +126,9 @@ async def test_body_over_1_mb_is_rejected_before_reading(tmp_path: Path) -> None
             assert_refused(await raw_request(node.url, lines), "PAYLOAD_TOO_LARGE", 413)
             assert_refused(await raw_request(node.url, (*lines, "expect: 100-continue")), "PAYLOAD_TOO_LARGE", 413)
         at_the_limit = (f"GET {FREE} HTTP/1.1", key, "content-length: 1000000")
-        assert (await raw_request(node.url, at_the_limit)).status == 200, "what nobody reads is not waited for"
+        assert (await raw_request(node.url, at_the_limit)).status == 200, (
+            "the node does not wait for a body that it does not read"
+        )
         assert await node.money() == (100_000, 0)
 
 

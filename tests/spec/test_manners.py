@@ -63,7 +63,7 @@ async def test_allowed_origin_may_call_and_preflight_needs_no_key(engine: str, t
             assert (answer.status, ALLOW in answer.headers, answer.headers["vary"]) == (200, False, "origin")
             refused = await ask(node, PROFILE, f"origin: {origin}", *PREFLIGHT, method="OPTIONS")
             assert (refused.status, ALLOW in refused.headers, refused.headers["vary"]) == (204, False, "origin")
-        without = await ask(node, "/v1/openapi.json")  # a browser caches it, and may reuse it for a page later
+        without = await ask(node, "/v1/openapi.json")  # browsers cache a page, and may reuse it for another page later
         assert (ALLOW in without.headers, without.headers["vary"]) == (False, "origin")
         assert_refused(await ask(node, PROFILE, key, method="OPTIONS"), "METHOD_NOT_ALLOWED", 405)
 

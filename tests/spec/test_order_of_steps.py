@@ -76,7 +76,7 @@ async def changes(node: OpenNode, **by: int) -> AsyncIterator[None]:
 
 
 async def wrong(node: OpenNode, method: str, target: str, *headers: str) -> Answered:
-    """A request with a body over 1 MB, of which only the length is sent."""
+    """Return the response to a request with a body over 1 MB, of which only the length is sent."""
     lines = (f"{method} {target} HTTP/1.1", *headers, "content-length: 1000001", "idempotency-key: a b")
     return await raw_request(node.url, lines)
 
@@ -98,7 +98,7 @@ async def test_entry_checks_reject_in_order_and_count_nothing(tmp_path: Path) ->
                     assert_refused(await wrong(node, "POST", target, key), "CONCURRENCY_LIMIT", 429)
                 assert await node.gauge("sluice_lease_keys") == before == 1
         answer = await node.get(FREE, key=slow)
-        assert answer.headers["x-ratelimit-remaining"] == "0", "none of those stands in the window of two"
+        assert answer.headers["x-ratelimit-remaining"] == "0", "none of those requests is counted in the window of two"
         for target in ("/v1/nowhere/at-all", BAD, PROFILE):
             assert_refused(await wrong(node, "POST", target, key), "RATE_LIMITED", 429)
         assert await node.gauge("sluice_lease_keys") == 0
@@ -114,7 +114,7 @@ async def test_full_window_is_reported_before_concurrency(tmp_path: Path) -> Non
 
 
 async def test_path_body_and_parameters_are_checked_in_order(tmp_path: Path) -> None:
-    """Steps 5 and 6, each for one place in the window: 404, 405, 413, 400, 503."""
+    """Steps 5 and 6; each rejection uses one request of the window: 404, 405, 413, 400, 503."""
     async with open_test_node(tmp_path, credits=0) as node:
         key = f"x-api-key: {node.key}"
         for method, target, code, status in (

@@ -58,8 +58,8 @@ async def test_dry_run_above_max_credits_is_rejected_like_its_call(tmp_path: Pat
 async def test_dry_run_estimate_is_the_minimum_max_credits(row: Row, tmp_path: Path) -> None:
     """For every endpoint: nothing is called, one credit less is rejected, and this many are its maximum cost."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
-        told = await node.get(row.target(dry_run=1))
-        data = told.json["data"]
+        priced = await node.get(row.target(dry_run=1))
+        data = priced.json["data"]
         price = data["estimated_credits"]
         preview = {"resolved", "candidates"} if row.endpoint.preview else set()
         assert data.keys() - {"reserved_credits", "limit"} == {"estimated_credits", "would_hit_cache"} | preview
@@ -68,11 +68,11 @@ async def test_dry_run_estimate_is_the_minimum_max_credits(row: Row, tmp_path: P
         refused = await node.get(row.target(max_credits=price - 1))
         assert assert_refused(refused, "INSUFFICIENT_CREDITS", 402)["credits_required"] == price
         assert node.upstream.requests == []
-        for free in (told, refused):
+        for free in (priced, refused):
             await assert_free(node, free)
         used = (await node.get(row.target(max_credits=price))).json["credits_used"]
         assert 0 < used <= price
-        assert used == price or row.endpoint.collect or row.endpoint.price, "only what is metered may cost less"
+        assert used == price or row.endpoint.collect or row.endpoint.price, "only metered endpoints may cost less"
         assert await node.money() == (100_000 - used, 0)
 
 
@@ -142,6 +142,6 @@ async def test_unlimited_account_never_runs_out_and_is_recorded_in_ledger(tmp_pa
         assert [(entry["type"], entry["amount"]) for entry in entries] == [("deduction", -5), ("bonus", 3)]
         failed = (await node.get("/v1/github/profile?handle=missing", key=key)).json
         entries = await node.entries(failed["request_id"], account)
-        assert [entry["amount"] for entry in entries] == [1, -1, 1], "given, taken, and given back"
+        assert [entry["amount"] for entry in entries] == [1, -1, 1], "expected the grant, the deduction and the refund"
         assert (failed["credits_used"], failed["credits_remaining"]) == (0, 1)
         await node.assert_sound()

@@ -33,7 +33,7 @@ async def test_each_parameter_works_or_is_rejected_by_name_for_free(tmp_path: Pa
 
 
 async def answered(node: OpenNode, row: Row) -> tuple[int, Any]:
-    """The response to a row's request; for a started job, its results."""
+    """Return the response to a row's request. For a started job, return its results."""
     values = {**dict(DUE[row.resource]), **dict(row.beside), row.param: row.value}
     headers = {"x-api-key": node.key, "cache-control": "no-cache"}
     target = f"{node.url}/v1/web/{row.resource}"
@@ -45,13 +45,13 @@ async def answered(node: OpenNode, row: Row) -> tuple[int, Any]:
     if begun.status_code != 202:
         return begun.status_code, begun.json()
     place = f"/v1/web/jobs/{begun.json()['data']['job_id']}"
-    while (await node.get(place)).json["data"]["finished_at"] is None:  # noqa: ASYNC110 - the node's
+    while (await node.get(place)).json["data"]["finished_at"] is None:  # noqa: ASYNC110 - the node sets no event
         await trio.sleep(0.02)
     return 200, {"data": (await node.get(f"{place}/results?limit=100")).json["data"]["items"]}
 
 
 def flaws_of(row: Row, status: int, answer: Any) -> Iterator[str]:
-    """What is wrong with a response."""
+    """Yield the errors in a response."""
     if row.works is not None:
         if status != row.status:
             yield f"status {status}: {str(answer)[:300]}"
@@ -62,4 +62,4 @@ def flaws_of(row: Row, status: int, answer: Any) -> Iterator[str]:
     if (status, details.get("param"), details.get("reason")) != (400, row.param, "capability_missing"):
         yield f"status {status}: {str(answer)[:300]}"
     elif answer["credits_used"] != 0:
-        yield "it was charged"
+        yield "the request was charged"

@@ -37,7 +37,7 @@ SITEMAP: Final = f"""<urlset><url><loc>{HOME}docs/mapped</loc></url><url><loc>{H
 
 
 def site(asked: str) -> Told:
-    """The site, and a SearXNG."""
+    """Return a page of the site, or results of a SearXNG."""
     host, _, path = asked.partition("/")
     if host == "search.test:8888":
         return _found(asked)
@@ -78,27 +78,27 @@ class Row:
 
 
 def page(data: Any) -> Any:
-    """The page of a response."""
+    """Return the page of a response."""
     return data["page"]
 
 
 def text(data: Any) -> str:
-    """Its Markdown."""
+    """Return the Markdown of the page."""
     return str(data["page"]["content"]["markdown"])
 
 
 def urls(data: Any) -> list[str]:
-    """The URLs of a list of pages."""
+    """Return the URLs of a list of pages."""
     return [one["page"]["url"] for one in data["items"]]
 
 
 def kinds(data: Any) -> set[str]:
-    """The beginnings of their names."""
+    """Return the beginnings of their names."""
     return {url.rpartition("/")[2][:4] for url in urls(data)}
 
 
 def pages(rows: Any) -> list[str]:
-    """The URLs of a job's results."""
+    """Return the URLs of a job's results."""
     return [row["url"] for row in rows]
 
 

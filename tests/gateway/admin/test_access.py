@@ -79,7 +79,7 @@ async def test_proof_is_bound_to_operation_body_and_connection(terms: dict[str, 
     access = AdminAccess(TOKEN)
     authorization = proved(challenged(access))
     assert not may_pass(access, scope(authorization, **terms), body)
-    assert not may_pass(access, scope(authorization)), "a challenge is used up"
+    assert not may_pass(access, scope(authorization)), "a challenge can be used only once"
 
 
 async def test_caller_without_token_cannot_prove_anything() -> None:

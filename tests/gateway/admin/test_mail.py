@@ -67,9 +67,9 @@ async def test_invitation_is_mailed_by_configured_server(tmp_path: Path) -> None
     with open_mail_server() as server:
         mail = {"smtp_url": server.url, "from": SENDER}
         async with open_test_node(tmp_path, mail=mail, environ={"SLUICE_SMTP_PASSWORD": "secret of mail"}) as node:
-            told = await node.operate("user.invite", account=node.account, email="ada@example.com")
-    assert told["mailed"] is True
-    assert told["url"] in server.text
+            invitation = await node.operate("user.invite", account=node.account, email="ada@example.com")
+    assert invitation["mailed"] is True
+    assert invitation["url"] in server.text
     assert "TO:<ada@example.com>" in server.text
     assert f"From: {SENDER}" in server.text
     assert base64.b64encode(b"\0operator\0secret of mail").decode() in server.text
@@ -80,10 +80,10 @@ async def test_unmailed_link_is_returned_with_reason_and_works(tmp_path: Path) -
     with open_mail_server() as server:
         server.refuses = True
         async with open_test_node(tmp_path, mail={"smtp_url": server.url, "from": SENDER}) as node:
-            told = await node.operate("user.invite", account=node.account, email="ada@example.com")
-            assert told["mailed"] is False
-            assert "550" in told["mail_error"]
-            assert (await node.client.get(told["url"])).status_code == 200
+            invitation = await node.operate("user.invite", account=node.account, email="ada@example.com")
+            assert invitation["mailed"] is False
+            assert "550" in invitation["mail_error"]
+            assert (await node.client.get(invitation["url"])).status_code == 200
 
 
 async def test_unreachable_mail_server_is_reported(free_port: int) -> None:

@@ -15,12 +15,12 @@ HANDSHAKE = AdminHandshake("a" * 64, "b" * 64, ("127.0.0.1", 50_000), ("127.0.0.
 OTHERS = {
     "another client nonce": replace(HANDSHAKE, client_nonce="a" * 63 + "b"),
     "another node nonce": replace(HANDSHAKE, node_nonce="c" * 64),
-    "nonces that changed places": replace(HANDSHAKE, client_nonce="b" * 64, node_nonce="a" * 64),
+    "swapped nonces": replace(HANDSHAKE, client_nonce="b" * 64, node_nonce="a" * 64),
     "another client": replace(HANDSHAKE, client=("127.0.0.2", 50_000)),
     "another client port": replace(HANDSHAKE, client=("127.0.0.1", 50_001)),
     "another node": replace(HANDSHAKE, node=("127.0.0.2", 8_081)),
     "another node port": replace(HANDSHAKE, node=("127.0.0.1", 8_082)),
-    "ends that changed places": replace(HANDSHAKE, client=HANDSHAKE.node, node=HANDSHAKE.client),
+    "swapped ends": replace(HANDSHAKE, client=HANDSHAKE.node, node=HANDSHAKE.client),
 }
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 

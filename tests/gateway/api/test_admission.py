@@ -1,4 +1,4 @@
-"""The way in: keys in headers and addresses, the window and the lease, and a key that is changed meanwhile."""
+"""Admission: keys in headers and URLs, the window and the lease, and keys that change in the meantime."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEY = Key("key_1", "acc_1", "test", None)
 
 
 class KnownKeys:
-    """Knows one key; the store, once asked, gives it with the generation that was asked for."""
+    """Has one key. The store returns it with any requested generation."""
 
     def __init__(self, found: Key | None = KEY) -> None:
         self.found = found
@@ -48,7 +48,7 @@ class KnownKeys:
 
 
 class SharedGate(MemoryGate):
-    """A gate that has to be awaited, and answers as a test says: what it raises, or whom it lets in."""
+    """A gate that must be awaited. Each answer of the test is an exception to raise or an admission to return."""
 
     def __init__(self, *answers: Exception | Admitted) -> None:
         super().__init__(Window(9), Leases(9), lambda: 0.0)
@@ -69,11 +69,11 @@ class SharedGate(MemoryGate):
 
 class Lease:
     def release(self) -> None:
-        raise AssertionError("nobody gives it back here")
+        raise AssertionError("the lease must not be released here")
 
 
 def balances() -> Balances:
-    store: Any = None  # nobody reads one that is known
+    store: Any = None  # a known balance is not read from the store
     return Balances(store)
 
 
@@ -87,7 +87,7 @@ def request(query: str = "", **headers: str) -> Request:
     return Request("req_1", "GET", "/v1/a", query.encode(), named, 0.0)
 
 
-# A key in the address (spec 5.1)
+# A key in the URL (spec 5.1)
 
 IN_ADDRESS = (
     f"{GOOD}={GOOD}",
@@ -119,7 +119,7 @@ NONE_IN_ADDRESS = (
 
 
 @pytest.mark.parametrize("query", IN_ADDRESS)
-def test_key_in_url_is_refused_and_not_repeated(query: str) -> None:
+def test_key_in_url_is_rejected_and_not_repeated(query: str) -> None:
     for sent, code in (
         (request(query, x_api_key=GOOD), "INVALID_REQUEST"),
         (request(query, authorization=f"Bearer {GOOD}"), "INVALID_REQUEST"),
@@ -177,7 +177,7 @@ def test_admitted_request_has_window_and_lease() -> None:
 
 
 def test_concurrency_429_uses_no_window_request() -> None:
-    """A refusal at one step changes no counter of another, and tells of that step alone."""
+    """A rejection at one step changes no counter of another step, and reports that step only."""
     one, first = admission(), Caller(KEY)
     one.enter_nowait(first)
     for _ in range(5):
@@ -238,7 +238,7 @@ async def test_key_changed_elsewhere_is_looked_up_again() -> None:
     assert (keys.generations, gate.generations) == ([b"g2"], [b"", b"g2"])
 
 
-async def test_key_revoked_meanwhile_reveals_no_account() -> None:
+async def test_key_revoked_in_the_meantime_reveals_no_account() -> None:
     sent = request(x_api_key=GOOD)
     sent.caller = caller = Caller(KEY)
     with pytest.raises(KeyUnusable):
@@ -262,7 +262,7 @@ async def test_constantly_changing_key_has_bounded_lookups() -> None:
         (StateUnavailable("no Redis"), "state_away", None),
     ],
 )
-async def test_shared_gate_refusals_are_counted_by_kind(
+async def test_shared_gate_rejections_are_counted_by_kind(
     refusal: Exception, counted: str, window: WindowState | None
 ) -> None:
     one, caller = admission(SharedGate(refusal)), Caller(KEY)

@@ -1,6 +1,6 @@
-"""A hundred thousand requests through the way in, on virtual time: a refusal of one limit changes nothing of the other.
+"""A hundred thousand requests through admission, on virtual time: a rejection by one limit does not affect the other.
 
-Method: clients whose requests last for a while, and a reference that keeps every admission and who is still running.
+Method: clients whose requests last for a while, and a reference that records every admission and every running request.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REQUESTS = 100_000
 
 @dataclass
 class Entrance:
-    """The way in under test; requests of `key` go through it at `now`."""
+    """The admission under test. Requests of `key` enter at `now`."""
 
     now: float = 0.0
     window: Window = field(default_factory=lambda: Window(PER_MINUTE, PERIOD_S))
@@ -49,7 +49,7 @@ class Entrance:
 
 @dataclass
 class Client:
-    """One key: what was admitted, what still runs (by the time it ends) and how long its requests take."""
+    """One key: its admitted requests, its running requests with their end times, and how long its requests last."""
 
     key_id: str
     mean_s: float
@@ -73,7 +73,7 @@ def entrance() -> Iterator[Entrance]:
     store.close()
 
 
-def end_what_is_over(client: Client, now: float) -> None:
+def end_finished_requests(client: Client, now: float) -> None:
     while client.running and client.running[0][0] <= now:
         lease = heappop(client.running)[1].lease
         assert lease is not None
@@ -81,10 +81,10 @@ def end_what_is_over(client: Client, now: float) -> None:
 
 
 def ask(entrance: Entrance, client: Client, lasts_s: float) -> Exception | None:
-    """One request; a refusal leaves both counters as they were, and an admission moves both by one."""
+    """Make one request. A rejection leaves both counters unchanged, and an admission moves both by one."""
     caller = Caller(Key(client.key_id, "acc_1", "", None))
     (window, held), expected = entrance.counters(client.key_id), client.expected(entrance.now)
-    refusal = entered(entrance, caller)
+    refusal = rejection_of(entrance, caller)
     assert (None if refusal is None else type(refusal)) is expected
     if refusal is not None:
         assert entrance.counters(client.key_id) == (window, held)
@@ -97,7 +97,7 @@ def ask(entrance: Entrance, client: Client, lasts_s: float) -> Exception | None:
     return None
 
 
-def entered(entrance: Entrance, caller: Caller) -> RateLimited | ConcurrencyReached | None:
+def rejection_of(entrance: Entrance, caller: Caller) -> RateLimited | ConcurrencyReached | None:
     try:
         assert entrance.admission.enter_nowait(caller)
     except (RateLimited, ConcurrencyReached) as refusal:
@@ -105,22 +105,22 @@ def entered(entrance: Entrance, caller: Caller) -> RateLimited | ConcurrencyReac
     return None
 
 
-def test_limits_refuse_exactly_at_their_bound_independently(entrance: Entrance) -> None:
+def test_each_limit_rejects_exactly_at_its_value_independently(entrance: Entrance) -> None:
     rng = Random(5)
     clients = [
-        Client("few long ones", 0.5, 60.0),
-        Client("many short ones", 0.02, 0.1),
-        Client("both limits near", 0.08, 4.4),
-        Client("in turns", 0.05, 3.0),
+        Client("few long requests", 0.5, 60.0),
+        Client("many short requests", 0.02, 0.1),
+        Client("near both limits", 0.08, 4.4),
+        Client("alternating", 0.05, 3.0),
     ]
     due = [(rng.random(), n) for n in range(len(clients))]
     for count in range(REQUESTS):
         entrance.now, number = heappop(due)
         client = clients[number]
-        end_what_is_over(client, entrance.now)
+        end_finished_requests(client, entrance.now)
         refusal = ask(entrance, client, rng.expovariate(1 / client.lasts_s))
         pause_s = rng.expovariate(1 / client.mean_s)
-        if count % 3000 < 1000 and client.key_id == "in turns":
+        if count % 3000 < 1000 and client.key_id == "alternating":
             pause_s *= 20
         if isinstance(refusal, RateLimited) and rng.random() < 0.01:
             pause_s = float(refusal.state.retry_after_s)
@@ -133,5 +133,5 @@ def test_limits_refuse_exactly_at_their_bound_independently(entrance: Entrance) 
     assert clients[1].refusals[RateLimited] > 1000
     assert min(clients[2].refusals.values()) > 1000
     for client in clients:
-        end_what_is_over(client, float("inf"))
+        end_finished_requests(client, float("inf"))
     assert len(entrance.leases) == 0

@@ -1,4 +1,4 @@
-"""The API behind the native server and behind Hypercorn: the same requests get the same answers."""
+"""The API on the native server and on Hypercorn: the same requests get the same responses."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ TABLES = {
 
 
 async def answers_of(folder: Path, engine: str) -> list[Answered]:
-    """Every request's answer, in turn, from a node on this engine."""
+    """Return the response to every request, in order, from a node on this engine."""
     tables = {**TABLES, "server": {**TABLES["server"], "engine": engine}}
     async with open_test_node(folder, **tables) as node:  # type: ignore[arg-type]
-        plain = {"accept-encoding": "identity"}  # compressed, masked ids would be of many lengths
+        plain = {"accept-encoding": "identity"}  # masked ids would have different lengths after compression
         answers = [await node.get(target, method=method, headers=plain) for method, target in REQUESTS]
         answers += [await node.get("/v1/credits/balance", key=key) for key in (None, "nonsense", "sl_" + "a" * 43)]
         answers += await odd_answers(node)
@@ -73,7 +73,7 @@ async def answers_of(folder: Path, engine: str) -> list[Answered]:
 
 
 async def odd_answers(node: OpenNode) -> list[Answered]:
-    """Answers that depend on the upstream, and bodies where none is due."""
+    """Return responses that depend on the upstream, and responses to requests with an unexpected body."""
     answers = []
     for script in (told({}, 404), Told(200, b"<html>"), told({"id": 1, "login": "x" * 100_000})):
         node.upstream.always(script)
@@ -88,13 +88,16 @@ async def odd_answers(node: OpenNode) -> list[Answered]:
 
 
 def comparable(answer: Answered) -> tuple[int, dict[str, str], dict[str, bool], bytes]:
-    """Both engines must agree on it; ids and instants are masked, numbers that time moves are only there or not."""
+    """Return what both engines must agree on.
+
+    Ids and timestamps are masked; of headers whose values vary, only the presence counts.
+    """
     headers = {name: value for name, value in answer.headers.items() if name not in OF_THE_ENGINE | VARYING}
     there = {name: True for name in answer.headers if name in VARYING}
     return answer.status, headers, there, _IDS.sub(b"masked", answer.body)
 
 
-async def test_both_engines_give_the_same_answers(tmp_path: Path) -> None:
+async def test_both_engines_return_the_same_responses(tmp_path: Path) -> None:
     native = await answers_of(tmp_path / "native", "native")
     hypercorn = await answers_of(tmp_path / "hypercorn", "hypercorn")
     assert len(native) == len(hypercorn) > 40

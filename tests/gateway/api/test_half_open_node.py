@@ -1,4 +1,4 @@
-"""A thousand clients over sockets that meet a half-open circuit: one upstream call, and nobody pays for the others."""
+"""A thousand clients over sockets meet a half-open circuit: one upstream call is made, and only that one is charged."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ OPEN_S = 1.0
 TABLES: dict[str, dict[str, object]] = {
     "limits": {"concurrent_requests": 2 * CLIENTS, "requests_per_minute": 10 * CLIENTS},
     "breaker": {"open_s": OPEN_S},
-    "server": {"shed": False},  # all of them at one instant are more than it works on
+    "server": {"shed": False},  # a thousand simultaneous requests are more than the node accepts otherwise
 }
 
 
 class HeldUpstream(Upstream):
-    """Answers nothing before `go`; `asked` is set by the first request."""
+    """Responds to nothing before `go` is set. The first request sets `asked`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,10 @@ class HeldUpstream(Upstream):
 
 
 async def open_the_circuit(node: OpenNode, upstream: HeldUpstream) -> None:
-    """Five failures, and the time until it is half open; then the upstream is well, and holds what it is asked."""
+    """Cause five failures and wait until the circuit is half open.
+
+    Then the upstream works again, but holds its responses.
+    """
     upstream.always(told({}, 500))
     upstream.go.set()
     for target in PROFILES[:5]:
@@ -53,7 +56,7 @@ async def open_the_circuit(node: OpenNode, upstream: HeldUpstream) -> None:
     upstream.asked, upstream.go = trio.Event(), trio.Event()
 
 
-async def test_thousand_clients_at_half_open_circuit_make_one_call_and_charge(tmp_path: Path) -> None:
+async def test_half_open_circuit_makes_one_call_and_charge_for_a_thousand_clients(tmp_path: Path) -> None:
     upstream = HeldUpstream()
     tables = {**TABLES, "upstreams": {"defaults": {"retries": 0, "max_connections": CLIENTS}}}
     async with (
@@ -78,7 +81,7 @@ async def test_thousand_clients_at_half_open_circuit_make_one_call_and_charge(tm
                 for target in PROFILES[1:]:
                     clients.start_soon(ask, target, others)
             assert probing == []
-            assert len(upstream.requests) == 0, "the probe is still held"
+            assert len(upstream.requests) == 0, "the probe was released too early"
             upstream.go.set()
         assert len(upstream.requests) == 1
         assert [answer.json["credits_used"] for answer in probing] == [1]

@@ -1,4 +1,4 @@
-"""A request is one of its key's concurrent ones until its client has taken the whole answer, and no longer."""
+"""A request counts against its key's concurrency limit until its client has received the whole response."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BOTH = pytest.mark.parametrize("engine", ["native", "hypercorn"])
 
 
 def large(asked: str) -> Told:
-    """A profile, or a list of stories, of 3 MB."""
+    """Return a profile, or a list of stories, of 3 MB."""
     if asked.startswith("hn.algolia.com"):
         hit = {"objectID": "1", "title": "x" * LARGE_BYTES, "created_at_i": 1, "author": "pg", "_tags": ["story"]}
         return told({"hits": [hit], "page": 0, "nbPages": 1, "nbHits": 1, "hitsPerPage": 100})
@@ -37,7 +37,7 @@ def large(asked: str) -> Told:
 
 @asynccontextmanager
 async def opened(folder: Path, engine: str) -> AsyncIterator[OpenNode]:
-    """A node that lets a key make one request at a time, with large answers."""
+    """A node with large responses that allows one concurrent request per key."""
     server = {"engine": engine, "port": 0, "drain_s": 5}
     async with open_test_node(folder, server=server, limits={"concurrent_requests": 1}) as node:
         node.upstream.script = large
@@ -45,7 +45,7 @@ async def opened(folder: Path, engine: str) -> AsyncIterator[OpenNode]:
 
 
 async def ask(node: OpenNode, target: str, *, method: str = "GET", more: str = "") -> Client:
-    """A connection that has asked and keeps little for a client that does not read."""
+    """Send a request on a connection with a small receive buffer, whose client does not read yet."""
     parts = urlsplit(node.url)
     sock = trio.socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -56,14 +56,14 @@ async def ask(node: OpenNode, target: str, *, method: str = "GET", more: str = "
 
 
 def running(node: OpenNode) -> int:
-    """The requests that count as running."""
+    """Return the number of requests that count as running."""
     return node.node.admission.gate.statistics().leases
 
 
 @BOTH
 @pytest.mark.parametrize(("target", "more"), [(LARGE, ""), (SEARCH, ""), (SEARCH, STREAM)])
 @pytest.mark.parametrize("is_hit", [False, True])
-async def test_unread_response_holds_its_place(
+async def test_unread_response_keeps_its_slot(
     target: str, more: str, is_hit: bool, engine: str, tmp_path: Path
 ) -> None:
     async with opened(tmp_path, engine) as node:
@@ -72,11 +72,12 @@ async def test_unread_response_holds_its_place(
         async with await ask(node, target, more=more) as reader:
             await until(lambda: node.node.unsent.readers)
             assert_refused(await node.get(FREE), "CONCURRENCY_LIMIT", 429)
-            # What is refunded in part is closed before its answer tells so; else it is settled once it is taken. Of a
-            # stream the rows leave before that, and while they wait to be read the rest goes on.
+            # A partly refunded call is settled before its response reports the refund. Other calls are settled after
+            # their response has been read. A stream sends its rows earlier, and while they wait to be read, the rest of
+            # the call continues.
             held = 1 if target == LARGE and not is_hit else 0
             with trio.fail_after(CLOSES_S):
-                while await node.money() != (99_999, held):  # noqa: ASYNC110 - the store has no event for it
+                while await node.money() != (99_999, held):  # noqa: ASYNC110 - the store sets no event
                     await trio.sleep(0.01)
             assert len((await reader.answer()).body) > LARGE_BYTES
             assert (await node.get(FREE)).status == 200
@@ -85,7 +86,7 @@ async def test_unread_response_holds_its_place(
 
 
 @BOTH
-async def test_disconnect_instead_of_reading_frees_the_place(engine: str, tmp_path: Path) -> None:
+async def test_disconnect_instead_of_reading_frees_the_slot(engine: str, tmp_path: Path) -> None:
     async with opened(tmp_path, engine) as node:
         reader = await ask(node, LARGE)
         await until(lambda: node.node.unsent.readers)
@@ -97,12 +98,12 @@ async def test_disconnect_instead_of_reading_frees_the_place(engine: str, tmp_pa
 
 
 @BOTH
-async def test_head_of_a_large_response_is_sent_at_once(engine: str, tmp_path: Path) -> None:
+async def test_head_of_a_large_response_is_sent_immediately(engine: str, tmp_path: Path) -> None:
     async with opened(tmp_path, engine) as node, await ask(node, LARGE, method="HEAD") as reader:
         head = await reader.answer(head=True)
         body = (await node.get(LARGE)).body
         assert int(head.header(b"content-length") or 0) == len(body) + len("false") - len("true"), (
-            "its answer was a miss"
+            "the HEAD response was not a cache miss"
         )
         assert running(node) == 0
 
@@ -118,8 +119,8 @@ async def test_stop_does_not_wait_for_an_unread_response(engine: str, tmp_path: 
 
 
 @BOTH
-async def test_complete_response_has_freed_its_place(engine: str, tmp_path: Path) -> None:
-    """Method: one place, and requests in turn on several connections, each as soon as the answer before is there."""
+async def test_complete_response_has_freed_its_slot(engine: str, tmp_path: Path) -> None:
+    """Method: one slot, and requests on several connections in turn, each sent after the previous response."""
     async with opened(tmp_path, engine) as node:
         clients = [await ask(node, FREE) for _ in range(1)]
         assert (await clients[0].answer()).status == 200

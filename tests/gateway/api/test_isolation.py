@@ -1,4 +1,4 @@
-"""Objects of an account are nobody else's: every route with an id, from the table of routes, with another's key."""
+"""Objects of an account are invisible to others: every route with an id is requested with another account's key."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MONITOR = {
     "run_now": True,
 }
 OF_KEYS = ("consumer",)
-"""Named by whoever makes them: a consumer of this name would be the other key's own."""
+"""Parameters whose values a caller chooses: a consumer with this name would belong to the other account."""
 
 
 async def test_other_accounts_objects_are_unknown_on_every_route(tmp_path: Path) -> None:
-    """Goal: isolation. Method: a monitor with a run; another account's key gets 404 by every route with an id."""
+    """Goal: isolation. Method: a monitor with a run; another account's key gets 404 from every route with an id."""
     async with open_test_node(tmp_path, webhooks={"allow_insecure_targets": True}) as node:
         made = await send(node, "POST", "/v1/monitors", MONITOR, node.key)
         monitor = made["monitor"]["id"]

@@ -1,4 +1,4 @@
-"""Ladders through a whole node: real sockets, real money, an upstream that fails where the test says so."""
+"""Source ladders on a whole node: real sockets, real credits, and an upstream that fails as each test says."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SILENT = Told(delay_s=60.0)
 
 
 def where(answers: Mapping[str, Told]) -> Callable[[str], Told | None]:
-    """Requests that begin like a key are answered with its value, all others by the sandbox."""
+    """Return a script: a request that begins like a key gets its value, any other gets the sandbox's response."""
 
     def script(asked: str) -> Told | None:
         return next((answer for begins, answer in answers.items() if asked.startswith(begins)), None)
@@ -37,19 +37,19 @@ def where(answers: Mapping[str, Told]) -> Callable[[str], Told | None]:
 
 
 def hosts(node: OpenNode) -> list[str]:
-    """The hosts that were asked so far."""
+    """Return the hosts that were called so far."""
     return [asked.partition("/")[0] for asked in node.upstream.requests]
 
 
 async def health_of(node: OpenNode, platform: str) -> tuple[str, dict[str, str]]:
-    """The status page's words on a platform, and of the circuit of each of its sources."""
+    """Return a platform's status on the status page, and the circuit state of each of its sources."""
     answer = await node.get("/v1/status", key=None)
     entry = answer.json["data"]["platforms"][platform]
     return entry["status"], {name: source["circuit"] for name, source in entry["sources"].items()}
 
 
 async def assert_refunded(node: OpenNode, answer: Answered) -> None:
-    """It cost nothing, and nothing is held."""
+    """Check that the call cost nothing and that no credits are held."""
     assert answer.json["credits_used"] == 0
     assert await node.net(answer.json["request_id"]) == 0
     await node.assert_sound()
@@ -123,7 +123,7 @@ async def test_all_circuits_open_is_down_with_retry_after(tmp_path: Path) -> Non
 async def test_all_sources_failed_refunds_with_the_first_error(
     own: Told, other: Told, status: int, code: str, retry_after: str | None, tmp_path: Path
 ) -> None:
-    """A fallback's 404 may mean that its path is not known; Firebase's `null` means that there is no such item."""
+    """A fallback's 404 may mean an unknown path, but Firebase's `null` means that the item does not exist."""
     async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
         node.upstream.script = where({ALGOLIA: own, FIREBASE: other})
         answer = await node.get(STORY)
@@ -131,14 +131,14 @@ async def test_all_sources_failed_refunds_with_the_first_error(
         await assert_refunded(node, answer)
 
 
-async def test_not_found_at_first_source_asks_no_other(tmp_path: Path) -> None:
+async def test_not_found_at_first_source_calls_no_other(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get("/v1/hackernews/story?id=404")
         assert answer.code == "RESOURCE_NOT_FOUND"
         assert hosts(node) == [ALGOLIA]
 
 
-# Each ladder
+# All ladders
 
 
 LADDERS: list[tuple[str, Mapping[str, Told], str]] = [
@@ -161,29 +161,29 @@ LADDERS: list[tuple[str, Mapping[str, Told], str]] = [
 
 
 @pytest.mark.parametrize(("target", "failing", "asked"), LADDERS, ids=[target for target, *_ in LADDERS])
-async def test_every_ladder_holds_over_sockets(
+async def test_every_ladder_falls_back_over_sockets(
     target: str, failing: Mapping[str, Told], asked: str, tmp_path: Path
 ) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=TOKEN, cache={"max_bytes": 0}) as node:
         whole = await node.get(target)
         node.upstream.script = where(failing)
         node.upstream.requests.clear()
-        fallen = await node.get(target)
-        assert (whole.status, fallen.status) == (200, 200), fallen.body
-        assert fallen.json["credits_used"] == whole.json["credits_used"]
+        fallback = await node.get(target)
+        assert (whole.status, fallback.status) == (200, 200), fallback.body
+        assert fallback.json["credits_used"] == whole.json["credits_used"]
         assert node.upstream.requests[-1].startswith(asked)
         if "pagination" in whole.json:
-            assert ids_of(fallen.json["data"]) == ids_of(whole.json["data"])
+            assert ids_of(fallback.json["data"]) == ids_of(whole.json["data"])
         await node.assert_sound()
 
 
 def ids_of(data: dict[str, Any]) -> list[str]:
-    """The ids of the rows, whatever they are."""
+    """Return the ids of the rows, whatever kind of record they have."""
     return [next(iter(item.values()))["id"] for item in data["items"]]
 
 
 async def test_list_stays_with_its_first_source(tmp_path: Path) -> None:
-    """Method: Firebase is away for the first page only; the pages after it still come from Algolia."""
+    """Method: Firebase fails for the first page only; the following pages still come from Algolia."""
     async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
         node.upstream.script = where({FIREBASE: BROKEN})
         answer = await node.get("/v1/hackernews/new")

@@ -1,4 +1,4 @@
-"""A whole node with more requests than it can do, over sockets: what it refuses, how, and what it goes on serving."""
+"""A whole node under more load than it can handle, over sockets: what it rejects, how, and what it still serves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from tests.fakes.overloading import BLOCKED_S, HELD, ROOM, open_overload, open_s
 PROFILE = "/v1/github/profile?handle=octocat"
 ENGINES = ("native", "hypercorn")
 FLOOD = 5 * HELD
-"""A third of them are in work at a time, and that has to be more than a few; the others wait for the upstream."""
+"""Concurrent callers: a third of them are in progress at any time, the rest wait for the upstream.
+
+The third must be more than a few requests.
+"""
 
 
 def server(engine: str = "native", **more: object) -> dict[str, object]:
@@ -25,17 +28,20 @@ def server(engine: str = "native", **more: object) -> dict[str, object]:
 
 
 async def shed_one(node: OpenNode, target: str = PROFILE, **request: object) -> httpx.Response:
-    """The first refusal of a key that has had its part; what there is room for is served first."""
+    """Send requests until one is rejected, then send this request and return its response.
+
+    The first requests are served while the key is below its share.
+    """
     while True:
         answer = await node.client.request("GET", node.url + target, headers={"x-api-key": node.key}, timeout=60)
         if answer.status_code == 503:
             break
     sending = {"method": "GET", "headers": {"x-api-key": node.key}, "timeout": 60, **request}
-    return await node.client.request(url=node.url + target, **sending)  # type: ignore[arg-type] - of httpx
+    return await node.client.request(url=node.url + target, **sending)  # type: ignore[arg-type] - httpx
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_shed_request_gets_envelope_and_changes_no_counter(tmp_path: Path, engine: str) -> None:
+async def test_shed_request_gets_an_envelope_and_changes_no_counter(tmp_path: Path, engine: str) -> None:
     assert BLOCKED_S > LAG_S
     async with open_test_node(tmp_path, limits=ROOM, server=server(engine), cache={"max_bytes": 0}) as node:
         assert (await node.get(PROFILE)).status == 200
@@ -57,7 +63,7 @@ async def test_shed_request_gets_envelope_and_changes_no_counter(tmp_path: Path,
         assert {"date", "server"} <= set(refused.headers)
         assert (head.status_code, head.content, head.headers["retry-after"]) == (503, b"", "1")
         assert (posted.status_code, posted.json()["error"]["type"]) == (503, "SERVICE_UNAVAILABLE")
-        assert [answer.status for answer in answers] == [200] * HELD, "what was under way is finished"
+        assert [answer.status for answer in answers] == [200] * HELD, "requests in progress are finished"
         await node.assert_sound()
 
 
@@ -82,16 +88,16 @@ async def test_overload_ends_automatically_with_two_log_lines(tmp_path: Path) ->
         async with open_overload(node):
             for _ in range(3):
                 await shed_one(node)
-            while not node.log_events("overload_began"):  # noqa: ASYNC110 - it has no event
+            while not node.log_events("overload_began"):  # noqa: ASYNC110 - the node sets no event
                 await trio.sleep(0.001)
-        while node.node.overload.active:  # noqa: ASYNC110 - it has no event
+        while node.node.overload.active:  # noqa: ASYNC110 - the node sets no event
             await trio.sleep(0.001)
         assert (await node.get(PROFILE)).status == 200
         assert await node.gauge("sluice_shed_limit") == 0
         assert len(node.log_events("overload_began")) == len(node.log_events("overload_ended")) == 1
         assert node.log_events("overload_ended")[0]["refused"] >= 3
         refusals = [event for event in node.log_events("request") if event["code"] == "SERVICE_UNAVAILABLE"]
-        assert refusals == [], "a flood must not become a flood of lines"
+        assert refusals == [], "shed requests write no log lines"
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -105,9 +111,10 @@ async def test_node_without_shedding_serves_every_request(tmp_path: Path, engine
 
 
 async def test_quiet_key_is_served_during_another_keys_flood(tmp_path: Path) -> None:
-    """Method: callers that ask again at once share one key, on a loop that is late; another key asks now and then.
+    """Method: callers that repeat requests immediately share one key, on a slow loop; another key sends a few requests.
 
-    It asks once each caller was refused: what was in work when it began may be more than the node has room for.
+    The other key starts after each caller was rejected once, because at the start more requests may be in progress than
+    the node has room for.
     """
     flood, refused, quiet_ones = list[str](), set[int](), list[int]()
 
@@ -132,15 +139,15 @@ async def test_quiet_key_is_served_during_another_keys_flood(tmp_path: Path) -> 
         async with trio.open_nursery() as nursery, open_slow_loop():
             for number in range(FLOOD):
                 nursery.start_soon(hammer, node, number)
-            while len(refused) < FLOOD:  # noqa: ASYNC110 - it has no event
+            while len(refused) < FLOOD:  # noqa: ASYNC110 - the node sets no event
                 await trio.sleep(0.001)
             flood.clear()
             for n in range(5):
                 quiet_ones.append((await node.get(f"/v1/github/profile?handle=q{n}", key=quiet)).status)
             nursery.cancel_scope.cancel()
         assert quiet_ones == [200] * 5
-        assert set(flood) == {"200", "503"}, "it went on being served with what was left, and refused the rest"
-        with trio.fail_after(60):  # the calls of those who hung up end after them
-            while (await node.money())[1]:  # noqa: ASYNC110 - it has no event
+        assert set(flood) == {"200", "503"}, "the flooding key is served in part and rejected otherwise"
+        with trio.fail_after(60):  # calls end after their clients have left
+            while (await node.money())[1]:  # noqa: ASYNC110 - the node sets no event
                 await trio.sleep(0.01)
         await node.assert_sound()

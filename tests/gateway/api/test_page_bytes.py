@@ -1,4 +1,4 @@
-"""Pages of long rows end by their bytes; cursors from page to page lose no row and repeat none."""
+"""Pages of long rows end at a size limit in bytes, and their cursors neither lose nor repeat a row."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.gateway.api.routes.discover.algolia import Algolia
 pytestmark = pytest.mark.critical
 RESULTS = f"/v1/web/jobs/{JOB_ID}/results"
 AROUND_BYTES = 2_000
-"""The bytes of an answer, or of a row, beside what is stored of it."""
+"""The bytes that a response or a row has in addition to its stored content."""
 
 
 def sizes_of(rng: Random, count: int) -> list[int]:
-    """Sizes around the bounds of a piece and of a page."""
+    """Return sizes around the limits of a piece and of a page."""
     chosen = (10, 5_000, PIECE_BYTES - 100, PIECE_BYTES, PAGE_BYTES // 2, PAGE_BYTES - 50, PAGE_BYTES, PAGE_BYTES + 9)
     return [rng.choice(chosen) for _ in range(count)]
 
@@ -34,7 +34,7 @@ def marks_of(row: dict[str, Any]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_result_pages_have_each_row_once_within_the_byte_limit(tmp_path: Path, seed: int) -> None:
+async def test_result_pages_contain_each_row_once_within_the_byte_limit(tmp_path: Path, seed: int) -> None:
     rng = Random(seed)
     sizes = sizes_of(rng, 14)
     async with open_test_node(tmp_path) as node:
@@ -50,7 +50,7 @@ async def test_result_pages_have_each_row_once_within_the_byte_limit(tmp_path: P
             answer = await answered(node, "GET", f"{RESULTS}?limit={rng.choice((1, 3, 100))}{cursor}")
             page = answer.json()
             rows = [marks_of(row) for row in page["data"]["items"]]
-            assert rows, "every page makes progress"
+            assert rows, "every page has at least one row"
             assert len(rows) == 1 or len(answer.content) < PAGE_BYTES + AROUND_BYTES * len(rows)
             assert page["pagination"]["page_size"] == len(rows)
             found += rows
@@ -62,7 +62,7 @@ async def test_result_pages_have_each_row_once_within_the_byte_limit(tmp_path: P
         assert [marks_of(orjson.loads(line)) for line in lines] == expected
 
 
-async def test_run_changes_have_each_row_once_within_the_byte_limit(tmp_path: Path) -> None:
+async def test_run_changes_contain_each_row_once_within_the_byte_limit(tmp_path: Path) -> None:
     rng, runs = Random(1), "/v1/prism/discover/runs"
     async with open_test_node(tmp_path, credits=500) as node:
         node.upstream.script = Algolia({"trio": range(40)}).answer

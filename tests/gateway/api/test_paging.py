@@ -1,4 +1,4 @@
-"""Lists of an account: where a page begins, whose cursor it is, and the answer that leads to the next (spec 4.3)."""
+"""An account's lists: where a page begins, which list and account a cursor belongs to, and next cursors (spec 4.3)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
 class KnownStore:
-    async def read(self, _reading: Any) -> BalanceUpdate:  # noqa: ASYNC124 - a store's shape
+    async def read(self, _reading: Any) -> BalanceUpdate:  # noqa: ASYNC124 - has a store's signature
         return BalanceUpdate(1, 55)
 
 
@@ -84,10 +84,10 @@ async def test_cursor_is_valid_for_its_list_and_account_only() -> None:
 
 
 @pytest.mark.parametrize("cursor", ["cur_AAAA", "", "x", "cur_" + "A" * 5_000])
-def test_forged_cursor_is_refused(cursor: str) -> None:
+def test_forged_cursor_is_rejected(cursor: str) -> None:
     with pytest.raises(InvalidCursor):
         lists().place(request(), caller(), {"cursor": cursor})
 
 
-def test_position_keeps_its_instant_exactly() -> None:
+def test_position_keeps_its_timestamp_exactly() -> None:
     assert ListPosition(b"", behind(0.1 + 0.2, "a")).before == (0.1 + 0.2, "a")

@@ -1,4 +1,4 @@
-"""Answers in part and in other forms: never part of what is cached or billed, and only of what there is."""
+"""Selected fields and other formats: they affect neither cache nor price, and select only from existing fields."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_fields_omit_the_rest_without_a_second_call(tmp_path: Path) -> Non
             assert answer.json["data"] == {"items": wanted}
             assert answer.json["pagination"]["page_size"] == 3
         some = await data_of(node, f"{PROFILE}&fields=author.id,author")
-        assert some == {"author": (await data_of(node, PROFILE))["author"]}, "a path covers those below it"
+        assert some == {"author": (await data_of(node, PROFILE))["author"]}, "a path includes the paths below it"
 
 
 async def test_warnings_are_returned_with_any_fields(tmp_path: Path) -> None:
@@ -60,7 +60,9 @@ async def test_warnings_are_returned_with_any_fields(tmp_path: Path) -> None:
         (f"{PROFILE}&fields=,", None),
     ],
 )
-async def test_unknown_path_is_refused_free_with_the_nearest(target: str, near: str | None, tmp_path: Path) -> None:
+async def test_unknown_path_is_rejected_for_free_with_the_nearest(
+    target: str, near: str | None, tmp_path: Path
+) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(target)
         details = assert_refused(answer, "INVALID_REQUEST", 400)
@@ -70,7 +72,7 @@ async def test_unknown_path_is_refused_free_with_the_nearest(target: str, near: 
 
 
 @pytest.mark.parametrize("asked", [{"target": "&format=csv"}, {"target": "&format=ndjson"}, {"accept": "text/csv"}])
-async def test_fields_outside_the_rows_are_refused_for_row_formats(asked: dict[str, str], tmp_path: Path) -> None:
+async def test_fields_outside_the_rows_are_rejected_for_row_formats(asked: dict[str, str], tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         headers = {"accept": asked["accept"]} if "accept" in asked else {}
         answer = await node.get(f"{SEARCH}&fields=total{asked.get('target', '')}", headers=headers)
@@ -101,7 +103,7 @@ async def test_every_list_is_available_as_csv_and_ndjson(row: Any, tmp_path: Pat
         whole = (await node.get(row.target())).json
         lines = await node.get(row.target(format="ndjson"))
         rows = [orjson.loads(line) for line in lines.body.splitlines()]
-        for one in (*rows, *whole["data"]["items"]):  # a page of the web says whether it was fetched for this answer
+        for one in (*rows, *whole["data"]["items"]):  # a web page has a field that says whether this request fetched it
             one.get("page", {}).pop("fetch", None)
         assert rows == whole["data"]["items"]
         table = await node.get(row.target(format="csv"))

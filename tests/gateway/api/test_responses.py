@@ -1,4 +1,4 @@
-"""How answers are put together: money and cache, replays, free reads, refusals (spec 2.1, 7; decisions 2)."""
+"""How responses are assembled: money and cache, replays, free reads, rejections (spec 2.1, 7; decisions 2)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BALANCES = st.none() | st.integers(0, 10**12)
 
 
 class KnownStore:
-    """Gives the balance of every account, or is away."""
+    """Returns the same balance for every account, or is unavailable."""
 
     def __init__(self, balance: int | None = 55) -> None:
         self.balance = balance
@@ -60,7 +60,7 @@ def body_of(reply: Reply) -> Any:
 
 def headers_of(reply: Reply) -> dict[bytes, bytes]:
     pairs = pairs_of(reply.headers)
-    assert len(dict(pairs)) == len(pairs), "each once"
+    assert len(dict(pairs)) == len(pairs), "a header is repeated"
     return dict(pairs)
 
 
@@ -112,7 +112,7 @@ def test_replay_is_free_and_has_the_first_request_id(stored: bytes) -> None:
     assert (reply.status, reply.code, reply.request_id, reply.credits_used) == (200, "OK", "req_first", 0)
 
 
-def test_replayed_refusal_is_returned_and_logged_as_the_original() -> None:
+def test_replayed_error_is_returned_and_logged_as_the_original() -> None:
     stored = error_fragment(Refused("RESOURCE_NOT_FOUND", "x" * 20_000), BASE)
     result = CallResult(stored, 0, None, replayed=StoredReply(404, stored.decode(), "req_first"))
     reply = replies().data(REQUEST, result)
@@ -156,10 +156,10 @@ async def test_bare_response_has_the_usual_headers() -> None:
     assert headers_of(reply) == {b"allow": b"GET", b"x-credits-used": b"0", b"x-credits-remaining": b"55"}
 
 
-# Refusals
+# Rejections
 
 
-async def test_refusal_of_a_known_account_has_its_balance() -> None:
+async def test_rejection_of_a_known_account_has_its_balance() -> None:
     reply = await replies().refusal(request(), Refused("INVALID_REQUEST", "Why.", details={"reason": "x"}))
     body = body_of(reply)
     assert (reply.status, reply.code, body["error"]["details"]) == (400, "INVALID_REQUEST", {"reason": "x"})
@@ -183,14 +183,14 @@ async def test_key_revoked_during_a_stream_gets_no_balance() -> None:
     assert (body_of(reply)["credits_remaining"], store.reads) == (None, 0)
 
 
-async def test_refusal_without_store_has_retry_after_and_no_balance() -> None:
+async def test_rejection_without_store_has_retry_after_and_no_balance() -> None:
     store = KnownStore()
     reply = await replies(store).refusal(request(), StoreUnavailable("away"))
     assert (reply.status, body_of(reply)["credits_remaining"], store.reads) == (503, None, 0)
     assert headers_of(reply) == {b"x-credits-used": b"0", b"retry-after": b"1"}
 
 
-async def test_refusal_headers_are_kept() -> None:
+async def test_rejection_headers_are_kept() -> None:
     reply = await replies().refusal(request(), ConcurrencyReached(50))
     assert headers_of(reply) == {
         b"x-concurrency-limit": b"50",

@@ -1,7 +1,7 @@
-"""A list costs as many statements of the store with many objects as with few.
+"""A list needs as many SQL statements with many objects in the store as with few.
 
-Method: a node with two objects of each kind and the same node with many; each list of the API and each page of the
-dashboard and of the operator is requested, and the statements that its readers run are counted by SQLite itself.
+Method: a node with two objects of each kind, then with 25. Each list of the API and each page of the dashboard and of
+the operator is requested, and SQLite counts the statements that its readers run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.gateway.dashboard.owner import Owner, open_owner
 FEW, MANY = 2, 25
 TRIES = 6
 NOISE = 4
-"""Statements of the node's own loops that may fall into each of the tries."""
+"""Statements of the node's own loops that may fall into each measurement."""
 PACKS = [{"name": "starter", "credits": 1_000, "price_cents": 900, "plan": "starter"}]
 DISCOVER = "/v1/prism/discover"
 RUN: dict[str, Any] = {"keywords": ["trio"], "platforms": ["hackernews"], "max_credits": 20}
@@ -65,7 +65,7 @@ ADMIN = ("/admin", "/admin/pages/platforms", "/admin/pages/account?id={account}"
 
 
 class Everything:
-    """A node with as many objects of each kind as were made."""
+    """A node with the same number of objects of each kind."""
 
     def __init__(self, node: OpenNode, owner: Owner, operator: httpx.AsyncClient) -> None:
         self.node, self.owner, self.operator = node, owner, operator
@@ -78,7 +78,7 @@ class Everything:
         return answer.get("data", answer)
 
     async def grow(self, count: int) -> None:
-        """Make objects until there are so many of each kind."""
+        """Create objects until there are `count` of each kind."""
         node = self.node
         for number in range(self.made, count):
             made = await self.post("/v1/monitors", {**MONITOR, "run_now": True})
@@ -105,13 +105,13 @@ class Everything:
         await self._rest()
 
     async def _rest(self) -> None:
-        """Wait until the runs and jobs that were begun have ended."""
+        """Wait until all started runs and jobs have ended."""
         live = "SELECT COUNT(*) FROM jobs WHERE finished_at IS NULL"
         with trio.fail_after(60):
             await until_none(partial(self.node.node.stores.store.read, lambda tx: tx.one(live)))
 
     async def counts(self) -> dict[str, int]:
-        """The statements of each list and page."""
+        """Return the number of statements of each list and page."""
         node, found = self.node, dict[str, int]()
         lists = (
             *LISTS,
@@ -128,7 +128,7 @@ class Everything:
         return found
 
     async def _fewest(self, request: Callable[[], Awaitable[Any]]) -> int:
-        """The fewest statements of some requests: the loops of the node read meanwhile too."""
+        """Return the smallest number of statements over several requests, because the node's loops also read."""
         store, counts = self.node.node.stores.store, list[int]()
         assert isinstance(store, SqliteStore)
         for _ in range(TRIES):
@@ -141,7 +141,7 @@ class Everything:
 
 @contextmanager
 def counting(store: SqliteStore) -> Iterator[list[str]]:
-    """The statements that the store's readers run meanwhile."""
+    """Collect the statements that the store's readers run in this block."""
     ran: list[str] = []
 
     def note(sql: str) -> None:
@@ -200,4 +200,4 @@ async def test_list_uses_a_constant_number_of_statements(tmp_path: Path) -> None
         await everything.grow(MANY)
         many = await everything.counts()
     grown = {target: (few[target], count) for target, count in many.items() if count > few[target] + NOISE}
-    assert not grown, f"statements with few objects, and with many: {grown}"
+    assert not grown, f"statements with few objects and with many: {grown}"

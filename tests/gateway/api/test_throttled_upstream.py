@@ -1,4 +1,4 @@
-"""Clients over sockets while an upstream asks to be left alone: who is served, who is refused, and the money."""
+"""Clients over sockets while an upstream throttles the node: who is served, who is rejected, and the credits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BODY = told({"login": "octocat", "id": 1}).body
 
 
 class Script:
-    """Says the given answers one after the other, the last one again and again; `asked_at` has when each was due."""
+    """Returns the given responses one after the other, then repeats the last. `asked_at` has the time of each call."""
 
     def __init__(self, *answers: Told) -> None:
         self.asked_at: list[float] = []
@@ -32,7 +32,7 @@ class Script:
 
 
 async def ask_all(node: OpenNode) -> list[Answered]:
-    """Different requests, side by side."""
+    """Send different requests concurrently."""
     answers: list[Answered] = []
 
     async def ask(target: str) -> None:
@@ -45,14 +45,14 @@ async def ask_all(node: OpenNode) -> list[Answered]:
 
 
 async def throttle(node: OpenNode) -> None:
-    """The first request meets the throttling, and is answered at once."""
+    """Send the first request, which meets the throttling and is answered immediately."""
     answer = await node.get(FIRST)
     assert (answer.status, answer.headers["retry-after"]) == (503, "1")
     assert await node.money() == (CREDITS, 0)
 
 
 async def test_fifty_clients_wait_out_a_short_hold_one_call_at_a_time(tmp_path: Path) -> None:
-    """One call until one succeeds, though the first to try fails; then all are served, and each is charged once."""
+    """One call at a time until one succeeds, even if the first fails. Then all are served, and each is charged once."""
     script = Script(THROTTLED, Told(500, b"{}", delay_s=0.2), Told(200, BODY, delay_s=0.3), Told(200, BODY))
     async with open_test_node(tmp_path) as node:
         node.upstream.script = script
@@ -63,7 +63,7 @@ async def test_fifty_clients_wait_out_a_short_hold_one_call_at_a_time(tmp_path: 
         assert failing >= first + 1.0
         assert succeeding >= failing + 0.2
         assert min(others) >= succeeding + 0.3
-        assert len(others) == CLIENTS - 1, "the call that failed is made again"
+        assert len(others) == CLIENTS - 1, "the failed call is repeated"
         assert await node.money() == (CREDITS - CLIENTS, 0)
         await node.assert_sound()
         assert await node.gauge(f"sluice_governor_holds_total{SOURCE}") == 1
@@ -75,8 +75,8 @@ async def test_fifty_clients_wait_out_a_short_hold_one_call_at_a_time(tmp_path: 
         assert await node.gauge(f"sluice_retry_refused_total{SOURCE}") == 0
 
 
-async def test_lasting_throttle_refunds_everyone_without_vain_waits(tmp_path: Path) -> None:
-    """A second hold ends after anybody's time, so nearly all are refused when the first to try is throttled again."""
+async def test_lasting_throttle_refunds_everyone_without_useless_waits(tmp_path: Path) -> None:
+    """A second hold outlasts every deadline, so nearly all are rejected when the first retry is throttled again."""
     script = Script(THROTTLED)
     async with open_test_node(tmp_path, upstreams={"defaults": {"timeout_s": 1.9}}) as node:
         node.upstream.script = script
@@ -87,13 +87,13 @@ async def test_lasting_throttle_refunds_everyone_without_vain_waits(tmp_path: Pa
         assert {answer.headers["retry-after"] for answer in answers} == {"1"}
         assert {answer.json["credits_used"] for answer in answers} == {0}
         gaps_s = [later - earlier for earlier, later in pairwise(script.asked_at)]
-        assert min(gaps_s) >= 1.0, "a hold is a second long, and one tries after each"
+        assert min(gaps_s) >= 1.0, "a hold lasts a second, and one call follows each"
         assert await node.money() == (CREDITS, 0)
         await node.assert_sound()
         assert await node.gauge(f"sluice_governor_refused_total{SOURCE}") == CLIENTS - len(gaps_s)
 
 
-async def test_hold_longer_than_the_deadline_is_refused_at_once(tmp_path: Path) -> None:
+async def test_hold_longer_than_the_deadline_is_rejected_immediately(tmp_path: Path) -> None:
     script = Script(told({}, 429))
     async with open_test_node(tmp_path) as node:
         node.upstream.script = script

@@ -1,4 +1,4 @@
-"""Collect-until-N over sockets: what a walk reserves, what it is billed, and what others get of it (spec 4.3)."""
+"""Collect-until-N over sockets: what a walk reserves, what it costs, and what followers get (spec 4.3)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ HN = WALKS["hackernews/search"]
 BSKY = WALKS["bluesky/user/posts"]
 TABLES: dict[str, Any] = {"upstreams": {"defaults": {"retries": 0}}, "breaker": {"failures": 1000}}
 NEED, RESERVED = 3, 7
-"""Credits for 250 items: three full pages, and four pages that are reserved in case some come short."""
+"""Credits for 250 items: three full pages, and four extra pages that are reserved for short pages."""
 
 every_walk = pytest.mark.parametrize("target", WALKS.values(), ids=WALKS.keys())
 
 
 async def key_used(node: OpenNode, key_id: str = "") -> int:
-    """The key's counter, once everything that waits for the store is written."""
+    """Return the key's counter after all pending writes."""
     await node.money()
     keys = await node.operate("key.list", account=node.account)
     (used,) = [key["used"] for key in keys if key["id"] == (key_id or node.key_id)]
@@ -34,7 +34,7 @@ async def key_used(node: OpenNode, key_id: str = "") -> int:
 
 
 async def moved(node: OpenNode, answer: Answered, account: str = "") -> list[int]:
-    """The amounts on the statement of one request, the first entry first."""
+    """Return the amounts of one request on the statement, oldest first."""
     entries = await node.entries(answer.json["request_id"], account)
     return [entry["amount"] for entry in reversed(entries)]
 
@@ -44,7 +44,7 @@ def warnings_of(answer: Answered) -> list[str]:
     return warnings
 
 
-# The bill
+# The charge
 
 
 @every_walk
@@ -64,7 +64,7 @@ async def test_walk_is_billed_by_page_and_returns_the_rest(target: str, tmp_path
         second = await node.get(f"{target}&limit=250&cursor={body['pagination']['next_cursor']}")
         assert ids_of(second.json) == list(range(250, 420))
         assert second.json["pagination"] == {"next_cursor": None, "has_more": False, "page_size": 170}
-        assert second.json["credits_used"] == 3, "the page that the first walk left in its middle is read again"
+        assert second.json["credits_used"] == 3, "the last page of the first walk is read again for its remaining rows"
         assert pages.asked == [(page, 100) for page in (0, 1, 2, 2, 3, 4)]
         assert (await key_used(node), await node.money()) == (6, (94, 0))
         await node.assert_sound()
@@ -78,7 +78,9 @@ async def test_short_pages_are_walked_up_to_the_reservation(target: str, tmp_pat
         assert ids_of(answer.json) == list(range(7 * 30))
         assert (answer.json["credits_used"], answer.json["pagination"]["has_more"]) == (RESERVED, True)
         assert await moved(node, answer) == [-RESERVED]
-        assert (await node.get(f"{target}&limit=250")).json["cached"] is True, "it is as whole as it gets"
+        assert (await node.get(f"{target}&limit=250")).json["cached"] is True, (
+            "a walk that used its whole reservation is cached"
+        )
         await node.assert_sound()
 
 
@@ -131,7 +133,7 @@ async def test_low_balance_shortens_a_walk_with_a_reason(target: str, tmp_path: 
         rest = await node.get(f"{target}&limit=250&cursor={answer.json['pagination']['next_cursor']}")
         assert ids_of(rest.json)[0] == 160
         again = await node.get(f"{target}&limit=250")
-        assert (again.json["cached"], len(ids_of(again.json))) == (False, 250), "a short answer is not kept"
+        assert (again.json["cached"], len(ids_of(again.json))) == (False, 250), "a shortened walk is not cached"
         await node.assert_sound()
 
 
@@ -145,7 +147,7 @@ async def test_sufficient_low_balance_changes_nothing(tmp_path: Path) -> None:
 
 
 @every_walk
-async def test_balance_below_the_needed_pages_is_refused(target: str, tmp_path: Path) -> None:
+async def test_balance_below_the_needed_pages_is_rejected(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=2, **TABLES) as node:
         answer = await node.get(f"{target}&limit=250")
         details = assert_refused(answer, "INSUFFICIENT_CREDITS", 402)
@@ -163,7 +165,7 @@ async def test_key_budget_limits_a_walk_like_the_balance(tmp_path: Path) -> None
         assert warnings_of(short) == [
             "240 of 250 items were collected: there were only credits for 6 pages; continue with next_cursor"
         ]
-        assert await key_used(node, key_id) == 6, "half of the three credits beyond those that it needs stay free"
+        assert await key_used(node, key_id) == 6, "a walk reserves only half of the spare credits"
         await node.operate("key.update", key=key_id, credit_limit=8)
         refused = await node.get(f"{HN}&limit=250", key=key)
         details = assert_refused(refused, "KEY_BUDGET_EXCEEDED", 402)
@@ -199,7 +201,7 @@ async def test_max_credits_limits_the_reservation(allowed: int, reserved: int, t
         assert again.json["cached"] is (reserved == RESERVED)
 
 
-async def test_max_credits_below_the_needed_pages_is_refused(tmp_path: Path) -> None:
+async def test_max_credits_below_the_needed_pages_is_rejected(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         answer = await node.get(f"{HN}&limit=250&max_credits=2")
         details = assert_refused(answer, "INSUFFICIENT_CREDITS", 402)
@@ -244,7 +246,7 @@ async def test_failed_page_keeps_the_earlier_ones(target: str, tmp_path: Path) -
         assert warning.startswith("200 of 250 items were collected: page 3 could not be read (")
         assert await moved(node, answer) == [-RESERVED, RESERVED - 2]
         node.upstream.script = LongList()
-        assert (await node.get(f"{target}&limit=250")).json["cached"] is False, "it is not kept"
+        assert (await node.get(f"{target}&limit=250")).json["cached"] is False, "a shortened walk is not cached"
         assert answer.json["pagination"]["has_more"] is True
         rest = await node.get(f"{target}&limit=250&cursor={answer.json['pagination']['next_cursor']}")
         assert (ids_of(rest.json), rest.json["credits_used"]) == (list(range(200, 420)), 3)
@@ -273,7 +275,7 @@ async def test_walk_out_of_time_returns_its_pages(tmp_path: Path) -> None:
         assert await node.money() == (98, 0)
 
 
-# Others who ask for the same
+# Concurrent identical requests
 
 
 @every_walk
@@ -287,7 +289,7 @@ async def test_complete_walk_is_a_cache_hit_afterwards(target: str, tmp_path: Pa
         assert (len(pages.asked), await node.money()) == (3, (0, 0))
 
 
-async def test_identical_concurrent_walks_are_one_walk_and_charge(tmp_path: Path) -> None:
+async def test_identical_concurrent_walks_share_one_walk_and_charge(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=3, **TABLES) as node:
         pages = node.upstream.script = LongList(delay_s=0.1)
         answers = await ask_at_once(node, *[f"{HN}&limit=250"] * 10)
@@ -351,7 +353,7 @@ async def test_walk_with_idempotency_key_is_charged_once(tmp_path: Path) -> None
 
 
 async def test_short_result_is_replayed_unchanged(tmp_path: Path) -> None:
-    """It was charged for, so the key stands for it; a new key walks anew."""
+    """The walk was charged, so its key replays this result; a new key starts a new walk."""
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         node.upstream.script = LongList(page_max=20, fails_at=1)
         first = await node.get(f"{HN}&limit=50", headers={"idempotency-key": "one"})
@@ -359,8 +361,8 @@ async def test_short_result_is_replayed_unchanged(tmp_path: Path) -> None:
         node.upstream.script = LongList(page_max=20)
         replay = await node.get(f"{HN}&limit=50", headers={"idempotency-key": "one"})
         assert replay.json["data"] == first.json["data"]
-        anew = await node.get(f"{HN}&limit=50", headers={"idempotency-key": "two"})
-        assert (len(ids_of(anew.json)), anew.json["credits_used"]) == (50, 3)
+        repeated = await node.get(f"{HN}&limit=50", headers={"idempotency-key": "two"})
+        assert (len(ids_of(repeated.json)), repeated.json["credits_used"]) == (50, 3)
         assert await node.money() == (96, 0)
 
 

@@ -1,4 +1,4 @@
-"""Collect-until-N as server-sent events: a `page` event a page, then the whole envelope; and walks that are ended."""
+"""Collect-until-N as server-sent events: a `page` event per page, then the whole envelope; and walks cut short."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Event(NamedTuple):
 
 
 def events_of(body: bytes) -> list[Event]:
-    """Every event of a stream, each of which ends with an empty line."""
+    """Return all events of a stream. Each ends with an empty line."""
     *blocks, rest = body.decode().split("\n\n")
     assert rest == ""
     return [event_of(block) for block in blocks]
@@ -102,7 +102,7 @@ async def test_page_event_precedes_the_next_page(tmp_path: Path) -> None:
         async with node.client.stream("GET", f"{node.url}{HN}&limit=250", headers=own) as answer:
             seen = [(line, len(pages.asked)) async for line in answer.aiter_lines() if line.startswith("event: ")]
         assert [line for line, _ in seen] == ["event: page"] * 3 + ["event: result"]
-        assert seen[0][1] <= 2, "the page behind the next one is not asked for yet"
+        assert seen[0][1] <= 2, "at most the next page has been requested"
         assert seen[1][1] <= 3
 
 
@@ -124,8 +124,8 @@ async def test_later_page_failure_is_in_the_result(tmp_path: Path) -> None:
         assert await node.money() == (98, 0)
 
 
-async def test_failure_after_empty_pages_ends_with_the_error(tmp_path: Path) -> None:
-    """Its status is told by then, so the envelope says what became of it."""
+async def test_failure_after_empty_pages_ends_with_an_error_event(tmp_path: Path) -> None:
+    """The status was sent before the failure, so the envelope reports the error."""
     async with open_walking_node(tmp_path) as node:
         node.upstream.script = lambda asked: (
             told({}, 500) if "page=1" in asked else told({"hits": [], "nbPages": 9, "page": 0})
@@ -165,11 +165,11 @@ async def test_follower_streams_only_the_result(tmp_path: Path) -> None:
         assert await node.money() == (97, 0)
 
 
-# What is no stream
+# Requests that are not streamed
 
 
 @on_both_engines
-async def test_refusal_before_the_first_page_is_json(engine: str, tmp_path: Path) -> None:
+async def test_rejection_before_the_first_page_is_json(engine: str, tmp_path: Path) -> None:
     async with open_walking_node(tmp_path, engine, credits=2) as node:
         refusals = [
             assert_refused(await stream(node, f"{HN}&limit=many"), "INVALID_REQUEST", 400),
@@ -187,7 +187,7 @@ async def test_refusal_before_the_first_page_is_json(engine: str, tmp_path: Path
         assert await node.money() == (2, 0)
 
 
-async def test_stream_with_idempotency_key_is_refused(tmp_path: Path) -> None:
+async def test_stream_with_idempotency_key_is_rejected(tmp_path: Path) -> None:
     async with open_walking_node(tmp_path) as node:
         answer = await stream(node, f"{HN}&limit=250", idempotency_key="one")
         assert_refused(answer, "INVALID_REQUEST", 400)
@@ -210,14 +210,14 @@ async def test_endpoint_without_walk_returns_json(engine: str, tmp_path: Path) -
         assert (answer.headers["content-type"], answer.json["credits_used"]) == ("application/json", 1)
 
 
-# Walks that are ended
+# Walks cut short
 
 
 async def hang_up_during_page_2(node: OpenNode, pages: LongList, target: str) -> None:
     async with node.client.stream("GET", node.url + target, headers={"x-api-key": node.key, **STREAM}) as answer:
         assert answer.status_code == 200
         await until(lambda: len(pages.asked) == 2)
-        await trio.sleep(0.05)  # it is really under way, and others had time to join
+        await trio.sleep(0.05)  # page 2 is in progress, and followers had time to join
 
 
 @on_both_engines
@@ -227,12 +227,12 @@ async def test_disconnect_ends_the_walk_and_bills_its_pages(engine: str, tmp_pat
         await hang_up_during_page_2(node, pages, f"{HN}&limit=500")
         await until(lambda: not node.node.calls.flights)
         await until(lambda: node.log_events("request"))
-        assert len(pages.asked) == 2, "the page that was under way is the last"
+        assert len(pages.asked) == 2, "no page is read after the one in progress"
         assert [event["credits_used"] for event in node.log_events("request")] == [2]
         assert await node.money() == (98, 0)
         assert await node.gauge("sluice_lease_keys") == 0
         await node.assert_sound()
-        assert (await node.get(f"{HN}&limit=500")).json["cached"] is False, "a short answer is not kept"
+        assert (await node.get(f"{HN}&limit=500")).json["cached"] is False, "a shortened walk is not cached"
 
 
 async def test_follower_of_a_disconnected_client_gets_the_whole_result(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def of_events(answer: Answered) -> Any:
 
 @on_both_engines
 @pytest.mark.parametrize(("headers", "envelope_of"), [({}, of_json), (STREAM, of_events)], ids=["json", "events"])
-async def test_stopping_node_ends_walks_at_their_page(
+async def test_stopping_node_ends_walks_after_the_current_page(
     engine: str, headers: dict[str, str], envelope_of: Callable[[Answered], Any], tmp_path: Path
 ) -> None:
     async with open_walking_node(tmp_path, engine) as node:
@@ -291,7 +291,7 @@ async def test_stopping_node_ends_walks_at_their_page(
     async with open_walking_node(tmp_path, engine) as node:
         node.upstream.script = LongList(rows=1000)
         rest = await node.get(f"{HN}&limit=500&cursor={cursor}")
-        assert ids_of(rest.json) == list(range(200, 700)), "the next node goes on from there"
+        assert ids_of(rest.json) == list(range(200, 700)), "the next node continues after these rows"
 
 
 @pytest.mark.parametrize("headers", [(), ((b"accept", b"text/event-stream"),)], ids=["json", "events"])
@@ -299,7 +299,7 @@ async def test_stopping_node_ends_walks_at_their_page(
 async def test_cancelled_walk_is_complete_or_absent(
     fails_at: int, headers: tuple[tuple[bytes, bytes], ...], tmp_path: Path
 ) -> None:
-    """Goal: conservation. Method: cancel the walk at each of its waits, and look at the books each time."""
+    """Goal: conservation. Method: cancel the walk at each checkpoint, and check the ledger each time."""
     cost = {-1: 3, 0: 0, 2: 2}[fails_at]
     roomy = {"requests_per_minute": 100_000}
     async with open_walking_node(tmp_path, credits=10_000, limits=roomy) as node:

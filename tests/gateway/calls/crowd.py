@@ -1,7 +1,8 @@
 """Many concurrent composites: `python -m tests.gateway.calls.crowd --requests 1000`.
 
-Each key sends fifty cards: two different ones of each name of its own, and ten that all keys want. All upstream calls
-are held until no more come, so that what is under way can be counted; then they are answered.
+Each key sends fifty cards: two different cards for each name that only this key uses, and ten cards that all keys
+request. All upstream calls are held until no more arrive, so that the concurrent calls can be counted. Then they are
+answered.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from upstreams.model.steps import CACHE
 SLUGS: Final = ("discourse", "github", "lemmy", "mastodon")
 CARD: Final = f"/v1/prism/creator-card?platforms={','.join(SLUGS)}&handle="
 AT_ONCE_MAX: Final = 50
-"""Maximum number of concurrent legs of a key (spec 8), and of its requests."""
+"""Maximum number of concurrent legs of a key (spec 8). Each key sends as many requests."""
 COMMON: Final = 10
 PATIENCE_S: Final = 900.0
 _NAME = re.compile(r"(k\d+n\d+|common\d+)")
@@ -38,31 +39,31 @@ class Crowd(NamedTuple):
     requests: int
     legs: int
     paid: int
-    """Legs that called an upstream. The others shared these calls."""
+    """Legs that called an upstream; the other legs shared these calls."""
     calls: int
     """Upstream calls."""
     distinct: int
     """Different upstream calls."""
     most_of_a_key: int
-    """The maximum number of concurrent calls of one key."""
+    """The maximum number of concurrent calls that one key had."""
     credits: int
 
 
 def names_of(key: int, requests: int) -> list[str]:
-    """The subjects of a key's requests: cards of its own names, and the cards that all keys request."""
+    """Return the query values of a key's requests: cards of its own names, and the cards that all keys request."""
     own = [f"k{key}n{place}" for place in range((requests - COMMON) // 2)]
     return [f"common{place}" for place in range(COMMON)] + own + [f"{name}&include=totals" for name in own]
 
 
 class _Counting:
-    """Holds all upstream calls, and counts the concurrent ones of each key."""
+    """Counts the concurrent upstream calls of each key, and keeps the maximum."""
 
     def __init__(self, node: OpenNode) -> None:
         self._node = node
         self.most = 0
 
     def script(self, _asked: str) -> Told | None:
-        """Check all gates at each call."""
+        """Update the maximum from the gates of all keys, at each call."""
         gates = self._node.node.calls.parts.gates
         self.most = max([self.most, *(gate.borrowed_tokens for gate in gates.values())])
         return None
@@ -95,7 +96,7 @@ async def crowd(folder: Path, requests: int) -> Crowd:
                 node.upstream.release()
         await node.assert_sound()
         left = [await node.money(account) for account in accounts]
-        assert all(held == 0 for _, held in left), "nothing is held"
+        assert all(held == 0 for _, held in left), "credits are still held"
         spent = sum(CREDITS - balance for balance, _ in left)
         return _counted(answers, node.upstream.requests, counting.most, spent)
 
@@ -109,7 +110,7 @@ async def _until_still(node: OpenNode) -> None:
 
 
 def _check_held(node: OpenNode, keys: int) -> None:
-    """While all are held, no key has more than fifty concurrent calls. Names show the key."""
+    """Check that no key has more than fifty concurrent calls while all are held. The name in a URL shows the key."""
     held = Counter(_NAME.search(asked).group(1).partition("n")[0] for asked in node.upstream.requests)  # type: ignore[union-attr]
     own = [count for name, count in held.items() if not name.startswith("common")]
     assert max(own, default=0) <= AT_ONCE_MAX, held

@@ -1,4 +1,4 @@
-"""Batches (decisions 14 and 17): rows keep their order, a bad row affects no other, and prices add up to the charge."""
+"""Batches (decisions 14 and 17): rows keep their order, a bad row does not affect others, and row prices add up."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def post(node: OpenNode, path: str, body: Any, **headers: str) -> Answered
 
 
 async def assert_billed(node: OpenNode, answer: Answered, *, is_alone: bool = True) -> dict[str, Any]:
-    """The prices of the rows add up to the batch's charge in the ledger; the rest of the reservation is refunded."""
+    """Check that the prices of the rows add up to the batch's charge in the ledger, and that the rest was refunded."""
     body: dict[str, Any] = answer.json
     data = body["data"]
     summary, results = data["summary"], data["results"]
@@ -104,8 +104,8 @@ async def test_rows_keep_order_and_bad_row_fails_alone(tmp_path: Path) -> None:
         assert answer.json["credits_used"] == 2
 
 
-async def test_many_rows_use_upstream_batch_calls(tmp_path: Path) -> None:
-    """Goal: 120 questions of one site and 3 of another take three calls, not 123."""
+async def test_rows_of_one_site_share_upstream_batch_calls(tmp_path: Path) -> None:
+    """Goal: 120 questions of one site and 3 of another need three upstream calls, not 123."""
 
     def script(asked: str) -> Told | None:
         if not asked.startswith("api.stackexchange.com/2.3/questions/"):
@@ -132,7 +132,7 @@ async def test_many_rows_use_upstream_batch_calls(tmp_path: Path) -> None:
         assert data["summary"]["coverage"] == 1.0
 
 
-async def test_bluesky_accounts_are_read_25_at_once_by_handle_or_did(tmp_path: Path) -> None:
+async def test_bluesky_accounts_are_read_in_groups_of_25_by_handle_or_did(tmp_path: Path) -> None:
     def script(asked: str) -> Told | None:
         actors = parse_qs(urlsplit(asked).query)["actors"]
         assert len(actors) <= 25
@@ -167,7 +167,7 @@ async def test_accounts_given_by_url_of_another_site_are_read_there(tmp_path: Pa
         assert asked == {("7;8;9", "stackoverflow"), ("7", "superuser")}
 
 
-async def test_rows_are_read_alone_when_one_value_spoils_the_batch_call(tmp_path: Path) -> None:
+async def test_rows_are_read_singly_if_one_value_makes_the_batch_call_fail(tmp_path: Path) -> None:
     def script(asked: str) -> Told | None:
         if "getProfiles" in asked:
             return told({"error": "InvalidRequest", "message": "actor must be a valid did or a handle"}, 400)
@@ -192,7 +192,7 @@ async def test_accounts_are_read_by_url(tmp_path: Path) -> None:
         assert data["results"][0]["record"]["followers"] is not None
 
 
-async def test_videos_cost_five_for_each_fifty_with_a_hit(tmp_path: Path) -> None:
+async def test_fifty_videos_cost_five_credits_if_any_is_found(tmp_path: Path) -> None:
     def script(asked: str) -> Told | None:
         ids = parse_qs(urlsplit(asked).query)["id"][0].split(",")
         items = [{"id": one, "snippet": {"title": "A video"}} for one in ids if one.startswith("here")]
@@ -213,8 +213,8 @@ async def test_videos_cost_five_for_each_fifty_with_a_hit(tmp_path: Path) -> Non
         assert {one["id"] for one in listed} == {"youtube/videos", "youtube/channels"}
 
 
-async def test_batch_without_credential_fails_like_endpoint(tmp_path: Path) -> None:
-    """Goal: POST and GET of an unavailable endpoint fail alike, and guide and document show it."""
+async def test_batch_without_credential_fails_like_single_endpoint(tmp_path: Path) -> None:
+    """Goal: GET and POST of an unavailable endpoint return the same error, and both documents mark it."""
     async with open_test_node(tmp_path) as node:
         refused = await post(node, VIDEOS, {"ids": ["here0001"]})
         endpoint = await node.get("/v1/youtube/search/hashtag?hashtag=python")
@@ -231,7 +231,7 @@ async def test_batch_without_credential_fails_like_endpoint(tmp_path: Path) -> N
         assert "/v1/youtube/videos" not in paths
 
 
-async def test_videos_use_the_requested_language(tmp_path: Path) -> None:
+async def test_videos_are_returned_in_the_requested_language(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, upstreams=WITH_KEY, environ={"TEST_KEY": "a-key-of-tests"}) as node:
         await assert_billed(node, await post(node, f"{VIDEOS}?hl=pt-BR", {"ids": ["here0001", "here0002"]}))
         (asked,) = node.upstream.requests
@@ -240,7 +240,7 @@ async def test_videos_use_the_requested_language(tmp_path: Path) -> None:
         assert (refused.status, refused.json["error"]["details"]["param"]) == (400, "hl")
 
 
-async def test_dry_run_prices_ceiling_and_respects_max_credits(tmp_path: Path) -> None:
+async def test_dry_run_returns_maximum_price_and_respects_max_credits(tmp_path: Path) -> None:
     body = {"urls": [STORY.format(8863), STORY.format(8864), "https://bit.ly/x"]}
     async with open_test_node(tmp_path) as node:
         dry = (await post(node, f"{STATS}?dry_run=1", body)).json
@@ -252,7 +252,7 @@ async def test_dry_run_prices_ceiling_and_respects_max_credits(tmp_path: Path) -
         assert (await post(node, f"{STATS}?max_credits=2", body)).status == 200
 
 
-async def test_balance_below_ceiling_is_a_402(tmp_path: Path) -> None:
+async def test_balance_below_maximum_price_is_a_402(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1) as node:
         answer = await post(node, STATS, {"urls": [STORY.format(8863), STORY.format(8864)]})
         assert (answer.status, answer.json["error"]["type"]) == (402, "INSUFFICIENT_CREDITS")
@@ -273,7 +273,7 @@ async def test_idempotency_key_runs_batch_once(tmp_path: Path) -> None:
         await node.assert_sound()
 
 
-async def test_rows_are_streamed_as_they_settle(tmp_path: Path) -> None:
+async def test_rows_are_streamed_when_they_are_ready(tmp_path: Path) -> None:
     urls = [STORY.format(8863), "https://bit.ly/x", STORY.format(8864)]
     async with open_test_node(tmp_path) as node:
         answer = await post(node, STATS, {"urls": urls}, Accept="text/event-stream")
@@ -281,10 +281,10 @@ async def test_rows_are_streamed_as_they_settle(tmp_path: Path) -> None:
         events = [block.split("\n") for block in answer.body.decode().strip().split("\n\n")]
         names = [lines[0].removeprefix("event: ") for lines in events]
         assert names == ["row", "row", "row", "result"]
-        told_rows = [orjson.loads(lines[1].removeprefix("data: ")) for lines in events]
-        assert told_rows[0]["index"] == 1, "what needs no call is settled at once"
-        results = told_rows[-1]["data"]["results"]
-        assert {row.pop("index"): row for row in told_rows[:3]} == dict(enumerate(results))
+        row_events = [orjson.loads(lines[1].removeprefix("data: ")) for lines in events]
+        assert row_events[0]["index"] == 1, "the row that needs no call is sent first"
+        results = row_events[-1]["data"]["results"]
+        assert {row.pop("index"): row for row in row_events[:3]} == dict(enumerate(results))
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ async def open_hurried(folder: Path) -> AsyncIterator[OpenNode]:
         yield node
 
 
-async def test_late_rows_are_deferred_for_free(tmp_path: Path) -> None:
+async def test_rows_past_the_time_limit_are_deferred_for_free(tmp_path: Path) -> None:
     def script(asked: str) -> Told | None:
         return Told(delay_s=30.0) if asked.startswith("mastodon.social") else None
 
@@ -353,12 +353,12 @@ KINDS = {
     "hung": Told(delay_s=30.0),
 }
 BY_KIND = {"ok": ("ok",), "gone": ("not_found",), "hung": ("deferred",)}
-"""Expected status of a row by the fate of its leg; otherwise it failed."""
+"""Expected status of a row by the fate of its leg; `failed` for all other fates."""
 
 
 @BRISKLY
 async def test_batch_conserves_credits_for_any_leg_outcome(tmp_path: Path) -> None:
-    """Goal: actual + refunded = reserved, and row prices add up to the batch. Method: any mix of legs."""
+    """Goal: actual + refunded = reserved, and row prices add up to the charge. Method: any mix of leg outcomes."""
     kinds: list[str] = []
 
     def script(asked: str) -> Told | None:
@@ -389,8 +389,8 @@ def _mixes() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("streams", [False, True])
-async def test_client_disconnect_leaves_nothing_open(tmp_path: Path, *, streams: bool) -> None:
-    """Goal: nothing stays held, and only the row that was sent is paid."""
+async def test_client_disconnect_settles_the_stream_and_charges_sent_rows(tmp_path: Path, *, streams: bool) -> None:
+    """Goal: no credits stay held, and only the row that was sent is charged."""
 
     def script(asked: str) -> Told | None:
         return Told(delay_s=30.0) if asked.startswith("mastodon.social") else None
@@ -418,7 +418,7 @@ async def test_client_disconnect_leaves_nothing_open(tmp_path: Path, *, streams:
 
 @pytest.mark.parametrize("streams", [False, True])
 async def test_cancelled_batch_charges_only_sent_rows(tmp_path: Path, *, streams: bool) -> None:
-    """Goal: conservation. Method: cancel at each wait; a stream costs the rows that were sent."""
+    """Goal: conservation. Method: cancel at each checkpoint; a stream is charged for the rows that were sent."""
     roomy = {"limits": {"requests_per_minute": 1_000_000}}
     async with open_test_node(tmp_path, upstreams=NO_RETRIES, **roomy) as node:
         inner, sent = node.node, list[int]()

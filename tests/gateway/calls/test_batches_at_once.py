@@ -21,7 +21,7 @@ AT_ONCE, KEY_MAX = 200, 50
 ROOMY: dict[str, Any] = {"limits": {"requests_per_minute": 100_000}}
 
 
-async def test_concurrent_batches_share_flights_within_key_limit(tmp_path: Path) -> None:
+async def test_concurrent_batches_share_calls_and_obey_the_limit_per_key(tmp_path: Path) -> None:
     """Goal: 200 batches of the same five rows make five paid calls; 50 batches run, the others are rejected."""
     body = {"urls": [STORY.format(8_863 + place) for place in range(5)] * 2}
     answers: list[int] = []
@@ -69,7 +69,7 @@ KINDS: dict[str, Told | None] = {
 STATUSES = {
     "ok": {"ok"},
     "gone": {"not_found"},
-    "slow": {"not_found", "deferred", "failed"},  # a machine that stalls for a second makes it too slow
+    "slow": {"not_found", "deferred", "failed"},  # a machine that stalls for a second makes the leg late
     "hung": {"deferred", "failed"},
 }
 

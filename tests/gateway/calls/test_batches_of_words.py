@@ -1,4 +1,4 @@
-"""Batches of comments and transcripts (decisions 14): each row is read alone, and says why it is missing."""
+"""Batches of comments and transcripts (decisions 14): each row is read alone, and says why its data is missing."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ VTT = Told(
 )
 
 
-async def test_comment_is_found_by_url_or_by_id_and_post_url(tmp_path: Path) -> None:
-    """Goal: both forms read the same comment, whatever the platform's comment URLs look like."""
+async def test_comment_is_found_by_url_or_by_post_url_and_id(tmp_path: Path) -> None:
+    """Goal: both forms of input return the same comment, for the comment URLs of every platform."""
     pairs: dict[str, tuple[str, str, str]] = {
         "hackernews": (STORY.format(2921983), STORY.format(2921557), "2921983"),
         "lemmy": ("https://lemmy.world/comment/6543", "https://lemmy.world/post/12", "6543"),
@@ -103,7 +103,7 @@ async def test_wrong_body_shape_is_a_free_400(tmp_path: Path, body: Any, param: 
         assert answer.json["error"]["details"]["param"] == param
 
 
-async def test_transcripts_come_as_text_or_segments(tmp_path: Path) -> None:
+async def test_transcripts_are_returned_as_text_or_segments(tmp_path: Path) -> None:
     tracks = {"data": [{"language": {"id": "fr"}, "fileUrl": "https://framatube.org/a.vtt"}]}
 
     def script(asked: str) -> Told | None:

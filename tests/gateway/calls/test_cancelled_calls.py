@@ -1,6 +1,6 @@
-"""Cancel shared calls, and the requests waiting for them, at each wait: one charge, and everyone else is served.
+"""Cancel shared calls and their waiting followers at each checkpoint: one charge, and all others are served.
 
-`test_billed` does the same for a single call, `test_claimed_calls` for a call with an idempotency key.
+`test_execute` does the same for a single call, `test_claimed_calls` for a call with an idempotency key.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ FOLLOWERS = 3
 
 
 def profile(number: int) -> str:
-    """A profile that was not requested before."""
+    """Return the URL of a profile that was not requested before."""
     return f"/v1/github/profile?handle=user{number}"
 
 
 async def spent(node: OpenNode) -> int:
-    """Check the total paid so far, and that nothing is held."""
+    """Check that no credits are held, and return the credits spent so far."""
     balance, held = await node.money()
     assert held == 0
     return 100_000 - balance
@@ -55,7 +55,7 @@ async def test_cancelled_follower_does_not_affect_leader(tmp_path: Path) -> None
             led.append(await node.get(profile(number)))
 
         async def begin() -> int:
-            """Start a call that the next one can follow, and return its number."""
+            """Start a call that the next call can follow, and return its number."""
             number = next(numbers)
             nursery.start_soon(lead, number)
             await until(lambda: len(node.upstream.requests) == number + 1)
@@ -77,7 +77,7 @@ async def test_cancelled_follower_does_not_affect_leader(tmp_path: Path) -> None
 
 
 async def test_cancelled_leader_leaves_one_follower_to_call_and_pay(tmp_path: Path) -> None:
-    """The request that gets the response pays for it; the others are served from it."""
+    """The follower that gets the response pays for it; the others are served from its response."""
     async with open_test_node(tmp_path, **ROOMY) as node, trio.open_nursery() as nursery:
         numbers, followed = count(), list[Answered]()
         number, following = [next(numbers)], [0]

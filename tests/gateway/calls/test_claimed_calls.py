@@ -1,4 +1,4 @@
-"""Requests with an `Idempotency-Key`, over sockets: one charge and one call, however they are repeated or end."""
+"""Requests with an `Idempotency-Key`, over sockets: one charge and one call, however often they are repeated."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ async def ask(node: OpenNode, key: str = "one", target: str = PROFILE, **headers
 
 
 async def claims(node: OpenNode) -> list[tuple[str, int | None]]:
-    """Owner and status of every claim in the store, after all pending writes."""
+    """Return owner and status of every claim in the store, after all pending writes."""
     await node.money()
     rows = await node.node.stores.store.read(lambda tx: tx.all("SELECT owner, status FROM claims ORDER BY at"))
     return [(owner, status) for owner, status in rows]
 
 
 def assert_replays(replay: Answered, first: Answered, balance: int) -> None:
-    """The first response byte for byte, except for the three fields and the headers named in decisions 7."""
+    """Check that the first response is replayed byte for byte, except the fields and headers in decisions 7."""
     body = first.json
     said = b'"credits_used":%d,"credits_remaining":%d' % (body["credits_used"], body["credits_remaining"])
     says = b'"credits_used":0,"credits_remaining":%d' % balance
@@ -57,8 +57,8 @@ OUTCOMES = {
     "a success": (PROFILE, lambda _asked: told({"id": 1, "login": "é", "bio": 'a "quoted" \\ word'}), 200, 1),
     "a list": ("/v1/github/search?query=a", lambda _asked: None, 200, 1),
     "a refusal": (PROFILE, lambda _asked: told({}, 404), 404, 0),
-    "an answer that is not cached": ("/v1/odd/warned", lambda _asked: told({}), 200, 1),
-    "a composite of which a quarter comes": (*CALLS["a composite of which a quarter comes"][:2], 200, 2),
+    "a response that is not cached": ("/v1/odd/warned", lambda _asked: told({}), 200, 1),
+    "a composite with one of four legs": (*CALLS["a composite with one of four legs"][:2], 200, 2),
 }
 
 
@@ -78,12 +78,14 @@ async def test_finished_outcome_is_replayed_byte_for_byte(
         assert node.upstream.requests == []
         assert await node.net(first.json["request_id"]) == cost
         refused = Counter(event["code"] for event in node.log_events("request") if event["code"] != "OK")
-        assert refused == ({} if status == 200 else {first.code: 3}), "a replay is logged as what it repeats"
+        assert refused == ({} if status == 200 else {first.code: 3}), (
+            "a replay is not logged with the code of the first response"
+        )
         assert await node.money() == (100_000 - cost - 1, 0)
         await node.assert_sound()
 
 
-async def test_cache_hit_with_key_is_free_and_becomes_its_outcome(tmp_path: Path) -> None:
+async def test_cache_hit_with_key_is_free_and_stored_under_the_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await node.get(PROFILE)
         hit = await ask(node)
@@ -94,7 +96,7 @@ async def test_cache_hit_with_key_is_free_and_becomes_its_outcome(tmp_path: Path
         assert await node.entries(hit.json["request_id"]) == []
 
 
-async def test_two_keys_are_two_requests(tmp_path: Path) -> None:
+async def test_different_keys_are_different_requests(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for key in ("one", "two"):
             answer = await ask(node, key, cache_control="no-cache")
@@ -102,7 +104,7 @@ async def test_two_keys_are_two_requests(tmp_path: Path) -> None:
         assert len(node.upstream.requests) == 2
 
 
-async def test_same_key_of_two_accounts_does_not_conflict(tmp_path: Path) -> None:
+async def test_accounts_may_use_the_same_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         mine = await ask(node, cache_control="no-cache")
         other = await node.new_account(10)
@@ -121,13 +123,13 @@ async def test_api_keys_of_an_account_share_idempotency_keys(tmp_path: Path) -> 
         assert_replays(await ask(node), first, 99_999)
 
 
-async def test_bare_and_quoted_key_are_the_same(tmp_path: Path) -> None:
+async def test_key_with_and_without_quotes_is_the_same(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         first = await ask(node, "one")
         assert_replays(await ask(node, '"one"'), first, 99_999)
 
 
-async def test_parameter_order_does_not_change_the_request(tmp_path: Path) -> None:
+async def test_parameter_order_does_not_matter(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         first = await ask(node, target="/v1/github/search?query=a&limit=10")
         assert_replays(await ask(node, target="/v1/github/search?limit=10&query=a"), first, 99_999)
@@ -163,7 +165,7 @@ async def test_internal_error_frees_the_key(tmp_path: Path) -> None:
         await node.assert_sound()
 
 
-async def test_rejected_charge_claims_nothing(tmp_path: Path) -> None:
+async def test_request_without_credits_claims_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         poor, _ = await node.new_key(node.account, credit_limit=0)
         answer = await node.get(PROFILE, key=poor, headers={"idempotency-key": "one"})
@@ -181,7 +183,7 @@ async def test_rejection_before_claim_leaves_key_free(target: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("is_cached", [False, True], ids=["before a charge", "before a cache hit"])
-async def test_without_claim_store_nothing_is_called_or_charged(is_cached: bool, tmp_path: Path) -> None:
+async def test_claim_store_failure_prevents_call_and_charge(is_cached: bool, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         if is_cached:
             await node.get(PROFILE)
@@ -199,7 +201,7 @@ async def test_without_claim_store_nothing_is_called_or_charged(is_cached: bool,
         assert (await ask(node)).status == 200
 
 
-async def test_end_rejected_by_store_is_retried_and_then_replayed(tmp_path: Path) -> None:
+async def test_outcome_rejected_by_store_is_retried_and_then_replayed(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         async with node.store_refusing("settlement"):
             answer = await ask(node)
@@ -257,7 +259,7 @@ async def test_free_requests_ignore_the_key(target: str, tmp_path: Path) -> None
         assert (await ask(node)).json["credits_used"] == 1
 
 
-async def test_hundred_clients_with_one_key_make_one_charge_and_call(tmp_path: Path) -> None:
+async def test_hundred_clients_with_one_key_cause_one_charge_and_call(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **ROOMY) as node:
         node.upstream.behaviour.latency_s = 0.2
         answers: list[Answered] = []
@@ -288,7 +290,7 @@ async def test_hundred_clients_with_one_key_make_one_charge_and_call(tmp_path: P
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_disconnecting_and_retrying_clients_pay_once_per_key(seed: int, tmp_path: Path) -> None:
-    """Method: clients disconnect at random moments of flaky calls, and repeat their key until they get a response."""
+    """Method: clients disconnect at random moments of slow calls, and repeat their key until they get a response."""
     rng, slow = Random(seed), Told(body=told({"id": 1, "login": "octocat"}).body, delay_s=0.02)
     async with open_test_node(tmp_path, **ROOMY, **NO_RETRIES) as node:
         node.upstream.script = lambda _asked: rng.choice([None, slow, told({}, 500)])
@@ -309,7 +311,7 @@ async def test_disconnecting_and_retrying_clients_pay_once_per_key(seed: int, tm
                 nursery.start_soon(client, f"key-{number % 8}")
         await until(lambda: not node.node.stores.charges.unfinished())
         assert len(paid) == 8
-        # A short call is finished even if its client left. Wait here until it ends.
+        # A short call is finished even after its client has left, so wait until it is settled.
         await settled(node)
         assert await node.money() == (100_000 - 8, 0)
         assert sorted(await claims(node)) == sorted((owner, 200) for owner in paid.values())
@@ -317,15 +319,13 @@ async def test_disconnecting_and_retrying_clients_pay_once_per_key(seed: int, tm
 
 
 async def settled(node: OpenNode) -> None:
-    while (await node.money())[1]:  # noqa: ASYNC110 - what is waited for happens in the store, which sets no event
+    while (await node.money())[1]:  # noqa: ASYNC110 - the store sets no event
         await trio.sleep(0.01)
 
 
-@pytest.mark.parametrize(
-    "name", ["a success", "a refusal", "a failure", "a composite of which a quarter comes", "a bug"]
-)
+@pytest.mark.parametrize("name", ["a success", "a refusal", "a failure", "a composite with one of four legs", "a bug"])
 async def test_cancelled_claimed_request_is_complete_or_never_happened(name: str, tmp_path: Path) -> None:
-    """Goal: no claim runs without its charge, neither stays open, and a retry costs only the unpaid rest."""
+    """Goal: every claim has its charge, both end together, and a retry costs only what was not paid yet."""
     target, script, cost = CALLS[name]
     keys = map(str, count())
     async with open_test_node(tmp_path, platforms=(ODD,), **ROOMY, **NO_RETRIES) as node:

@@ -21,7 +21,7 @@ MANY = {"limits": {"concurrent_requests": 2000, "requests_per_minute": 10_000}, 
 
 
 async def ask_all(node: OpenNode, targets: Sequence[str]) -> list[Answered]:
-    """Send all of these requests concurrently, over as many connections."""
+    """Send all requests concurrently, each over its own connection."""
     answers: list[Answered] = []
     origin, _ = origin_of(node.url)
     async with open_transport(max_connections=len(targets)) as transport, trio.open_nursery() as nursery:
@@ -63,7 +63,7 @@ async def test_thousand_identical_misses_make_one_call_and_charge(tmp_path: Path
         await node.assert_sound()
 
 
-async def test_failed_leader_is_replaced_by_one_follower_at_a_time(tmp_path: Path) -> None:
+async def test_followers_of_failed_leader_retry_one_at_a_time(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1000, upstreams={"defaults": {"retries": 0}}) as node:
         waiting = [
             Told(500, b"{}", delay_s=0.3),
@@ -86,7 +86,7 @@ async def test_followers_pay_nothing_despite_low_balance(tmp_path: Path) -> None
         assert await node.money() == (0, 0)
 
 
-async def test_billed_refresh_joins_only_refreshes(tmp_path: Path) -> None:
+async def test_billed_refresh_shares_calls_only_with_refreshes(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100) as node:
         node.upstream.always(Told(200, told(BODY).body, delay_s=0.3))
         async with trio.open_nursery() as nursery:
@@ -104,7 +104,7 @@ async def test_last_credit_serves_one_of_a_thousand_calls(tmp_path: Path) -> Non
     async with open_test_node(tmp_path, credits=1, **MANY) as node:
         answers = await ask_all(node, [f"/v1/github/profile?handle=user{number}" for number in range(1000)])
         statuses = Counter(answer.status for answer in answers)
-        assert (statuses[200], statuses[402] + statuses[429]) == (1, 999), "429 while the one call holds the credit"
+        assert (statuses[200], statuses[402] + statuses[429]) == (1, 999), "429 while another call holds the credit"
         assert len(node.upstream.requests) == 1
         assert await node.money() == (0, 0)
         await node.assert_sound()

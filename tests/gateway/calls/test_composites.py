@@ -1,4 +1,4 @@
-"""Composites: legs with different fates, one charge computed from them, and a stream of legs (decisions 14)."""
+"""Composites: legs with different outcomes, one charge computed from them, and a stream of legs (decisions 14)."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ STATUSES: Mapping[str, tuple[str, ...]] = {
     "gone": ("not_found",),
     "slow": ("deferred",),
 }
-"""Expected status of a leg by its fate; otherwise it failed."""
+"""Expected statuses of a leg by its fate; `failed` for all other fates."""
 A_NODE = 5
-"""Number of mixes per node, because Lemmy is limited to six searches a minute."""
+"""Number of mixes on one node, because Lemmy is limited to six searches a minute."""
 CALLS: Mapping[str, tuple[str, int]] = {
     "creator-card": (f"/v1/prism/creator-card?platforms={SLUGS}&handle=ada{{}}", 5),
     "handle-audit": (f"/v1/prism/handle-audit?platforms={SLUGS}&handle=ada{{}}", 5),
@@ -71,19 +71,19 @@ async def open_hurried(folder: Path) -> AsyncIterator[OpenNode]:
 
 
 def fated(fates: Mapping[str, str]) -> Any:
-    """A script that gives each platform's host its fate."""
+    """Return a script that assigns a fate to each platform's host."""
     by_host = {HOSTS[slug]: FATES[fate] for slug, fate in fates.items()}
     return lambda asked: by_host.get(asked.partition("/")[0])
 
 
 async def assert_billed(node: OpenNode, answer: Answered) -> list[dict[str, Any]]:
-    """Check that the ledger charged the cost in the response, the rest was refunded, and the legs add up to it."""
+    """Check that the ledger charged the response's cost and refunded the rest, and that the legs add up to it."""
     body = answer.json
     entries = await node.entries(body["request_id"])
     taken = -sum(one["amount"] for one in entries if one["type"] == "deduction")
     refunded = sum(one["amount"] for one in entries if one["type"] == "refund")
     assert taken - refunded == body["credits_used"] == await node.net(body["request_id"])
-    assert (await node.money())[1] == 0, "nothing is held"
+    assert (await node.money())[1] == 0, "credits are still held"
     if answer.status != 200:
         assert body["credits_used"] == 0
         return []
@@ -93,8 +93,8 @@ async def assert_billed(node: OpenNode, answer: Answered) -> list[dict[str, Any]
     return legs
 
 
-def due(price: int, statuses: list[str]) -> int:
-    """The price according to decisions 14, from the statuses of all legs."""
+def expected_cost(price: int, statuses: list[str]) -> int:
+    """Return the cost according to decisions 14, computed from the statuses of all legs."""
     counted = [one for one in statuses if one != "unsupported"]
     answered = sum(one in ("ok", "not_found") for one in counted)
     return price if 2 * answered >= len(counted) else price // 2
@@ -115,13 +115,13 @@ def _mixes() -> list[dict[str, str]]:
 @BRISKLY
 @pytest.mark.parametrize("name", CALLS)
 async def test_composite_conserves_credits_for_any_leg_outcome(name: str, tmp_path: Path) -> None:
-    """Goal: actual + refunded = reserved, and the legs add up to it. Method: any mix of fates of four hosts."""
+    """Goal: actual + refunded = reserved, and the legs add up to the cost. Method: any mix of four hosts' fates."""
     mixes = _mixes()
     for begin in range(0, len(mixes), A_NODE):
-        await conserves(name, tmp_path, mixes[begin : begin + A_NODE])
+        await check_conservation(name, tmp_path, mixes[begin : begin + A_NODE])
 
 
-async def conserves(name: str, folder: Path, mixes: Sequence[Mapping[str, str]]) -> None:
+async def check_conservation(name: str, folder: Path, mixes: Sequence[Mapping[str, str]]) -> None:
     target, price = CALLS[name]
     async with open_hurried(folder) as node:
         for round_, fates in enumerate(mixes):
@@ -130,7 +130,9 @@ async def conserves(name: str, folder: Path, mixes: Sequence[Mapping[str, str]])
             legs = await assert_billed(node, answer)
             statuses = [leg["status"] for leg in legs]
             if answer.status != 200:
-                assert all(fate != "ok" or slug not in target for slug, fate in fates.items()), "nothing came"
+                assert all(fate != "ok" or slug not in target for slug, fate in fates.items()), (
+                    "the composite failed although a leg succeeded"
+                )
                 continue
             for leg in legs:
                 fate = fates[leg["endpoint"].partition("/")[0]]
@@ -139,11 +141,11 @@ async def conserves(name: str, folder: Path, mixes: Sequence[Mapping[str, str]])
             answered = sum(one in ("ok", "not_found") for one in counted)
             assert answer.json["data"]["coverage"] == answered / len(counted)
             assert answer.json["data"]["partial_failure"] is (answered < len(counted))
-            assert answer.json["credits_used"] == due(price, statuses), fates
+            assert answer.json["credits_used"] == expected_cost(price, statuses), fates
         await node.assert_sound()
 
 
-ANY: Sequence[tuple[str, int]] = (
+MULTI_ROUND: Sequence[tuple[str, int]] = (
     ("/v1/prism/leads?platforms=discourse,github,mastodon&competitor=trio{}", 50),
     ("/v1/prism/crisis-radar?platforms=discourse,github,mastodon&brand=trio{}&confirm=true", 45),
     ("/v1/prism/campaign?platforms=discourse,github,mastodon&phrase=trio{}", 35),
@@ -158,9 +160,9 @@ ANY: Sequence[tuple[str, int]] = (
 
 
 @BRISKLY
-@pytest.mark.parametrize(("target", "most"), ANY)
+@pytest.mark.parametrize(("target", "most"), MULTI_ROUND)
 async def test_multi_round_composite_conserves_credits(target: str, most: int, tmp_path: Path) -> None:
-    """Goal: the same for any mix of fates. Method: the same mixes, a different one for each call."""
+    """Goal: the ledger charges what the response says, at most the maximum. Method: one mix of fates per call."""
     async with open_hurried(tmp_path) as node:
         for round_, fates in enumerate(_mixes()):
             node.upstream.script = fated(fates)
@@ -184,7 +186,7 @@ async def test_composite_without_legs_returns_most_informative_failure_for_free(
 
 
 async def test_cached_leg_is_free_marked_and_serves_direct_calls(tmp_path: Path) -> None:
-    """Goal: parts and direct calls share the cache in both directions, also for pages by cursor."""
+    """Goal: legs and direct calls share cached responses in both directions, also for pages by cursor."""
     async with open_hurried(tmp_path) as node:
         assert (await node.get("/v1/mastodon/profile?handle=ada")).json["credits_used"] == 1
         answer = await node.get("/v1/prism/creator-card?handle=ada&platforms=lemmy,mastodon")
@@ -207,8 +209,8 @@ async def test_cached_leg_is_free_marked_and_serves_direct_calls(tmp_path: Path)
         cursor = page.json["pagination"]["next_cursor"]
         older = await node.get(f"/v1/mastodon/profile/posts?handle=ada&limit=25&cursor={cursor}")
         assert older.headers["x-cache"] == "MISS"
-        heard = await node.get(f"/v1/prism/voice?handle=ada&platforms=mastodon&cursor={voice['next_cursor']}")
-        assert [leg["source"] for leg in heard.json["data"]["legs"]] == [CACHE]
+        received = await node.get(f"/v1/prism/voice?handle=ada&platforms=mastodon&cursor={voice['next_cursor']}")
+        assert [leg["source"] for leg in received.json["data"]["legs"]] == [CACHE]
         fresh = await node.get(
             "/v1/prism/creator-card?handle=ada&platforms=lemmy,mastodon", headers={"cache-control": "no-cache"}
         )
@@ -217,20 +219,20 @@ async def test_cached_leg_is_free_marked_and_serves_direct_calls(tmp_path: Path)
         await node.assert_sound()
 
 
-async def test_concurrent_composites_share_flights_with_fifty_legs_per_key(tmp_path: Path) -> None:
-    """Goal: one upstream call for identical parts, and a limit per key. Method: 100 held cards of two keys.
+async def test_concurrent_composites_share_calls_with_fifty_legs_per_key(tmp_path: Path) -> None:
+    """Goal: one upstream call for identical legs, and a limit per key. Method: hold the calls of 100 cards of two keys.
 
-    `python -m tests.gateway.calls.crowd` sends a thousand.
+    `python -m tests.gateway.calls.crowd` sends a thousand cards.
     """
     counted = await crowd(tmp_path, 100)
     assert (counted.requests, counted.most_of_a_key) == (100, AT_ONCE_MAX)
-    assert counted.legs == 4 * (2 * 40 + COMMON), "an answer that somebody else's call brought is none of theirs"
-    assert counted.paid == 4 * (2 * 20 + COMMON), "one leg of all that want the same"
-    assert counted.calls == counted.distinct, "nobody asked twice for the same"
+    assert counted.legs == 4 * (2 * 40 + COMMON), "a composite shared from another request adds no legs"
+    assert counted.paid == 4 * (2 * 20 + COMMON), "identical legs are paid once"
+    assert counted.calls == counted.distinct, "an upstream call was repeated"
 
 
 def events_in(text: bytes) -> list[tuple[str, Any]]:
-    """The events of a stream, with names and data."""
+    """Return the events of a stream as names and data."""
     found = []
     for block in text.decode().strip().split("\n\n"):
         name, data = block.split("\n", 1)
@@ -239,7 +241,7 @@ def events_in(text: bytes) -> list[tuple[str, Any]]:
 
 
 async def test_stream_sends_each_leg_then_the_response(tmp_path: Path) -> None:
-    """Goal: the first leg is sent within 50 ms of its response, while another is still pending."""
+    """Goal: the first leg is sent soon after its upstream response, while the other leg is still pending."""
     async with open_hurried(tmp_path) as node:
         node.upstream.script = fated({"lemmy": "slow"})
         request = node.client.build_request(
@@ -257,7 +259,7 @@ async def test_stream_sends_each_leg_then_the_response(tmp_path: Path) -> None:
         assert [name for name, _ in events] == ["leg", "leg", "result"]
         first, last, result = (data for _, data in events)
         assert first["leg"]["endpoint"] == "mastodon/search"
-        assert first_s * 1000 < first["leg"]["latency_ms"] + 500, "it did not wait for the other"
+        assert first_s * 1000 < first["leg"]["latency_ms"] + 500, "the first leg waited for the other"
         assert first["data"]["items"] == result["data"]["items_by_source"]["mastodon"]
         assert (last["leg"]["status"], last["data"]) == ("deferred", None)
         assert [leg["status"] for leg in result["data"]["legs"]] == ["deferred", "ok"]
@@ -266,7 +268,7 @@ async def test_stream_sends_each_leg_then_the_response(tmp_path: Path) -> None:
 
 
 async def test_first_leg_is_sent_while_others_are_pending(tmp_path: Path) -> None:
-    """Goal: a leg is sent without any other event. Method: one host responds, the rest are held."""
+    """Goal: a leg is sent without waiting for another event. Method: two hosts respond, the other three are slow."""
     async with open_hurried(tmp_path) as node:
         silent = {"discourse": "slow", "github": "slow", "lemmy": "slow"}
         node.upstream.script = fated(silent)
@@ -276,20 +278,20 @@ async def test_first_leg_is_sent_while_others_are_pending(tmp_path: Path) -> Non
             headers={"x-api-key": node.key, "accept": "text/event-stream"},
         )
         answer = await node.client.send(request, stream=True)
-        heard, waiting = b"", list[str]()
+        received, waiting = b"", list[str]()
         async for piece in answer.aiter_raw():
-            heard += piece
-            if not waiting and heard.count(b"event: leg") == 2:
-                first = {data["leg"]["endpoint"] for _, data in events_in(heard)}
+            received += piece
+            if not waiting and received.count(b"event: leg") == 2:
+                first = {data["leg"]["endpoint"] for _, data in events_in(received)}
                 metrics = (await node.client.get(f"{node.admin_url}/metrics")).text
                 waiting = re.findall(r'^sluice_upstream_in_flight\{platform="(\w+)".* 1\.0$', metrics, re.MULTILINE)
         assert first == {"mastodon/search", "hackernews/search"}
-        assert sorted(waiting) == sorted(silent), "they had not answered when these were told"
-        assert events_in(heard)[-1][0] == "result"
+        assert sorted(waiting) == sorted(silent), "the slow hosts had responded before the first legs were sent"
+        assert events_in(received)[-1][0] == "result"
         await node.assert_sound()
 
 
-async def test_client_leaving_a_stream_has_its_call_finished_and_settled(tmp_path: Path) -> None:
+async def test_stream_is_finished_and_settled_after_its_client_left(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         before = (await node.money())[0]
         node.upstream.script = fated({"lemmy": "slow"})
@@ -305,11 +307,11 @@ async def test_client_leaving_a_stream_has_its_call_finished_and_settled(tmp_pat
         with trio.fail_after(60):
             while (await node.money())[1]:  # noqa: ASYNC110 - the settlement sets no event
                 await trio.sleep(0.01)
-        assert await node.money() == (before - 20, 0), "half of its legs came, and were paid for"
+        assert await node.money() == (before - 20, 0), "half of the legs succeeded, so half of the price is charged"
         await node.assert_sound()
 
 
-async def test_client_leaving_at_any_leg_has_its_call_settled(tmp_path: Path) -> None:
+async def test_client_leaving_after_any_leg_has_its_call_settled(tmp_path: Path) -> None:
     """Goal: credits are used or refunded. Method: disconnect after each number of legs, then check the ledger."""
     async with open_hurried(tmp_path) as node:
         address, before = urlsplit(node.url), (await node.money())[0]
@@ -320,10 +322,10 @@ async def test_client_leaving_at_any_leg_has_its_call_settled(tmp_path: Path) ->
                 path = f"/v1/search/everywhere?query=trio{legs}&platforms=discourse,github,lemmy,mastodon"
                 head = f"GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {node.key}\r\naccept: text/event-stream\r\n\r\n"
                 await stream.send_all(head.encode())
-                heard = b""
+                received = b""
                 with trio.fail_after(30):
-                    while heard.count(b"event: leg") < legs:
-                        heard += await stream.receive_some()
+                    while received.count(b"event: leg") < legs:
+                        received += await stream.receive_some()
                     while not legs and not node.upstream.requests:  # noqa: ASYNC110 - a request sets no event
                         await trio.sleep(0.001)
             with trio.fail_after(60):
@@ -345,7 +347,7 @@ async def test_client_leaving_at_any_leg_has_its_call_settled(tmp_path: Path) ->
     ],
 )
 async def test_cancelled_composite_is_complete_or_never_happened(target: str, cost: int, tmp_path: Path) -> None:
-    """Goal: conservation. Method: cancel the request at each wait, and check the ledger each time."""
+    """Goal: conservation. Method: cancel the request at each checkpoint, and check the ledger each time."""
     roomy: Any = {"limits": {"requests_per_minute": 1_000_000}, "cache": {"max_bytes": 0}}
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}, **roomy) as node:
 
@@ -365,7 +367,7 @@ async def test_cancelled_composite_is_complete_or_never_happened(target: str, co
 
 
 def _calling(node: OpenNode, target: str) -> Any:
-    """A call inside the node, without a socket, so that its waits are only those of the billed call."""
+    """Run a call inside the node, without a socket, so that its only checkpoints are those of the billed call."""
     path, _, query = target.partition("?")
     inner = node.node
     listing = inner.catalog.at(path)
@@ -383,7 +385,7 @@ def _calling(node: OpenNode, target: str) -> Any:
     return run
 
 
-async def test_comment_walk_streams_pages_then_whole_response(tmp_path: Path) -> None:
+async def test_comment_walk_streams_each_page_then_the_whole_response(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         target = "/v1/prism/comments?url=https%3A%2F%2Flemmy.world%2Fpost%2F1&max=40"
         answer = await node.get(target, headers={"accept": "text/event-stream"})
@@ -430,8 +432,10 @@ NOT_SERVED: Mapping[str, str] = {
     "creator-card?handle=ada&platforms=mastodon&anchor=mastodon": "anchor",
     "brand-mentions?keyword=acme&date_from=2024-06-01&page_type=news": "page_type",
 }
-"""Requests all of whose parts are of platforms that are not there or lack a credential, and parameters that no node has
-the means for; with the parameter to blame."""
+"""Requests that need only missing platforms or credentials, and parameters that no node supports.
+
+The value is the parameter that the error names.
+"""
 
 
 async def test_unavailable_platforms_only_is_a_free_400(tmp_path: Path) -> None:
@@ -439,7 +443,7 @@ async def test_unavailable_platforms_only_is_a_free_400(tmp_path: Path) -> None:
         for target, param in NOT_SERVED.items():
             answer = await node.get(f"/v1/prism/{target}")
             details = answer.json["error"].get("details", {})
-            told = (answer.status, details.get("param"), details.get("reason"), answer.json["credits_used"])
-            assert told == (400, param, "capability_missing", 0), (target, answer.json)
+            outcome = (answer.status, details.get("param"), details.get("reason"), answer.json["credits_used"])
+            assert outcome == (400, param, "capability_missing", 0), (target, answer.json)
             assert await node.entries(answer.json["request_id"]) == []
         assert node.upstream.requests == []

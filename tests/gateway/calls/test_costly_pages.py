@@ -1,4 +1,4 @@
-"""A too-costly page is the only failure that costs credits: the price of one page, wherever it is read."""
+"""A too costly page is the only failure that costs credits: the price of one page, on every kind of read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_too_costly_page_is_charged_as_one_page(path: str, cost: int, take
         await node.assert_sound()
 
 
-async def test_idempotency_key_replays_charged_failure_for_free(tmp_path: Path) -> None:
+async def test_idempotency_key_replays_charged_failure_without_a_second_charge(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
         node.upstream.always(told({}))
         claimed = {"idempotency-key": "one-costly-page"}
@@ -51,7 +51,7 @@ async def test_idempotency_key_replays_charged_failure_for_free(tmp_path: Path) 
 
 
 async def test_monitor_run_pays_for_too_costly_page(tmp_path: Path) -> None:
-    """The run fails and costs the page, without the credit for scheduling."""
+    """The run fails and costs the price of a page, without the credit for scheduling."""
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
         node.upstream.always(told({}))
         body = {"recipe": "odd/costly", "cadence": "daily", "run_now": True, "webhook_url": "https://example.com/hook"}
@@ -65,7 +65,7 @@ async def test_monitor_run_pays_for_too_costly_page(tmp_path: Path) -> None:
 
 
 async def _ended_run(node: OpenNode, monitor: str) -> dict[str, Any]:
-    """The monitor's run, after it has ended."""
+    """Return the monitor's run after it has ended."""
     while True:
         answer = await node.get(f"/v1/monitors/{monitor}/runs")
         assert answer.status == 200, answer.json

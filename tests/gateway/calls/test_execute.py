@@ -1,4 +1,4 @@
-"""The billed call: it is billed at most once, whatever happens, and incomplete responses are not cached."""
+"""Billed calls: each is charged at most once, whatever happens, and incomplete responses are not cached."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ ROOMY = {"limits": {"requests_per_minute": 100_000}, "breaker": {"failures": 100
 NO_CACHE = {"cache-control": "no-cache"}
 
 
-async def take_it(_message: SendMessage) -> None:
+async def ignore_message(_message: SendMessage) -> None:
     await trio.lowlevel.checkpoint()
 
 
-async def ask_in_this_task(node: OpenNode, target: str, *more: tuple[bytes, bytes], send: Send = take_it) -> None:
-    """A refresh through the app, as a server calls it."""
+async def ask_in_this_task(
+    node: OpenNode, target: str, *more: tuple[bytes, bytes], send: Send = ignore_message
+) -> None:
+    """Refresh through the app, called as a server calls it."""
     path, _, query = target.partition("?")
     scope: dict[str, Any] = {
         "type": "http",
@@ -58,8 +60,8 @@ async def assert_nothing_runs(node: OpenNode) -> None:
     assert await node.gauge("sluice_calls_leading") == 0
 
 
-def legs_that_come(*numbers: int) -> Any:
-    """A script in which only these legs of the composite succeed."""
+def legs_that_succeed(*numbers: int) -> Any:
+    """Return a script in which only the legs with these numbers succeed."""
     return lambda asked: told({}) if asked.removeprefix("odd.test/leg/") in map(str, numbers) else told({}, 400)
 
 
@@ -67,9 +69,9 @@ CALLS = {
     "a success": (PROFILE, lambda _asked: None, 1),
     "a refusal": (PROFILE, lambda _asked: told({}, 404), 0),
     "a failure": (PROFILE, lambda _asked: told({}, 500), 0),
-    "an answer that nobody can read": (PROFILE, lambda _asked: Told(200, b"<html>"), 0),
-    "a composite of which a quarter comes": ("/v1/odd/legs", legs_that_come(2), 2),
-    "a whole composite": ("/v1/odd/legs", legs_that_come(0, 1, 2, 3), 5),
+    "a response that is not JSON": (PROFILE, lambda _asked: Told(200, b"<html>"), 0),
+    "a composite with one of four legs": ("/v1/odd/legs", legs_that_succeed(2), 2),
+    "a whole composite": ("/v1/odd/legs", legs_that_succeed(0, 1, 2, 3), 5),
     "a bug": ("/v1/odd/bug", lambda _asked: told({}), 0),
     "a refusal before the charge": ("/v1/github/profile", lambda _asked: None, 0),
     "a free read": ("/v1/credits/balance", lambda _asked: None, 0),
@@ -80,7 +82,7 @@ CALLS = {
 async def test_cancelled_request_is_complete_or_never_happened(
     target: str, script: Any, cost: int, tmp_path: Path
 ) -> None:
-    """Goal: conservation. Method: cancel the request at each wait, and check the ledger each time."""
+    """Goal: conservation. Method: cancel the request at each checkpoint, and check the ledger each time."""
     defaults = {"defaults": {"retries": 0}}
     async with open_test_node(tmp_path, platforms=(ODD,), upstreams=defaults, **ROOMY) as node:
         node.upstream.script = script
@@ -99,7 +101,7 @@ async def test_cancelled_request_is_complete_or_never_happened(
         before = [(await node.money())[0]]
         waits = await cancel_everywhere(partial(ask_in_this_task, node, target), check)
         assert waits >= (1 if cost == 0 and not node.upstream.requests else 3)
-        assert outcomes[0] == 0, "nothing happens before the first wait"
+        assert outcomes[0] == 0, "nothing happens before the first checkpoint"
         await node.assert_sound()
 
 
@@ -108,7 +110,7 @@ ENDS: dict[str, Exception | None] = {"takes it": None, "hangs up": ClientGone()}
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
 async def test_used_credits_are_settled_after_the_response(end: Exception | None, tmp_path: Path) -> None:
-    """Until then the charge is open, so unsent responses cost nothing if the node dies (decisions 6)."""
+    """Until the response is sent, the charge is open: it costs nothing if the node dies (decisions 6)."""
     async with open_test_node(tmp_path) as node:
         seen = []
 
@@ -133,7 +135,7 @@ async def test_disconnected_client_pays_for_calls_and_holds_nothing(tmp_path: Pa
             client.start_soon(node.get, PROFILE)
             await until(lambda: node.upstream.requests)
             client.cancel_scope.cancel()
-        assert not node.log_events("request"), "it had no answer yet"
+        assert not node.log_events("request"), "the request ended before its client left"
         await until(lambda: node.log_events("request"))
         assert await node.money() == (99_999, 0)
         assert await node.gauge("sluice_lease_keys") == 0
@@ -194,26 +196,28 @@ LEGS = {
 }
 
 
-@pytest.mark.parametrize(("came", "costs"), LEGS.items(), ids=[f"{len(came)} of 4" for came in LEGS])
-async def test_composite_costs_by_successful_legs(came: tuple[int, ...], costs: list[int], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("successful", "costs"), LEGS.items(), ids=[f"{len(successful)} of 4" for successful in LEGS])
+async def test_composite_costs_by_successful_legs(
+    successful: tuple[int, ...], costs: list[int], tmp_path: Path
+) -> None:
     """Decisions 14: coverage 0 refunds all, below half refunds half; the successful legs share the rest equally.
 
     A cached response shows the original cost of its legs, but costs nothing itself.
     """
     cost = sum(costs)
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
-        node.upstream.script = legs_that_come(*came)
+        node.upstream.script = legs_that_succeed(*successful)
         answer = await node.get("/v1/odd/legs")
         body = answer.json
-        assert body["data"]["parts"] == [number in came for number in range(4)]
+        assert body["data"]["parts"] == [number in successful for number in range(4)]
         assert [leg["status"] for leg in body["data"]["legs"]] == [
-            "ok" if number in came else "failed" for number in range(4)
+            "ok" if number in successful else "failed" for number in range(4)
         ]
         assert [leg["credits_used"] for leg in body["data"]["legs"]] == costs
         assert body["credits_used"] == cost == await node.net(body["request_id"])
         assert body["credits_remaining"] == 100_000 - cost
         again = await node.get("/v1/odd/legs")
-        assert again.json["cached"] is (len(came) == 4), "only a whole composite is kept"
+        assert again.json["cached"] is (len(successful) == 4), "only a complete composite is cached"
         assert again.json["data"]["legs"] == body["data"]["legs"] or not again.json["cached"]
         await node.assert_sound()
 

@@ -1,4 +1,4 @@
-"""Idempotency keys on free responses, with a real node and file: they do not make the store grow."""
+"""Free responses stored under idempotency keys do not make the store grow (a real node and store)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROWTH_BYTES_MAX = 5_000_000
 
 
 def stored_bytes(file: Path) -> int:
-    """The size of the store on disk, after writing back its log."""
+    """Return the size of the store on disk, after a checkpoint of its write-ahead log."""
     with open_outsider(store_at(file)) as store:
         if engine() != "sqlite":
             return int(next(iter(store.run("SELECT pg_database_size(current_database())")))[0])
@@ -26,7 +26,7 @@ def stored_bytes(file: Path) -> int:
     return sum(one.stat().st_size for one in file.parent.glob(f"{file.name}*"))
 
 
-async def test_free_hits_under_new_keys_store_large_response_once(tmp_path: Path) -> None:
+async def test_large_response_is_stored_once_for_free_hits_under_new_keys(tmp_path: Path) -> None:
     bio = " ".join(f"word{number}" for number in range(6_600))
     async with open_test_node(tmp_path, limits=ROOMY) as node:
         node.upstream.script = lambda _asked: told({"id": 1, "login": "octocat", "bio": bio})
@@ -38,7 +38,7 @@ async def test_free_hits_under_new_keys_store_large_response_once(tmp_path: Path
             assert (hit.status, hit.json["credits_used"], hit.json["cached"]) == (200, 0, True)
         await node.money()
         grown = await trio.to_thread.run_sync(stored_bytes, tmp_path / "sluice.db") - before
-        assert grown < GROWTH_BYTES_MAX, f"{HITS} free answers grew the store by {grown} bytes"
+        assert grown < GROWTH_BYTES_MAX, f"{HITS} free responses grew the store by {grown} bytes"
         replay = await node.get(PROFILE, headers={"idempotency-key": "fresh-0"})
         assert replay.headers["x-idempotent-replay"] == "true"
         assert replay.json["data"] == paid.json["data"]

@@ -1,6 +1,6 @@
 """Claims with their charges: the forms of the header, and the batch handler case by case.
 
-`test_money_machine` tests them in any order.
+`test_money_machine` tests the same steps in any order.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_fingerprint_covers_part_boundaries() -> None:
 
 @dataclass
 class Counter:
-    """Claims and billing on one store with one account. `together` puts steps into one commit."""
+    """Claims and billing on one store with one account. `together` runs steps in one commit."""
 
     store: InlineCalls
     desk: Desk
@@ -115,25 +115,25 @@ async def counter() -> AsyncIterator[Counter]:
 
 
 def ended(begun: Begin, charge: object, *, text: str | None = None, used: int = 1) -> ClaimEnd:
-    """End the call: with a `text` it finished, without one it failed and frees its key."""
+    """Return the end of the call: successful with a `text`; without one it failed and frees its key."""
     assert isinstance(charge, Charge)
     kept = None if text is None else StoredReply(200, text, begun.claim.owner)
     return ClaimEnd(begun.claim, close_request(charge, used=used if text is not None else 0), kept)
 
 
-async def test_key_of_crashed_node_is_free_within_half_a_minute(counter: Counter) -> None:
-    """Method: the change starts and is never ended, as after a crash."""
+async def test_key_of_crashed_node_is_free_after_half_a_minute(counter: Counter) -> None:
+    """Method: the change starts and never ends, as after a crash."""
     first, second = counter.begin().claim, counter.begin().claim
     assert await counter.claims.start(first, lambda _tx: "begun") == "begun"
     counter.desk.time += STARTED_S - 1
     with pytest.raises(ClaimInProgress):
-        await counter.claims.start(second, lambda _tx: pytest.fail("it began twice"))
+        await counter.claims.start(second, lambda _tx: pytest.fail("the change started twice"))
     counter.desk.time += 1
     assert await counter.claims.start(second, lambda _tx: "again") == "again"
     await counter.claims.finish(first, StoredReply(200, "late", first.owner))
     held = await counter.held()
     assert held is not None
-    assert (held.owner, held.reply) == (second.owner, None), "the late owner changes nothing"
+    assert (held.owner, held.reply) == (second.owner, None), "the late owner changed the claim"
     await counter.claims.finish(second, StoredReply(200, "told", second.owner))
     assert await counter.claims.start(first, lambda _tx: "never") == StoredReply(200, "told", second.owner)
 
@@ -154,7 +154,7 @@ async def test_rejected_charge_leaves_no_claim(counter: Counter) -> None:
     assert await counter.money() == (39, 61)
 
 
-async def test_key_freed_and_rejected_in_one_commit_stays_free(counter: Counter) -> None:
+async def test_key_freed_and_then_rejected_in_one_commit_stays_free(counter: Counter) -> None:
     """A text that the commit found under the key is not returned."""
     first = counter.begin()
     (charge,) = counter.together(first)
@@ -174,7 +174,7 @@ async def test_expired_claim_is_removed_even_if_successor_cannot_pay(counter: Co
     assert await counter.money() == (100, 0)
 
 
-async def test_failure_frees_its_key_and_next_request_is_charged(counter: Counter) -> None:
+async def test_failure_frees_its_key_and_the_next_request_is_charged(counter: Counter) -> None:
     first = counter.begin()
     (charge,) = counter.together(first)
     assert counter.together(ended(first, charge)) == [Closed(0, 100)]
@@ -194,7 +194,7 @@ async def test_outcome_is_replayed_for_a_day_after_its_end(counter: Counter) -> 
     assert isinstance(counter.together(counter.begin())[0], Charge)
 
 
-async def test_end_and_repeat_in_one_commit_agree(counter: Counter) -> None:
+async def test_end_and_repetition_in_one_commit_agree(counter: Counter) -> None:
     first = counter.begin()
     (charge,) = counter.together(first)
     closed, replayed = counter.together(ended(first, charge, text="done"), counter.begin())
@@ -203,7 +203,7 @@ async def test_end_and_repeat_in_one_commit_agree(counter: Counter) -> None:
     assert await counter.money() == (99, 0)
 
 
-async def test_late_owner_is_refunded_and_overwrites_nothing(counter: Counter) -> None:
+async def test_late_owner_is_refunded_and_does_not_overwrite_the_claim(counter: Counter) -> None:
     late = counter.begin()
     (late_charge,) = counter.together(late)
     counter.desk.time += UNFINISHED_S

@@ -1,4 +1,4 @@
-"""A billed call whose charge is missing in the store when it ends: the response is sent and costs nothing."""
+"""A billed call whose charge row is missing when it ends: the response is sent and costs nothing."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def lose_charges(tx: Tx) -> int:
 async def lose_the_next_charge(node: OpenNode) -> None:
     """Delete the charge of the call that waits for its upstream, then let the upstream respond."""
     with node.upstream.holding():
-        while not node.upstream.requests:  # noqa: ASYNC110 - the upstream has no event
+        while not node.upstream.requests:  # noqa: ASYNC110 - the upstream sets no event
             await trio.sleep(0.01)
         assert await node.node.stores.store.write(lose_charges) == 1
 
 
 @pytest.mark.critical
 @pytest.mark.parametrize("headers", [{}, {"idempotency-key": "once"}])
-async def test_rejected_call_with_lost_charge_keeps_its_response(tmp_path: Path, headers: dict[str, str]) -> None:
+async def test_upstream_error_with_lost_charge_is_still_returned(tmp_path: Path, headers: dict[str, str]) -> None:
     async with open_test_node(tmp_path) as node, trio.open_nursery() as nursery:
         node.upstream.always(told({"message": "Not Found"}, status=404))
         nursery.start_soon(lose_the_next_charge, node)

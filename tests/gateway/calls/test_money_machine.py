@@ -1,7 +1,7 @@
-"""Conservation over ledger, claims and keys together: any order of operations, compared with a model in plain Python.
+"""Conservation over ledger, claims and keys together: any order of operations, compared with a plain model.
 
-Method: after each step the ledger is verified and every balance, counter and claim is compared with the model's. Steps
-of both kinds, claimed and plain, share commits in any order; commits fail, time passes, processes die.
+Method: after each step the ledger is verified, and every balance, counter and claim is compared with the model's.
+Claimed and plain steps share commits in any order; commits fail, time passes, processes die.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def wait(awaitable: Awaitable[T]) -> T:
 class MoneyMachine(RuleBasedStateMachine):
     keys = Bundle("keys")
     SEVERAL = st.lists(st.lists(keys, min_size=1, max_size=5), min_size=2, max_size=4)
-    """The keys of new calls, in several commits."""
+    """The keys of new calls. They are opened in several commits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,13 +64,13 @@ class MoneyMachine(RuleBasedStateMachine):
         self._take_over(Desk(self.store))
 
     def _take_over(self, desk: Desk) -> None:
-        """Start a process that knows no charges and none of the running calls."""
+        """Start a process that has no charges and no running calls in memory."""
         self.desk = desk
         self.claims = Claims(self.store, desk.charges, now=desk.now)
         self.running: dict[str, tuple[Charge, Claim | None]] = {}
         self.unfinished: list[Step] = []
         self.ended: dict[str, ClaimEnd] = {}
-        """Claimed calls that finished with an outcome."""
+        """Claimed calls that have finished, with their outcomes."""
 
     def teardown(self) -> None:
         self.store.close()
@@ -81,7 +81,7 @@ class MoneyMachine(RuleBasedStateMachine):
         return multiple(self._new_key(account, None), self._new_key(account, 30))
 
     @rule(target=keys, credits=CREDITS, unlimited=st.booleans(), limit=st.none() | st.integers(0, 30))
-    def another_account(self, credits: int, unlimited: bool, limit: int | None) -> str:  # noqa: A002
+    def add_account(self, credits: int, unlimited: bool, limit: int | None) -> str:  # noqa: A002
         return self._new_key(self._new_account(credits, unlimited=unlimited), limit)
 
     @rule(key=keys, amount=st.integers(1, 20))
@@ -100,13 +100,13 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule(key=consumes(keys), data=st.data())
     def revoke(self, key: str, data: st.DataObject) -> None:
-        """Its running calls end normally, but it cannot start new ones."""
+        """The key's running calls end normally, but it cannot start new ones."""
         self.model.keys[key].revoked = True
         wait(self.desk.keys.revoke(key))
         self._commit([self._opening(key, data, claimed=[True, False])])
 
     @rule(target=keys, account=st.data())
-    def another_key(self, account: st.DataObject) -> Any:
+    def add_key(self, account: st.DataObject) -> Any:
         chosen = account.draw(st.sampled_from(sorted(self.model.accounts)))
         active = sum(1 for key in self.model.keys.values() if key.account == chosen and not key.revoked)
         return multiple() if active == 5 else self._new_key(chosen, None)
@@ -143,8 +143,8 @@ class MoneyMachine(RuleBasedStateMachine):
             self._compare(step, outcome, right)
 
     @rule(keys=st.lists(keys, min_size=1, max_size=4), data=st.data())
-    def steps_whose_commit_fails(self, keys: list[str], data: st.DataObject) -> None:
-        """All callers get the error, and nothing was changed."""
+    def steps_with_failed_commit(self, keys: list[str], data: st.DataObject) -> None:
+        """All callers get the error, and nothing changes."""
         steps = self._steps(keys, data, claimed=[True, False])
         self.store.failing = AWAY
         outcomes = self.store.mixed([(self._handler(step), step) for step in steps])
@@ -152,8 +152,8 @@ class MoneyMachine(RuleBasedStateMachine):
         assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
 
     @rule(data=st.data())
-    def an_end_whose_commit_fails(self, data: st.DataObject) -> None:
-        """The process remembers it and retries it in `finish`, unless it dies first."""
+    def end_with_failed_commit(self, data: st.DataObject) -> None:
+        """The process keeps the failed end in memory and retries it in `finish`, unless it dies first."""
         if not self.running:
             return
         step = self._closing(data.draw(st.sampled_from(sorted(self.running))), data)
@@ -202,9 +202,9 @@ class MoneyMachine(RuleBasedStateMachine):
             ends_at = claim.at + (RUNS_S if claim.kept is None else KEPT_S)
             self.desk.time = max(self.desk.time, ends_at - before_s)
 
-    @rule(key=keys, moment=st.sampled_from(["at once", "while it runs", "after it ended"]), data=st.data())
-    def a_claim_is_taken_over(self, key: str, moment: str, data: st.DataObject) -> None:
-        """The owner needs more than five minutes. A successor may take over, and the owner ends without its claim."""
+    @rule(key=keys, moment=st.sampled_from(["in one commit", "while it runs", "after it ended"]), data=st.data())
+    def take_over_claim(self, key: str, moment: str, data: st.DataObject) -> None:
+        """The owner needs more than five minutes. A successor may take over, so the owner ends without its claim."""
         self._commit([self._opening(key, data, claimed=[True])])
         mine = self.model.keys[key].account
         late = [id_ for id_, (charge, claim) in self.running.items() if claim and charge.account_id == mine]
@@ -217,10 +217,10 @@ class MoneyMachine(RuleBasedStateMachine):
         request = self.desk.request(mine, key, credits=data.draw(st.integers(0, 2)))
         newer = Begin(replace(claim, owner=request.request_id), request)
         end = self._closing(late_id, data)
-        self._commit([newer, end] if moment == "at once" else [newer])
+        self._commit([newer, end] if moment == "in one commit" else [newer])
         if moment == "after it ended" and request.request_id in self.running:
             self._commit([self._closing(request.request_id, data)])
-        if moment != "at once":
+        if moment != "in one commit":
             self._commit([end])
 
     @rule()
@@ -231,8 +231,8 @@ class MoneyMachine(RuleBasedStateMachine):
         self.model.forget_old(self.desk.time)
 
     @rule(key=keys, kept_bytes=st.integers(1, 3) | st.just(100), free_keys=st.integers(0, 3))
-    def an_account_keeps_too_much(self, key: str, kept_bytes: int, free_keys: int) -> None:
-        """Only the oldest texts and the oldest free claims are removed."""
+    def trim_account(self, key: str, kept_bytes: int, free_keys: int) -> None:
+        """Only the oldest texts and the oldest free claims of the account are removed."""
         account, share = self.model.keys[key].account, StoredShare(kept_bytes * 560, free_keys)
         before, claims = dict(self.model.replies), dict(self.model.claims)
         trimmed = wait(trim(self.store, account, share, pause_s=0))
@@ -255,7 +255,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """The process dies with its memory, and another one recovers."""
+        """The process dies and loses its memory, and another one recovers."""
         desk = self.desk.restarted()
         left = self.model.open.values()
         assert (wait(recover(self.store, now=desk.now)).charges, wait(self.store.write(forget_running))) == (
@@ -266,11 +266,11 @@ class MoneyMachine(RuleBasedStateMachine):
         self._take_over(desk)
 
     @invariant()
-    def sound(self) -> None:
+    def ledger_is_consistent(self) -> None:
         assert self.store.look(verify) == []
 
     @invariant()
-    def as_the_model_says(self) -> None:
+    def matches_the_model(self) -> None:
         for id_, account in self.model.accounts.items():
             stands = wait(self.desk.accounts.get(id_))
             assert (stands.balance, stands.held) == (account.balance, self.model.held(id_))
@@ -283,7 +283,7 @@ class MoneyMachine(RuleBasedStateMachine):
         )
 
     @invariant()
-    def no_claim_runs_without_its_charge(self) -> None:
+    def running_claims_have_charges(self) -> None:
         running = {claim.owner for claim in self.model.claims.values() if claim.kept is None}
         assert running <= self.model.open.keys()
 
@@ -299,7 +299,7 @@ class MoneyMachine(RuleBasedStateMachine):
         return sorted(self.store.look(lambda tx: tx.all(REPLIES)))
 
     def _steps(self, keys: list[str], data: st.DataObject, *, claimed: list[bool]) -> list[Step]:
-        """Start new charges on these keys, claimed or not, and close some running ones, in any order."""
+        """Start new calls with these keys, with or without claims, and end some running ones, in any order."""
         ending = (
             data.draw(st.lists(st.sampled_from(sorted(self.running)), unique=True, max_size=4)) if self.running else []
         )

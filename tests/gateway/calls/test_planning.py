@@ -1,4 +1,4 @@
-"""The reservation of a call, and when it exceeds its caller's limit."""
+"""The reservation for a call, and its rejection above the caller's limit."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Allowing:
 @pytest.mark.parametrize(
     ("reach", "cost", "credits_max", "quoted"),
     [
-        pytest.param(ONE_PAGE, 5, None, Quote(5, 5), id="a plain read has one price"),
-        pytest.param(ONE_PAGE, 5, 3, Quote(5, 5), id="which no maximum lowers"),
-        pytest.param(ONE_PAGE, 0, None, Quote(0, 0), id="a free read"),
-        pytest.param(Reach(2, 5), 1, None, Quote(2, 5), id="a walk may take more than it needs"),
-        pytest.param(Reach(2, 5), 10, None, Quote(20, 50), id="each page at its price"),
-        pytest.param(Reach(2, 5), 1, 4, Quote(2, 4), id="within the maximum"),
-        pytest.param(Reach(2, 5), 1, 1, Quote(2, 2), id="but never less than it needs"),
-        pytest.param(Reach(2, 5), 1, 9, Quote(2, 5), id="nor more than it may take"),
+        pytest.param(ONE_PAGE, 5, None, Quote(5, 5), id="fixed price"),
+        pytest.param(ONE_PAGE, 5, 3, Quote(5, 5), id="fixed price is not lowered by a maximum"),
+        pytest.param(ONE_PAGE, 0, None, Quote(0, 0), id="free call"),
+        pytest.param(Reach(2, 5), 1, None, Quote(2, 5), id="price range of a walk"),
+        pytest.param(Reach(2, 5), 10, None, Quote(20, 50), id="price per page"),
+        pytest.param(Reach(2, 5), 1, 4, Quote(2, 4), id="maximum limits the reservation"),
+        pytest.param(Reach(2, 5), 1, 1, Quote(2, 2), id="maximum does not lower the minimum"),
+        pytest.param(Reach(2, 5), 1, 9, Quote(2, 5), id="maximum above the range changes nothing"),
     ],
 )
 def test_call_reserves_its_maximum_cost(reach: Reach, cost: int, credits_max: int | None, quoted: Quote) -> None:

@@ -19,7 +19,7 @@ from upstreams.model.steps import Call, Steps
 
 def _read(_args: Args) -> Steps:
     yield Call("/x")
-    raise AssertionError("nobody answers here")
+    raise AssertionError("there is no upstream here")
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,11 @@ def test_fixed_price_call_costs_its_tier(tier: Any, credits: int, label: str) ->
 
 @given(st.integers(1, 500), st.integers(1, 100), st.integers(0, 9), st.sampled_from([("standard", 1), ("advanced", 5)]))
 def test_metered_price_range_ends_at_maximum_reservation(items_max: int, per_page: int, spare: int, tier: Any) -> None:
-    """Goal: no call reserves more than its label says. Method: plan a walk for the maximum number of items."""
+    """Goal: no call reserves more than its price label shows. Method: plan a walk for the maximum number of items."""
     params = (collected(items_max, 1),)
     collect = Collect(per_page, spare)
     endpoint = Endpoint("x", "X.", AUTHOR_LIST, _read, params, tier=tier[0], collect=collect)
-    site: Any = SimpleNamespace(has_hosts=False)  # only the query code needs more of a site
+    site: Any = SimpleNamespace(has_hosts=False)  # only the query code uses other attributes of a site
     most = plan_walk(site, endpoint, Args({"limit": items_max})).reach.pages_max
     price = price_of(endpoint)
     assert price.credits == tier[1]

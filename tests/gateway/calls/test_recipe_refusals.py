@@ -24,7 +24,7 @@ SORT = Param("sort", "Order.", "new", default="new", choices=("new", "old"))
 
 
 def recipes_over(shelf: Shelf, *, stopping: Callable[[], bool] = lambda: False) -> CatalogRecipes:
-    """The recipes of a catalog with one list, collected in pages of 4."""
+    """Return the recipes of a catalog with one list, collected in pages of 4."""
     endpoint = Endpoint(
         "rows", "Rows.", COMMENT_LIST, read, (TOPIC, SORT, limit(20, 4)), collect=Collect(per_page=4, spare_pages=2)
     )
@@ -49,19 +49,19 @@ async def test_invalid_parameter_is_rejected_with_name_problem_and_fix(
 ) -> None:
     with pytest.raises(RecipeInvalid) as refused:
         recipes_over(distinct(4)).read("odd/rows", params)
-    told = refused.value
-    assert (told.param, told.next_step, told.did_you_mean) == (param, next_step, meant)
-    assert told.problem.startswith(problem)
-    assert not told.problem.endswith(".")
+    rejection = refused.value
+    assert (rejection.param, rejection.next_step, rejection.did_you_mean) == (param, next_step, meant)
+    assert rejection.problem.startswith(problem)
+    assert not rejection.problem.endswith(".")
 
 
-async def test_rejection_keeps_its_own_reason() -> None:
+async def test_double_encoded_value_keeps_its_own_reason() -> None:
     with pytest.raises(RecipeInvalid) as refused:
         recipes_over(distinct(4)).read("odd/rows", {"topic": "%25C3%25A4"})
     assert (refused.value.problem, refused.value.reason) == ("was percent-encoded twice", "double_encoded")
 
 
-async def test_walked_recipe_uses_page_credits_and_leg_reports_extent(
+async def test_walked_recipe_uses_page_credits_and_leg_has_the_counts(
     autojump_clock: MockClock,
 ) -> None:
     recipes = recipes_over(distinct(4, 4, 4))
@@ -74,7 +74,7 @@ async def test_walked_recipe_uses_page_credits_and_leg_reports_extent(
     assert (leg["pages"], leg["pages_needed"], leg["rows"], leg["rows_asked"]) == (2, 2, 8, 8)
 
 
-async def test_run_ends_after_its_page_while_node_stops(autojump_clock: MockClock) -> None:
+async def test_walk_ends_after_its_page_while_the_node_stops(autojump_clock: MockClock) -> None:
     shelf = distinct(4, 4, 4)
     recipes = recipes_over(shelf, stopping=lambda: len(shelf.asked) == 1)
     gathered = await recipes.gather(recipes.read("odd/rows", {"topic": "a", "limit": 8}), MANY, timeout_s=LONG_S)
@@ -82,7 +82,7 @@ async def test_run_ends_after_its_page_while_node_stops(autojump_clock: MockCloc
     assert gathered.warnings
 
 
-async def test_list_is_read_page_by_page_even_if_endpoint_walks(autojump_clock: MockClock) -> None:
+async def test_list_is_read_page_by_page_even_if_the_endpoint_walks(autojump_clock: MockClock) -> None:
     shelf = distinct(4, 3, 2)
     recipes = recipes_over(shelf)
     recipe, state, ids = recipes.read("odd/rows", {"topic": "a", "limit": 4}), None, list[str | None]()
@@ -93,7 +93,7 @@ async def test_list_is_read_page_by_page_even_if_endpoint_walks(autojump_clock: 
     assert (ids, state, recipes.page_price("odd/rows")) == (shelf.ids, None, 1)
 
 
-async def test_missing_page_reports_its_code(autojump_clock: MockClock) -> None:
+async def test_failed_page_has_its_error_code(autojump_clock: MockClock) -> None:
     shelf = distinct(4)
     shelf.fails_at = 0
     recipes = recipes_over(shelf)

@@ -36,7 +36,7 @@ def _one(args: Args) -> Steps:
 
 
 def _rows(args: Args) -> Steps:
-    """Pages of ten, as long as the upstream has more."""
+    """Return pages of ten rows, as long as the upstream has more."""
     number = args.position("p", 0)
     answer = yield Call(f"/rows/{number}")
     rows = [author(id=f"{number}-{place}") for place in range(min(10, args.number("limit")))]
@@ -72,17 +72,17 @@ ODD = Platform(
 
 
 class Upstream:
-    """Responds to everything. `missing` targets fail, `more` limits the pages, each response takes `takes_s`."""
+    """Responds to every call. `missing` targets fail, `more` limits the pages, each response takes `takes_s`."""
 
     def __init__(self) -> None:
         self.missing: set[str] = set()
         self.more = True
         self.name: Any = "ada"
         self.takes_s = 0.0
-        self.exchange = ScriptedExchange(script=self._say)
+        self.exchange = ScriptedExchange(script=self._respond)
         self.stopping = False
 
-    def _say(self, call: Any) -> Said:
+    def _respond(self, call: Any) -> Said:
         body = {"more": self.more, "name": self.name}
         return Slow(self.takes_s, said(status=500) if call.target in self.missing else said(body))
 
@@ -110,7 +110,7 @@ READER = NOBODY.recipes()
 
 def read(recipe: str, params: object = None, rows: int | None = None) -> Recipe:
     found = READER.read(recipe, params, rows=rows)
-    assert NOBODY.exchange.calls == [], "reading calls nobody"
+    assert NOBODY.exchange.calls == [], "reading a recipe called an upstream"
     return found
 
 
@@ -125,14 +125,14 @@ def refusal(recipe: str, params: object = None) -> RecipeInvalid:
 # Valid input
 
 NAME = {"name": "ada"}
-# The recipe and its parameters, the field in the error, the suggestion, and the reason.
+# For each invalid recipe: the recipe, its parameters, the field in the error, the suggestion, and the reason.
 WRONG: Mapping[str, tuple[str, object, str, str | None, str]] = {
     "a misspelt recipe": ("odd/on", NAME, "recipe", "odd/one", "invalid_param"),
     "a recipe with its prefix": ("/v1/odd/one", NAME, "recipe", "odd/one", "invalid_param"),
-    "a recipe that is like none": ("zzz", NAME, "recipe", None, "invalid_param"),
-    "a recipe without end": ("x" * 99_999, NAME, "recipe", None, "invalid_param"),
+    "a recipe unlike any endpoint": ("zzz", NAME, "recipe", None, "invalid_param"),
+    "a recipe of 99,999 characters": ("x" * 99_999, NAME, "recipe", None, "invalid_param"),
     "a recipe without its credential": ("odd/hidden", NAME, "recipe", None, "invalid_param"),
-    "params that are none": ("odd/one", ["ada"], "params", None, "invalid_param"),
+    "params that are a list": ("odd/one", ["ada"], "params", None, "invalid_param"),
     "params that are text": ("odd/one", "ada", "params", None, "invalid_param"),
     "a required parameter missing": ("odd/one", None, "params.name", None, "invalid_param"),
     "a required parameter null": ("odd/one", {"name": None}, "params.name", None, "invalid_param"),
@@ -141,15 +141,15 @@ WRONG: Mapping[str, tuple[str, object, str, str | None, str]] = {
     "a parameter of another type": ("odd/one", {"name": {"a": 1}}, "params.name", None, "invalid_param"),
     "a parameter that is a list": ("odd/one", {"name": ["ada"]}, "params.name", None, "invalid_param"),
     "a fraction": ("odd/one", {**NAME, "least": 1.5}, "params.least", None, "invalid_param"),
-    "a number below its bound": ("odd/one", {**NAME, "least": -1}, "params.least", None, "invalid_param"),
-    "a choice nearly right": ("odd/one", {**NAME, "sort": "newer"}, "params.sort", "new", "invalid_param"),
-    "a value that no call could answer": ("odd/one", {"name": "nobody"}, "params.name", None, "invalid_param"),
+    "a number below its minimum": ("odd/one", {**NAME, "least": -1}, "params.least", None, "invalid_param"),
+    "a misspelt choice": ("odd/one", {**NAME, "sort": "newer"}, "params.sort", "new", "invalid_param"),
+    "a value that the endpoint rejects": ("odd/one", {"name": "nobody"}, "params.name", None, "invalid_param"),
     "a value encoded twice": ("odd/one", {"name": "a%20b"}, "params.name", None, "double_encoded"),
-    "a value that is no UTF-8": ("odd/one", {"name": "a\ufffd"}, "params.name", None, "invalid_utf8"),
-    "a page of a recipe": ("odd/rows", {"cursor": "cur_x"}, "params.cursor", None, "invalid_param"),
+    "a value that is not UTF-8": ("odd/one", {"name": "a\ufffd"}, "params.name", None, "invalid_utf8"),
+    "a cursor": ("odd/rows", {"cursor": "cur_x"}, "params.cursor", None, "invalid_param"),
     "a dry run": ("odd/one", {**NAME, "dry_run": True}, "params.dry_run", None, "invalid_param"),
-    "a bound of its price": ("odd/one", {**NAME, "max_credits": 5}, "params.max_credits", None, "invalid_param"),
-    "a limit of nothing": ("odd/rows", {"limit": 0}, "params.limit", None, "invalid_param"),
+    "a maximum price": ("odd/one", {**NAME, "max_credits": 5}, "params.max_credits", None, "invalid_param"),
+    "a limit of zero": ("odd/rows", {"limit": 0}, "params.limit", None, "invalid_param"),
 }
 
 
@@ -170,7 +170,7 @@ def test_recipe_has_values_price_and_platform_of_endpoint() -> None:
 
 
 @given(st.integers(-(2**70), 2**70))
-def test_number_is_read_like_a_query_value_if_json_can_hold_it(number: int) -> None:
+def test_integer_is_read_like_a_query_value_if_json_can_hold_it(number: int) -> None:
     if -(2**63) <= number < 2**63:
         assert read("odd/one", {"name": number}).values["name"] == str(number)
     else:
@@ -195,7 +195,7 @@ def outcome(params: object) -> Recipe | RecipeInvalid:
         max_leaves=6,
     )
 )
-def test_any_params_give_a_recipe_or_a_rejection_with_a_fix(params: Any) -> None:
+def test_any_params_return_a_recipe_or_a_rejection_with_a_fix(params: Any) -> None:
     found = outcome(params)
     if isinstance(found, RecipeInvalid):
         assert found.param.split(".")[0] == "params"
@@ -208,14 +208,14 @@ def test_any_params_give_a_recipe_or_a_rejection_with_a_fix(params: Any) -> None
 # Rows and prices
 
 PRICES = {
-    "one read of its own size": ("odd/rows", {}, None, (5, 5, 5, False)),
-    "one read of a size that was sent": ("odd/rows", {"limit": 7}, 100, (7, 5, 5, False)),
-    "a limit that is null asks for rows": ("odd/rows", {"limit": None}, 30, (30, 15, 35, True)),
-    "a limit that is empty asks for rows": ("odd/rows", {"limit": ""}, 30, (30, 15, 35, True)),
+    "one page of the default size": ("odd/rows", {}, None, (5, 5, 5, False)),
+    "one page of the requested size": ("odd/rows", {"limit": 7}, 100, (7, 5, 5, False)),
+    "limit null means the rows of the monitor": ("odd/rows", {"limit": None}, 30, (30, 15, 35, True)),
+    "limit empty means the rows of the monitor": ("odd/rows", {"limit": ""}, 30, (30, 15, 35, True)),
     "fewer rows than a page": ("odd/rows", {}, 3, (3, 5, 25, True)),
-    "rows of a list that collects": ("odd/walk", {}, 30, (30, 3, 5, False)),
-    "rows beyond what it collects": ("odd/walk", {}, 200, (50, 5, 7, False)),
-    "a list that collects by itself": ("odd/walk", {}, None, (20, 2, 4, False)),
+    "rows from a list that collects pages": ("odd/walk", {}, 30, (30, 3, 5, False)),
+    "more rows than the list collects": ("odd/walk", {}, 200, (50, 5, 7, False)),
+    "a list that collects its default": ("odd/walk", {}, None, (20, 2, 4, False)),
 }
 
 
@@ -258,7 +258,7 @@ async def test_walk_returns_the_body_of_each_page(autojump_clock: MockClock) -> 
     assert (gathered.rows, gathered.data["calls"][0]["body"]["name"]) == (20, "ada")
 
 
-async def test_composite_returns_unified_response_always(autojump_clock: MockClock) -> None:
+async def test_composite_always_returns_its_unified_response(autojump_clock: MockClock) -> None:
     recipes = Upstream().recipes()
     gathered = await recipes.gather(recipes.read("odd/card", {}), 5, timeout_s=5.0, as_sent=True)
     assert gathered.data["parts"] == [True] * 4
@@ -297,7 +297,7 @@ async def test_walk_stops_when_held_credits_are_used(autojump_clock: MockClock) 
     assert gathered.warnings == ("20 of 50 items were collected: there were only credits for 2 pages",)
 
 
-async def test_walk_ends_at_next_page_while_node_stops(autojump_clock: MockClock) -> None:
+async def test_walk_ends_at_the_next_page_while_the_node_stops(autojump_clock: MockClock) -> None:
     upstream = Upstream()
     recipes = upstream.recipes()
     upstream.stopping = True
@@ -305,17 +305,19 @@ async def test_walk_ends_at_next_page_while_node_stops(autojump_clock: MockClock
     assert (len(gathered.data["items"]), gathered.whole) == (10, False)
 
 
-@pytest.mark.parametrize(("came", "shares"), [(4, [2, 1, 1, 1]), (2, [2, 1]), (1, [2])])
-async def test_successful_legs_share_the_cost(came: int, shares: list[int], autojump_clock: MockClock) -> None:
-    """The cost is the share of five credits for the successful legs, rounded up."""
+@pytest.mark.parametrize(("answered", "shares"), [(4, [2, 1, 1, 1]), (2, [2, 1]), (1, [2])])
+async def test_successful_legs_share_the_cost_rounded_up(
+    answered: int, shares: list[int], autojump_clock: MockClock
+) -> None:
+    """The cost is the share of the five credits for the successful legs, rounded up."""
     upstream = Upstream()
-    upstream.missing = {f"/leg/{number}" for number in range(came, 4)}
+    upstream.missing = {f"/leg/{number}" for number in range(answered, 4)}
     recipes = upstream.recipes()
     gathered = await recipes.gather(recipes.read("odd/card", {}), 5, timeout_s=5.0)
-    assert [leg["credits_used"] for leg in gathered.legs] == [*shares, *[0] * (4 - came)]
-    assert (gathered.coverage, gathered.used_credits) == (came / 4, 5)
-    assert sum(shares) == math.ceil(5 * came / 4)
-    assert gathered.warnings == (("odd/one is missing: odd: status 500",) if came < 4 else ())
+    assert [leg["credits_used"] for leg in gathered.legs] == [*shares, *[0] * (4 - answered)]
+    assert (gathered.coverage, gathered.used_credits) == (answered / 4, 5)
+    assert sum(shares) == math.ceil(5 * answered / 4)
+    assert gathered.warnings == (("odd/one is missing: odd: status 500",) if answered < 4 else ())
 
 
 async def test_call_without_usable_response_raises(autojump_clock: MockClock) -> None:
@@ -325,8 +327,8 @@ async def test_call_without_usable_response_raises(autojump_clock: MockClock) ->
     with pytest.raises(GatheringFailed) as failed:
         await recipes.gather(recipes.read("odd/one", NAME), 1, timeout_s=5.0)
     (leg,) = failed.value.legs
-    told = {name: leg[name] for name in ("endpoint", "source", "status", "credits_used", "error")}
-    assert told == {
+    shown = {name: leg[name] for name in ("endpoint", "source", "status", "credits_used", "error")}
+    assert shown == {
         "endpoint": "odd/one",
         "source": "odd",
         "status": "failed",
@@ -335,8 +337,8 @@ async def test_call_without_usable_response_raises(autojump_clock: MockClock) ->
     }
 
 
-async def test_call_time_starts_with_its_turn(autojump_clock: MockClock) -> None:
-    """Goal: waiting for a turn does not use up a call's time. Method: three calls in one slot."""
+async def test_call_timeout_starts_when_its_turn_comes(autojump_clock: MockClock) -> None:
+    """Goal: waiting for a turn does not use up a call's timeout. Method: three calls share one slot."""
     upstream = Upstream()
     upstream.takes_s = 4.0
     recipes = upstream.recipes(share=1)

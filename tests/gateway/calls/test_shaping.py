@@ -1,4 +1,4 @@
-"""From the result of a read to `data` and `pagination`."""
+"""How the result of a read becomes `data` and `pagination`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_page_has_its_size_and_next_cursor(rows: int, total: int | None, has_nex
     assert made.pagination == {"next_cursor": cursor, "has_more": has_next, "page_size": rows}
     assert [row["author"]["id"] for row in made.data["items"]] == [str(number) for number in range(rows)]
     assert made.data.get("total") == total
-    assert ("total" in made.data) == (total is not None), "a total that nobody told is left out"
+    assert ("total" in made.data) == (total is not None), "the total is present only if the upstream sent one"
 
 
 def test_only_some_record_kinds_have_computed_fields() -> None:
@@ -61,8 +61,8 @@ def test_read_warnings_appear_once_and_prevent_caching() -> None:
     assert not made.cacheable
 
 
-def test_warning_about_computed_field_alone_allows_caching() -> None:
-    """The data is complete: the same request would get the same warning again."""
+def test_warning_about_a_computed_field_allows_caching() -> None:
+    """The data is complete, and the same request would get the same warning again."""
     viral = post(id="1", url=None, text=None, author=None, views=10, likes=50)
     made = shaped(Single(viral), POST)
     assert made.data["computed"]["engagement_rate"] is None
@@ -75,11 +75,11 @@ def legs(*came: bool) -> tuple[Leg, ...]:
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=8))
-def test_legs_are_named_and_counted(came: list[bool]) -> None:
-    made = shaped(Single({"parts": 1}, legs=legs(*came)), DOSSIER)
-    assert made.coverage == sum(came) / len(came)
-    assert made.cacheable == all(came)
-    for leg, one in zip(made.data["legs"], came, strict=True):
+def test_legs_are_named_and_counted(succeeded: list[bool]) -> None:
+    made = shaped(Single({"parts": 1}, legs=legs(*succeeded)), DOSSIER)
+    assert made.coverage == sum(succeeded) / len(succeeded)
+    assert made.cacheable == all(succeeded)
+    for leg, one in zip(made.data["legs"], succeeded, strict=True):
         assert leg == {
             "endpoint": "odd/leg",
             "source": "odd",
@@ -93,12 +93,12 @@ def test_legs_are_named_and_counted(came: list[bool]) -> None:
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=8), st.integers(min_value=0, max_value=120))
-def test_leg_costs_add_up_to_call_cost(came: list[bool], credits_used: int) -> None:
-    """Whole credits in equal shares, the remainder to earlier legs; a failed leg costs nothing."""
-    told = shaped(Single({"parts": 1}, legs=legs(*came)), DOSSIER).data["legs"]
-    share_out(told, credits_used)
-    shares = [leg["credits_used"] for leg, one in zip(told, came, strict=True) if one]
-    assert sum(leg["credits_used"] for leg in told) == (credits_used if any(came) else 0)
+def test_leg_costs_add_up_to_call_cost(succeeded: list[bool], credits_used: int) -> None:
+    """Whole credits in equal shares, the remainder to the first legs; a failed leg costs nothing."""
+    legs_in_data = shaped(Single({"parts": 1}, legs=legs(*succeeded)), DOSSIER).data["legs"]
+    share_out(legs_in_data, credits_used)
+    shares = [leg["credits_used"] for leg, one in zip(legs_in_data, succeeded, strict=True) if one]
+    assert sum(leg["credits_used"] for leg in legs_in_data) == (credits_used if any(succeeded) else 0)
     assert shares == sorted(shares, reverse=True)
     assert not shares or shares[0] - shares[-1] <= 1
 
@@ -117,7 +117,7 @@ def test_failed_leg_has_the_error_of_a_direct_call(failure: UpstreamError | Limi
 
 
 def test_read_result_is_not_modified() -> None:
-    """The same record may be in a cache or in another response."""
+    """The cache or another response may hold the same record."""
     record = {"parts": 1}
     shaped(Single(record, legs=legs(True)), DOSSIER)
     assert record == {"parts": 1}

@@ -1,6 +1,6 @@
-"""Billed calls of two nodes over one real Redis: the leader pays, followers pay nothing, whatever happens.
+"""Billed calls of two nodes that share a real Redis: the leader pays, followers pay nothing, whatever happens.
 
-Each node has its own stores, so that it is clear on which one a credit was spent.
+Each node has its own stores, so that each spent credit can be attributed to a node.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ async def test_response_paid_on_one_node_is_a_free_hit_on_another(tmp_path: Path
             hit = await two.get()
             assert (hit.fragment, hit.cached, hit.credits_used, hit.balance) == (paid.fragment, True, 0, 1)
             assert hit.upstream_s == 0
-        assert two.calls.shared.statistics().found_total == 1, "the second time it is here"
+        assert two.calls.shared.statistics().found_total == 1, "the second hit is local"
         assert (await one.spent(), await two.spent(), len(upstream.calls)) == (1, 0, 1)
 
 
@@ -168,7 +168,7 @@ async def test_cancelled_call_is_complete_or_never_happened_and_blocks_no_others
         assert await cancel_everywhere(one.get, check) >= 4
 
 
-async def test_cancelled_follower_does_not_affect_leader(tmp_path: Path, empty_redis: RedisServer) -> None:
+async def test_cancelled_follower_does_not_affect_the_leader(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(SILENCE)
     async with open_two(tmp_path, empty_redis, upstream) as (one, two), trio.open_nursery() as nursery:
         nursery.start_soon(one.get)
@@ -200,7 +200,9 @@ async def test_uncacheable_response_is_fetched_once_per_node(tmp_path: Path, emp
         assert not await two.calls.would_hit(two.ask("overview"))
 
 
-async def test_walk_cut_short_by_own_credits_is_redone_by_other_node(tmp_path: Path, empty_redis: RedisServer) -> None:
+async def test_walk_cut_short_by_the_leaders_credits_is_repeated_by_the_other_node(
+    tmp_path: Path, empty_redis: RedisServer
+) -> None:
     upstream = ScriptedExchange(script=lambda call: after(0.05, short_pages(call)))
     with trio.fail_after(WAIT_S):
         async with (
@@ -215,7 +217,7 @@ async def test_walk_cut_short_by_own_credits_is_redone_by_other_node(tmp_path: P
             assert (await poor.spent(), await rich.spent()) == (2, 3)
 
 
-async def test_claimed_call_uses_response_found_by_another_node(tmp_path: Path, empty_redis: RedisServer) -> None:
+async def test_claimed_call_uses_a_response_from_another_node(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(thing())
     async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         paid = await one.get()
@@ -252,7 +254,9 @@ async def test_other_calls_follow_a_claimed_call(tmp_path: Path, empty_redis: Re
         assert (await one.spent(), await two.spent()) == (1, 0)
 
 
-async def test_refresh_is_billed_and_replaces_response_on_every_node(tmp_path: Path, empty_redis: RedisServer) -> None:
+async def test_refresh_is_billed_and_replaces_the_response_on_every_node(
+    tmp_path: Path, empty_redis: RedisServer
+) -> None:
     upstream = ScriptedExchange(thing("old"), thing("new"))
     async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         await one.get()
@@ -282,7 +286,7 @@ async def test_expired_entry_is_not_refetched_above_max_credits(tmp_path: Path, 
         assert (await two.spent(), len(upstream.calls)) == (0, 1)
 
 
-async def test_nodes_work_alone_without_state_and_count_it(tmp_path: Path, empty_redis: RedisServer) -> None:
+async def test_nodes_work_alone_without_shared_state_and_count_it(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(thing())
     async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         empty_redis.kill()
@@ -308,7 +312,8 @@ async def test_state_outage_during_a_call_costs_nothing(tmp_path: Path, empty_re
 
 
 async def test_circuit_opened_on_one_node_rejects_on_another_for_free(tmp_path: Path, empty_redis: RedisServer) -> None:
-    upstream = ScriptedExchange(httpx.ConnectError("refused"))  # other failures of one account do not count for others
+    # A connection error counts for all accounts; an error response would count only for the account that got it.
+    upstream = ScriptedExchange(httpx.ConnectError("refused"))
     async with open_two(tmp_path, empty_redis, upstream, failures=2) as (one, two):
         await until(lambda: empty_redis.ask("PUBSUB", "NUMSUB", "sluice:circuits") == [b"sluice:circuits", 2])
         for _ in range(2):

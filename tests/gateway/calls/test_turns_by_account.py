@@ -1,4 +1,4 @@
-"""Work that waits for turns does so on behalf of the account of its request, batch or composite."""
+"""Work that waits for turns runs for the account of its request, batch or composite."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ USER = orjson.dumps({"id": 1, "login": "octocat", "bio": LONG})
 
 
 class RecordingAside(Aside):
-    """Remembers the account of each step."""
+    """Records the account of each step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class RecordingAside(Aside):
 
 
 def record(node: OpenNode) -> RecordingAside:
-    """Make every site of a node, and its sources, read long responses through one recorder."""
+    """Make every site and source of a node read long responses through one recorder, and return the recorder."""
     aside = RecordingAside()
     for site in node.node.catalog.sites.values():
         site.aside = aside
@@ -59,5 +59,5 @@ async def test_steps_belong_to_the_calling_account(tmp_path: Path, target: str, 
             content = None if body is None else orjson.dumps(body)
             answer = await node.client.request(method, node.url + target, content=content, headers=headers)
             assert answer.status_code == 200, answer.text[:500]
-            assert len(aside.accounts) >= 2, "the answer was read, and the read went on with it"
+            assert len(aside.accounts) >= 2, "expected a step for the body and one for the read"
             assert set(aside.accounts) == {account}

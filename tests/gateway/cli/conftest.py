@@ -10,7 +10,7 @@ from tests.processes.place import Place
 
 @pytest.fixture
 def place(tmp_path: Path, commands: Commands) -> Place:
-    """A folder of the test's own, with a valid config."""
+    """A folder for one test, with a valid config."""
     place = Place(tmp_path, commands)
     place.configure()
     return place

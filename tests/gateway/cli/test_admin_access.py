@@ -22,7 +22,7 @@ LIST = "/admin/account.list"
 
 
 @dataclass(frozen=True, slots=True)
-class AdminDoor:
+class AdminAddress:
     """A node's admin address and its token."""
 
     place: Place
@@ -42,12 +42,12 @@ class AdminDoor:
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[AdminDoor]:
+def address(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[AdminAddress]:
     """A node for all tests in this file."""
-    place = Place(tmp_path_factory.mktemp("door"), commands)
+    place = Place(tmp_path_factory.mktemp("admin"), commands)
     place.configure(server={"base_url": "https://api.example.com"}, admin={"hosts": ["sluice", "Node.Internal"]})
     with place.serve("--sandbox") as node:
-        yield AdminDoor(place, node.admin_url, load_secret({}, place.database.parent).admin_token)
+        yield AdminAddress(place, node.admin_url, load_secret({}, place.database.parent).admin_token)
 
 
 def challenged(connection: HTTPConnection, token: str) -> AdminHandshake:
@@ -71,48 +71,48 @@ def proved(token: str, handshake: AdminHandshake, path: str, body: bytes) -> str
     return f"Sluice-Proof {handshake.node_nonce}:{mac}"
 
 
-def test_proof_authorizes_exactly_one_request(door: AdminDoor) -> None:
-    with closing(door.connect()) as connection:
-        authorization = proved(door.token, challenged(connection, door.token), LIST, b"{}")
+def test_proof_authorizes_exactly_one_request(address: AdminAddress) -> None:
+    with closing(address.connect()) as connection:
+        authorization = proved(address.token, challenged(connection, address.token), LIST, b"{}")
         assert post(connection, LIST, b"{}", authorization=authorization) == (200, [])
         assert post(connection, LIST, b"{}", authorization=authorization)[0] == 401
 
 
 @pytest.mark.parametrize(("path", "body"), [(LIST, b'{"limit":1}'), ("/admin/ledger.verify", b"{}"), (LIST, b"")])
-def test_proof_is_bound_to_operation_and_body(door: AdminDoor, path: str, body: bytes) -> None:
-    with closing(door.connect()) as connection:
-        authorization = proved(door.token, challenged(connection, door.token), LIST, b"{}")
+def test_proof_is_bound_to_operation_and_body(address: AdminAddress, path: str, body: bytes) -> None:
+    with closing(address.connect()) as connection:
+        authorization = proved(address.token, challenged(connection, address.token), LIST, b"{}")
         assert post(connection, path, body, authorization=authorization)[0] == 401
-        assert post(connection, LIST, b"{}", authorization=authorization)[0] == 401, "a challenge is used up"
+        assert post(connection, LIST, b"{}", authorization=authorization)[0] == 401, "a challenge can be used only once"
 
 
-def test_proof_is_bound_to_its_connection(door: AdminDoor) -> None:
-    with closing(door.connect()) as connection, closing(door.connect()) as other:
-        authorization = proved(door.token, challenged(connection, door.token), LIST, b"{}")
+def test_proof_is_bound_to_its_connection(address: AdminAddress) -> None:
+    with closing(address.connect()) as connection, closing(address.connect()) as other:
+        authorization = proved(address.token, challenged(connection, address.token), LIST, b"{}")
         assert post(other, LIST, b"{}", authorization=authorization)[0] == 401
 
 
-def test_nothing_is_proved_without_the_token(door: AdminDoor) -> None:
-    with closing(door.connect()) as connection:
-        authorization = proved("guessed", challenged(connection, door.token), LIST, b"{}")
+def test_nothing_is_proved_without_the_token(address: AdminAddress) -> None:
+    with closing(address.connect()) as connection:
+        authorization = proved("guessed", challenged(connection, address.token), LIST, b"{}")
         assert post(connection, LIST, b"{}", authorization=authorization)[0] == 401
         for made_up in ("Sluice-Proof ", "Sluice-Proof :", "Sluice-Proof " + "0" * 64 + ":" + "0" * 64):
             assert post(connection, LIST, b"{}", authorization=made_up)[0] == 401
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"nonce":""}', b'{"nonce":"xyz"}', b'{"nonce":7}', b"[" * 60_000])
-def test_invalid_challenge_is_rejected(door: AdminDoor, body: bytes) -> None:
-    assert call(f"{door.url}/admin/challenge", method="POST", body=body).status == 400
+def test_invalid_challenge_is_rejected(address: AdminAddress, body: bytes) -> None:
+    assert call(f"{address.url}/admin/challenge", method="POST", body=body).status == 400
 
 
-def test_challenge_flood_is_bounded_and_new_challenges_work(door: AdminDoor) -> None:
-    with closing(door.connect()) as flood, closing(door.connect()) as connection:
-        first = challenged(connection, door.token)
+def test_challenge_flood_is_bounded_and_new_challenges_work(address: AdminAddress) -> None:
+    with closing(address.connect()) as flood, closing(address.connect()) as connection:
+        first = challenged(connection, address.token)
         for _ in range(CHALLENGES_MAX):
-            challenged(flood, door.token)
-        forgotten = proved(door.token, first, LIST, b"{}")
+            challenged(flood, address.token)
+        forgotten = proved(address.token, first, LIST, b"{}")
         assert post(connection, LIST, b"{}", authorization=forgotten)[0] == 401
-        fresh = proved(door.token, challenged(connection, door.token), LIST, b"{}")
+        fresh = proved(address.token, challenged(connection, address.token), LIST, b"{}")
         assert post(connection, LIST, b"{}", authorization=fresh)[0] == 200
 
 
@@ -123,9 +123,9 @@ PATHS = ["/healthz", "/readyz", "/metrics", LIST]
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8081", "sluice.evil"]
 )
-def test_unknown_host_name_gets_421(door: AdminDoor, path: str, host: str) -> None:
+def test_unknown_host_name_gets_421(address: AdminAddress, path: str, host: str) -> None:
     """Goal: a page whose host name points to this machine cannot read anything (DNS rebinding)."""
-    answered = call(door.url + path, headers={"host": host, "authorization": f"Bearer {door.token}"})
+    answered = call(address.url + path, headers={"host": host, "authorization": f"Bearer {address.token}"})
     assert answered.status == 421
     assert b"admin.hosts" in answered.body
 
@@ -134,48 +134,48 @@ KNOWN = ["127.0.0.1", "127.0.0.1:8081", "[::1]:8081", "10.1.2.3:80", "LocalHost:
 
 
 @pytest.mark.parametrize("host", [*KNOWN, "api.example.com"])
-def test_known_names_and_ip_addresses_are_accepted(door: AdminDoor, host: str) -> None:
-    assert call(f"{door.url}/healthz", headers={"host": host}).status == 200
+def test_known_names_and_ip_addresses_are_accepted(address: AdminAddress, host: str) -> None:
+    assert call(f"{address.url}/healthz", headers={"host": host}).status == 200
 
 
-def test_request_without_host_is_accepted(door: AdminDoor) -> None:
-    with socket.create_connection(door.at, timeout=60) as sock:
+def test_request_without_host_is_accepted(address: AdminAddress) -> None:
+    with socket.create_connection(address.at, timeout=60) as sock:
         sock.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
         assert sock.recv(100).split(b" ")[1] == b"200"
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:8080"])
-def test_cross_site_page_request_is_rejected(door: AdminDoor, path: str, origin: str) -> None:
+def test_cross_site_page_request_is_rejected(address: AdminAddress, path: str, origin: str) -> None:
     for method in ("GET", "POST"):
-        headers = {"origin": origin, "authorization": f"Bearer {door.token}"}
-        assert call(door.url + path, method=method, headers=headers).status == 403
+        headers = {"origin": origin, "authorization": f"Bearer {address.token}"}
+        assert call(address.url + path, method=method, headers=headers).status == 403
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "Text/Plain; charset=utf-8", "multipart/form-data; boundary=x"])
-def test_form_submission_is_not_an_operation(door: AdminDoor, kind: str) -> None:
+def test_form_submission_is_not_an_operation(address: AdminAddress, kind: str) -> None:
     for path in (LIST, "/admin/challenge"):
-        headers = {"content-type": kind, "authorization": f"Bearer {door.token}"}
-        assert call(door.url + path, method="POST", headers=headers, body=b"{}").status == 415
+        headers = {"content-type": kind, "authorization": f"Bearer {address.token}"}
+        assert call(address.url + path, method="POST", headers=headers, body=b"{}").status == 415
 
 
-def test_unfinished_requests_do_not_block_others_for_long(door: AdminDoor) -> None:
-    socks = [socket.create_connection(door.at, timeout=60) for _ in range(300)]
+def test_unfinished_requests_do_not_block_others_for_long(address: AdminAddress) -> None:
+    socks = [socket.create_connection(address.at, timeout=60) for _ in range(300)]
     try:
         for sock in socks:
             sock.sendall(b"GET /healthz HTT")
-        assert call(f"{door.url}/healthz").status == 200
+        assert call(f"{address.url}/healthz").status == 200
     finally:
         for sock in socks:
             sock.close()
 
 
-def test_idle_connections_beyond_limit_do_not_block_others(door: AdminDoor) -> None:
+def test_idle_connections_beyond_limit_do_not_block_others(address: AdminAddress) -> None:
     """Goal: the admin address uses no descriptors that requests need. Method: open more connections than its limit."""
-    socks = [socket.create_connection(door.at, timeout=60) for _ in range(400)]
+    socks = [socket.create_connection(address.at, timeout=60) for _ in range(400)]
     try:
-        assert call(f"{door.url}/healthz").status == 200
-        assert door.place.told("account", "list") == []
+        assert call(f"{address.url}/healthz").status == 200
+        assert address.place.told("account", "list") == []
     finally:
         for sock in socks:
             sock.close()

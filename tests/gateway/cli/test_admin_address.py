@@ -30,13 +30,13 @@ class Admin:
         return call(f"{self.node.admin_url}/admin/{operation}", method="POST", headers=sent, body=body)
 
     def done(self, operation: str, **arguments: object) -> Any:
-        """The result of an operation."""
+        """Return the result of an operation."""
         answered = self.run(operation, orjson.dumps(arguments))
         assert answered.status == 200, answered
         return answered.json
 
     def samples(self) -> dict[Sample, float]:
-        """Every sample of /metrics."""
+        """Return every sample of /metrics."""
         answered = self.node.admin("/metrics")
         assert answered.status == 200
         assert answered.headers["content-type"].startswith("text/plain; version=")
@@ -96,9 +96,9 @@ def test_metrics_count_requests_credits_and_cache_hits(admin: Admin) -> None:
     assert grown("sluice_overhead_seconds_count") == 5
     assert grown("sluice_upstream_seconds_count", platform="github") == 1
     assert grown("sluice_overhead_seconds_bucket", le="+Inf") == 5
-    assert grown("sluice_store_commits_total") >= 1  # the settlement, which is asynchronous, may come later
+    assert grown("sluice_store_commits_total") >= 1  # the settlement is asynchronous and may come later
     assert after["sluice_breaker_state", frozenset({("platform", "github"), ("source", "api")})] == 0
-    assert not [sample for sample in after if "secret" in str(sample)], "what clients invent must not become labels"
+    assert not [sample for sample in after if "secret" in str(sample)], "labels must not contain text from clients"
 
 
 @pytest.mark.parametrize(

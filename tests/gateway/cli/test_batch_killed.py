@@ -31,7 +31,7 @@ def test_batch_of_killed_node_is_refunded_at_next_start(place: Place) -> None:
                 node.signal(signal.SIGKILL)
                 assert node.wait() == -signal.SIGKILL
                 with suppress(ConnectionResetError):
-                    assert client.recv(1) == b"", "no answer was begun"
+                    assert client.recv(1) == b"", "the killed node had begun a response"
     place.configure()
     with place.recovering().serve("--sandbox") as again:
         again.wait_for_recovery()

@@ -116,13 +116,13 @@ def test_connect_reports_everything_unreachable(place: Place) -> None:
 
 
 def test_local_browser_without_memory_limit_is_a_doubt(place: Place) -> None:
-    """The machine may have a global limit; then there is nothing to warn about."""
+    """The machine may have a global limit; then there is no warning."""
     with open_chromium() as browser:
         place.configure(web={"browser_url": browser.url})
         ended = place.operate("check")
         warns = f"(process {browser.pid}) has no memory limit" in ended.err
         assert (ended.exit_code, warns) == (0, memory_limit_bytes(browser.pid) is None)
-    assert "memory limit" not in place.operate("check").err, "nothing listens there"
+    assert "memory limit" not in place.operate("check").err, "nothing listens on that port"
 
 
 def test_connect_tries_the_browser(place: Place) -> None:

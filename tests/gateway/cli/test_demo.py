@@ -17,7 +17,7 @@ LAST_WORDS = "it leaves no files."
 
 
 def welcome(process: Process) -> str:
-    """The last line that the demo prints when it is ready."""
+    """Return the last line that the demo prints when it is ready."""
     stdout = process.popen.stdout
     assert stdout is not None
     text = process.first_line
@@ -28,7 +28,7 @@ def welcome(process: Process) -> str:
 
 
 def perform(curl: str) -> None:
-    """Make the call of a curl line, and check the envelope of its response."""
+    """Run a curl line, and check the envelope of its response."""
     command, silent, header_option, header, url = shlex.split(os.path.expandvars(curl))
     assert (command, silent, header_option) == ("curl", "-s", "-H")
     name, _, value = header.partition(": ")

@@ -20,19 +20,19 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux chan
 
 
 def descriptors(node: Served) -> int:
-    """The number of open descriptors of the node."""
+    """Return the number of open descriptors of the node."""
     return len(os.listdir(f"/proc/{node.popen.pid}/fd"))
 
 
 def cpu_s(node: Served) -> float:
-    """The CPU time that the node has used."""
+    """Return the CPU time that the node has used."""
     with open(f"/proc/{node.popen.pid}/stat") as stat:
         fields = stat.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_node_survives_running_out_of_descriptors(place: Place) -> None:
-    """Method: leave it a few descriptors, fill them with clients, watch its CPU, release the clients."""
+    """Method: leave the node a few descriptors, use them up with clients, watch its CPU, release the clients."""
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
         parts = urlsplit(node.url)

@@ -21,17 +21,17 @@ from tests.servers.ports import free_port
 ZEROS = json.dumps({"nonce": "0" * 64, "proof": "0" * 64}).encode()
 AGREEING = http(b'{"ok":true,"violations":[],"balance":1,"applied":[],"finished_at":"x","key":"sl_x","nonce":"x"}')
 ANSWERS: dict[str, Answer] = {
-    "makes up a proof": lambda _data, _connection: http(ZEROS),
+    "invents a proof": lambda _data, _connection: http(ZEROS),
     "hangs up": lambda _data, _connection: b"",
     "asks for the token": lambda _data, _connection: http(b'{"error":"the admin token is missing or wrong"}', 401),
-    "speaks no HTTP": lambda _data, _connection: b"220 smtp.example.com ESMTP\r\n\r\n",
-    "sends a head without an end": lambda _data, _connection: b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 10_000,
+    "does not speak HTTP": lambda _data, _connection: b"220 smtp.example.com ESMTP\r\n\r\n",
+    "sends an endless head": lambda _data, _connection: b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 10_000,
     "promises 5 TB": lambda _data, _connection: b"HTTP/1.1 200 OK\r\ncontent-length: 5000000000000\r\n\r\n",
 }
 
 
 def commands_of(account: str, key: str) -> list[tuple[str, ...]]:
-    """Every command that sends a request to a node."""
+    """Return every command that sends a request to a node."""
     return [
         ("account", "create", "--name", "Mallory", "--credits", "5"),
         ("account", "list"),
@@ -50,7 +50,7 @@ def commands_of(account: str, key: str) -> list[tuple[str, ...]]:
 
 @contextmanager
 def impostor_at(place: Place, answer: Answer) -> Iterator[Impostor]:
-    """An impostor where commands expect this store's node. With a file store, it has also written the owner note."""
+    """Open an impostor where commands expect this store's node. For a file store, it also writes the owner note."""
     with ExitStack() as stack:
         if engine() == "sqlite":
             ownership = stack.enter_context(own(place.database))
@@ -62,13 +62,13 @@ def impostor_at(place: Place, answer: Answer) -> Iterator[Impostor]:
 
 
 def secrets_of(place: Place) -> list[bytes]:
-    """The secrets that must not be revealed: the master secret and the token."""
+    """Return the secrets that must not be revealed: the master secret and the token."""
     master = (place.database.parent / "secret").read_bytes().strip()
     return [master, load_secret({}, place.database.parent).admin_token.encode()]
 
 
 def stored(place: Place) -> list[list[tuple[object, ...]]]:
-    """The commands that change something."""
+    """Return the rows that commands could change: keys and balances."""
     with open_outsider(place.store_url) as other:
         return [other.run("SELECT id, balance FROM accounts ORDER BY id"), other.run("SELECT * FROM keys ORDER BY id")]
 
@@ -78,10 +78,10 @@ def test_commands_reveal_nothing_to_an_impostor(place: Place) -> None:
     before = stored(place)
     with impostor_at(place, lambda _data, _connection: AGREEING) as impostor:
         for command in commands_of(account, made["id"]):
-            told = len(impostor.told)
+            requests = len(impostor.told)
             said = place.operate(*command).refused(1)
             assert said.startswith(f"the listener on 127.0.0.1:{impostor.port} is not this node: "), command
-            assert len(impostor.told) > told, f"{command} asked nobody"
+            assert len(impostor.told) > requests, f"{command} sent no request"
         heard = impostor.heard
     assert not [secret for secret in secrets_of(place) if secret in heard]
     assert b"authorization" not in heard.lower()
@@ -90,7 +90,7 @@ def test_commands_reveal_nothing_to_an_impostor(place: Place) -> None:
 
 
 @pytest.mark.parametrize("how", ANSWERS)
-def test_impostor_is_detected_whatever_it_answers(place: Place, how: str) -> None:
+def test_impostor_is_detected_whatever_it_responds(place: Place, how: str) -> None:
     account, _ = place.new_key()
     with impostor_at(place, ANSWERS[how]) as impostor:
         said = place.operate("credits", "grant", account, "5").refused(1)
@@ -131,7 +131,7 @@ def test_relay_to_the_real_node_is_detected(place: Place) -> None:
 
 
 def in_between(place: Place, node: Served) -> tuple[Place, Answer]:
-    """A place whose commands reach the relay, and the relay's responses."""
+    """Yield a place whose commands reach the relay, and the relay's responses."""
     answer = relay_to("127.0.0.1", int(node.admin_url.rpartition(":")[2]))
     if engine() == "sqlite":
         return place, answer

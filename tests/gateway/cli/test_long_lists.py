@@ -17,7 +17,7 @@ A_PAGE = 1_000
 def full(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, commands: Commands
 ) -> Iterator[tuple[Place, str]]:
-    """A place with many accounts, all created at the same instant, and one with many keys."""
+    """A place with many accounts, all created at the same time, and one account with many keys."""
     place = Place(tmp_path_factory.mktemp("lists"), commands)
     place.configure()
     account = place.told("account", "create", "--name", "first", "--credits", "0")["id"]

@@ -91,7 +91,10 @@ FAULTS: dict[str, tuple[Callable[[Place, Served], None], str]] = {
         copy_an_older_backup_over_it,
         "were replaced while it was in use: stop the node",
     ),
-    "overwritten by a backup of this life": (copy_a_backup_of_this_life_over_it, "were replaced while it was in use"),
+    "overwritten by a backup made by this node": (
+        copy_a_backup_of_this_life_over_it,
+        "were replaced while it was in use",
+    ),
     "restored by another program": (restore_by_another_program, "another program has replaced the contents"),
 }
 
@@ -107,7 +110,7 @@ def test_lost_database_is_noticed_and_billing_stops(place: Place, fault: str) ->
         lost_at = time.monotonic()
         wait_until(lambda: node.admin("/readyz").status == 503)
         noticed_s = time.monotonic() - lost_at
-        assert noticed_s < NOTICED_S + 2.0, "what a busy machine adds"
+        assert noticed_s < NOTICED_S + 2.0, "includes the delays of a busy machine"
         assert node.admin("/readyz").body.startswith(b"store down: ")
         wait_until(lambda: words.encode() in node.admin("/readyz").body)
         assert node.admin("/healthz").status == 200
@@ -137,7 +140,7 @@ def test_first_request_after_removal_is_not_billed(place: Place) -> None:
 
 @dataclass
 class Load:
-    """The responses to clients that request new things one after another."""
+    """The responses to clients that send new requests one after another."""
 
     billed: list[str] = field(default_factory=list)
     stopping: Event = field(default_factory=Event)
@@ -179,7 +182,7 @@ def remove_and_copy_back(place: Place, node: Served) -> None:
 
 def remove_the_log(place: Place, node: Served) -> None:
     remove(place, node, "-wal")
-    wait_until(lambda: b"restart the node" in node.admin("/readyz").body)  # the node writes it first
+    wait_until(lambda: b"restart the node" in node.admin("/readyz").body)  # the node writes the log first
 
 
 def move_away_and_back(place: Place, node: Served) -> None:
@@ -222,7 +225,7 @@ def test_billed_responses_are_in_the_ledger_after_loss_under_load(
 
 
 def test_overwritten_database_is_not_mixed_with_old_log(place: Place) -> None:
-    """The node neither writes its log into the other file when it stops, nor starts while both are there."""
+    """The node neither writes its log into the other file when it stops, nor starts while both files exist."""
     _, key = place.new_key()
     older = back_up(place, "older.db")
     with place.serve("--sandbox") as node:

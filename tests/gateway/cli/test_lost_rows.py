@@ -46,7 +46,7 @@ def test_node_survives_loss_of_an_open_charge(place: Place) -> None:
             call = threads.submit(node.get, PROFILE + "octocat", key["key"])
             wait_until(lambda: store.run("SELECT COUNT(*) FROM charges") == [(1,)])
             lose_open_charges(store)
-            assert call.result().status == 200, "the answer that was correct stays"
+            assert call.result().status == 200, "the response is still correct"
             wait_until(lambda: metric(node, "sluice_charges_lost_total") == 1)
             assert metric(node, "sluice_charges_unfinished") == 0
             assert_serves(node, key["key"], "torvalds")
@@ -67,7 +67,7 @@ def test_node_survives_loss_of_a_used_key(place: Place) -> None:
                 assert node.get(PROFILE + "octocat", each["key"]).status == 200
             wait_until(lambda: store.run("SELECT COUNT(*) FROM charges") == [(0,)])
             for each in (key, other, other):
-                assert node.get(PROFILE + "octocat", each["key"]).status == 200, "from the cache"
+                assert node.get(PROFILE + "octocat", each["key"]).status == 200, "the response comes from the cache"
             store.run("DELETE FROM keys WHERE id = ?", key["id"])
             wait_until(lambda: store.run("SELECT COALESCE(SUM(hits), 0) FROM usage") == [(2 + 1,)])
             node.wait_logged()

@@ -30,7 +30,7 @@ def node(shared: Place) -> Iterator[Served]:
 
 
 def ask(node: Served, key: str) -> Answered:
-    """A request that costs one credit when it succeeds."""
+    """Send a request that costs one credit if it succeeds."""
     return node.get(BILLED, key, **{"cache-control": "no-cache"})
 
 

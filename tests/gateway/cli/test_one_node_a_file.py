@@ -19,7 +19,7 @@ MOUNTED = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
 
 
 def other_place(place: Place, database: Path) -> Place:
-    """A config in another folder for the database at this path."""
+    """Write a config in another folder for the database at this path, and return its place."""
     folder = place.folder / "other"
     folder.mkdir(exist_ok=True)
     other = replace(place, folder=folder, environ={"SLUICE_SECRET": (database_folder(place) / "secret").read_text()})
@@ -71,7 +71,7 @@ def test_second_node_does_not_start_on_same_file(place: Place, reach: Callable[[
 
 
 def refused_where(place: Place, source: Path, mounted: Path, database: Path) -> str:
-    """The error of a node on `database`, in a mount namespace where `source` is mounted a second time."""
+    """Return the error of a node on `database`, in a mount namespace where `source` is mounted a second time."""
     other = other_place(place, database)
     command = ["unshare", "-m", "sh", "-c", MOUNTED, "sh", str(source), str(mounted)]
     ended = subprocess.run(

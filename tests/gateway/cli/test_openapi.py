@@ -11,7 +11,7 @@ def test_document_matches_config_and_needs_no_store(place: Place) -> None:
     document = json.loads(place.run("openapi").out)
     OpenAPIV31SpecValidator(document).validate()
     assert "/v1/github/profile" in document["paths"]
-    assert "/v1/bluesky/search" not in document["paths"], "it lacks a credential"
+    assert "/v1/bluesky/search" not in document["paths"], "the platform lacks a credential"
     assert not place.database.exists()
 
 

@@ -122,10 +122,10 @@ def test_ledger_is_consistent(shared: Place) -> None:
 def test_tampering_is_reported_violation_by_violation(shared: Place) -> None:
     account, _ = shared.new_key()
     tamper(shared, "UPDATE accounts SET balance = balance + 7 WHERE id = ?", account)
-    told = shared.operate("ledger", "verify", "--json")
-    assert told.exit_code == 1
-    assert told.json["ok"] is False
-    violations = told.json["violations"]
+    result = shared.operate("ledger", "verify", "--json")
+    assert result.exit_code == 1
+    assert result.json["ok"] is False
+    violations = result.json["violations"]
     assert {"rule", "subject", "detail"} == violations[0].keys()
     assert {each["subject"] for each in violations} == {account}
     assert {each["rule"] for each in violations} == {CONSERVED, CHAINED}

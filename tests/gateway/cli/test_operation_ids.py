@@ -24,7 +24,7 @@ from tests.servers.postgres import PostgresServer
 
 ID = "--operation-id"
 MOMENTS_S = (0.0, 0.02, 0.04, 0.07, 0.1, 0.15)
-"""Times of a kill, measured from the command's first byte: before, during and after its work."""
+"""When to kill the command, in seconds after its first byte: before, during and after its work."""
 
 
 @pytest.fixture(scope="module", params=["nobody else on the store", "a node on the store"])
@@ -42,13 +42,13 @@ def shared(
 
 
 def balance_of(place: Place, account: str) -> int:
-    """The value in the store."""
+    """Return the balance in the store."""
     with open_outsider(place.store_url) as other:
         return int(other.run("SELECT balance FROM accounts WHERE id = ?", account)[0][0])
 
 
 def keys_of(place: Place, account: str) -> list[str]:
-    """The ids of an account's keys in the store."""
+    """Return the ids of an account's keys in the store."""
     with open_outsider(place.store_url) as other:
         return [id_ for (id_,) in other.run("SELECT id FROM keys WHERE account_id = ?", account)]
 
@@ -217,7 +217,7 @@ def test_commit_with_lost_response_applies_once(
         place.configure(store={"url": postgres.url()})
         assert place.told("credits", "grant", account, "5", ID, "op_commit") == {"account": account, "balance": 105}
     assert cut.is_set()
-    assert ended.exit_code == 0, "the command has repeated it by itself"
+    assert ended.exit_code == 0, "the command did not repeat the operation"
     assert all(line.startswith("the link to PostgreSQL is ") for line in ended.err.splitlines())
     assert ended.json["balance"] == 105
     assert [each["balance"] for each in place.told("account", "list")] == [105]

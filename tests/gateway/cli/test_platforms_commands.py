@@ -47,11 +47,13 @@ def test_smoke_calls_available_endpoints_except_composites(sandboxed: Place) -> 
     assert [each for each in results if each["outcome"] == "failed"] == []
     skipped = {each["id"]: each["detail"] for each in results if each["outcome"] == "skipped"}
     of_others = {
-        id_: told for id_, told in skipped.items() if told.startswith("combines calls of other endpoints; to try it")
+        id_: detail
+        for id_, detail in skipped.items()
+        if detail.startswith("combines calls of other endpoints; to try it")
     }
     composites = tuple(f"{slug}/" for slug in composite_slugs() if slug != "web")
     assert [*of_others] == [id_ for id_ in ENDPOINTS if id_.startswith(composites)]
-    assert all(told.startswith("needs ") for id_, told in skipped.items() if id_ not in of_others)
+    assert all(detail.startswith("needs ") for id_, detail in skipped.items() if id_ not in of_others)
     assert len(skipped) < len(results) / 2
 
 

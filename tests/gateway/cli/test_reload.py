@@ -39,12 +39,12 @@ def test_reload_lists_applied_and_restart_only_settings(place: Place) -> None:
 def test_platform_overrides_need_no_restart(place: Place) -> None:
     with place.serve("--sandbox"):
         place.configure(upstreams={"defaults": {"timeout_s": 7.5}, "github": {"timeout_s": 3.0}})
-        told = place.told("reload")
-        assert told["needs_restart"] == []
-        assert {"upstreams.defaults.timeout_s", "upstreams.github.timeout_s"} <= set(told["applied"])
+        result = place.told("reload")
+        assert result["needs_restart"] == []
+        assert {"upstreams.defaults.timeout_s", "upstreams.github.timeout_s"} <= set(result["applied"])
 
 
-@pytest.mark.parametrize("text", ["[limits]\nrequest_per_minute = 1\n", "[limits\n"], ids=["unknown key", "no TOML"])
+@pytest.mark.parametrize("text", ["[limits]\nrequest_per_minute = 1\n", "[limits\n"], ids=["unknown key", "not TOML"])
 def test_reload_of_invalid_config_changes_nothing_and_explains(place: Place, text: str) -> None:
     _, key = place.new_key()
     with place.serve("--sandbox") as node:

@@ -24,7 +24,7 @@ PROFILE = "/v1/github/profile?handle=octocat"
 
 
 def kept_by(place: Place) -> bytes:
-    """Everything stored: the values in the tables, and the files of the data folder."""
+    """Return everything stored: the values in the tables, and the files of the data folder."""
     files = [file for file in sorted(place.database.parent.iterdir()) if file.name != "secret"]
     with open_outsider(place.store_url) as other:
         return b"".join([other.everything(), *(file.read_bytes() for file in files)])
@@ -82,7 +82,7 @@ def test_secrets_are_in_no_log_table_or_response(place: Place) -> None:
 
 
 def show_failures(node: Served, key: str) -> bytes:
-    """The response while no upstream is reachable."""
+    """Send a request while no upstream is reachable, and return the response."""
     answers = [node.get(PROFILE, key), node.get("/v1/status"), node.get("/v1/utility/endpoint?id=github/profile", key)]
     assert [each.status for each in answers] == [502, 200, 200]
     return b"".join(each.body for each in answers)
@@ -90,7 +90,7 @@ def show_failures(node: Served, key: str) -> bytes:
 
 @contextmanager
 def receiving() -> Iterator[str]:
-    """A receiver that echoes the request and fails at first; returns its URL."""
+    """Run a receiver that echoes the request and fails at first. Yields its URL."""
     statuses = [500, 500, 200, 500, 200]
 
     class Handler(BaseHTTPRequestHandler):
@@ -112,7 +112,7 @@ def receiving() -> Iterator[str]:
 
 
 def deliveries_of(node: Served, key: str, path: str, *, attempts: int) -> list[Any]:
-    """A monitor's deliveries, after this number of attempts."""
+    """Return a monitor's deliveries after this number of attempts."""
     deadline = time.monotonic() + 30
     while True:
         items: list[Any] = node.get(f"{path}/deliveries", key).json["data"]["items"]
@@ -150,17 +150,19 @@ def test_token_in_webhook_url_is_visible_only_to_its_owner(place: Place) -> None
         deliveries_of(node, key, path, attempts=5)
         assert node.get(path, key).json["data"]["monitor"]["webhook"]["url"] == url
         assert send(f"/{id_}", {"webhook_url": f"{url}2"}, "PATCH")["monitor"]["webhook"]["url"] == f"{url}2"
-        told = node.get(f"{path}/deliveries", key).body + node.get("/v1/events", key).body + node.admin("/metrics").body
+        responses = (
+            node.get(f"{path}/deliveries", key).body + node.get("/v1/events", key).body + node.admin("/metrics").body
+        )
         while_running = kept_by(place)
         assert id_.encode() in while_running
         assert node.stop() == 0
-    for found in (while_running, kept_by(place), node.log.read_bytes(), told):
+    for found in (while_running, kept_by(place), node.log.read_bytes(), responses):
         assert b"SECRETTOKEN" not in found
 
 
 @pytest.mark.sqlite
 def test_stored_files_are_private_to_their_owner(place: Place) -> None:
-    """The files' modes. A database server decides who can read its files."""
+    """Checks the modes of files. A database server decides who can read its own files."""
     with place.serve("--sandbox"):
         modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in place.database.parent.iterdir()}
     assert {"secret", "sluice.db", "sluice.db-wal", "sluice.db.lock"} <= modes.keys()

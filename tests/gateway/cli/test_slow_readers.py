@@ -30,12 +30,12 @@ Opened = tuple[Served, list[str]]
 
 
 def large(asked: str) -> Told:
-    """A profile with a long biography."""
+    """Return a profile with a long biography."""
     return told({"id": 1, "login": asked.rpartition("/")[2], "bio": "x" * LARGE_BYTES})
 
 
 def resident_bytes(node: Served) -> int:
-    """The resident memory of the node's process."""
+    """Return the resident memory of the node's process."""
     with open(f"/proc/{node.popen.pid}/status") as status:
         line = next(line for line in status if line.startswith("VmRSS:"))
     return int(line.split()[1]) * 1024
@@ -61,7 +61,7 @@ def readers(node: Served, asked: list[tuple[str, str]], *, in_turn: bool) -> Ite
 
 
 def statuses(clients: list[socket.socket]) -> list[int]:
-    """The status of each response, peeked without consuming it."""
+    """Return the status of each response, peeked without consuming it."""
     return [int(client.recv(12, socket.MSG_PEEK).split()[1]) for client in clients]
 
 
@@ -85,7 +85,7 @@ async def opened(place: Place, accounts: int, keys: int, **tables: Mapping[str, 
 
 
 def held_by(node: Served, asked: list[tuple[str, str]], *, in_turn: bool = False) -> tuple[int, Counter[int]]:
-    """Return the memory growth and the statuses while nothing is read. Others are served meanwhile."""
+    """Return the memory growth and the statuses while the clients read nothing. Others are served in the meantime."""
     before = resident_bytes(node)
     with readers(node, asked, in_turn=in_turn) as clients:
         seen = Counter(statuses(clients))
@@ -96,7 +96,7 @@ def held_by(node: Served, asked: list[tuple[str, str]], *, in_turn: bool = False
 
 @pytest.mark.parametrize(("accounts", "keys"), [(1, 1), (3, KEYS_OF_AN_ACCOUNT)])
 async def test_slow_readers_of_a_cached_response_use_little_memory(accounts: int, keys: int, place: Place) -> None:
-    """A copy per reader took 905 MB, with one key or with many."""
+    """Earlier, a copy per reader used 905 MB, with one key or with many."""
     async with opened(place, accounts, keys) as (node, made):
         first = await trio.to_thread.run_sync(node.get, LARGE, made[0])
         assert (first.status, len(first.body) > LARGE_BYTES) == (200, True)

@@ -41,7 +41,7 @@ def test_unwritable_folder_is_reported(place: Place) -> None:
 
 @pytest.mark.sqlite
 def test_damaged_database_is_rejected_with_restore_steps(place: Place) -> None:
-    """Its file is damaged. A database server protects its own files."""
+    """The file is damaged. A database server protects its own files."""
     place.told("account", "create", "--name", "kept")
     content = bytearray(place.database.read_bytes())
     content[100:4096] = bytes(len(content[100:4096]))

@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> set[str]:
-    """The modules that a command has imported at its end."""
+    """Return the modules that a command has imported at its end."""
     command = [sys.executable, "-c", PROGRAM, *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:500]
@@ -70,7 +70,7 @@ def test_short_command_imports_nothing_heavy(folder: Path, arguments: tuple[str,
 def test_command_list_matches_each_command_help() -> None:
     context = click.Context(cli)
     for line in cli.get_help(context).partition("Commands:\n")[2].splitlines():
-        name, _, told = line.strip().partition("  ")
+        name, _, help_text = line.strip().partition("  ")
         command = cli.get_command(context, name)
         assert command is not None
-        assert command.get_short_help_str(limit=200).startswith(told.strip().rstrip("."))
+        assert command.get_short_help_str(limit=200).startswith(help_text.strip().rstrip("."))

@@ -19,14 +19,14 @@ from tests.processes.waiting import wait_until
 BILLED = "/v1/github/profile?handle=octocat"
 LATENCY_S = 3.0
 UNREADY_S = 2.0
-"""Less than the running requests need, and far more than a node needs."""
+"""Less than the running requests need, but far more than the node itself needs."""
 LEAVES_S = 10.0
-"""Far less than the drain may take."""
+"""Far less than the allowed drain time."""
 UPSTREAM_CALL = b'sluice_upstream_calls_total{platform="github",source="api"} 1.0'
 
 
 @contextmanager
-def a_request_under_way(
+def running_request(
     place: Place, *, drain_s: float = 10.0, engine: str = "native"
 ) -> Iterator[tuple[Served, "Future[Answered]"]]:
     """A node, and a request of one credit out of 100 that waits for a slow upstream."""
@@ -58,7 +58,7 @@ def balance(place: Place) -> int:
 
 @pytest.mark.parametrize("engine", ["native", "hypercorn"])
 def test_running_request_finishes_and_new_ones_are_rejected(place: Place, engine: str) -> None:
-    with a_request_under_way(place, engine=engine) as (node, running):
+    with running_request(place, engine=engine) as (node, running):
         ready = node.admin("/readyz")
         assert (ready.status, ready.body) == (200, b"ready\n")
         node.signal(signal.SIGTERM)
@@ -111,11 +111,11 @@ class Crowd:
 
 
 def test_hundreds_of_running_requests_are_answered_once(place: Place) -> None:
-    """Goal: a stop loses no response. Method: 500 requests wait for a slow upstream, 200 more for one of those."""
+    """Goal: a stop loses no response. Method: 500 requests wait for a slow upstream; 200 more share a call."""
     limits = {"requests_per_minute": 10_000, "concurrent_requests": 1_000}
     with place.sandbox(latency_s=3.0) as egress:
         place.configure(
-            server={"drain_s": 20, "shed": False},  # they come at once, and the machine may be slow
+            server={"drain_s": 20, "shed": False},  # all requests come at the same time, and the machine may be slow
             limits=limits,
             upstreams={"egress": egress, "defaults": {"max_connections": 600}},
         )
@@ -134,7 +134,7 @@ def test_hundreds_of_running_requests_are_answered_once(place: Place) -> None:
 
 
 def test_requests_outlasting_the_drain_are_cut_and_refunded(place: Place) -> None:
-    with a_request_under_way(place, drain_s=0.2) as (node, running):
+    with running_request(place, drain_s=0.2) as (node, running):
         assert node.stop() == 0
         with pytest.raises(ConnectionError):
             running.result()
@@ -142,7 +142,7 @@ def test_requests_outlasting_the_drain_are_cut_and_refunded(place: Place) -> Non
 
 
 def test_second_signal_ends_node_and_next_start_refunds(place: Place) -> None:
-    with a_request_under_way(place) as (node, running):
+    with running_request(place) as (node, running):
         node.signal(signal.SIGTERM)
         node.logged("draining")
         node.signal(signal.SIGTERM)
@@ -167,9 +167,9 @@ def test_idle_connections_do_not_delay_a_stop(place: Place, number: signal.Signa
             started = time.monotonic()
             node.signal(number)
             assert node.wait() == 0
-            assert time.monotonic() - started < 20  # far below drain_s, far above the time of a stop
+            assert time.monotonic() - started < 20  # far below drain_s, but far above the usual time of a stop
         assert node.popen.stdout is not None
-        assert node.popen.stdout.read() == b""  # it printed only one line
+        assert node.popen.stdout.read() == b""  # the node printed only one line
 
 
 def all_of(client: socket.socket) -> bytes:

@@ -16,7 +16,7 @@ FREE = "/v1/utility/endpoints"
 def test_nothing_is_charged_and_node_is_not_ready_without_store(place: Place) -> None:
     _, key = place.new_key()
     with place.serve("--sandbox") as node, ThreadPoolExecutor(1) as threads:
-        assert node.get(FREE, key["key"]).status == 200  # from now on, the key is known without the store
+        assert node.get(FREE, key["key"]).status == 200  # from now on, the key is in the node's cache
         with open_outsider(place.store_url) as other, other.holding_the_lock():
             billed = threads.submit(node.get, BILLED, key["key"])
             wait_until(lambda: b"sluice_lease_keys 1.0" in node.admin("/metrics").body)

@@ -15,21 +15,21 @@ STATUS = "/v1/status"
 
 
 def secured(node: Served, files: Certified) -> ssl.SSLSocket:
-    """A connection after its TLS handshake."""
+    """Return a connection after its TLS handshake."""
     parts = urlsplit(node.url)
     plain = socket.create_connection((parts.hostname, parts.port), timeout=60)
     return files.trusting("http/1.1").wrap_socket(plain, server_hostname=parts.hostname)
 
 
 def serial(connection: ssl.SSLSocket) -> int:
-    """The serial number of the node's certificate."""
+    """Return the serial number of the node's certificate."""
     shown = connection.getpeercert(binary_form=True)
     assert shown is not None
     return serial_of(shown)
 
 
 def asked(connection: ssl.SSLSocket) -> bytes:
-    """The first line of a response on a connection that stays open."""
+    """Return the first line of a response on a connection that stays open."""
     connection.sendall(f"HEAD {STATUS} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
     head = b""
     while b"\r\n\r\n" not in head:
@@ -75,8 +75,8 @@ def test_expired_certificate_and_exposed_key_are_reported_and_served(place: Plac
     assert expired.startswith("sluice: warning: server.tls_cert: the certificate expired on ")
     assert exposed.startswith(f"sluice: warning: server.tls_key: other users can read {files.key} (mode 0644)")
     with place.serve("--sandbox") as node:
-        told = [event["problem"] for event in node.logged("tls_doubtful", 2)]
-        assert [f"sluice: warning: {problem}" for problem in told] == [expired, exposed]
+        problems = [event["problem"] for event in node.logged("tls_doubtful", 2)]
+        assert [f"sluice: warning: {problem}" for problem in problems] == [expired, exposed]
 
 
 def test_node_serves_https_with_http_2(place: Place) -> None:
@@ -89,7 +89,7 @@ def test_node_serves_https_with_http_2(place: Place) -> None:
         assert (answer.http_version, answer.json()["credits_used"]) == ("HTTP/2", 1)
         refused = client.get(f"{node.url}/nowhere")
         assert refused.json()["error"]["doc_url"].startswith(f"{node.url}/docs/")
-        assert node.admin("/readyz").status == 200, "the admin address stays in the clear, on loopback"
+        assert node.admin("/readyz").status == 200, "the admin address still uses plain HTTP, on loopback"
     assert [account["balance"] for account in place.told("account", "list")] == [99]
 
 

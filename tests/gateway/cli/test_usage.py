@@ -61,7 +61,7 @@ def test_help_and_version_succeed(place: Place) -> None:
     assert place.run("--version").out.startswith("sluice")
 
 
-def test_reader_that_leaves_early_ends_command_silently(place: Place) -> None:
+def test_reader_that_closes_early_ends_command_silently(place: Place) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     command = [*SLUICE, "platforms", "list"]

@@ -77,9 +77,9 @@ def test_listen_verifies_responds_and_prints(place: Place) -> None:
             ({HEADER: sign(b"text", keys=[SECRET], at=time.time())}, b"text", "not valid JSON"),
         ):
             answered = call(url, method="POST", headers=sent, body=body)
-            told = orjson.loads(read_line(process))
-            assert (answered.status, told["verified"], told["body"]) == (401, False, None)
-            assert why in told["problem"]
+            printed = orjson.loads(read_line(process))
+            assert (answered.status, printed["verified"], printed["body"]) == (401, False, None)
+            assert why in printed["problem"]
             assert why in answered.body.decode()
         assert call(url).status == 405
         process.signal(signal.SIGINT)
@@ -100,8 +100,8 @@ def test_listen_prints_readable_lines(place: Place) -> None:
 
 
 def test_listen_prints_one_line_per_delivery(place: Place) -> None:
-    told = {"run_id": "run_1", "name": "a\nname", "result": {"x": 1}, "alerts_fired": [{}], "none": None, "n": 3}
-    body = orjson.dumps({**told, "deltas": {"rows": {"1": {}, "2": {}}, "rows_new": [], "rows_gone": []}})
+    payload = {"run_id": "run_1", "name": "a\nname", "result": {"x": 1}, "alerts_fired": [{}], "none": None, "n": 3}
+    body = orjson.dumps({**payload, "deltas": {"rows": {"1": {}, "2": {}}, "rows_new": [], "rows_gone": []}})
     headers = dict(signed_headers(body, delivery_id="whd_1", keys=[SECRET], at=time.time(), header_name=HEADER))
     with place.start("webhook", "listen", "--secret", SECRET) as process:
         url = process.first_line.decode().removeprefix("listening on ").strip()

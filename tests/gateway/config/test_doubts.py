@@ -47,9 +47,9 @@ def test_unset_variable_is_named() -> None:
 
 @pytest.mark.parametrize("secret", [SECRET, "AIzaSyExampleExample12", "Zm9vYmFyMTIzNDU2Nzg5"])
 def test_secret_like_value_is_reported_without_repeating_it(secret: str) -> None:
-    (told,) = doubts(with_platform("github", token_env=secret))
-    assert "looks like the secret itself" in told
-    assert secret not in told
+    (doubt,) = doubts(with_platform("github", token_env=secret))
+    assert "looks like the secret itself" in doubt
+    assert secret not in doubt
 
 
 @pytest.mark.parametrize("name", ["GITHUB_TOKEN", "SLUICE_GITHUB_TOKEN_2", "github_token_of_team", "T"])
@@ -58,29 +58,29 @@ def test_variable_name_does_not_look_like_a_secret(name: str) -> None:
 
 
 def test_unused_credentials_are_reported() -> None:
-    (told,) = doubts(with_platform("bluesky", token_env="TOKEN"), TOKEN="x")
-    assert told == "upstreams.bluesky.token_env has no effect: bluesky uses identifier_env and password_env"
-    (told,) = doubts(with_platform("hackernews", key_env="KEY"), KEY="x")
-    assert told.endswith("hackernews uses no credentials")
+    (doubt,) = doubts(with_platform("bluesky", token_env="TOKEN"), TOKEN="x")
+    assert doubt == "upstreams.bluesky.token_env has no effect: bluesky uses identifier_env and password_env"
+    (doubt,) = doubts(with_platform("hackernews", key_env="KEY"), KEY="x")
+    assert doubt.endswith("hackernews uses no credentials")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_wildcard_addresses_are_reported(host: str) -> None:
-    (told,) = doubts(Config(admin=AdminSettings(host=host)))
-    assert told.startswith("admin.host")
+    (doubt,) = doubts(Config(admin=AdminSettings(host=host)))
+    assert doubt.startswith("admin.host")
     public = ServerSettings(host=host)
-    (told,) = doubts(Config(server=public))
-    assert told.startswith("server.base_url is not set: links point to localhost")
+    (doubt,) = doubts(Config(server=public))
+    assert doubt.startswith("server.base_url is not set: links point to localhost")
     assert doubts(Config(server=replace(public, base_url="https://api.example.com"))) == []
 
 
 def test_uncreatable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    (told,) = doubts(Config(store=StoreSettings(url=f"sqlite:///{tmp_path}/file/data/x.db")))
-    assert told == f"store.url: {tmp_path}/file is not a folder"
+    (doubt,) = doubts(Config(store=StoreSettings(url=f"sqlite:///{tmp_path}/file/data/x.db")))
+    assert doubt == f"store.url: {tmp_path}/file is not a folder"
     assert doubts(Config(store=StoreSettings(url=f"sqlite:///{tmp_path}/new/data/x.db"))) == []
-    (told,) = doubts(Config(ledger=LedgerSettings(archive=f"{tmp_path}/file")))
-    assert told == f"ledger.archive: {tmp_path}/file is not a folder"
+    (doubt,) = doubts(Config(ledger=LedgerSettings(archive=f"{tmp_path}/file")))
+    assert doubt == f"ledger.archive: {tmp_path}/file is not a folder"
 
 
 def test_operating_page_lists_every_platform_with_credentials() -> None:

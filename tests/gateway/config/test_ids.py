@@ -33,6 +33,6 @@ def test_ids_sort_by_creation_time(instants: list[float], seed: int) -> None:
             assert not early_at < late_at or early < late
 
 
-def test_ids_of_one_instant_differ() -> None:
+def test_ids_with_the_same_timestamp_differ() -> None:
     make_id = id_maker(lambda: 1.7e9, Random(0))
     assert len({make_id("req_") for _ in range(10_000)}) == 10_000

@@ -52,8 +52,10 @@ def test_any_table_gives_settings_and_a_line_per_problem(table: dict[str, Any]) 
     wrong = {problem.key_path for problem in reader.problems}
     for name, value in asdict(base).items():
         is_set = name in table and join("server", name) not in wrong
-        told = table.get(name)
-        assert found[name] == ((tuple(told) if isinstance(told, list) else told) if is_set else value)
+        value_in_file = table.get(name)
+        assert found[name] == (
+            (tuple(value_in_file) if isinstance(value_in_file, list) else value_in_file) if is_set else value
+        )
     assert wrong >= {join("server", key) for key in table if key not in found}
     assert not any("\n" in str(problem) for problem in reader.problems)
 
@@ -127,4 +129,4 @@ def test_key_path_is_one_line_and_plain_if_possible(path: str, key: str) -> None
 
 def test_table_keys_are_its_settings() -> None:
     assert field_names(Config().limits) >= {"requests_per_minute", "concurrent_requests", "long_polls"}
-    assert "platforms" not in field_names(Config().upstreams), "their names are not of the schema"
+    assert "platforms" not in field_names(Config().upstreams), "platform names are not in the schema"

@@ -39,12 +39,12 @@ def test_defaults_break_no_rule() -> None:
 
 POSTGRESQL, REDIS = "postgresql://u@h/d", "redis://h"
 WORKERS = {
-    "alone, on its own": ({"workers": 1}, "sqlite:///x.db", "memory:", []),
-    "alone, on shared servers": ({"workers": 1}, POSTGRESQL, REDIS, []),
-    "several on shared servers": ({"workers": 2}, POSTGRESQL, REDIS, []),
-    "several on a file": ({"workers": 2}, "sqlite:///x.db", REDIS, ["store.url"]),
-    "several on memory": ({"workers": 2}, POSTGRESQL, "memory:", ["state.url"]),
-    "several on their own": ({"workers": 2}, "sqlite:///x.db", "memory:", ["store.url", "state.url"]),
+    "one worker with its own store": ({"workers": 1}, "sqlite:///x.db", "memory:", []),
+    "one worker with shared servers": ({"workers": 1}, POSTGRESQL, REDIS, []),
+    "several workers with shared servers": ({"workers": 2}, POSTGRESQL, REDIS, []),
+    "several workers with a file": ({"workers": 2}, "sqlite:///x.db", REDIS, ["store.url"]),
+    "several workers with memory": ({"workers": 2}, POSTGRESQL, "memory:", ["state.url"]),
+    "several workers without shared servers": ({"workers": 2}, "sqlite:///x.db", "memory:", ["store.url", "state.url"]),
 }
 
 
@@ -57,8 +57,8 @@ def test_several_workers_need_shared_store_and_state(
 
 ADDRESSES = {
     "the same port": ({"port": 9}, {"port": 9}, ["admin.port"]),
-    "the same port of another host": ({"port": 9, "host": "::1"}, {"port": 9}, []),
-    "two free choices": ({"port": 0}, {"port": 0}, []),
+    "the same port on another host": ({"port": 9, "host": "::1"}, {"port": 9}, []),
+    "two free ports": ({"port": 0}, {"port": 0}, []),
 }
 
 
@@ -84,7 +84,7 @@ def test_any_address_text_is_checked_without_repeating_its_password(url: str) ->
         "store.url",
         "state.url",
     }
-    assert len(problems) >= 2, "no text is an address of all kinds, and an empty one is no store"
+    assert len(problems) >= 2, "no text is valid for all of them, and the store needs one"
     assert not any("s3cr3t" in str(problem) or "\n" in str(problem) for problem in problems)
 
 

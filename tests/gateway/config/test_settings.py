@@ -105,7 +105,7 @@ def test_shipped_file_commented_settings_are_valid(tmp_path):
 
 def test_shipped_file_names_every_setting():
     document = tomllib.loads(SHIPPED.read_text())
-    assert "# [[packs]]" in SHIPPED.read_text(), "without packs of their own none are sold"
+    assert "# [[packs]]" in SHIPPED.read_text(), "no packs are sold by default"
     for section in TABLES:
         named = set(document[section])
         known = set(getattr(Config(), section).__struct_encode_fields__) - {"platforms"}
@@ -438,7 +438,7 @@ def test_state_url_with_unescaped_characters_is_rejected(tmp_path, url):
 
 
 def test_checking_a_file_imports_no_driver(tmp_path):
-    """Goal: the check costs no memory of drivers. Method: a process of its own, which shows what it has imported."""
+    """Goal: a check loads no drivers. Method: a separate process prints what it has imported."""
     (tmp_path / "config.toml").write_text(shared(2, POSTGRESQL, "rediss://h:6380"))
     code = (
         "import sys; from gateway.config import load_config; load_config('config.toml', {}, ());"

@@ -25,7 +25,7 @@ ALPHABETS = {
     "hexadecimal": (string.hexdigits[:16], 40),
     "base64": (string.ascii_letters + string.digits + "+/", 32),
     "letters and digits": (string.ascii_letters + string.digits, 32),
-    "all that can be typed": (string.ascii_letters + string.digits + string.punctuation, 32),
+    "all typeable characters": (string.ascii_letters + string.digits + string.punctuation, 32),
 }
 
 

@@ -1,4 +1,4 @@
-"""An owner in a browser without a screen: cookies, forms with their tokens, and what pages say."""
+"""An owner in a simulated browser: cookies, forms with their tokens, and the text of pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOKEN = re.compile(r'name="form_token" value="(\w+)"')
 
 @dataclass(slots=True)
 class Owner:
-    """One browser at a node's dashboard."""
+    """A browser at a node's dashboard."""
 
     node: OpenNode
     client: httpx.AsyncClient
@@ -31,30 +31,30 @@ class Owner:
     page: httpx.Response | None = None
 
     async def get(self, path: str, **headers: str) -> httpx.Response:
-        """A page under `/dashboard`, opened as a link is."""
+        """Open a page below `/dashboard`, like following a link."""
         self.page = await self.client.get(self._url(path), headers={**self.headers, **headers})
         return self.page
 
     async def send(self, path: str, *, token: str | None = None, **fields: Any) -> httpx.Response:
-        """A form of the page that is open."""
+        """Send a form of the open page."""
         return await self.send_fields(path, fields, token=token)
 
     async def send_fields(
         self, path: str, fields: Mapping[str, Any], *, token: str | None = None, **headers: str
     ) -> httpx.Response:
-        """The same, for names that are none of Python's."""
+        """Send a form whose field names may not be valid Python names."""
         sent = {**fields, "form_token": self.token if token is None else token}
         self.page = await self.client.post(self._url(path), data=sent, headers={**self.headers, **headers})
         return self.page
 
     async def follow(self, answer: httpx.Response) -> httpx.Response:
-        """The page that an answer leads to."""
+        """Open the page to which a response redirects."""
         assert answer.status_code == 303, answer.text
         return await self.get(answer.headers["location"].removeprefix("/dashboard"))
 
     @property
     def token(self) -> str:
-        """The token of the page that is open."""
+        """The form token of the open page."""
         assert self.page is not None
         found = _TOKEN.search(self.page.text)
         assert found is not None, self.page.text
@@ -62,12 +62,12 @@ class Owner:
 
     @property
     def words(self) -> str:
-        """The text of the page that is open."""
+        """The text of the open page."""
         assert self.page is not None
         return " ".join(unescape(re.sub(r"<[^>]+>", " ", self.page.text)).split())
 
     async def sign_in(self, password: str = PASSWORD) -> httpx.Response:
-        """Sign in as a person does."""
+        """Sign in with the form."""
         await self.get("/sign-in")
         return await self.send("/sign-in", email=self.email, password=password)
 
@@ -76,7 +76,7 @@ class Owner:
 
 
 def rules_of(owner: Owner) -> list[Rule]:
-    """The routes of the dashboard."""
+    """Return the routes of the dashboard."""
     (dashboard,) = [one for one in owner.node.node.api.beside if isinstance(one, Dashboard)]
     return list(dashboard._app._app.url_map.iter_rules())  # type: ignore[attr-defined]
 
@@ -90,7 +90,7 @@ async def open_browser(node: OpenNode) -> AsyncIterator[Owner]:
 
 @asynccontextmanager
 async def open_owner(node: OpenNode, account: str = "", email: str = "ada@example.com") -> AsyncIterator[Owner]:
-    """An owner who was invited, and has signed in by that."""
+    """An owner who was invited and has signed in through the invitation."""
     invite = await node.operate("user.invite", account=account or node.account, email=email)
     async with open_browser(node) as owner:
         owner.email = email
@@ -103,7 +103,7 @@ async def open_owner(node: OpenNode, account: str = "", email: str = "ada@exampl
 
 @asynccontextmanager
 async def open_house(folder: Path, **tables: Mapping[str, object]) -> AsyncIterator[Owner]:
-    """A node with one owner at it."""
+    """A node with one owner."""
     async with open_test_node(folder, **tables) as node, open_owner(node) as owner:
         yield owner
         assert node.log_events("page_failed") == []

@@ -1,4 +1,4 @@
-"""Alert rules of a Monitor on its page: added, changed, removed, and refused beside the row that is wrong."""
+"""Alert rules on a monitor's page: added, changed and removed, with errors shown at the invalid row."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_rules_are_added_changed_and_removed_on_a_monitor_page(tmp_path: P
             "3600",
             "3",
         )
-        assert fields["rule_metric_2"] == "", "a row for another one"
+        assert fields["rule_metric_2"] == "", "an empty row for the next rule"
         for change, left in (
             ({**RULE, **more, "rule_value_0": "2,000.5"}, [{**first, "value": 2000.5, "cooldown_s": None}, missing]),
             ({**RULE, **more, "rule_drop_0": "1"}, [missing]),

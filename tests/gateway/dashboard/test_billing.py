@@ -1,4 +1,4 @@
-"""The page of packs: what is on sale, the way to pay, and what was bought."""
+"""The billing page: packs for sale, how to pay, and purchases."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_owner_buys_a_pack_and_sees_the_outcome(tmp_path: Path) -> None:
         assert "starter paid" in owner.words
 
 
-async def test_unavailable_pack_is_refused_and_starts_nothing(tmp_path: Path) -> None:
+async def test_unavailable_pack_is_rejected_and_starts_nothing(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop, open_owner(shop.node) as owner:
         for pack, status in (("welcome", 400), ("nothing", 404), ("", 404)):
             await owner.get("/billing")
@@ -48,7 +48,7 @@ async def test_unavailable_pack_is_refused_and_starts_nothing(tmp_path: Path) ->
         assert (shop.stripe.sessions, await shop.purchases()) == ([], [])
 
 
-async def test_page_without_card_payment_names_the_contact(tmp_path: Path) -> None:
+async def test_page_without_card_payments_names_the_contact(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, packs=PACKS) as node, open_owner(node) as owner:
         await owner.get("/billing")
         assert "This service does not take card payments" in owner.words

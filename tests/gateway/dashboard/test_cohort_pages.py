@@ -1,4 +1,4 @@
-"""Cohorts on their pages: counts, queries with their coverage and results, cancelling, and the end of the key."""
+"""The pages of cohorts: counts, queries with coverage and results, cancelling, and deletion with the key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Discover on its pages: runs that are held, go on and end, their rows and files, and schedules."""
+"""The pages of Discover: runs that pause, resume and end, their rows and files, and schedules."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ async def test_run_page_shows_money_and_rows_and_downloads_all(tmp_path: Path) -
             titles += re.findall(r"The story number (\d+)", owner.words)
         assert sorted(map(int, set(titles))) == list(range(60))
         lines = (await owner.get(f"{path}/rows.jsonl")).text.splitlines()
-        told = (await owner.node.get(f"{RUNS}/{path.rpartition('/')[2]}/results.jsonl")).body.splitlines()
-        assert [orjson.loads(one) for one in lines] == [orjson.loads(one) for one in told]
+        from_api = (await owner.node.get(f"{RUNS}/{path.rpartition('/')[2]}/results.jsonl")).body.splitlines()
+        assert [orjson.loads(one) for one in lines] == [orjson.loads(one) for one in from_api]
         table = await owner.get(f"{path}/rows.csv")
         assert table.headers["content-disposition"].endswith('.csv"')
         rows = list(csv.DictReader(io.StringIO(table.text)))
@@ -109,14 +109,14 @@ async def test_running_run_refreshes_pauses_resumes_and_cancels(tmp_path: Path) 
         await owner.node.assert_sound()
 
 
-async def test_resuming_without_credits_is_refused(tmp_path: Path) -> None:
+async def test_resuming_without_credits_is_rejected(tmp_path: Path) -> None:
     algolia = Algolia({f"k{n}": range(500) for n in range(20)}, takes_s=0.05)
     async with open_test_node(tmp_path, credits=1) as node, open_owner(node) as owner:
         node.upstream.script = algolia.answer
         run = await new_run(node, keywords=list(algolia.found), background=True, max_credits=100)
         path = f"/discover/runs/{run}"
         with trio.fail_after(30):
-            while (await ask(node, "GET", f"{RUNS}/{run}"))[1]["data"]["status"] != "paused":  # noqa: ASYNC110 - the node's
+            while (await ask(node, "GET", f"{RUNS}/{run}"))[1]["data"]["status"] != "paused":  # noqa: ASYNC110 - the node sets no event
                 await trio.sleep(0.02)
         await owner.get(path)
         assert (await owner.send(f"{path}/go_on")).status_code == 400

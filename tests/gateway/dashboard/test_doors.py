@@ -1,4 +1,4 @@
-"""Who is let in, and by which form: fixation, CSRF, framing, redirects, hosts, cookies, enumeration (decisions 22)."""
+"""Who is admitted by which forms: fixation, CSRF, framing, redirects, hosts, cookies, enumeration (decisions 22)."""
 
 from __future__ import annotations
 
@@ -84,15 +84,15 @@ def test_cross_site_form_is_detected_by_browser_headers(headers: dict[str, str])
         assert is_own_form(own, door, "api.example.com")
 
 
-async def test_form_without_token_or_from_another_site_is_refused(tmp_path: Path) -> None:
-    """Goal: CSRF. Method: every route that takes a form, with no token, another session's, and foreign headers."""
+async def test_form_without_token_or_from_another_site_is_rejected(tmp_path: Path) -> None:
+    """Goal: no CSRF. Method: all routes that accept a form, with no token, another's token, or cross-site headers."""
     async with open_house(tmp_path) as owner, open_owner(owner.node, email="bob@example.com") as other:
         await owner.get("/keys")
         await other.get("/keys")
-        deeds = [path.removeprefix("/dashboard") for path in forms_of(owner)]
-        assert len(deeds) > 20
+        form_paths = [path.removeprefix("/dashboard") for path in forms_of(owner)]
+        assert len(form_paths) > 20
         token = owner.token
-        for path in deeds:
+        for path in form_paths:
             for wrong in ("", other.token, "0" * 80):
                 answer = await owner.send_fields(path, {"sure": "yes"}, token=wrong)
                 assert answer.status_code == 403, path
@@ -103,7 +103,7 @@ async def test_form_without_token_or_from_another_site_is_refused(tmp_path: Path
 
 
 def forms_of(owner: Owner) -> list[str]:
-    """The paths of all routes that take forms, their names filled in with ids that nobody has."""
+    """Return the paths of all routes that accept forms, with their parameter names as ids that do not exist."""
     rules = [rule for rule in rules_of(owner) if "POST" in (rule.methods or ())]
     return sorted({rule.rule.replace("<", "").replace(">", "") for rule in rules})
 
@@ -123,7 +123,7 @@ async def test_every_response_forbids_framing_storing_and_foreign_scripts(tmp_pa
 
 
 async def test_planted_session_never_becomes_valid(tmp_path: Path) -> None:
-    """Goal: session fixation. Method: the token changes at sign-in, and the one before opens nothing."""
+    """Goal: no session fixation. Method: the session token changes at sign-in, and the previous one opens nothing."""
     async with open_house(tmp_path) as owner:
         first = owner.client.cookies["sluice-session"]
         owner.client.cookies.set("sluice-session", "planted", domain="127.0.0.1")
@@ -133,13 +133,13 @@ async def test_planted_session_never_becomes_valid(tmp_path: Path) -> None:
         await owner.send("/confirm", password=PASSWORD)
         second = owner.client.cookies["sluice-session"]
         assert second != first
-        async with open_browser(owner.node) as thief:
-            thief.client.cookies.set("sluice-session", first, domain="127.0.0.1")
-            assert (await thief.get("/keys")).headers["location"].startswith("/dashboard/sign-in")
-            await thief.get("/sign-in")
-            thief.email = owner.email
-            await thief.sign_in()
-            assert thief.client.cookies["sluice-session"] not in (first, second)
+        async with open_browser(owner.node) as attacker:
+            attacker.client.cookies.set("sluice-session", first, domain="127.0.0.1")
+            assert (await attacker.get("/keys")).headers["location"].startswith("/dashboard/sign-in")
+            await attacker.get("/sign-in")
+            attacker.email = owner.email
+            await attacker.sign_in()
+            assert attacker.client.cookies["sluice-session"] not in (first, second)
 
 
 async def test_signing_out_ends_the_session_on_the_node(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ async def test_only_sign_in_pages_open_without_a_session(tmp_path: Path) -> None
         assert "evil.example" not in answer.text
 
 
-async def test_forged_hosts_are_refused_and_change_no_link(tmp_path: Path) -> None:
+async def test_forged_hosts_are_rejected_and_change_no_link(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         for host in ("evil.example", "127.0.0.1@evil.example", "evil.example:80"):
             answer = await owner.get("/keys", host=host)
@@ -173,7 +173,7 @@ async def test_forged_hosts_are_refused_and_change_no_link(tmp_path: Path) -> No
 
 
 async def test_cookies_are_bound_to_their_host_behind_a_proxy_with_tls(tmp_path: Path) -> None:
-    """Goal: `__Host-` and `Secure` wherever the owner's line is TLS, and no sign-in in the clear."""
+    """Goal: cookies have `__Host-` and `Secure` if the owner uses TLS, and there is no sign-in without TLS."""
     server = {"server": {"trusted_proxies": ["127.0.0.0/8"]}}
     async with open_test_node(tmp_path, **server) as node, open_browser(node) as stranger:
         over_tls = {"host": "api.example.com", "x-forwarded-proto": "https"}
@@ -188,7 +188,7 @@ async def test_cookies_are_bound_to_their_host_behind_a_proxy_with_tls(tmp_path:
 
 
 async def test_unknown_email_and_wrong_password_are_indistinguishable(tmp_path: Path) -> None:
-    """Goal: enumeration. Method: the whole answers are compared, and the CPU of this process by turns."""
+    """Goal: no enumeration. Method: compare whole responses, and CPU times of alternating attempts."""
     async with open_house(tmp_path) as owner, open_browser(owner.node) as stranger:
         texts, spent = set(), {"ada@example.com": [], "nobody@example.com": []}  # type: ignore[var-annotated]
         for _ in range(4):
@@ -207,8 +207,8 @@ async def test_unknown_email_and_wrong_password_are_indistinguishable(tmp_path: 
 async def test_guessing_stops_after_ten_attempts(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner, open_browser(owner.node) as stranger:
         stranger.email = owner.email
-        told = [(await stranger.sign_in(f"guess number {number}")).status_code for number in range(11)]
-        assert told == [400] * 10 + [429]
+        statuses = [(await stranger.sign_in(f"guess number {number}")).status_code for number in range(11)]
+        assert statuses == [400] * 10 + [429]
         assert (await stranger.sign_in()).status_code == 429
         assert (await owner.get("/keys")).status_code == 200
         refused = owner.node.log_events("sign_in_refused")
@@ -216,7 +216,7 @@ async def test_guessing_stops_after_ten_attempts(tmp_path: Path) -> None:
         assert "ada@example.com" not in owner.node.log.getvalue().decode()
 
 
-async def test_oversized_form_is_refused_unread(tmp_path: Path) -> None:
+async def test_oversized_form_is_rejected_unread(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         await owner.get("/keys")
         assert (await owner.send("/keys", name="x" * 300_000)).status_code == 413

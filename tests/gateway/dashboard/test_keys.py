@@ -1,4 +1,4 @@
-"""Keys on their page: shown once, revealed when fresh, limited at once, revoked at once (spec 2.5, 5.2)."""
+"""The page of keys: shown once, revealed after a recent sign-in, limited and revoked immediately (spec 2.5, 5.2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def key_on(owner: Owner) -> str:
 
 
 async def stale(owner: Owner) -> None:
-    """The password was shown eleven minutes ago."""
+    """Move the last proof of the password eleven minutes into the past."""
     await owner.node.node.stores.store.write(lambda tx: tx.run("UPDATE user_sessions SET proved_at = proved_at - 660"))
 
 
@@ -50,7 +50,7 @@ async def test_repeated_form_creates_no_second_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "problem"),
     [
         ({"credit_limit": "-1"}, "Credit limit must be a whole number of credits"),
         ({"credit_limit": "9" * 30}, "Credit limit must be a whole number of credits"),
@@ -59,19 +59,19 @@ async def test_repeated_form_creates_no_second_key(tmp_path: Path) -> None:
         ({"name": "x" * 201}, "Name must be one line of at most 200 characters"),
     ],
 )
-async def test_field_error_is_shown_and_input_kept(tmp_path: Path, fields: dict[str, str], told: str) -> None:
+async def test_field_error_is_shown_and_input_kept(tmp_path: Path, fields: dict[str, str], problem: str) -> None:
     async with open_house(tmp_path) as owner:
         await owner.get("/keys?new=1")
         answer = await owner.send_fields("/keys", {"name": "kept", **fields})
         assert answer.status_code == 400
-        assert told in owner.words
+        assert problem in owner.words
         (name,) = fields
         assert f'id="f-{name}" name="{name}"' in answer.text
         assert 'aria-invalid="true"' in answer.text
         assert f'value="{fields[name]}"' in answer.text
 
 
-async def test_sixth_active_key_is_refused_with_advice(tmp_path: Path) -> None:
+async def test_sixth_active_key_is_rejected_with_advice(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         for _ in range(4):
             await owner.node.new_key(owner.node.account)

@@ -1,4 +1,4 @@
-"""The dashboard costs a node nothing before its first page."""
+"""The dashboard is not loaded before its first page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_start_loads_no_page_modules() -> None:
     assert LATER.intersection(loaded) == set()
 
 
-def test_qr_code_maker_loads_with_the_first_code() -> None:
+def test_qr_code_generator_loads_with_the_first_code() -> None:
     program = "import sys, gateway.dashboard.app; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert "gateway.dashboard.pictures" in loaded

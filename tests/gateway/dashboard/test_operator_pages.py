@@ -1,4 +1,4 @@
-"""The operator's pages: behind the token, by names that are known, over the operations of the commands."""
+"""The operator's pages: protected by the token, only on known hosts, built on the operations of the commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGES = "/admin/pages"
 
 @asynccontextmanager
 async def open_operator(folder: Path) -> AsyncIterator[tuple[OpenNode, httpx.AsyncClient]]:
-    """A browser at the admin address of a node, signed in."""
+    """A signed-in browser at a node's admin address."""
     async with open_test_node(folder) as node, httpx.AsyncClient(base_url=node.admin_url, verify=False) as client:
         token = load_secret(SECRET, folder).admin_token
         answer = await client.post("/admin", data={"token": token})
@@ -28,7 +28,7 @@ async def open_operator(folder: Path) -> AsyncIterator[tuple[OpenNode, httpx.Asy
         yield node, client
 
 
-async def deed(client: httpx.AsyncClient, operation: str, **fields: Any) -> httpx.Response:
+async def submit(client: httpx.AsyncClient, operation: str, **fields: Any) -> httpx.Response:
     page = await client.get("/admin")
     token, nonce = (re.search(rf'name="{name}" value="(\w+)"', page.text) for name in ("form_token", "nonce"))
     assert token is not None
@@ -71,22 +71,22 @@ async def test_operator_form_requires_its_token_and_site(tmp_path: Path) -> None
 
 async def test_operator_creates_grants_invites_and_suspends(tmp_path: Path) -> None:
     async with open_operator(tmp_path) as (node, client):
-        made = await deed(client, "account.create", name="a team", credits="7")
+        made = await submit(client, "account.create", name="a team", credits="7")
         path = made.headers["location"]
         account = path.partition("id=")[2]
-        back = await deed(client, "credits.grant", account=account, amount="1000", back=path)
+        back = await submit(client, "credits.grant", account=account, amount="1000", back=path)
         assert back.headers["location"] == path
         assert "1,007" in (await client.get(path)).text
-        await deed(client, "account.plan", account=account, plan="pro", back=path)
-        invited = await deed(client, "user.invite", account=account, email="ada@example.com")
+        await submit(client, "account.plan", account=account, plan="pro", back=path)
+        invited = await submit(client, "user.invite", account=account, email="ada@example.com")
         assert f"{node.url}/dashboard/welcome?token=" in invited.text
-        await deed(client, "account.suspend", account=account, back=path)
+        await submit(client, "account.suspend", account=account, back=path)
         shown = await node.operate("account.show", account=account)
         assert (shown["plan"], shown["state"]) == ("pro", "suspended")
-        refused = await deed(client, "credits.grant", account=account, amount="-1")
+        refused = await submit(client, "credits.grant", account=account, amount="-1")
         assert refused.status_code == 400
         assert "amount must be a whole number" in refused.text
-        assert (await deed(client, "ledger.export", account=account)).status_code == 400
+        assert (await submit(client, "ledger.export", account=account)).status_code == 400
 
 
 async def test_repeated_form_grants_once(tmp_path: Path) -> None:
@@ -104,10 +104,10 @@ async def test_repeated_form_grants_once(tmp_path: Path) -> None:
 async def test_platforms_are_isolated_and_reset(tmp_path: Path) -> None:
     async with open_operator(tmp_path) as (node, client):
         assert "GitHub" in (await client.get(f"{PAGES}/platforms")).text
-        await deed(client, "platform.isolate", platform="github", back=f"{PAGES}/platforms")
+        await submit(client, "platform.isolate", platform="github", back=f"{PAGES}/platforms")
         states = {one["platform"]: one["sources"] for one in await node.operate("platform.list")}
         assert {source["state"] for source in states["github"].values()} == {"open"}
-        await deed(client, "platform.reset", platform="github", back=f"{PAGES}/platforms")
+        await submit(client, "platform.reset", platform="github", back=f"{PAGES}/platforms")
         assert '<span class="dot">closed' in (await client.get(f"{PAGES}/platforms")).text
 
 
@@ -143,24 +143,24 @@ async def test_slowest_upstreams_come_first_with_known_quotas(
         assert "No suppliers: every source is the platform" in sources
 
 
-async def test_no_name_runs_in_an_operators_page(tmp_path: Path) -> None:
+async def test_no_name_is_executed_in_an_operator_page(tmp_path: Path) -> None:
     async with open_operator(tmp_path) as (node, client):
         for text in XSS:
             made = await node.operate("account.create", name=text)
             await node.new_key(made["id"], name=text)
             for path in ("/admin", f"{PAGES}/account?id={made['id']}", f"{PAGES}/{text}", f"{PAGES}/account?id={text}"):
                 assert RAW.search((await client.get(path)).text) is None
-        assert (await deed(client, "sign-out")).status_code == 303
+        assert (await submit(client, "sign-out")).status_code == 303
         assert "Admin token" in (await client.get("/admin")).text
 
 
-async def test_the_mark_that_a_refund_left_is_shown_and_removed(tmp_path: Path) -> None:
+async def test_mark_left_by_a_refund_is_shown_and_removed(tmp_path: Path) -> None:
     async with open_operator(tmp_path) as (node, client):
         path = f"{PAGES}/account?id={node.account}"
         assert "Remove this mark" not in (await client.get(path)).text
         mark = "UPDATE accounts SET mark = 'refund' WHERE id = ?"
         await node.node.stores.store.write(lambda tx: tx.run(mark, (node.account,)))
         assert "reversed by a refund" in (await client.get(path)).text
-        assert (await deed(client, "account.unmark", account=node.account, back=path)).status_code == 303
+        assert (await submit(client, "account.unmark", account=node.account, back=path)).status_code == 303
         assert "Remove this mark" not in (await client.get(path)).text
         assert (await node.operate("account.show", account=node.account))["mark"] is None

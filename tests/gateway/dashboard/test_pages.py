@@ -1,4 +1,4 @@
-"""Every page over HTTP: what it says, whose objects it shows, and that no text of others runs in it."""
+"""Every page over HTTP: its texts, whose objects it shows, and that untrusted text is never executed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def new_monitor(owner: Owner, **more: str) -> str:
     return str(answer.headers["location"].rpartition("/")[2])
 
 
-async def test_pages_of_a_new_account_teach_what_to_do(tmp_path: Path) -> None:
+async def test_pages_of_a_new_account_say_what_to_do_next(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         account = await node.new_account()
         async with open_owner(node, account) as owner:
@@ -67,7 +67,7 @@ async def test_pages_of_a_new_account_teach_what_to_do(tmp_path: Path) -> None:
                 assert words in owner.words, path
 
 
-async def test_usage_and_transactions_tell_what_was_called(tmp_path: Path) -> None:
+async def test_usage_and_transactions_show_the_calls(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         node = owner.node
         await owner.get("/playground?id=github/profile")
@@ -90,7 +90,7 @@ async def test_usage_and_transactions_tell_what_was_called(tmp_path: Path) -> No
         assert "No transactions for this request" in owner.words
 
 
-async def test_the_playground_tells_the_price_and_refusals_beside_their_field_and_the_answer(tmp_path: Path) -> None:
+async def test_playground_shows_price_field_errors_and_response(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         call = {"id": "github/profile", "method": "GET", "key": owner.node.key_id}
         await owner.get("/playground?q=github%20profile")
@@ -111,7 +111,7 @@ async def test_the_playground_tells_the_price_and_refusals_beside_their_field_an
         assert before == (100_000, 0)
 
 
-async def test_batches_and_the_accounts_own_routes_are_called_too(tmp_path: Path) -> None:
+async def test_playground_also_calls_batches_and_account_routes(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         for id_, method, fields, words in (
             ("credits/balance", "GET", {}, "balance"),
@@ -124,7 +124,7 @@ async def test_batches_and_the_accounts_own_routes_are_called_too(tmp_path: Path
             assert words in owner.words, (id_, owner.words)
 
 
-async def test_a_monitor_is_made_of_any_call_in_two_clicks_and_lives_on_its_page(tmp_path: Path) -> None:
+async def test_monitor_is_created_from_any_call_and_managed_on_its_page(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         page = (await owner.get("/playground?id=github/profile&p.handle=octocat")).text
         made = re.search(r'href="(/dashboard/monitors/new\?[^"]+)">Create Monitor', page)
@@ -137,7 +137,9 @@ async def test_a_monitor_is_made_of_any_call_in_two_clicks_and_lives_on_its_page
         assert "github/profile" in owner.words
         path = answer.headers["location"].removeprefix("/dashboard")
         again = await owner.send_fields("/monitors", {**fields, "cadence": "daily", "deed": "make"}, token=owner.token)
-        assert again.headers["location"] == answer.headers["location"], "the same form makes no second one"
+        assert again.headers["location"] == answer.headers["location"], (
+            "sending the form twice created a second monitor"
+        )
         for deed, fields_, notice in (
             ("status", {"status": "paused"}, "is paused"),
             ("status", {"status": "active"}, "is active"),
@@ -178,7 +180,7 @@ async def test_invalid_monitor_error_is_shown_at_its_field(tmp_path: Path) -> No
         assert "Each run costs 2 credits; per month, 60." in owner.words
 
 
-async def test_events_show_the_account_and_update_as_rows(tmp_path: Path) -> None:
+async def test_events_are_shown_per_account_and_updated_as_rows(tmp_path: Path) -> None:
     async with open_house(tmp_path) as owner:
         _, key_id = await owner.node.new_key(owner.node.account, name="gone <b>")
         await owner.node.operate("key.revoke", key=key_id)
@@ -194,7 +196,7 @@ async def test_events_show_the_account_and_update_as_rows(tmp_path: Path) -> Non
 
 
 async def test_other_accounts_objects_are_unknown_on_every_page(tmp_path: Path) -> None:
-    """Goal: isolation. Method: every route with an id, generated from the table, by the owner of another account."""
+    """Goal: isolation. Method: every route with an id, from the routing table, requested by another account's owner."""
     async with open_house(tmp_path) as owner:
         monitor, webhook = await new_monitor(owner), await new_webhook(owner, "https://example.com/hook")
         run, schedule = await new_run(owner.node), await new_schedule(owner.node)
@@ -228,8 +230,8 @@ async def users_of(owner: Owner) -> list[str]:
     return [one["id"] for one in await owner.node.operate("user.list", account=owner.node.account)]
 
 
-async def test_untrusted_text_never_runs_in_a_page(tmp_path: Path) -> None:
-    """Goal: XSS, stored and reflected. Method: a corpus through every field that is shown, and every query."""
+async def test_untrusted_text_is_never_executed_in_a_page(tmp_path: Path) -> None:
+    """Goal: no stored or reflected XSS. Method: a corpus through every field that is shown, and through every query."""
     async with open_test_node(tmp_path) as node:
         for number, text in enumerate(XSS):
             made = await node.operate("account.create", name=text, credits=100_000)
@@ -280,13 +282,13 @@ def test_upstream_response_folds_and_is_truncated() -> None:
 
 
 def test_qr_code_encodes_the_text_with_a_margin() -> None:
-    """Method: another text is another picture, and its margin and the finder behind it are as they must be."""
+    """Method: different texts have different images, and the margin and the finder pattern are correct."""
     one, other = qr_svg("a <code>", "otpauth://totp/a"), qr_svg("a <code>", "otpauth://totp/b")
     assert one != other
     assert qr_svg("a <code>", "otpauth://totp/a") == one
     assert 'aria-label="a &lt;code&gt;"' in one
     assert 'fill="#fff"' in one
-    assert 'd="M4 4.5h7' in one, "four modules of margin, then the finder's seven"
+    assert 'd="M4 4.5h7' in one, "four modules of margin, then the seven of the finder pattern"
     assert "style=" not in one
 
 
@@ -314,7 +316,7 @@ async def test_second_factor_is_turned_on_used_and_turned_off(tmp_path: Path) ->
             assert answer.headers["location"].startswith("/dashboard/code")
             assert (await other.get("/keys")).headers["location"] == "/dashboard/code"
             await other.get("/code")
-            assert (await other.send("/code", code=code)).status_code == 400, "it was used"
+            assert (await other.send("/code", code=code)).status_code == 400, "the code was used before"
             assert (await other.send("/code", code=recovery[0])).status_code == 303
             assert (await other.get("/keys")).status_code == 200
         await owner.get("/account")
@@ -428,7 +430,7 @@ async def test_job_is_visible_and_controlled_by_its_owner_only(tmp_path: Path) -
         assert "of 20 steps" in owner.words
         for status in ("paused", "running", "paused"):
             changed = await owner.send(f"/jobs/{job}/status", status=status)
-            if changed.status_code == 400:  # it was quicker
+            if changed.status_code == 400:  # the job had already ended
                 break
             await owner.follow(changed)
         async with open_owner(owner.node, await owner.node.new_account(), "eve@example.com") as eve:

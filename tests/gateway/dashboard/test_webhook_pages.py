@@ -1,4 +1,4 @@
-"""Webhooks of the account on their pages: made once, tested, changed, paused and resumed, and forgotten."""
+"""The pages of an account's webhooks: created once, tested, changed, paused, resumed, and deleted."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ WAIT_S = 30.0
 
 
 @dataclass(slots=True)
-class Ear:
-    """A receiver of webhooks, whose answer is the test's."""
+class Receiver:
+    """A webhook receiver whose response the test sets."""
 
     owner: Owner
     statuses: list[str] = field(default_factory=lambda: ["200 OK"])
@@ -38,25 +38,25 @@ class Ear:
         assert self.server is not None
         return f"{self.server.url}/hook"
 
-    def has_heard(self, text: bytes, times: int) -> bool:
-        return self.heard(text) >= times
+    def has_received(self, text: bytes, times: int) -> bool:
+        return self.received(text) >= times
 
-    def heard(self, text: bytes) -> int:
-        """How many deliveries had this text."""
+    def received(self, text: bytes) -> int:
+        """Return the number of deliveries that contained this text."""
         assert self.server is not None
         return sum(text in one for one in self.server.requests)
 
 
 @asynccontextmanager
-async def open_ear(tmp_path: Path) -> AsyncIterator[Ear]:
+async def open_receiver(tmp_path: Path) -> AsyncIterator[Receiver]:
     async with open_house(tmp_path, webhooks=INSECURE) as owner:
-        ear = Ear(owner)
-        async with open_upstream_server(ear) as ear.server:
-            yield ear
+        receiver = Receiver(owner)
+        async with open_upstream_server(receiver) as receiver.server:
+            yield receiver
 
 
 async def new_webhook(owner: Owner, url: str, **more: object) -> str:
-    """The id of a webhook that is made on the page, whose secret is shown on the page that is open."""
+    """Create a webhook on the page, which then shows its secret, and return its id."""
     await owner.get("/webhooks?new=1")
     await owner.send_fields("/webhooks", {"url": url, "types": ["key.*", "credits.low"], **more})
     assert owner.page is not None
@@ -65,7 +65,7 @@ async def new_webhook(owner: Owner, url: str, **more: object) -> str:
 
 
 async def shown_until(owner: Owner, path: str, is_so: Callable[[str], bool]) -> str:
-    """The words of a page once they are so."""
+    """Wait until a page's text meets a condition, and return the text."""
     with trio.fail_after(WAIT_S):
         while True:
             await owner.get(path)
@@ -75,18 +75,18 @@ async def shown_until(owner: Owner, path: str, is_so: Callable[[str], bool]) -> 
 
 
 async def test_webhook_is_created_once_and_shows_its_secret_once(tmp_path: Path) -> None:
-    async with open_ear(tmp_path) as ear:
-        owner = ear.owner
+    async with open_receiver(tmp_path) as receiver:
+        owner = receiver.owner
         await owner.get("/webhooks")
         assert "No webhooks yet" in owner.words
         await owner.get("/webhooks?new=1")
         token = owner.token
-        form = {"url": ear.url, "types": ["key.*", "credits.low"], "description": "on call", "nonce": "a" * 32}
+        form = {"url": receiver.url, "types": ["key.*", "credits.low"], "description": "on call", "nonce": "a" * 32}
         made = await owner.send_fields("/webhooks", form, token=token)
         assert SECRET.search(made.text)
         again = await owner.send_fields("/webhooks", form, token=token)
         (place,) = set(re.findall(r"/dashboard/webhooks/wh_[0-9a-f]{32}", made.text))
-        assert again.headers["location"] == place, "the same form makes no second one"
+        assert again.headers["location"] == place, "sending the form twice created a second webhook"
         page = await owner.follow(again)
         assert SECRET.search(page.text) is None
         assert page.text.count('value="key.*" checked') == page.text.count('value="credits.low" checked') == 1
@@ -95,13 +95,13 @@ async def test_webhook_is_created_once_and_shows_its_secret_once(tmp_path: Path)
         assert "on call" in owner.words
         await owner.node.operate("key.revoke", key=owner.node.key_id)
         await shown_until(owner, place.removeprefix("/dashboard"), lambda words: "delivered," in words)
-        assert ear.heard(b'"type":"key.revoked"') == 1
+        assert receiver.received(b'"type":"key.revoked"') == 1
 
 
 async def test_test_delivery_is_logged_and_resent(tmp_path: Path) -> None:
-    async with open_ear(tmp_path) as ear:
-        owner, path = ear.owner, ""
-        path = f"/webhooks/{await new_webhook(ear.owner, ear.url)}"
+    async with open_receiver(tmp_path) as receiver:
+        owner, path = receiver.owner, ""
+        path = f"/webhooks/{await new_webhook(receiver.owner, receiver.url)}"
         await owner.follow(await owner.send(f"{path}/test"))
         assert "A test is queued" in owner.words
         await shown_until(owner, path, lambda words: "delivered," in words and "status 200" in words)
@@ -111,14 +111,14 @@ async def test_test_delivery_is_logged_and_resent(tmp_path: Path) -> None:
         await owner.follow(await owner.send(f"{path}/deliveries/{delivery}/redeliver"))
         assert "queued again" in owner.words
         await shown_until(owner, path, lambda words: "2 attempts" in words)
-        assert ear.heard(b"webhook.test") == 2
+        assert receiver.received(b"webhook.test") == 2
 
 
 async def test_paused_webhook_resumes_when_its_address_is_saved(tmp_path: Path) -> None:
-    async with open_ear(tmp_path) as ear:
-        ear.statuses.append("410 Gone")
-        owner = ear.owner
-        path = f"/webhooks/{await new_webhook(owner, ear.url)}"
+    async with open_receiver(tmp_path) as receiver:
+        receiver.statuses.append("410 Gone")
+        owner = receiver.owner
+        path = f"/webhooks/{await new_webhook(owner, receiver.url)}"
         _, key = await owner.node.new_key(owner.node.account)
         await owner.node.operate("key.revoke", key=key)
         await shown_until(owner, path, lambda words: "Save and resume" in words)
@@ -127,9 +127,11 @@ async def test_paused_webhook_resumes_when_its_address_is_saved(tmp_path: Path) 
         for deed, words in (("test", "The webhook is paused."), (f"deliveries/{delivery}/redeliver", "is paused.")):
             assert (await owner.send(f"{path}/{deed}")).status_code == 400
             assert words in owner.words
-        ear.statuses.append("200 OK")
+        receiver.statuses.append("200 OK")
         await owner.get(path)
-        await owner.follow(await owner.send_fields(f"{path}/save", {"url": ear.url, "types": ["*"], "description": ""}))
+        await owner.follow(
+            await owner.send_fields(f"{path}/save", {"url": receiver.url, "types": ["*"], "description": ""})
+        )
         assert "receives events" in owner.words
         assert "Save and resume" not in owner.words
         assert owner.page is not None
@@ -153,12 +155,12 @@ async def test_invalid_webhook_error_is_shown_at_its_field(tmp_path: Path) -> No
             assert answer.status_code == 400, wrong
             assert words in owner.words, (wrong, owner.words)
             assert "<strong>" in answer.text
-            assert "short" not in re.sub(r"<p.*?</p>", "", answer.text), "no secret is shown again"
+            assert "short" not in re.sub(r"<p.*?</p>", "", answer.text), "a secret is shown again"
         await owner.get("/webhooks")
         assert "No webhooks yet" in owner.words
 
 
-async def test_eleventh_webhook_is_refused_until_one_is_deleted(tmp_path: Path) -> None:
+async def test_eleventh_webhook_is_rejected_until_one_is_deleted(tmp_path: Path) -> None:
     async with open_house(tmp_path, webhooks=INSECURE) as owner:
         for _ in range(10):
             webhook = await new_webhook(owner, "http://127.0.0.1:9/hook")
@@ -196,14 +198,14 @@ async def test_secret_rotation_and_deletion_require_the_password(tmp_path: Path)
 
 
 async def test_delivery_log_is_paginated(tmp_path: Path) -> None:
-    async with open_ear(tmp_path) as ear:
-        owner = ear.owner
-        path = f"/webhooks/{await new_webhook(owner, ear.url)}"
+    async with open_receiver(tmp_path) as receiver:
+        owner = receiver.owner
+        path = f"/webhooks/{await new_webhook(owner, receiver.url)}"
         with trio.fail_after(WAIT_S):
             for number in range(1, 12):
                 await owner.get(path)
                 assert (await owner.send(f"{path}/test")).status_code == 303
-                await until(partial(ear.has_heard, b"webhook.test", number))
+                await until(partial(receiver.has_received, b"webhook.test", number))
         page = await owner.get(path)
         assert page.text.count("/redeliver") == 10
         older = page.text.partition("?before=")[2].partition('"')[0]
@@ -212,13 +214,13 @@ async def test_delivery_log_is_paginated(tmp_path: Path) -> None:
 
 
 async def test_page_stays_small_with_long_receiver_responses(tmp_path: Path) -> None:
-    async with open_ear(tmp_path) as ear:
-        owner = ear.owner
-        path = f"/webhooks/{await new_webhook(owner, ear.url)}"
+    async with open_receiver(tmp_path) as receiver:
+        owner = receiver.owner
+        path = f"/webhooks/{await new_webhook(owner, receiver.url)}"
         for number in range(1, 11):
             await owner.get(path)
             await owner.send(f"{path}/test")
-            await until(partial(ear.has_heard, b"webhook.test", number))
+            await until(partial(receiver.has_received, b"webhook.test", number))
         await shown_until(owner, path, lambda words: words.count("delivered,") == 10)
         more = """
         INSERT INTO attempts (delivery_id, number, at, status, error, latency_ms, answer)

@@ -61,7 +61,7 @@ def links_of(answer: Answered) -> Links:
 
 
 async def crawl(node: OpenNode) -> dict[str, tuple[Answered, Links]]:
-    """Every page that can be reached by links from the first one, by path."""
+    """Return every page that links lead to from the first one, by path."""
     found: dict[str, tuple[Answered, Links]] = {}
     seen = {"/"}
     waiting = ["/"]
@@ -69,7 +69,7 @@ async def crawl(node: OpenNode) -> dict[str, tuple[Answered, Links]]:
         path = waiting.pop()
         answer = await node.get(path, key=None)
         if path == PREFIX:
-            assert answer.headers["location"].startswith(f"{PREFIX}/sign-in"), "nobody has signed in"
+            assert answer.headers["location"].startswith(f"{PREFIX}/sign-in"), "no user has signed in"
             continue
         assert answer.status == 200, f"{path}: {answer.body[:200]!r}"
         if not answer.headers["content-type"].startswith("text/html"):
@@ -90,7 +90,7 @@ async def test_every_page_is_linked_and_loads_only_local_files(
         found = await crawl(node)
         library = node.node.description.pages._texts.library
         assert set(library.pages) <= found.keys()
-        assert not set(library.pages) & set(OWN), "a platform's page would be hidden"
+        assert not set(library.pages) & set(OWN), "a platform's page has the same path"
         for path, (answer, links) in found.items():
             assert b"<!doctype html>" in answer.body
             assert len(answer.body) < PAGE_BYTES_MAX, path
@@ -99,7 +99,7 @@ async def test_every_page_is_linked_and_loads_only_local_files(
             assert b'<script src="/page.js" defer></script>' in answer.body
             assert not {"iframe", "img"} & set(links.tags)
             assert "default-src 'none'" in answer.headers["content-security-policy"]
-            assert len(set(links.anchors)) == len(links.anchors), f"{path} has an anchor twice"
+            assert len(set(links.anchors)) == len(links.anchors), f"{path} repeats an anchor"
             for href in set(links.hrefs):
                 target, anchor = urldefrag(href)
                 if anchor and (target or path) in found:
@@ -198,7 +198,7 @@ async def test_every_reason_has_a_page_with_meaning_remedy_and_calls(tmp_path: P
 async def test_user_text_is_never_markup(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get("/search?q=%3Cscript%3Ealert(1)%3C/script%3E%22", key=None)
-    assert links_of(answer).tags.count("script") == 1, "the page's own"
+    assert links_of(answer).tags.count("script") == 1, "only the page's own scripts"
     assert b"&lt;script&gt;" in answer.body
 
 
@@ -277,7 +277,7 @@ async def test_page_kinds_follow_api_conventions(tmp_path: Path) -> None:
                 sent = await node.get(path, key=None, headers={"accept-encoding": coding})
                 is_packed = path.endswith(".woff2") or len(full.body) <= LEAST_BYTES
                 assert sent.headers.get("content-encoding") == (None if is_packed else coding), path
-                assert len(sent.body) == len(full.body) or path.startswith("/status"), "the client decodes it"
+                assert len(sent.body) == len(full.body) or path.startswith("/status"), "the client decodes the body"
             known = await node.get(path, key=None, headers={"if-none-match": full.headers["etag"]})
             assert (known.status, known.body) == (304, b"") or path.startswith("/status"), path
 
@@ -301,8 +301,8 @@ async def test_documented_error_matches_node(tmp_path: Path) -> None:
         page = (await node.get("/docs/errors.md", key=None)).body.decode()
         answer = await node.get("/v1/github/profile?hndle=octocat")
     (shown,) = re.findall(r"^```json\n(.*?)^```", page, re.M | re.S)
-    told = answer.body.decode().replace(node.url, "...").replace(answer.json["request_id"], "req_...")
-    assert orjson.loads(shown) == orjson.loads(told)
+    served = answer.body.decode().replace(node.url, "...").replace(answer.json["request_id"], "req_...")
+    assert orjson.loads(shown) == orjson.loads(served)
 
 
 QUESTIONS = {

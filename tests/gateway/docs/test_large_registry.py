@@ -25,7 +25,7 @@ from tests.fakes.node import OpenNode, open_test_node
 
 CPU_MAX_S = 0.005
 SEARCH_CPU_MAX_S = 0.012
-"""A search goes through every page, in a thread, one search at a time."""
+"""A search reads every page, in a thread, one search at a time."""
 READS = 15
 ROOMY = {"requests_per_minute": 100_000, "concurrent_requests": 1_000}
 FREE_READS = {
@@ -82,8 +82,10 @@ class RawClient:
 
 
 async def test_free_reads_cost_little_cpu_with_440_endpoints(tmp_path: Path) -> None:
-    """Method: the CPU time of the process for a request, client included; the least of several reads, since a busy
-    machine only adds to it. Before answers were kept, the catalog took 17 ms, and a misspelled path 20 ms.
+    """Method: the CPU time of the process per request, including the client's.
+
+    The minimum of several reads counts, because a busy machine only adds to it. Before responses were cached, the
+    catalog took 17 ms, and a misspelled path 20 ms.
     """
     too_dear: dict[str, float] = {}
     async with open_test_node(tmp_path, only=many_platforms(), limits=ROOMY) as node:

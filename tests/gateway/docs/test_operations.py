@@ -46,7 +46,7 @@ async def test_exactly_the_existing_routes_are_described_everywhere(tmp_path: Pa
             guide = (await node.get(entry["how_to_use"])).json["data"]
             shared = ("id", "path", "method", "platform", "resource", "summary")
             assert [guide[name] for name in shared] == [entry[name] for name in shared]
-            assert guide["errors"], "every request may fail"
+            assert guide["errors"], "an operation without error responses"
             assert guide["availability"] == {"available": True, "missing_credentials": [], "next_step": None}
 
 
@@ -62,7 +62,9 @@ async def test_document_is_valid_small_and_fully_named_and_priced(tmp_path: Path
     assert all(isinstance(one["x-credit-cost"], int) and one["x-credit-label"] for one in items)
     of_data = [item for item in document["paths"].values() if item.get("get", {}).get("x-credit-cost")]
     usual = statistics.median(len(orjson.dumps(item)) for item in of_data)
-    assert len(answer.body) + (ENDPOINTS - len(items)) * usual < BYTES_MAX, "with as many operations as it is meant for"
+    assert len(answer.body) + (ENDPOINTS - len(items)) * usual < BYTES_MAX, (
+        "the document would be too large with `ENDPOINTS` operations"
+    )
     assert document["webhooks"]["monitorRun"]["post"]["requestBody"]["required"]
     assert "101" in document["paths"]["/v1/events/ws"]["get"]["responses"]
     feed = document["paths"]["/v1/events"]["get"]["responses"]["200"]["content"]
@@ -109,8 +111,8 @@ def schema_of(document: dict[str, Any], operation: dict[str, Any]) -> dict[str, 
     return schema
 
 
-def check(document: dict[str, Any], schema: dict[str, Any], value: Any, told: str) -> None:
-    assert flaws(document, schema, value) == [], told
+def check(document: dict[str, Any], schema: dict[str, Any], value: Any, subject: str) -> None:
+    assert flaws(document, schema, value) == [], subject
 
 
 async def test_guide_names_missing_credential(tmp_path: Path) -> None:
@@ -152,7 +154,7 @@ async def test_methods_of_one_path_have_separate_guides(tmp_path: Path) -> None:
         assert (await node.get("/v1/utility/endpoint?id=monitors&method=PATCH")).status == 404
 
 
-async def test_misspelt_platform_gets_suggestion(tmp_path: Path) -> None:
+async def test_misspelled_platform_gets_suggestion(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         refused = await node.get("/v1/utility/endpoints?platform=gihub")
         assert (refused.status, refused.json["error"]["details"]["did_you_mean"]) == (400, "github")
@@ -174,8 +176,8 @@ async def test_declared_platform_reasons_are_in_endpoint_guides(tmp_path: Path) 
     async with open_test_node(tmp_path) as node:
         for id_, reasons in (("bluesky/profile", {"account_private", "account_gone"}), ("hackernews/search", set())):
             errors = (await node.get(f"/v1/utility/endpoint?id={id_}")).json["data"]["errors"]
-            told = {one["reason"] for error in errors for one in error["reasons"]}
-            assert told & {"account_private", "account_gone"} == reasons
+            listed = {one["reason"] for error in errors for one in error["reasons"]}
+            assert listed & {"account_private", "account_gone"} == reasons
 
 
 async def test_account_object_responses_match_document(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_emptiest_response_matches_its_schema(archetype: Archetype) -> None:
     Draft202012Validator(schema_of(archetype, BASE)).validate(answered(archetype, record))
 
 
-def test_comment_tree_matches_schema_and_deep_fault_is_found() -> None:
+def test_comment_tree_matches_schema_and_nested_error_is_found() -> None:
     reply = comment(id="2", author=byline(id="u"), likes=3)
     data = answered(ARCHETYPES["CommentList"], comment(id="1", replies=[reply]))
     schema = Draft202012Validator(schema_of(ARCHETYPES["CommentList"], BASE))

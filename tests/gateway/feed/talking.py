@@ -1,4 +1,4 @@
-"""A WebSocket client of the feed, as programs use it, and the events that it is given."""
+"""A WebSocket client of the feed, and helpers to write events."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Talk:
         self.stream = stream
 
     async def next(self) -> Any:
-        """The next message."""
+        """Return the next message."""
         return orjson.loads(await self.socket.get_message())
 
     async def events(self, count: int) -> list[Any]:
-        """So many events, of as many pages as it takes; nothing else may come."""
+        """Return this many events from as many pages as needed. Any other message is a failure."""
         items: list[Any] = []
         while len(items) < count:
             message = await self.next()
@@ -44,15 +44,15 @@ class Talk:
         return items
 
     async def say(self, message: object) -> None:
-        """Bytes and text as they are, anything else as JSON."""
+        """Send bytes and text unchanged, anything else as JSON."""
         await self.socket.send_message(message if isinstance(message, str | bytes) else orjson.dumps(message).decode())
 
     async def ack(self, cursor: str) -> None:
-        """Acknowledge, without looking at the answer."""
+        """Acknowledge without reading the response."""
         await self.say({"type": "ack", "cursor": cursor})
 
     async def end(self) -> tuple[list[Any], int]:
-        """All that still comes, and the code of the close behind it."""
+        """Return all remaining messages and the code of the close that ends them."""
         said: list[Any] = []
         with suppress(ConnectionClosed):
             while True:
@@ -63,9 +63,9 @@ class Talk:
 
 @asynccontextmanager
 async def talking(node: OpenNode, query: str = "", *, key: str | None = "", port: int = 0) -> AsyncIterator[Talk]:
-    """A WebSocket of the node, or of another server of its API on `port`; it is closed when the block ends.
+    """Open a WebSocket to the node, or to another server of its API on `port`, and close it when the block ends.
 
-    The client stands on a stream of our own: it leaves its stream open when the server closes or refuses.
+    The test owns the TCP stream, because the client leaves it open when the server closes or rejects the WebSocket.
     """
     sent = [] if key is None else [(b"x-api-key", (key or node.key).encode())]
     stream = await trio.open_tcp_stream("127.0.0.1", port or urlsplit(node.url).port or 0)
@@ -79,7 +79,7 @@ async def talking(node: OpenNode, query: str = "", *, key: str | None = "", port
 
 
 async def refused(node: OpenNode, query: str = "", *, key: str | None = "") -> Answered:
-    """The answer to a handshake that is refused."""
+    """Return the response to a rejected handshake."""
     with pytest.RaisesGroup(ConnectionRejected) as found:
         async with talking(node, query, key=key):
             pass
@@ -89,35 +89,35 @@ async def refused(node: OpenNode, query: str = "", *, key: str | None = "") -> A
 
 
 def revoked(account: str, number: int) -> Fact:
-    """An event of this number that all keys of the account see."""
+    """Return an event with this number that all keys of the account see."""
     subject = Subject("key", f"key_{number}")
     return Fact(account, "key.revoked", subject, KeyRevoked(key_id=subject.id, last4="abcd"))
 
 
 def alert(account: str, number: int, key_id: str) -> Fact:
-    """An event of this number that one key sees."""
+    """Return an event with this number that only one key sees."""
     subject = Subject("run", f"run_{number}")
     data = MonitorAlert(monitor_id="mon_1", run_id=subject.id, scheduled_for="2026-01-01T00:00:00Z", alerts_fired=1)
     return Fact(account, "monitor.alert_fired", subject, data, key_id=key_id)
 
 
 async def append(node: OpenNode, *facts: Fact) -> None:
-    """As whatever produces events does, in one transaction."""
+    """Append events in one transaction, as a producer does."""
     await node.node.stores.store.write(lambda tx: node.node.stores.feed.append(tx, facts))
 
 
 async def append_some(node: OpenNode, count: int, *, first: int = 0) -> None:
-    """Events that are numbered from `first`."""
+    """Append events numbered from `first`."""
     await append(node, *[revoked(node.account, number) for number in range(first, first + count)])
 
 
 def numbers(items: Sequence[Any]) -> list[int]:
-    """The numbers of events, in their order."""
+    """Return the numbers of events, in their order."""
     return [int(item["subject"]["id"].partition("_")[2]) for item in items]
 
 
 async def drop_before(node: OpenNode, first_pos: int) -> None:
-    """As retention does, in one step."""
+    """Delete all events before this position, as retention does."""
     where = (node.account, first_pos)
 
     def drop(tx: Tx) -> None:

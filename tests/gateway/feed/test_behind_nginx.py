@@ -1,4 +1,4 @@
-"""The feed behind nginx, set up as docs/many-nodes.md has it."""
+"""The feed behind nginx, configured as in docs/many-nodes.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.gateway.server.nginx_proxy import open_nginx
 
 @asynccontextmanager
 async def proxied(folder: Path) -> AsyncIterator[tuple[OpenNode, trio.SocketStream]]:
-    """A node, and a connection to nginx in front of it."""
+    """A node, and a connection to the nginx in front of it."""
     with trio.fail_after(20):
         async with (
             open_test_node(folder) as node,
@@ -41,7 +41,7 @@ async def test_stream_events_pass_immediately(tmp_path: Path) -> None:
         assert await stream.events(1) == ["key_1"]
 
 
-async def test_websocket_passes_both_ways(tmp_path: Path) -> None:
+async def test_websocket_messages_pass_in_both_directions(tmp_path: Path) -> None:
     async with proxied(tmp_path) as (node, stream), trio.open_nursery() as nursery:
         await append_some(node, 1)
         own = [(b"x-api-key", node.key.encode())]
@@ -56,7 +56,7 @@ async def test_websocket_passes_both_ways(tmp_path: Path) -> None:
         await socket.aclose()
 
 
-async def test_disconnected_poll_frees_its_place_within_a_second(tmp_path: Path) -> None:
+async def test_disconnected_poll_frees_its_slot_within_a_second(tmp_path: Path) -> None:
     async with proxied(tmp_path) as (node, socket):
         ask = f"GET {FEED}?cursor=now&wait_s=25 HTTP/1.1\r\nhost: a\r\nx-api-key: {node.key}\r\n\r\n"
         await socket.send_all(ask.encode())

@@ -1,4 +1,4 @@
-"""An event of billing stands in the account's feed from the same commit on as the fact itself."""
+"""Billing events are written to the account's feed in the same commit as the change that they report."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -56,7 +56,7 @@ async def node_stores(store_url: str) -> AsyncIterator[Stores]:
 
 
 async def events(node_stores: Stores, account_id: str, key_id: str = "key_of_nobody") -> list[dict[str, Any]]:
-    """All events of the account that the key sees."""
+    """Return all events of the account that the key sees."""
     query = PageQuery(account_id, key_id, after=0, limit=500, filters=Filters())
     page = await node_stores.store.read(partial(read_page, query=query))
     return [orjson.loads(item.body) for item in page.items]
@@ -89,7 +89,7 @@ async def test_key_revocation_is_visible_to_the_accounts_other_keys(
     assert await events(node_stores, stranger) == []
 
 
-async def test_repeated_revocation_is_one_event_and_other_changes_none(node_stores: Stores) -> None:
+async def test_repeated_revocation_and_other_changes_add_no_event(node_stores: Stores) -> None:
     account = (await node_stores.accounts.create("Ada")).id
     key = await node_stores.keys.create(account)
     await node_stores.keys.update(key.id, credit_limit=5, reset_usage=True)
@@ -124,16 +124,16 @@ async def test_low_and_exhausted_credits_are_reported_with_links(node_stores: St
 
 
 async def test_listeners_are_notified_once_after_the_commit(store_url: str) -> None:
-    heard: list[Moved] = []
-    async with open_node(store_url, heard.extend) as node_stores:
+    notified: list[Moved] = []
+    async with open_node(store_url, notified.extend) as node_stores:
         account = (await node_stores.accounts.create("Ada", credits=4)).id
         await spend(node_stores, account, 3)
-        assert heard == []
+        assert notified == []
         await spend(node_stores, account, 1)
-        assert heard == [Moved(account, 1, "credits.exhausted", None, account, None)]
+        assert notified == [Moved(account, 1, "credits.exhausted", None, account, None)]
         key = await node_stores.keys.create(account)
         await node_stores.keys.revoke(key.id)
-        assert heard[1:] == [Moved(account, 2, "key.revoked", None, key.id, None)]
+        assert notified[1:] == [Moved(account, 2, "key.revoked", None, key.id, None)]
 
 
 async def test_batch_of_many_accounts_writes_one_event_each(node_stores: Stores) -> None:
@@ -159,7 +159,7 @@ async def test_recovery_refund_writes_no_event_but_later_settlement_does(
 
 
 async def test_concurrent_settlements_report_each_step_once(postgres: PostgresServer) -> None:
-    """Method: four accounts on two nodes, each taken to 0 and credited again, twice."""
+    """Method: four accounts on two nodes, each spent to 0 credits and credited again, twice."""
     url = postgres.fresh()
     async with AsyncExitStack() as stack:
         nodes = [await stack.enter_async_context(open_node(url)) for _ in range(2)]
@@ -178,7 +178,9 @@ async def test_concurrent_settlements_report_each_step_once(postgres: PostgresSe
                 for number, id_ in enumerate(ids * 6):
                     nursery.start_soon(work, nodes[number // 4 % 2], id_, Random(number))
             for id_ in ids:
-                while (await nodes[0].accounts.get(id_)).balance:  # what was refunded when the last worker had gone
+                while (
+                    await nodes[0].accounts.get(id_)
+                ).balance:  # credits that were refunded after the last worker had ended
                     await spend(nodes[1], id_, 1)
                 assert await types(nodes[1], id_) == ["credits.low", "credits.exhausted"] * round_
                 await nodes[0].accounts.grant(id_, 30)
@@ -193,8 +195,8 @@ async def test_concurrent_revocations_report_once(postgres: PostgresServer) -> N
             for node in (one, other):
                 for key in keys:
                     nursery.start_soon(node.keys.revoke, key.id)
-        told = await events(other, account)
-        assert sorted(event["subject"]["id"] for event in told) == sorted(key.id for key in keys)
+        reported = await events(other, account)
+        assert sorted(event["subject"]["id"] for event in reported) == sorted(key.id for key in keys)
 
 
 async def test_command_without_a_node_writes_its_event(store_url: str, tmp_path: Path) -> None:
@@ -209,15 +211,15 @@ async def test_command_without_a_node_writes_its_event(store_url: str, tmp_path:
 
 
 class Inline:
-    """Charges and a feed on a store without threads, one batch at a time."""
+    """Charges and a feed on a store without threads, which commits one batch at a time."""
 
     def __init__(self) -> None:
         self.store = open_inline(MIGRATIONS)
         self.desk = Desk(self.store)
-        self.told: list[Moved] = []
+        self.reported: list[Moved] = []
         make_id = id_maker(lambda: NOW, Random(1))
         billing_events = FeedOfBilling(
-            EventLog(now=lambda: NOW, make_id=make_id, base_url="", publish=self.told.extend),
+            EventLog(now=lambda: NOW, make_id=make_id, base_url="", publish=self.reported.extend),
             now=lambda: NOW,
         )
         self.charges = Charges(
@@ -244,17 +246,17 @@ def test_settlement_and_event_commit_together(inline: Inline) -> None:
     charge = wait(inline.charges.take(request(account.id)))
     inline.store.failing = RuntimeError("the disk is full")
     inline.batch([charge])
-    assert (inline.count("events"), inline.count("charges"), inline.told) == (0, 1, [])
+    assert (inline.count("events"), inline.count("charges"), inline.reported) == (0, 1, [])
     inline.store.failing = None
     inline.batch([charge])
-    assert (inline.count("events"), inline.count("charges"), len(inline.told)) == (1, 0, 1)
+    assert (inline.count("events"), inline.count("charges"), len(inline.reported)) == (1, 0, 1)
 
 
 def test_failed_event_write_leaves_the_charge_open(inline: Inline) -> None:
-    """Goal: fact and event are one. Method: the database refuses the event."""
+    """Goal: a change and its event are written together. Method: the database rejects the event."""
     account = wait(inline.desk.accounts.create("A", credits=1))
     charge = wait(inline.charges.take(request(account.id)))
     inline.store.do(lambda tx: [tx.run(sql) for sql in refuse("events", "1 = 1")])
     assert isinstance(inline.batch([charge])[0], Exception)
-    assert (inline.count("events"), inline.count("charges"), inline.told) == (0, 1, [])
+    assert (inline.count("events"), inline.count("charges"), inline.reported) == (0, 1, [])
     wait(inline.desk.assert_sound())

@@ -1,4 +1,4 @@
-"""Reads and acknowledgements of the feed cancelled at each wait: nothing is held, and nothing is done by half."""
+"""Reads and acknowledgements of the feed, cancelled at each checkpoint: nothing stays held or half done."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.fakes.patient_clock import BRISKLY
 from tests.gateway.feed.test_polling import ROOMY, assert_nothing_left
 
 UNWATCHED = {**ROOMY, "server": {"shed": False}}
-"""The node's looks at its load would count among a request's waits."""
+"""No shedding, because its load measurements would add checkpoints to a request."""
 
 
 async def ask(
     node: OpenNode, target: str, body: bytes | None = None, *, tells_hangup: bool = False, **headers: str
 ) -> list[Any]:
-    """A request of the app itself, in this task, as a server calls it; what the app has sent."""
+    """Send a request to the app in this task, as a server calls it, and return what the app sent."""
     path, _, query = target.partition("?")
     own = {"x-api-key": node.key, **headers}
     scope: dict[str, Any] = {
@@ -60,7 +60,7 @@ async def ask(
 @BRISKLY
 @pytest.mark.parametrize("tells_hangup", [True, False])
 @pytest.mark.parametrize("place", ["cursor=now", "consumer=one&start=now", "types=key.*&cursor=now"])
-async def test_cancelled_poll_leaves_no_place_and_no_waiter(place: str, tells_hangup: bool, tmp_path: Path) -> None:
+async def test_cancelled_poll_leaves_no_slot_and_no_waiter(place: str, tells_hangup: bool, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **UNWATCHED) as node:
 
         async def check(_got_through: bool) -> None:
@@ -73,7 +73,7 @@ async def test_cancelled_poll_leaves_no_place_and_no_waiter(place: str, tells_ha
 
 
 @BRISKLY
-async def test_poll_cancelled_on_wake_leaves_nothing(tmp_path: Path) -> None:
+async def test_poll_cancelled_when_woken_leaves_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **UNWATCHED) as node:
 
         async def poll() -> None:
@@ -93,18 +93,18 @@ async def test_cancelled_stream_leaves_nothing(tmp_path: Path) -> None:
         await append_some(node, 3)
         node.node.feed.polls.beat_s = 0.05
 
-        async def some_of_it() -> None:
+        async def read_part() -> None:
             with trio.move_on_after(0.3):
                 await ask(node, f"{FEED}?limit=2", accept="text/event-stream")
 
         async def check(_got_through: bool) -> None:
             await assert_nothing_left(node)
 
-        assert await cancel_everywhere(some_of_it, check) >= 5
+        assert await cancel_everywhere(read_part, check) >= 5
 
 
 async def test_cancelled_acknowledgement_is_complete_or_absent(tmp_path: Path) -> None:
-    """Wherever it was cancelled, the consumer stands before or behind the page, and what is unread fits to where."""
+    """After a cancellation the consumer is before or after the page, and its unread count matches."""
     async with open_test_node(tmp_path, **UNWATCHED) as node:
         await append_some(node, 600)
         acked = [0]

@@ -1,4 +1,4 @@
-"""How a stream goes between its reads: whom it hears, when it beats, and what it gives back however it ends."""
+"""A stream between its reads: what it reads from the client, its keepalives, and what it releases when it ends."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def page(pos: int, *, items: bool = True, has_more: bool = False) -> PageView:
 
 
 class Client:
-    """A sink. Its client says what `say` is called with, and leaves when it is called with None."""
+    """A sink. The client sends what a test puts into `say`, and disconnects at None."""
 
     def __init__(self) -> None:
         self.given: list[int] = []
         self.beats: list[int] = []
-        self.heeded: list[str] = []
-        self.say, self._hears = trio.open_memory_channel[str | None](10)
-        self._heard: str | None = None
+        self.answered: list[str] = []
+        self.say, self._incoming = trio.open_memory_channel[str | None](10)
+        self._received: str | None = None
 
     async def send(self, view: PageView) -> None:
         await trio.lowlevel.checkpoint()
@@ -50,18 +50,18 @@ class Client:
         self.beats.append(view.page.end.pos)
 
     async def receive(self) -> None:
-        self._heard = await self._hears.receive()
+        self._received = await self._incoming.receive()
 
     async def answer(self) -> bool:
         await trio.lowlevel.checkpoint()
-        if self._heard is None:
+        if self._received is None:
             return False
-        self.heeded.append(self._heard)
+        self.answered.append(self._received)
         return True
 
 
 class Log:
-    """Gives the pages it was made with, then ever the last one again; `before` runs before each."""
+    """Returns the given pages in order, then the last one again and again. `before` runs before each read."""
 
     def __init__(self, *pages: PageView, before: Callable[[int], object] = lambda _number: None) -> None:
         self._pages = pages
@@ -104,41 +104,41 @@ async def test_cancelled_stream_holds_nothing():
         for said in ("one", "two", None):
             client.say.send_nowait(said)
         assert await follow(polls, KEY, read_on=log.read_on, sink=client, check_key=is_good) is Stopped.GONE
-        assert client.heeded == ["one", "two"]
+        assert client.answered == ["one", "two"]
 
-    async def nothing_is_held(_got_through: bool) -> None:
+    async def check_nothing_is_held(_got_through: bool) -> None:
         await trio.lowlevel.checkpoint()
         assert (len(polls.hub), held(polls)) == (0, 0)
 
-    assert await cancel_everywhere(stream, nothing_is_held) >= 10
+    assert await cancel_everywhere(stream, check_nothing_is_held) >= 10
 
 
-async def test_client_of_a_busy_feed_is_answered():
+async def test_client_message_is_answered_on_a_busy_feed():
     polls, client = polls_of(), Client()
     log = Log(page(1), before=lambda number: move(polls, number + 10))
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_say_and_leave, client)
             stopped = await follow(polls, KEY, read_on=log.read_on, sink=client, check_key=is_good)
-    assert (stopped, client.heeded) == (Stopped.GONE, ["hello"])
+    assert (stopped, client.answered) == (Stopped.GONE, ["hello"])
 
 
 async def _say_and_leave(client: Client) -> None:
     await client.say.send("hello")
-    while not client.heeded:  # noqa: ASYNC110 - nothing announces it
+    while not client.answered:  # noqa: ASYNC110 - no event is set
         await trio.sleep(0.001)
     await client.say.send(None)
 
 
 class Slow(Client):
-    """Takes its time to answer."""
+    """Needs a second for each answer."""
 
     async def answer(self) -> bool:
         await trio.sleep(1)
         return await super().answer()
 
 
-async def test_talkative_client_delays_no_page(autojump_clock: trio.testing.MockClock):
+async def test_client_with_many_messages_delays_no_page(autojump_clock: trio.testing.MockClock):
     polls, client = polls_of(), Slow()
     log = Log(*[page(pos, has_more=True) for pos in range(1, 6)], page(6))
     for _ in range(9):
@@ -146,7 +146,7 @@ async def test_talkative_client_delays_no_page(autojump_clock: trio.testing.Mock
     client.say.send_nowait(None)
     with trio.move_on_after(5.5):
         await follow(polls, KEY, read_on=log.read_on, sink=client, check_key=is_good)
-    assert (client.given, client.heeded) == ([1, 2, 3, 4, 5, 6], ["again"] * 5)
+    assert (client.given, client.answered) == ([1, 2, 3, 4, 5, 6], ["again"] * 5)
 
 
 @pytest.mark.parametrize("has_more", [False, True])
@@ -165,11 +165,11 @@ async def test_new_events_do_not_interrupt_an_answer(autojump_clock: trio.testin
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partial(follow, polls, KEY, read_on=log.read_on, sink=client, check_key=is_good))
         await trio.sleep(0.5)
-        assert client.heeded == []
+        assert client.answered == []
         move(polls, 2)
         await trio.sleep(1)
         nursery.cancel_scope.cancel()
-    assert (client.heeded, client.given) == (["hello"], [1, 2])
+    assert (client.answered, client.given) == (["hello"], [1, 2])
 
 
 async def test_stream_beyond_the_poll_limit_gets_existing_events():

@@ -1,4 +1,4 @@
-"""Long-polls: what wakes them and what does not, how many a key may hold, how they end, and what they leave behind."""
+"""Long-polls: what wakes them and what does not, how many a key may hold, how they end, and what they release."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ WAKES: dict[str, tuple[str, Facts]] = {
     "its subject": ("subject_id=run_9,run_1", mine),
     "its subject's parent": ("subject_id=mon_1", mine),
     "its type and subject": ("types=monitor.*&subject_id=mon_1", mine),
-    "several events, of which one matches": (
+    "one matching event of several": (
         "types=monitor.*",
         lambda node: [*of_the_account(node), *of_another_key(node), *mine(node)],
     ),
@@ -79,7 +79,7 @@ LETS_SLEEP: dict[str, tuple[str, Facts]] = {
 
 @pytest.mark.parametrize("as_consumer", [False, True], ids=["by cursor", "as a consumer"])
 @pytest.mark.parametrize(("query", "facts"), WAKES.values(), ids=WAKES.keys())
-async def test_a_poll_is_woken_by(query: str, facts: Facts, as_consumer: bool, tmp_path: Path) -> None:
+async def test_matching_event_wakes_a_poll(query: str, facts: Facts, as_consumer: bool, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         place = "consumer=one&start=now" if as_consumer else f"cursor={await end(node)}"
         async with polling(node, f"{place}&{query}&wait_s=25") as answer:
@@ -93,8 +93,8 @@ async def test_a_poll_is_woken_by(query: str, facts: Facts, as_consumer: bool, t
 @BRISKLY
 @pytest.mark.parametrize("as_consumer", [False, True], ids=["by cursor", "as a consumer"])
 @pytest.mark.parametrize(("query", "facts"), LETS_SLEEP.values(), ids=LETS_SLEEP.keys())
-async def test_a_poll_is_not_woken_by(query: str, facts: Facts, as_consumer: bool, tmp_path: Path) -> None:
-    """Nor does it look into the store for it, but once at its end."""
+async def test_other_event_does_not_wake_a_poll(query: str, facts: Facts, as_consumer: bool, tmp_path: Path) -> None:
+    """Such an event causes no read of the store. The poll reads it once, at its end."""
     async with open_test_node(tmp_path) as node:
         place = "consumer=one&start=now" if as_consumer else f"cursor={await end(node)}"
         async with polling(node, f"{place}&{query}&wait_s=1") as answer:
@@ -117,7 +117,7 @@ async def test_consumer_deleted_during_its_poll_is_not_recreated(tmp_path: Path)
         assert (answered.status, answered.json["error"]["details"]["reason"]) == (404, "unknown_consumer")
         assert (await node.get(CONSUMERS)).json["data"]["items"] == []
         again = await node.get(f"{FEED}?consumer=one")
-        assert len(subjects(again.json)) == 4, "a read that begins after it makes another"
+        assert len(subjects(again.json)) == 4, "a later read creates the consumer again"
 
 
 async def test_woken_poll_returns_the_whole_transaction(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ async def test_woken_poll_returns_the_whole_transaction(tmp_path: Path) -> None:
         assert subjects((await answer()).json) == [f"key_{number}" for number in range(40)]
 
 
-async def test_poll_overtaken_by_retention_is_refused(tmp_path: Path) -> None:
+async def test_poll_overtaken_by_retention_is_rejected(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 2)
 
@@ -160,7 +160,7 @@ async def test_one_event_wakes_every_waiting_poll(tmp_path: Path) -> None:
 
 
 async def test_polls_that_wake_together_get_their_own_pages(tmp_path: Path) -> None:
-    """Method: each answer, which may have been made for another poll too, is compared with a later read's."""
+    """Method: each response, which may be shared with another poll, is compared with a later read."""
     async with open_test_node(tmp_path, **ROOMY) as node:
         await append_some(node, 2)
         other = await node.node.stores.keys.create(node.account)
@@ -187,7 +187,7 @@ async def test_polls_that_wake_together_get_their_own_pages(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_polling_reader_gets_each_event_once_in_order(seed: int, tmp_path: Path) -> None:
-    """Races of reading and waiting with appending: what comes in between is missed by nobody, nor slept over."""
+    """Reads and waits race with appends: an event that is appended in between is neither missed nor delayed."""
     rng, count = Random(seed), 60
     async with open_test_node(tmp_path, **ROOMY) as node:
         found: dict[str, list[str]] = {"by cursor": [], "as a consumer": []}
@@ -219,7 +219,7 @@ async def test_polling_reader_gets_each_event_once_in_order(seed: int, tmp_path:
                 )
                 assert answer.json()["data"]["unread"] >= 0
 
-        with trio.fail_after(20):  # below `wait_s`: one sleep too long fails
+        with trio.fail_after(20):  # shorter than `wait_s`, so that a missed wake-up fails the test
             async with trio.open_nursery() as nursery:
                 for task in (produce, by_cursor, as_consumer):
                     nursery.start_soon(task)
@@ -227,7 +227,7 @@ async def test_polling_reader_gets_each_event_once_in_order(seed: int, tmp_path:
         await assert_nothing_left(node)
 
 
-async def test_polls_that_begin_together_end_apart_and_never_late(tmp_path: Path) -> None:
+async def test_polls_that_begin_together_end_at_different_times_and_not_late(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **ROOMY) as node:
         cursor, took = await end(node), list[float]()
 
@@ -243,7 +243,7 @@ async def test_polls_that_begin_together_end_apart_and_never_late(tmp_path: Path
         assert max(took) - min(took) > 0.01
 
 
-async def test_poll_wait_is_not_overhead(tmp_path: Path) -> None:
+async def test_poll_wait_does_not_count_as_overhead(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(f"{FEED}?cursor={await end(node)}&wait_s=1")
         assert float(answer.headers["x-sluice-overhead-ms"]) < 500
@@ -267,9 +267,9 @@ async def test_stopping_node_answers_polls_with_an_unchanged_cursor(engine: str,
         for answer in answers:
             assert (answer.status, answer.json["data"]["items"], cursor_of(answer.json)) == (200, [], cursor)
             assert answer.headers["connection"] == "close"
-        told = {int(answer.headers["x-poll-interval"]) for answer in answers}
-        assert told <= {1, 2, 3, 4, 5}
-        assert len(told) > 1, "they do not all come again at once"
+        intervals = {int(answer.headers["x-poll-interval"]) for answer in answers}
+        assert intervals <= {1, 2, 3, 4, 5}
+        assert len(intervals) > 1, "all polls would return at the same time"
         await assert_nothing_left(node)
 
 
@@ -286,18 +286,18 @@ async def test_polls_work_on_both_engines(engine: str, tmp_path: Path) -> None:
 LEAVES: dict[str, tuple[bytes, bool]] = {
     "closes": (b"", True),
     "half-closes": (b"", False),
-    "closes behind a pipelined request": (b"GET /v1/status HTTP/1.1\r\nhost: a\r\n\r\n", True),
-    "closes behind more than is kept of what is pipelined": (b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 2500, True),
+    "closes after a pipelined request": (b"GET /v1/status HTTP/1.1\r\nhost: a\r\n\r\n", True),
+    "closes after more pipelined bytes than are buffered": (b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 2500, True),
 }
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("behind", "whole"), LEAVES.values(), ids=LEAVES.keys())
-async def test_disconnected_client_frees_its_place_within_a_second(
+async def test_disconnected_client_frees_its_slot_within_a_second(
     behind: bytes, whole: bool, engine: str, tmp_path: Path
 ) -> None:
     if engine == "hypercorn" and behind:
-        pytest.skip("that engine does not read behind a request: its polls end with their time")
+        pytest.skip("hypercorn does not read beyond a request, so its polls end at their time limit")
     async with open_test_node(tmp_path, server={"port": 0, "engine": engine}, limits={"long_polls": 1}) as node:
         cursor = await end(node)
         query = f"{FEED}?cursor={cursor}&wait_s=25"
@@ -315,7 +315,7 @@ async def test_disconnected_client_frees_its_place_within_a_second(
                 await stream.aclose()
             left_at = trio.current_time()
             await until(lambda: not node.node.feed.hub.parked())
-            assert trio.current_time() - left_at < 5, "a second, and what a busy machine takes"
+            assert trio.current_time() - left_at < 5, "a second, plus the delays of a busy machine"
         await assert_nothing_left(node)
         async with polling(node, f"cursor={cursor}&wait_s=25"):
             pass
@@ -334,12 +334,12 @@ async def test_metrics_count_waiters_and_events(tmp_path: Path) -> None:
 
 
 async def assert_nothing_left(node: OpenNode) -> None:
-    """No reader waits, and no place is held."""
+    """Check that no reader waits and that no slot is held."""
     hub, limit, gate = node.node.feed.hub, node.node.feed.polls.per_key, node.node.admission.gate
     with trio.fail_after(5):
         await until(lambda: not (len(hub) or gate.statistics().leases))
     held = [await gate.hold(node.account, node.key_id, name="polls", limit=limit) for _ in range(limit)]
-    assert None not in held, "a poll that is gone still holds its place"
+    assert None not in held, "a poll that has ended still holds its slot"
     for one in held:
         if one is not None:
             one.release()

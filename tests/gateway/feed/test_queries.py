@@ -1,4 +1,4 @@
-"""The query of a read: it becomes a read within its bounds, or a 400 in the feed's form."""
+"""The query of a read is valid and within limits, or it is a 400 in the feed's error format."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def outcome(ask: Callable[[], T]) -> T | Refused:
 
 
 @given(st.lists(st.tuples(st.one_of(st.sampled_from(NAMES), st.text(max_size=8)), VALUES), max_size=4))
-def test_query_is_valid_or_refused_in_the_feeds_form(query: list[tuple[str, str]]) -> None:
+def test_query_is_valid_or_rejected_in_the_feeds_error_format(query: list[tuple[str, str]]) -> None:
     ask = outcome(partial(read_query, query))
     if isinstance(ask, Refused):
         details = ask.details
@@ -76,7 +76,7 @@ def test_suggested_name_is_valid(name: str) -> None:
         ([("types", "*"), ("subject_id", "a")], Filters(subjects=frozenset({"a"})), set()),
     ],
 )
-def test_sent_filters_are_distinguished_from_omitted_ones(
+def test_given_filters_are_distinguished_from_omitted_ones(
     query: list[tuple[str, str]], filters: Filters | None, omitted: set[str]
 ) -> None:
     ask = read_query(query)

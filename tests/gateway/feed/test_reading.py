@@ -1,4 +1,4 @@
-"""Where reads of the feed go on when retention passes them."""
+"""Where reads of the feed continue when retention passes their position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from upstreams.model.cursors import CursorSigner
 
 
 async def reading(node: OpenNode) -> ByCursor | ByConsumer:
-    """Reads from the oldest event on, one by one."""
+    """Return a reading of one event per page, from the oldest event on."""
     tokens = FeedTokens(CursorSigner(b"a secret of tests, long enough.."), node.account)
     key = Key(node.key_id, node.account, "", None)
     return await reading_of(node.node.feed.readers, read_query([("limit", "1"), ("cursor", "oldest")]), key, tokens)

@@ -1,4 +1,4 @@
-"""The feed over a WebSocket: the handshake, pages, acknowledgements, and reading on after a lost connection."""
+"""The feed over a WebSocket: the handshake, pages, acknowledgements, and continuing after a lost connection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.gateway.feed.talking import (
 
 
 @BOTH
-async def test_refused_handshake_gets_the_usual_response(engine: str, tmp_path: Path):
+async def test_rejected_handshake_gets_the_usual_response(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         for query, key, status, code in (
             ("", None, 401, "MISSING_API_KEY"),
@@ -41,7 +41,9 @@ async def test_refused_handshake_gets_the_usual_response(engine: str, tmp_path: 
             assert (answer.status, answer.code) == (status, code), query
             assert answer.headers["content-type"] == "application/json"
             assert answer.headers["x-request-id"] == answer.json["request_id"]
-            assert ("x-ratelimit-remaining" in answer.headers) == (key == ""), "only who was admitted has a window"
+            assert ("x-ratelimit-remaining" in answer.headers) == (key == ""), (
+                "only an admitted request has window headers"
+            )
         await append_some(node, 1)
         ahead = await refused(node, "cursor=evt_00000000000000000000000000000000")
         assert ahead.json["error"]["details"]["param"] == "cursor"
@@ -73,7 +75,7 @@ async def test_socket_counts_once_in_the_keys_window(tmp_path: Path):
 
 
 @BOTH
-async def test_plain_request_is_asked_to_open_a_websocket(engine: str, tmp_path: Path):
+async def test_plain_request_is_told_to_open_a_websocket(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         answer = await node.get(PATH)
         assert (answer.status, answer.code) == (426, "UPGRADE_REQUIRED")
@@ -98,11 +100,11 @@ async def test_socket_sends_pages_in_order_then_new_events(engine: str, tmp_path
                 await append_some(node, 1, first=number)
                 assert numbers((await talk.next())["items"]) == [number]
         same = (await node.get("/v1/events?limit=1")).json["data"]["items"]
-        assert pages[0]["items"][:1] == same, "an event is the same however it is read"
+        assert pages[0]["items"][:1] == same, "the WebSocket and the feed return the same event"
 
 
 @BOTH
-async def test_empty_log_opens_the_socket_at_once(engine: str, tmp_path: Path):
+async def test_socket_on_an_empty_log_opens_immediately(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node, talking(node, "cursor=now") as talk:
         assert (await talk.next())["items"] == []
 
@@ -215,7 +217,7 @@ async def test_invalid_message_is_an_error_message(engine: str, tmp_path: Path):
                 await talk.say(said)
                 assert await _error(talk) == "message", said
             await talk.say(b'{"type":"ack","cursor":"%b"}' % cursor.encode())
-            assert (await talk.next())["advanced"] is True, "a binary message is read as text is"
+            assert (await talk.next())["advanced"] is True, "a binary message is read like text"
 
 
 async def test_cursor_reader_cannot_acknowledge(tmp_path: Path):
@@ -225,7 +227,7 @@ async def test_cursor_reader_cannot_acknowledge(tmp_path: Path):
 
 
 async def _error(talk: Talk) -> str:
-    """The parameter that the next message, an error, is about."""
+    """Read the next message, which must be an error, and return the parameter that it names."""
     message = await talk.next()
     assert (message["type"], message["error"]["status"]) == ("error", 400), message
     assert message["error"]["details"]["next_step"]
@@ -291,7 +293,7 @@ async def _append_now_and_then(node: OpenNode, count: int) -> None:
         await trio.sleep(0.005)
 
 
-async def test_lapsed_consumer_is_told_its_restart(tmp_path: Path):
+async def test_lapsed_consumer_gets_its_restart_position(tmp_path: Path):
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         async with talking(node, "consumer=one&limit=1") as talk:
@@ -307,4 +309,4 @@ async def test_lapsed_consumer_is_told_its_restart(tmp_path: Path):
             assert numbers(restart["items"]) == [2]
             assert (restart["restarted_from"], restart["dropped"]) == (page["next_cursor"], 1)
             await append_some(node, 1, first=3)
-            assert "restarted_from" not in await talk.next(), "it is told once"
+            assert "restarted_from" not in await talk.next(), "the restart is reported twice"

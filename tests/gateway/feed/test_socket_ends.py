@@ -1,4 +1,4 @@
-"""How a WebSocket of the feed ends: by the client, its key, its key's other streams, the node, or the store."""
+"""How a WebSocket of the feed ends: by the client, its key, the key's other streams, the node, or the store."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ GONE_S = 1.0
 
 
 @pytest.fixture(autouse=True)
-def nothing_fails_unseen(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """However a stream ends, no app has failed on it; a link that a test takes away may be told of."""
+def no_errors_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Check that no error was logged. Only lost database connections may be logged, because a test cuts one."""
     yield
     assert [one for one in caplog.get_records("call") if one.name != "storage.link_log"] == []
 
 
 def held(node: OpenNode) -> dict[str, int]:
-    """The bytes that the streams of a node hold."""
+    """Return the numbers of waiters, polls and leases that the streams of a node hold."""
     gate: Any = node.node.admission.gate
     polls = gate._named["polls"].running() if "polls" in gate._named else 0
     return {"waiters": len(node.node.feed.hub), "polls": polls, "leases": gate.statistics().leases}
@@ -42,7 +42,7 @@ def held(node: OpenNode) -> dict[str, int]:
 
 @asynccontextmanager
 async def served_beside(node: OpenNode, engine: str, bounds: Bounds) -> AsyncIterator[Served]:
-    """The node's API on one more address, with bounds of the test's own."""
+    """Serve the node's API at one more address, with other limits."""
     api = node.node.api
     async with open_served(
         api, engine=engine, bounds=bounds, websocket_paths=api.websocket_paths, patience_s=25
@@ -52,7 +52,7 @@ async def served_beside(node: OpenNode, engine: str, bounds: Bounds) -> AsyncIte
 
 @asynccontextmanager
 async def raw_talk(node: OpenNode, served: Served, query: str, *, buffer_bytes: int) -> AsyncIterator[Client]:
-    """A client that sends nothing behind its handshake, and reads nothing of its own accord."""
+    """Connect a client that sends nothing after its handshake, and reads only when asked to."""
     asked = handshake(f"{PATH}?{query}".encode())
     async with await served.connect(buffer_bytes=buffer_bytes) as client:
         await client.send(asked.replace(b"\r\n", b"\r\nx-api-key: %b\r\n" % node.key.encode(), 1))
@@ -61,7 +61,7 @@ async def raw_talk(node: OpenNode, served: Served, query: str, *, buffer_bytes: 
 
 @BOTH
 @pytest.mark.parametrize("how", ["reset", "fin", "close"])
-async def test_disconnected_client_frees_everything_at_once(engine: str, how: str, tmp_path: Path):
+async def test_disconnected_client_frees_everything_immediately(engine: str, how: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node, talking(node) as talk:
         await talk.next()
         assert held(node) == {"waiters": 1, "polls": 1, "leases": 1}
@@ -119,11 +119,11 @@ async def test_stream_beyond_the_poll_limit_sends_existing_events_and_ends(engin
 
 @BOTH
 @pytest.mark.parametrize("noticed", ["alive", "event", "ack"])
-async def test_revoked_key_ends_its_stream_with_the_refusal(engine: str, noticed: str, tmp_path: Path):
+async def test_revoked_key_ends_its_stream_with_an_error_message(engine: str, noticed: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         if noticed == "alive":
             node.node.feed.polls.beat_s = 0.2
-        if noticed != "event":  # the message that would end it at once is lost
+        if noticed != "event":  # drop the message that would end the stream immediately
             node.node.feed.hub._observe = lambda moves: None
         account = await node.new_account()
         key, key_id = await node.new_key(account)
@@ -136,14 +136,14 @@ async def test_revoked_key_ends_its_stream_with_the_refusal(engine: str, noticed
         assert code == 1008
         refusal = said[-1]
         assert (refusal["type"], refusal["error"]["type"]) == ("error", "INVALID_API_KEY")
-        assert refusal["credits_remaining"] is None, "nobody hears of an account by a revoked key"
+        assert refusal["credits_remaining"] is None, "a revoked key must not reveal the account's balance"
         assert [message["type"] for message in said[:-1]] in ([], ["alive"])
         await until(lambda: held(node) == NOBODY)
 
 
 @BOTH
 async def test_stopping_node_asks_streams_to_reconnect(engine: str, tmp_path: Path):
-    """That all of them hear it means that it took less than `drain_s`, behind which they would be cut."""
+    """All streams must get the message within `drain_s`, because they are cut after that."""
     limits = {"long_polls": 250, "concurrent_requests": 250, "requests_per_minute": 1_000}
     ends: list[tuple[list[Any], int]] = []
 
@@ -192,13 +192,13 @@ async def test_stream_without_store_ends_and_another_continues(engine: str, tmp_
 
 
 async def _store_is_back(node: OpenNode) -> None:
-    while (await node.get("/v1/events")).status != 200:  # noqa: ASYNC110 - nothing announces it
+    while (await node.get("/v1/events")).status != 200:  # noqa: ASYNC110 - no event is set
         await trio.sleep(0.05)
 
 
 @BOTH
-async def test_unread_stream_is_cheap_and_given_up(engine: str, tmp_path: Path):
-    """Method: 20,000 events, of which the kernel's buffers take a part, and a bound of time that soon passes."""
+async def test_unread_stream_uses_little_memory_and_is_given_up(engine: str, tmp_path: Path):
+    """Method: 20,000 events, some of which fit into the kernel's buffers, and a short time limit for writes."""
     async with open_test_node(tmp_path) as node:
         for first in range(0, 20_000, 5_000):
             await append_some(node, 5_000, first=first)
@@ -230,6 +230,6 @@ async def test_stream_is_one_request_in_log_and_metrics(engine: str, tmp_path: P
         assert (refusal["path"], refusal["status"], refusal["code"]) == (PATH, 400, "INVALID_REQUEST")
         assert (stream["path"], stream["status"], stream["code"]) == (PATH, 101, "OK")
         assert (stream["request_id"], stream["key_id"], stream["credits_used"]) == (request_id, node.key_id, 0)
-        assert stream["overhead_ms"] < 200, "what it was held open for is not what it cost"
+        assert stream["overhead_ms"] < 200, "the time that a stream is open is not overhead"
         assert await node.gauge(f'sluice_requests_total{{code="OK",route="{PATH}"}}') == 1
         assert await node.gauge(f'sluice_requests_total{{code="INVALID_REQUEST",route="{PATH}"}}') == 1

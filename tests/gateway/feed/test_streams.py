@@ -1,4 +1,4 @@
-"""The feed as server-sent events: all there is and all that comes, once and in order, until either side ends it."""
+"""The feed as server-sent events: all existing and all new events, once and in order, until either side ends it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SSE = {"accept": "text/event-stream"}
 
 @dataclass(slots=True)
 class Stream:
-    """A connection to the node, and what it has got so far: the head, and blocks of fields."""
+    """A connection to the node, and what it has received: the head, and blocks of fields."""
 
     socket: trio.SocketStream
     protocol: h11.Connection = field(default_factory=lambda: h11.Connection(h11.CLIENT))
@@ -34,7 +34,7 @@ class Stream:
     text: bytes = b""
 
     async def begin(self, target: str, headers: Mapping[str, str]) -> None:
-        """Send the request and wait for the answer's head."""
+        """Send the request and wait for the head of the response."""
         request = h11.Request(method="GET", target=target, headers=[("host", "a"), *headers.items()])
         await self.socket.send_all(self.protocol.send(request) or b"")
         self.protocol.send(h11.EndOfMessage())
@@ -44,44 +44,44 @@ class Stream:
         self.headers = {name.decode(): value.decode() for name, value in head.headers}
 
     async def block(self) -> dict[str, str]:
-        """The next event, comment or setting, with the id line before it; empty at the end."""
+        """Return the next event, comment or setting, with the id line before it, or an empty dict at the end."""
         fields: dict[str, str] = {}
         while line := await self.line():
             if line == b"\n":
-                assert "data" in fields, "a blank line without data is an empty event to many clients"
+                assert "data" in fields, "many clients treat a blank line without data as an empty event"
                 break
             name, _, value = line.decode().partition(":")
             fields[name] = value.strip()
             if name in ("", "retry"):
                 break
         else:
-            assert not fields, "the stream ends with a whole block"
+            assert not fields, "the stream ended within a block"
             return {}
         self.blocks.append(fields)
         return fields
 
     async def line(self) -> bytes:
-        """The next line with its end; empty at the end."""
+        """Return the next line with its newline, or an empty one at the end."""
         while b"\n" not in self.text:
             piece = await self._next()
             if not isinstance(piece, h11.Data):
-                assert not self.text, "the stream ends with a whole line"
+                assert not self.text, "the stream ended within a line"
                 return b""
             self.text += bytes(piece.data)
         line, end, self.text = self.text.partition(b"\n")
         return line + end
 
     async def event(self) -> Any:
-        """The next event, which must be one."""
+        """Return the next block, which must be an event."""
         with trio.fail_after(5):
             block = await self.block()
-        assert block.keys() == {"id", "data"}, "`onmessage` gets events without a name only"
+        assert block.keys() == {"id", "data"}, "browsers pass only unnamed events to `onmessage`"
         found = orjson.loads(block["data"])
         assert block["id"] == found["cursor"]
         return found
 
     async def events(self, count: int) -> list[str]:
-        """The subjects of the next events."""
+        """Return the subjects of the next events."""
         return [(await self.event())["subject"]["id"] for _ in range(count)]
 
     async def _next(self) -> h11.Event | type[h11.PAUSED]:
@@ -95,7 +95,7 @@ class Stream:
 async def streaming(
     node: OpenNode, query: str = "", *, key: str = "", headers: Mapping[str, str] | None = None
 ) -> AsyncIterator[Stream]:
-    """A stream, from its head on."""
+    """Open a stream and read its head."""
     host, port = node.url.removeprefix("http://").split(":")
     async with await trio.open_tcp_stream(host, int(port)) as socket:
         stream = Stream(socket)
@@ -141,11 +141,11 @@ async def test_last_event_id_resumes_a_stream(tmp_path: Path) -> None:
         async with streaming(node, headers={"last-event-id": last}) as stream:
             assert await stream.events(2) == ["key_2", "key_3"]
         async with streaming(node, "cursor=now", headers={"last-event-id": last}) as stream:
-            assert await stream.events(2) == ["key_2", "key_3"], "what was got last counts more than the address"
+            assert await stream.events(2) == ["key_2", "key_3"], "Last-Event-ID has precedence over the query"
 
 
 async def test_stream_from_now_resumes_before_its_first_event(tmp_path: Path) -> None:
-    """Or what comes while the client connects again would be lost: its address says `now`."""
+    """The URL says `now`, so without this position, events that arrive during a reconnect would be lost."""
     async with open_test_node(tmp_path) as node:
         async with streaming(node, "cursor=now") as stream:
             opening = await stream.block()
@@ -164,7 +164,7 @@ async def test_stream_from_now_resumes_before_its_first_event(tmp_path: Path) ->
         ("cursor=now&consumer=a", {}, "INVALID_REQUEST", 400),
     ],
 )
-async def test_errors_are_refused_before_the_stream_begins(
+async def test_errors_are_returned_before_the_stream_begins(
     query: str, headers: Mapping[str, str], code: str, status: int, tmp_path: Path
 ) -> None:
     async with open_test_node(tmp_path) as node:
@@ -173,9 +173,9 @@ async def test_errors_are_refused_before_the_stream_begins(
 
 
 @pytest.mark.parametrize(
-    "last_id", ["x", "evt_unknown", "ahead", "gone"], ids=["none", "no event", "ahead of the log", "removed"]
+    "last_id", ["x", "evt_unknown", "ahead", "gone"], ids=["none", "not an event", "ahead of the log", "removed"]
 )
-async def test_refused_last_event_id_names_the_header(last_id: str, tmp_path: Path) -> None:
+async def test_rejected_last_event_id_names_the_header(last_id: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 4)
         if last_id == "gone":
@@ -219,7 +219,7 @@ async def test_accept_header_opens_a_stream(accept: str, streams: bool, tmp_path
             assert answer.headers["content-type"] == "application/json"
 
 
-async def test_expired_position_is_refused_before_the_stream_begins(tmp_path: Path) -> None:
+async def test_expired_position_is_rejected_before_the_stream_begins(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 4)
         cursor = (await page(node, "limit=1"))["pagination"]["next_cursor"]
@@ -255,9 +255,9 @@ async def test_revoked_key_ends_its_streams_within_a_keepalive(tmp_path: Path) -
             with trio.fail_after(2):
                 while await stream.block():
                     pass
-            told = stream.blocks[-1]
-            assert told["event"] == "error"
-            assert orjson.loads(told["data"])["error"]["type"] == "INVALID_API_KEY"
+            block = stream.blocks[-1]
+            assert block["event"] == "error"
+            assert orjson.loads(block["data"])["error"]["type"] == "INVALID_API_KEY"
         await assert_nothing_left(node)
 
 
@@ -287,7 +287,7 @@ async def test_stopping_node_ends_streams_with_a_reconnect_delay(engine: str, tm
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_disconnected_stream_frees_its_place(engine: str, tmp_path: Path) -> None:
+async def test_disconnected_stream_frees_its_slot(engine: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"port": 0, "engine": engine}, limits={"long_polls": 1}) as node:
         for _ in range(3):
             async with streaming(node, "cursor=now") as stream:
@@ -299,7 +299,7 @@ async def test_disconnected_stream_frees_its_place(engine: str, tmp_path: Path) 
 
 
 async def test_half_closed_client_gets_a_complete_response(tmp_path: Path) -> None:
-    """A reset, as for a client that is gone, could take events along that it has not read."""
+    """The node must not reset the connection as for a closed one: the client could lose events that it has not read."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 200)
         async with streaming(node, "limit=100") as stream:
@@ -323,24 +323,24 @@ async def test_consumer_stream_reads_without_acknowledging(tmp_path: Path) -> No
         assert subjects(await page(node, "consumer=one")) == ["key_2", "key_3"]
 
 
-async def test_lapsed_consumers_stream_begins_with_its_last_position(tmp_path: Path) -> None:
+async def test_lapsed_consumers_stream_begins_with_a_restart_event(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 4)
-        stood = (await page(node, "consumer=one&limit=1"))["pagination"]["next_cursor"]
-        await ack(node, "one", stood)
+        position = (await page(node, "consumer=one&limit=1"))["pagination"]["next_cursor"]
+        await ack(node, "one", position)
         await drop_before(node, 4)
         assert_refused(await node.get(f"{FEED}?consumer=one", headers=SSE), "CURSOR_EXPIRED", 410)
         async with streaming(node, "consumer=one") as stream:
-            told = await stream.block()
-            assert told["event"] == "restarted"
-            assert orjson.loads(told["data"]) == {"restarted_from": stood, "dropped": 2}
+            block = await stream.block()
+            assert block["event"] == "restarted"
+            assert orjson.loads(block["data"]) == {"restarted_from": position, "dropped": 2}
             assert await stream.events(1) == ["key_3"]
         async with streaming(node, "consumer=one") as stream:
-            assert await stream.events(1) == ["key_3"], "it is told once"
+            assert await stream.events(1) == ["key_3"], "the restart is reported twice"
 
 
 async def test_slow_reader_delays_no_other_and_misses_nothing(tmp_path: Path) -> None:
-    """It gets pages at its own pace, read when it takes them: what waits for it is in the store, not in memory."""
+    """The reader gets pages at its own speed, read when it needs them: its backlog is in the store, not in memory."""
     count = 4000
     async with open_test_node(tmp_path, limits={"requests_per_minute": 100_000}) as node:
         host, port = node.url.removeprefix("http://").split(":")
@@ -367,7 +367,7 @@ async def test_slow_reader_delays_no_other_and_misses_nothing(tmp_path: Path) ->
         await assert_nothing_left(node)
 
 
-async def test_stream_time_is_not_overhead(tmp_path: Path) -> None:
+async def test_stream_time_does_not_count_as_overhead(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         async with streaming(node, "cursor=now") as stream:
             await stream.block()

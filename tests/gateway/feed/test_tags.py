@@ -1,4 +1,4 @@
-"""Entity tags of the feed: the same tag means the same page, and one that still holds is answered with 304."""
+"""Entity tags of the feed: the same tag means the same page, and a tag that is still valid gets a 304."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def read(node: OpenNode, query: str, known: str = "", key: str = "") -> An
 
 @pytest.mark.parametrize("form", ["{}", "W/{}", '"a", {}', '{}, "a"', 'W/"1.eAAAA" ,W/{}', "*", '"a",*'])
 @pytest.mark.parametrize("query", ["", "limit=2", "cursor=now", "consumer=one"])
-async def test_tag_is_matched_in_any_form_and_named_by_the_304(query: str, form: str, tmp_path: Path) -> None:
+async def test_matching_tag_in_any_form_gets_a_304_with_the_tag(query: str, form: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         tag = (await read(node, query)).headers["etag"]
@@ -45,7 +45,9 @@ async def test_truncated_page_never_changes(tmp_path: Path) -> None:
         await append(node, *[low(node.account)] * 5)
         assert (await read(node, "limit=2", first.headers["etag"])).status == 304
         with trio.fail_after(5):
-            assert (await read(node, "limit=2&wait_s=25", first.headers["etag"])).status == 304, "there is more behind"
+            assert (await read(node, "limit=2&wait_s=25", first.headers["etag"])).status == 304, (
+                "a truncated page is answered without waiting"
+            )
         again = await read(node, "limit=2")
         assert again.json["data"]["items"] == first.json["data"]["items"]
         assert again.headers["etag"] == first.headers["etag"]
@@ -63,7 +65,7 @@ async def test_truncated_page_expires_with_its_events(tmp_path: Path) -> None:
 
 
 async def test_whole_page_changes_when_the_log_grows(tmp_path: Path) -> None:
-    """Its next_cursor is the log's end, so it must be told."""
+    """The `next_cursor` is the end of the log, so a change of it must be reported."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         first = await read(node, "types=key.*")
@@ -99,7 +101,7 @@ async def test_different_reads_have_different_tags(tmp_path: Path) -> None:
 
 
 async def test_known_page_is_held_until_it_changes(tmp_path: Path) -> None:
-    """A poll that names the page which it has waits for another, although there are items."""
+    """A poll that sends the tag of its page waits for a new page, although the page has items."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 2)
         tag = (await read(node, "")).headers["etag"]
@@ -142,7 +144,7 @@ async def test_head_request_has_the_tag_and_no_body(tmp_path: Path) -> None:
         head = await node.get(FEED, method="HEAD")
         assert (head.status, head.body, head.headers["etag"]) == (200, b"", whole.headers["etag"])
         lengths = [int(one.headers["content-length"]) for one in (head, whole)]
-        assert abs(lengths[0] - lengths[1]) < 3, "the balance may have other digits"
+        assert abs(lengths[0] - lengths[1]) < 3, "the lengths may differ by the digits of the balance"
         with trio.fail_after(5):
             held = await node.get(f"{FEED}?cursor=now&wait_s=25", method="HEAD")
         assert held.status == 200

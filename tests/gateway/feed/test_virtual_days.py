@@ -1,7 +1,7 @@
-"""Months of a feed in virtual time: readers that come and stay away, consumers that lapse, retention and long-polls.
+"""Months of a feed in virtual time: readers that come and go, consumers that lapse, retention and long-polls.
 
-Goal: what any reader is given is exactly what the log holds for it behind where it stood, and what it missed it is told
-of. Method: each page is compared with a plain list of all that was written, from seeds.
+Goal: each reader gets exactly what the log holds for it after its position, and is told about what it missed. Method:
+each page is compared with a plain list of all events written, with plans from seeds.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ MAKERS = (
 
 
 class Written(NamedTuple):
-    """An event as the model knows it."""
+    """An event in the model."""
 
     pos: int
     at: float
@@ -66,7 +66,7 @@ class Written(NamedTuple):
 
 @dataclass(slots=True)
 class World:
-    """A node's feed on one database in memory, and the list of all that was ever written to it."""
+    """A node's feed on one in-memory database, and the list of all events ever written to it."""
 
     store: Any
     hub: Hub
@@ -87,7 +87,7 @@ class World:
         await self.store.write(lambda tx: self.log.append(tx, facts))
 
     async def retain(self) -> None:
-        """Whole days go, as the model has it and as the tables have it."""
+        """Remove whole days from the model and from the tables."""
         before = now() // DAY_S * DAY_S - RETENTION_DAYS * DAY_S
         kept = [one for one in self.written if one.at >= before]
         first = kept[0].pos if kept else len(self.written) + 1
@@ -95,9 +95,9 @@ class World:
             self.first_pos = first
             await self.store.write(partial(_drop, first))
 
-    def matching(self, sent_query: FeedQuery, key_id: str, after: int) -> list[int]:
-        """The positions behind `after` that the read selects."""
-        filters = sent_query.filters
+    def matching(self, query_read: FeedQuery, key_id: str, after: int) -> list[int]:
+        """Return the positions after `after` that the query selects."""
+        filters = query_read.filters
         found = []
         for pos, _, fact in self.written[after:]:
             visible = fact.key_id in (None, key_id)
@@ -110,29 +110,29 @@ class World:
         return found
 
     async def read(self, key: Key, query: str) -> tuple[FeedQuery, PageView] | Refused:
-        """One read as the route does it."""
+        """Read once, as the route does, and return a rejection instead of raising it."""
         try:
             return await self._read(key, query)
         except Refused as refused:
             return refused
 
     async def _read(self, key: Key, query: str) -> tuple[FeedQuery, PageView]:
-        sent_query = read_query(parse_qsl(query))
-        reading = await reading_of(self.readers, sent_query, key, self.tokens)
+        query_read = read_query(parse_qsl(query))
+        reading = await reading_of(self.readers, query_read, key, self.tokens)
         self.pages += 1
-        if not sent_query.wait_s:
-            return sent_query, await reading.read()
+        if not query_read.wait_s:
+            return query_read, await reading.read()
         request = Request("req_1", "GET", "/v1/events", b"", {}, 0.0, receive=_never)
-        if self.pages % 2:  # a server that tells of hang-ups, or one that has to be listened to
+        if self.pages % 2:  # alternate between a server that reports disconnects and one that must be read from
             request.send = _take
         polled = await self.polls.poll(
             request,
             reading,
             is_news=lambda view: bool(view.page.items or view.page.has_more or view.restarted_from),
         )
-        assert request.held_s <= sent_query.wait_s + TICK_S
+        assert request.held_s <= query_read.wait_s + TICK_S
         self.woken += bool(polled.view.page.items and request.held_s)
-        return sent_query, polled.view
+        return query_read, polled.view
 
 
 async def _take(_message: Any) -> None:
@@ -189,8 +189,8 @@ async def retain(world: World) -> None:
         await world.retain()
 
 
-async def nap(rng: Random) -> None:
-    """Mostly none, so that polls follow upon each other; at times longer than the retention."""
+async def pause(rng: Random) -> None:
+    """Sleep briefly, so that polls follow one another, and sometimes longer than the retention."""
     if rng.random() < 0.9:
         await trio.sleep(rng.random())
         return
@@ -198,28 +198,28 @@ async def nap(rng: Random) -> None:
 
 
 async def follow(world: World, key: Key, query: str, rng: Random) -> None:
-    """A reader by cursor; with what it has it is told nothing twice, and what it missed it is told of."""
+    """Read by cursor. No event is returned twice, and missed events are reported."""
     cursor, pos = "oldest", 0
     while True:
-        await nap(rng)
+        await pause(rng)
         wait = rng.choice(("", "&wait_s=25"))
         was_oldest, began, first_pos = cursor == "oldest", now(), world.first_pos
-        told = await world.read(key, f"cursor={cursor}&{query}{wait}")
-        if isinstance(told, Refused):
-            cursor, pos = expired(world, told, pos)
+        result = await world.read(key, f"cursor={cursor}&{query}{wait}")
+        if isinstance(result, Refused):
+            cursor, pos = expired(world, result, pos)
             continue
-        sent_query, view = told
+        query_read, view = result
         if was_oldest:
             pos = max(pos, first_pos - 1)
-        judge(world, sent_query, key, view, after=pos, began=began)
+        judge(world, query_read, key, view, after=pos, began=began)
         pos = view.page.end.pos
         cursor = world.tokens.seal(view.page.end)
 
 
 def expired(world: World, refused: Refused, pos: int) -> tuple[str, int]:
-    """The reader begins again at the oldest kept event; what it is told of was not there to give."""
+    """Continue at the oldest kept event, and check that events were really missed."""
     assert refused.code.name == "CURSOR_EXPIRED"
-    assert pos < world.first_pos - 1, "nothing that it had not read is gone"
+    assert pos < world.first_pos - 1, "the cursor expired although no unread event was removed"
     details = refused.details
     assert details is not None
     world.expiries += 1
@@ -227,56 +227,56 @@ def expired(world: World, refused: Refused, pos: int) -> tuple[str, int]:
     return details["oldest_cursor"], world.first_pos - 1
 
 
-def judge(world: World, sent_query: FeedQuery, key: Key, view: PageView, *, after: int, began: float) -> None:
-    """The page is what the model says, and a poll was woken as soon as there was something."""
-    found, page = world.matching(sent_query, key.id, after), view.page
-    assert [item.pos for item in page.items] == [pos for pos in found if pos <= page.end.pos][: sent_query.limit]
-    if sent_query.consumer is not None:
-        return  # what was served before may end anywhere
+def judge(world: World, query_read: FeedQuery, key: Key, view: PageView, *, after: int, began: float) -> None:
+    """Check that the page matches the model, and that a poll was woken as soon as there was an event."""
+    found, page = world.matching(query_read, key.id, after), view.page
+    assert [item.pos for item in page.items] == [pos for pos in found if pos <= page.end.pos][: query_read.limit]
+    if query_read.consumer is not None:
+        return  # the page was fixed at an earlier read, so it may end anywhere
     if page.has_more:
-        assert len(page.items) == sent_query.limit
+        assert len(page.items) == query_read.limit
     else:
         assert page.end.pos >= len([one for one in world.written if one.at < now()])
     if page.items and page.items[0].at > began:
-        assert now() - page.items[0].at <= SOON_S, "it slept over an event"
+        assert now() - page.items[0].at <= SOON_S, "an event did not wake the poll"
 
 
 async def consume(world: World, key: Key, name: str, query: str, rng: Random) -> None:
-    """A named consumer that acknowledges at times, in whole or in part, and at times stays away for too long."""
+    """Read as a named consumer that sometimes acknowledges, in whole or in part, and sometimes stays away too long."""
     committed, seen_at, frozen = Position(0, 0.0), 0.0, list[int]()
-    is_new, is_told = True, False
+    is_new, is_reported = True, False
     while True:
-        await nap(rng)
+        await pause(rng)
         wait = rng.choice(("", "&wait_s=25"))
         began, idle_s = now(), now() - seen_at
-        told = await world.read(key, f"consumer={name}&{query}{wait}")
-        if isinstance(told, Refused):
-            assert told.code.name == "CURSOR_EXPIRED"
+        result = await world.read(key, f"consumer={name}&{query}{wait}")
+        if isinstance(result, Refused):
+            assert result.code.name == "CURSOR_EXPIRED"
             assert not is_new
-            assert not is_told, "it is told once"
+            assert not is_reported, "the lapse is reported twice"
             assert idle_s > LAPSE_S or committed.pos < world.first_pos - 1
-            is_told = True
+            is_reported = True
             world.lapses += 1
             continue
-        sent_query, view = told
+        query_read, view = result
         if is_new:
             committed, is_new = view.after, False
-        elif is_told:
+        elif is_reported:
             assert view.restarted_from is not None
             assert view.restarted_from.pos == committed.pos
             assert view.dropped == view.after.pos - committed.pos or view.dropped == 0
-            committed, is_told, frozen = view.after, False, []
+            committed, is_reported, frozen = view.after, False, []
         else:
             assert view.restarted_from is None
             assert view.after.pos == committed.pos
             assert idle_s <= LAPSE_S + 2 * SEEN_S
         seen_at = now()
-        judge(world, sent_query, key, view, after=committed.pos, began=began)
+        judge(world, query_read, key, view, after=committed.pos, began=began)
         given = [item.pos for item in view.page.items]
-        assert not frozen or given == frozen, "it was not acknowledged"
+        assert not frozen or given == frozen, "an unacknowledged page changed"
         frozen = given
         assert view.unread is not None
-        assert abs(view.unread - len(world.matching(sent_query, key.id, committed.pos))) <= len(
+        assert abs(view.unread - len(world.matching(query_read, key.id, committed.pos))) <= len(
             [one for one in world.written if one.at >= now()]
         )
         if rng.random() < 0.7:
@@ -291,7 +291,7 @@ async def consume(world: World, key: Key, name: str, query: str, rng: Random) ->
 
 @pytest.mark.parametrize("seed", range(3))
 def test_months_of_readers_producers_and_retention(seed: int) -> None:
-    """Seeded plans; Trio's own order of tasks is another each time, and must not matter."""
+    """The plans are seeded. Trio's order of tasks differs from run to run, and must not matter."""
     trio.run(partial(live, seed), clock=MockClock(autojump_threshold=0))
 
 
@@ -309,5 +309,5 @@ async def live(seed: int) -> None:
                 await trio.sleep(DAYS * DAY_S)
                 nursery.cancel_scope.cancel()
             assert world.pages > 100
-            assert world.lapses + world.expiries, "somebody stayed away for too long"
+            assert world.lapses + world.expiries, "no reader stayed away too long"
             assert world.woken

@@ -31,7 +31,7 @@ def request(pieces: Sequence[bytes], *, whole: bool = True) -> Request:
     """A request whose body arrives in these pieces."""
     left = [*pieces] or [b""]
 
-    async def receive() -> Any:  # noqa: ASYNC124 - ASGI's shape
+    async def receive() -> Any:  # noqa: ASYNC124 - has ASGI's signature
         if not left:
             return {"type": "http.disconnect"}
         return {"type": "http.request", "body": left.pop(0), "more_body": bool(left) or not whole}
@@ -64,16 +64,16 @@ def meant(proposed: str, name: str) -> dict[str, object]:
 
 REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "nothing": (b"", about("body"), "send a JSON object"),
-    "no JSON": (b"{", about("body"), "is not valid JSON"),
+    "not JSON": (b"{", about("body"), "is not valid JSON"),
     "two values": (b"{}{}", about("body"), "is not valid JSON"),
     "a list": (b"[]", about("body"), "must be a JSON object"),
     "null": (b"null", about("body"), "must be a JSON object"),
-    "text that is no UTF-8": (b'{"name":"\xff"}', about("body", "invalid_utf8"), "is not valid UTF-8"),
+    "text that is not UTF-8": (b'{"name":"\xff"}', about("body", "invalid_utf8"), "is not valid UTF-8"),
     "a missing field": (b"{}", about("name"), "name is required"),
     "a field of another type": (b'{"name":1}', about("name"), "must be text, not "),
     "null for a text": (b'{"name":null}', about("name"), "must be text, not "),
     "a fraction": (b'{"name":"a","size":1.5}', about("size"), "must be a whole number, not "),
-    "a field inside": (
+    "a nested field": (
         b'{"name":"a","inner":{"number":"x"}}',
         about("inner.number"),
         "must be a whole number, not ",
@@ -83,17 +83,17 @@ REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
         meant("name", "nmae"),
         "nmae is not a field of this body; did you mean name?",
     ),
-    "a field in part": (
+    "part of a field name": (
         b'{"name":"a","inn":1}',
         meant("inner", "inn"),
         "did you mean inner?",
     ),
-    "a field that is like none": (
+    "a field unlike any other": (
         b'{"name":"a","recipe":"b"}',
         {**about("recipe"), "remove_params": ["recipe"]},
         "recipe is not a field of this body; its fields are name, size, inner.",
     ),
-    "depth without end": (b'{"name":' * 5000, about("body"), "is not valid JSON"),
+    "endless nesting": (b'{"name":' * 5000, about("body"), "is not valid JSON"),
 }
 
 
@@ -137,12 +137,12 @@ def objects(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 @given(st.recursive(PIECES, lambda inner: objects(inner) | inner.map("[{}]".format), max_leaves=6))
 async def test_body_is_rejected_exactly_if_a_name_repeats(inner: str) -> None:
-    """Method: repeated names are found by counting colons, which may be anywhere or escaped; compare with a parser."""
+    """Method: names may contain colons, also escaped ones, so compare the count of colons with a parser."""
     repeats: list[bool] = []
     json.loads(inner, object_pairs_hook=lambda pairs: repeats.append(len(dict(pairs)) < len(pairs)))
     refused = await outcome(f'{{"name":{inner}}}'.encode())
-    is_told = isinstance(refused, Refused) and "appears twice" in refused.message
-    assert is_told == any(repeats)
+    is_reported = isinstance(refused, Refused) and "appears twice" in refused.message
+    assert is_reported == any(repeats)
 
 
 async def test_repeated_name_in_a_long_body_is_reported_without_its_name() -> None:

@@ -42,7 +42,7 @@ def test_most_preferred_coding_is_used(accepted: bytes, coding: bytes | None) ->
 
 def test_overlong_header_disables_compression() -> None:
     assert coding_of(b"gzip" + b", x" * 100) == b"gzip"
-    assert coding_of(b"gzip" + b", x" * 10_000) is None, "what is remembered of headers is bounded in bytes"
+    assert coding_of(b"gzip" + b", x" * 10_000) is None, "the cached headers are limited in bytes"
 
 
 def envelope(stored: bytes, request_id: str = "req_1", credits_used: int = 0) -> bytes:
@@ -83,10 +83,10 @@ async def test_responses_with_the_same_part_share_its_compressed_form(coding: by
         at = body.index(stored)
         for reply in (Reply(200, body), Reply(200, b"", pieces=(body[:at], stored, body[at + len(stored) :]))):
             assert READS[coding](await packed(compression, reply, coding)) == body
-            assert isinstance(reply.pieces, tuple), "what is long is not copied for each client"
+            assert isinstance(reply.pieces, tuple), "a long part is not copied for each client"
             seen.append((compression.bytes, reply.pieces[shared_at]))
-            told = dict(pairs_of(reply.headers))
-            assert (told[b"content-encoding"], told[b"vary"]) == (coding, b"accept-encoding")
+            headers = dict(pairs_of(reply.headers))
+            assert (headers[b"content-encoding"], headers[b"vary"]) == (coding, b"accept-encoding")
     assert all(size == seen[0][0] and part is seen[0][1] for size, part in seen)
 
 
@@ -114,4 +114,4 @@ async def test_cache_is_bounded_and_evicts_least_recently_used() -> None:
         assert compression.bytes <= 5_400
     assert [shared for _, _, shared in compression._packed] == [first, third]
     assert gzip.decompress(await packed(compression, Reply(200, b"y" * 9_000))) == b"y" * 9_000
-    assert [shared for _, _, shared in compression._packed] == [first, third], "what exceeds the bound is not kept"
+    assert [shared for _, _, shared in compression._packed] == [first, third], "an entry above the limit is not cached"

@@ -49,9 +49,9 @@ def test_malformed_request_is_a_400_naming_the_request() -> None:
 def test_every_edge_response_has_its_own_id() -> None:
     ids = iter(["req_1", "req_2"])
     answer = edge_answer_of(lambda _prefix: next(ids), "")
-    told = [answer(400, "Why.") for _ in range(2)]
-    assert [orjson.loads(body)["request_id"] for _, body in told] == ["req_1", "req_2"]
-    assert [dict(headers)[b"x-request-id"] for headers, _ in told] == [b"req_1", b"req_2"]
+    answers = [answer(400, "Why.") for _ in range(2)]
+    assert [orjson.loads(body)["request_id"] for _, body in answers] == ["req_1", "req_2"]
+    assert [dict(headers)[b"x-request-id"] for headers, _ in answers] == [b"req_1", b"req_2"]
 
 
 def test_other_servers_answer_one_line_of_text() -> None:

@@ -25,8 +25,8 @@ CREDITS = st.integers(0, 10**9)
 
 
 def failed(refused: Refused, **terms: Any) -> Any:
-    told = {"request_id": "req_1", "credits_used": 0, "balance": 7, "base_url": BASE, **terms}
-    return orjson.loads(failure(refused, **told))
+    fields = {"request_id": "req_1", "credits_used": 0, "balance": 7, "base_url": BASE, **terms}
+    return orjson.loads(failure(refused, **fields))
 
 
 @given(JSON, st.none() | JSON, CREDITS, BALANCES, st.booleans())
@@ -78,19 +78,19 @@ def test_empty_details_are_omitted(details: dict[str, Any] | None) -> None:
 
 
 def test_different_errors_are_not_confused() -> None:
-    """Errors without details are cached; each of these is a different one."""
-    told = [
+    """Errors without details are cached, so these errors must not share a cache entry."""
+    fragments = [
         error_fragment(Refused(code, message), base)
         for code in ("RATE_LIMITED", "INVALID_REQUEST")
         for message in ("One.", "Two.")
         for base in (BASE, "http://else")
     ]
-    assert len(set(told)) == 8
+    assert len(set(fragments)) == 8
     long = Refused("UPSTREAM_ERROR", "long " * 10_000)
     before = _plain_error.cache_info().currsize
     assert b"long long" in error_fragment(long, BASE)
-    assert _plain_error.cache_info().currsize == before, "a long message is not remembered"
-    assert error_fragment(Refused("RATE_LIMITED", "One."), BASE) == told[0]
+    assert _plain_error.cache_info().currsize == before, "an error with a long message is not cached"
+    assert error_fragment(Refused("RATE_LIMITED", "One."), BASE) == fragments[0]
 
 
 @pytest.mark.parametrize("name", CODES)

@@ -68,8 +68,8 @@ def wrong(param: str, **more: Any) -> dict[str, Any]:
 
 
 def monitor(exc: MonitorInvalid, **more: Any) -> Row:
-    told = {"reason": "invalid_param", "param": "track.metrics", "next_step": "Send another.", **more}
-    return Row(exc, "INVALID_REQUEST", "track.metrics is wrong.", told)
+    details = {"reason": "invalid_param", "param": "track.metrics", "next_step": "Send another.", **more}
+    return Row(exc, "INVALID_REQUEST", "track.metrics is wrong.", details)
 
 
 SENT = ("track.metrics", "is wrong", "Send another.")
@@ -91,13 +91,13 @@ ROWS = {
     "a full window": Row(
         RateLimited(WindowState(600, 0, 7)), "RATE_LIMITED", "limit of 600 requests in 60 s", retry_after_s=7
     ),
-    "a window that frees at this moment": Row(
+    "a window that resets now": Row(
         RateLimited(WindowState(600, 0, 0)), "RATE_LIMITED", "retry in 0 s", retry_after_s=1
     ),
     "all leases held": Row(
         ConcurrencyReached(50), "CONCURRENCY_LIMIT", "50 requests of this key", retry_after_s=1, headers=LEASES
     ),
-    "a value of no use": Row(InvalidArgument("url", "leads elsewhere"), "INVALID_REQUEST", "url leads", wrong("url")),
+    "an unsuitable value": Row(InvalidArgument("url", "leads elsewhere"), "INVALID_REQUEST", "url leads", wrong("url")),
     "a cursor of another list": Row(
         InvalidCursor("was changed"), "INVALID_REQUEST", "cursor cannot be used: it was changed", wrong("cursor")
     ),
@@ -105,32 +105,28 @@ ROWS = {
     "no such account": Row(
         NotFound("Gone.", reason="account_gone"), "RESOURCE_NOT_FOUND", "Gone.", {"reason": "account_gone"}
     ),
-    "an upstream that fails": Row(
+    "a failing upstream": Row(
         UpstreamFailed("api", "status 500"), "UPSTREAM_ERROR", "usable response: api: status 500"
     ),
-    "a cursor that went stale": Row(StaleCursor("it is too old"), "UPSTREAM_ERROR", "no longer accepts this cursor"),
-    "a throttle that says nothing": Row(UpstreamThrottled("api"), "SERVICE_UNAVAILABLE", "slow down", retry_after_s=30),
-    "a throttle that says when": Row(
-        UpstreamThrottled("api", 12.4), "SERVICE_UNAVAILABLE", "slow down", retry_after_s=12
-    ),
-    "a throttle that says next to nothing": Row(
+    "a stale cursor": Row(StaleCursor("it is too old"), "UPSTREAM_ERROR", "no longer accepts this cursor"),
+    "a throttle without a time": Row(UpstreamThrottled("api"), "SERVICE_UNAVAILABLE", "slow down", retry_after_s=30),
+    "a throttle with a time": Row(UpstreamThrottled("api", 12.4), "SERVICE_UNAVAILABLE", "slow down", retry_after_s=12),
+    "a throttle with a tiny time": Row(
         UpstreamThrottled("api", 0.1), "SERVICE_UNAVAILABLE", "slow down", retry_after_s=1
     ),
-    "more to read than there is time for": Row(
+    "more to read than time allows": Row(
         WorkersBusy(22.3), "SERVICE_UNAVAILABLE", "nothing was charged", retry_after_s=23
     ),
-    "a source that is held": Row(Throttled(9), "SERVICE_UNAVAILABLE", "throttling this node", retry_after_s=9),
-    "a source that is held no longer": Row(
-        Throttled(0), "SERVICE_UNAVAILABLE", "throttling this node", retry_after_s=1
-    ),
+    "a held source": Row(Throttled(9), "SERVICE_UNAVAILABLE", "throttling this node", retry_after_s=9),
+    "a source whose hold is over": Row(Throttled(0), "SERVICE_UNAVAILABLE", "throttling this node", retry_after_s=1),
     "an open circuit": Row(CircuitOpen(30), "SERVICE_UNAVAILABLE", "circuit is open", retry_after_s=30),
-    "a circuit at its end": Row(CircuitOpen(0), "SERVICE_UNAVAILABLE", "circuit is open", retry_after_s=1),
+    "a circuit about to close": Row(CircuitOpen(0), "SERVICE_UNAVAILABLE", "circuit is open", retry_after_s=1),
     "another request of the key": Row(ClaimConflict(), "IDEMPOTENCY_KEY_CONFLICT", "a new key"),
-    "the same one still running": Row(
+    "the same request still running": Row(
         ClaimInProgress(), "IDEMPOTENCY_IN_PROGRESS", "retry in a moment", retry_after_s=1
     ),
     "other parameters": Row(ClaimMismatch(), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", "a new key"),
-    "an outcome that was too long": Row(
+    "an outcome too long to store": Row(
         ReplayUnavailable(), "IDEMPOTENCY_REPLAY_UNAVAILABLE", "billed response use another key"
     ),
     "a wrong field": monitor(MonitorInvalid(*SENT)),
@@ -138,13 +134,13 @@ ROWS = {
     "a wrong cadence": monitor(CadenceInvalid(*SENT)),
     "a wrong track": monitor(TrackInvalid(*SENT)),
     "a wrong rule": monitor(RulesInvalid(*SENT)),
-    "a near field": Row(
+    "a misspelled field": Row(
         MonitorInvalid(*SENT, did_you_mean="total"),
         "INVALID_REQUEST",
         "is wrong.",
         {"did_you_mean": "total", "param": "track.metrics", "next_step": "Send another."},
     ),
-    "a field that asks back": Row(
+    "a field with a question": Row(
         MonitorInvalid("name", "is odd; did you mean x?", "Send x."),
         "INVALID_REQUEST",
         "did you mean x?",
@@ -153,7 +149,7 @@ ROWS = {
     "an unknown monitor": Row(
         MonitorUnknown("mon_9A"), "RESOURCE_NOT_FOUND", "Unknown monitor mon_9A; GET", {"reason": "unknown_monitor"}
     ),
-    "as many monitors as the plan has": Row(
+    "the plan's maximum of monitors": Row(
         MonitorLimitReached("free", 3, "active monitors"),
         "INVALID_REQUEST",
         "The plan free allows 3 active monitors.",
@@ -182,23 +178,23 @@ ROWS = {
         "Unknown delivery whd_9; the list",
         {"reason": "unknown_delivery"},
     ),
-    "a redelivery too many": Row(
+    "a repeated redelivery": Row(
         RedeliveryRefused("delivery_pending", "it is under way", "Wait for it."),
         "INVALID_REQUEST",
         "cannot be sent again: it is under way.",
         {"reason": "delivery_pending", "param": "delivery_id", "next_step": "Wait for it."},
     ),
-    "a store that is away": Row(
+    "an unavailable store": Row(
         StoreUnavailable("disk full"),
         "SERVICE_UNAVAILABLE",
         "store is unavailable",
         retry_after_s=1,
         knows_balance=False,
     ),
-    "a store that is busy": Row(
+    "a busy store": Row(
         StoreBusy(), "SERVICE_UNAVAILABLE", "nothing was charged", retry_after_s=1, knows_balance=False
     ),
-    "a state that is away": Row(
+    "an unavailable state": Row(
         StateUnavailable("no Redis"),
         "SERVICE_UNAVAILABLE",
         "shared state is unavailable",

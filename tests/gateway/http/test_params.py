@@ -151,16 +151,16 @@ def test_error_names_the_problem(query: str, details: dict[str, object]) -> None
 def test_error_has_its_parts_as_fields(query: str, param: str, problem: str, meant: str | None, reason: str) -> None:
     with pytest.raises(InvalidParam) as refusal:
         rules(NAME, SORT, LEAST, MOST).read(parse_qsl(query, keep_blank_values=True))
-    told = refusal.value
-    assert (told.param, told.problem, told.meant, told.reason) == (param, problem, meant, reason)
-    assert told.message.removesuffix(".") == f"{param} {problem}"
+    rejection = refusal.value
+    assert (rejection.param, rejection.problem, rejection.meant, rejection.reason) == (param, problem, meant, reason)
+    assert rejection.message.removesuffix(".") == f"{param} {problem}"
 
 
 TAKEN = {
     "a percent sign": ("name=100%25", "100%"),
     "a percent sign before words": ("name=50%25%20off", "50% off"),
     "text that only looks like an escape": ("name=%25zz", "%zz"),
-    "an escape that is no UTF-8 when decoded": ("name=100%25fFoo", "100%fFoo"),
+    "an escape that is not UTF-8": ("name=100%25fFoo", "100%fFoo"),
     "letters of any script": ("name=%D7%A9%D7%9C%20%F0%9F%8C%8A", "\u05e9\u05dc \U0001f30a"),
 }
 
@@ -259,12 +259,12 @@ AT_SITES = declared_by(
         ("id=https://two.test/7&site=two", {"id": "7", "site": "two"}),
     ],
 )
-def test_url_also_gives_its_place(query: str, values: dict[str, str]) -> None:
+def test_url_also_sets_its_site(query: str, values: dict[str, str]) -> None:
     assert AT_SITES.read(parse_qsl(query)) == values
 
 
 @pytest.mark.parametrize("site", ["one", "three"])
-def test_url_and_another_place_conflict(site: str) -> None:
+def test_url_and_another_site_conflict(site: str) -> None:
     assert refused(AT_SITES, f"id=https://two.test/7&site={site}") == about("site")
 
 

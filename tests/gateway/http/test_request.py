@@ -39,7 +39,7 @@ UNWANTED = (
 
 
 @pytest.mark.parametrize("header", WANTED)
-def test_list_item_is_found_in_any_case_and_place(header: bytes) -> None:
+def test_list_item_is_found_in_any_case_and_position(header: bytes) -> None:
     assert names(header, STREAM)
 
 

@@ -15,8 +15,8 @@ from tests.gateway.observability.test_metrics import numbers
 from tests.spec.refusals import assert_refused
 
 
-async def _answer(_request: Request, _caller: Caller) -> Reply:  # noqa: ASYNC124 - a handler
-    raise AssertionError("it is only looked for")
+async def _answer(_request: Request, _caller: Caller) -> Reply:  # noqa: ASYNC124 - has a handler's signature
+    raise AssertionError("this handler is never called")
 
 
 def route(path: str, *methods: str) -> Route:
@@ -125,8 +125,8 @@ async def test_feed_paths_declare_their_methods(engine: str, tmp_path: Path) -> 
             assert_refused(answer, "METHOD_NOT_ALLOWED", 405)
             assert answer.headers["allow"] == allow
         assert_refused(await node.get(f"{CONSUMERS}/one/two"), "ENDPOINT_NOT_FOUND", 404)
-        told = await numbers(node)
+        samples = await numbers(node)
     labels = {f"{CONSUMERS}/{{consumer}}", f"{CONSUMERS}/{{consumer}}/ack", f"{CONSUMERS}/{{consumer}}/reset"}
     for label in (FEED, CONSUMERS, *labels):
-        assert told[f'sluice_requests_total{{code="METHOD_NOT_ALLOWED",route="{label}"}}'] == 1
-    assert told['sluice_requests_total{code="ENDPOINT_NOT_FOUND",route="other"}'] == 1
+        assert samples[f'sluice_requests_total{{code="METHOD_NOT_ALLOWED",route="{label}"}}'] == 1
+    assert samples['sluice_requests_total{code="ENDPOINT_NOT_FOUND",route="other"}'] == 1

@@ -1,4 +1,4 @@
-"""The operator's hand on the circuits, through the operations of the admin address."""
+"""Operator commands for circuits, run through the operations of the admin address."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fakes.node import open_test_node
 PROFILE = "/v1/github/profile?handle=octocat"
 
 
-async def test_isolated_platform_is_refused_free_until_reset(tmp_path: Path) -> None:
+async def test_isolated_platform_is_rejected_for_free_until_its_reset(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         shown = await node.operate("platform.isolate", platform="github")
         assert shown == {
@@ -34,7 +34,7 @@ async def test_isolated_platform_is_refused_free_until_reset(tmp_path: Path) -> 
         await node.assert_sound()
 
 
-async def test_unknown_platform_is_refused_by_name(tmp_path: Path) -> None:
+async def test_unknown_platform_is_rejected_by_name(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         with pytest.raises(OperationRefused, match="gitbuh is not served"):
             await node.operate("platform.isolate", platform="gitbuh")

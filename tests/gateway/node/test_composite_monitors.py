@@ -1,4 +1,4 @@
-"""Composites as recipes of Monitors: their numbers are tracked, and rules on them fire (decisions 18)."""
+"""Composites as recipes of monitors: their metrics are tracked, and alert rules on them fire (decisions 18)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def made(node: OpenNode, **body: Any) -> Any:
         (COMMENTS, ["items[].comment.engagement.likes", "scanned"], 3),
     ],
 )
-async def test_composite_numbers_are_tracked_and_alerted(
+async def test_composite_metrics_are_tracked_and_alerted(
     recipe: dict[str, Any], metrics: list[str], cost: int, tmp_path: Path
 ) -> None:
     async with open_test_node(tmp_path) as node:
@@ -53,7 +53,7 @@ async def test_composite_numbers_are_tracked_and_alerted(
         assert answer.json["data"]["monitor"]["estimated_cost_per_run"] == cost
 
 
-async def test_unknown_composite_path_is_refused_with_the_nearest(tmp_path: Path) -> None:
+async def test_unknown_composite_path_is_rejected_with_the_nearest(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await made(node, **CARD, track={"metrics": ["followers"]})
         assert answer.status == 400
@@ -64,22 +64,22 @@ ALGOLIA = "hn.algolia.com/api/v1/search_by_date"
 ISSUES = 90
 
 
-def card(followers: int) -> Script:
-    """Mastodon knows the name, with so many followers."""
+def followers_of(followers: int) -> Script:
+    """Return a script in which Mastodon has the account, with this many followers."""
     account = {"id": "1", "username": "ada", "acct": "ada", "followers_count": followers}
     return lambda asked: told(account if asked.startswith("mastodon.social/") else {})
 
 
-def spoken_of(today: int) -> Script:
-    """One mention a day for a week, and so many on the last day."""
+def mentions(today: int) -> Script:
+    """Return a script with one mention a day for a week, and this many on the last day."""
     usual = [hit(day, f"2025-01-0{day}", "Why Acme reads files") for day in range(3, 10)]
     rows = [*(hit(100 + place, "2025-01-10", "Acme crashed again") for place in range(today)), *reversed(usual)]
     body = {"hits": rows, "nbHits": len(rows), "nbPages": 1, "page": 0}
     return lambda asked: told(body if asked.startswith(ALGOLIA) else {}, 200)
 
 
-def cared_for(open_issues: int) -> Script:
-    """A repository of 2,000 stars without a release, and so many open issues."""
+def open_issues_of(open_issues: int) -> Script:
+    """Return a script of a repository with 2,000 stars, no release, and this many open issues."""
     repo = {"id": 7, "full_name": "ada/acme", "stargazers_count": 2_000, "open_issues_count": open_issues}
 
     def script(asked: str) -> Told | None:
@@ -94,7 +94,7 @@ FIRED: Mapping[str, tuple[Recipe, str, str, float, tuple[Script, Script], tuple[
         "totals.followers",
         "gt",
         50,
-        (card(40), card(90)),
+        (followers_of(40), followers_of(90)),
         (40, 90),
     ),
     "z_volume": (
@@ -105,7 +105,7 @@ FIRED: Mapping[str, tuple[Recipe, str, str, float, tuple[Script, Script], tuple[
         "z_volume",
         "gte",
         2,
-        (spoken_of(1), spoken_of(6)),
+        (mentions(1), mentions(6)),
         (0.0, 5.0),  # (1 - 1) / 1 and (6 - 1) / 1
     ),
     "pulse": (
@@ -116,7 +116,7 @@ FIRED: Mapping[str, tuple[Recipe, str, str, float, tuple[Script, Script], tuple[
         "score",
         "lt",
         45,
-        (cared_for(40), cared_for(ISSUES)),
+        (open_issues_of(40), open_issues_of(ISSUES)),
         (60, 10),  # 100 x (1 - 20/50) and 100 x (1 - 45/50)
     ),
 }
@@ -125,7 +125,7 @@ FIRED: Mapping[str, tuple[Recipe, str, str, float, tuple[Script, Script], tuple[
 @pytest.mark.parametrize("tracks", [False, True], ids=["whole", "numbers"])
 @pytest.mark.parametrize("name", FIRED)
 async def test_composite_rule_fires_and_is_delivered(name: str, tmp_path: Path, *, tracks: bool) -> None:
-    """Goal: from the legs to the receiver. Method: two runs, of which the second passes the limit."""
+    """Goal: an alert reaches the receiver. Method: two runs, the second of which exceeds the limit."""
     recipe, metric, op, value, scripts, expected = FIRED[name]
     async with open_upstream_server(always(reply(b"thanks"))) as receiver:
         body = {**recipe, **HOURLY, "alert_rules": [{"metric": metric, "op": op, "value": value}]}
@@ -155,11 +155,14 @@ async def test_pulse_word_is_not_a_metric(tmp_path: Path) -> None:
         assert (answer.status, "text" in answer.body.decode()) == (400, True)
 
 
-async def test_second_look_is_billed_after_a_breach(tmp_path: Path) -> None:
-    """Goal: 15 without and 45 with one, of the 45 that are held; the legs add up to it. Method: two days over HTTP."""
+async def test_crisis_radar_bills_its_second_round_only_after_a_breach(tmp_path: Path) -> None:
+    """Goal: 45 credits are held; one round costs 15, two cost 45. Method: two days over HTTP.
+
+    The legs add up to the cost.
+    """
     async with open_test_node(tmp_path) as node:
         for brand, today, cost in (("Acme", 0, 15), ("acme", 6, 45)):
-            spoken = spoken_of(today)
+            spoken = mentions(today)
             node.upstream.script = lambda asked, spoken=spoken: spoken(asked) if asked.startswith(ALGOLIA) else None  # type: ignore[misc]
             target = f"/v1/prism/crisis-radar?brand={brand}&platforms=hackernews&date_to=2025-01-10&confirm=true"
             dry = (await node.get(f"{target}&dry_run=1")).json["data"]

@@ -1,4 +1,4 @@
-"""A disk below its floor: a node refuses what would be charged, and nothing else, until there is room again."""
+"""A disk below its floor: a node rejects what would be charged, and nothing else, until there is enough space again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLOOR = 1_000
 
 
 class Disk:
-    """A disk whose room the test decides."""
+    """A disk whose free space the test sets."""
 
     free = 10 * FLOOR
 
@@ -29,8 +29,8 @@ class Disk:
         return DiskSpace(1_000 * FLOOR, self.free)
 
 
-async def look(node: OpenNode) -> None:
-    """The node's next look at its disk, now."""
+async def check_disk(node: OpenNode) -> None:
+    """Let the node check its disk now."""
     await node.node.stores.disk.look()
 
 
@@ -39,7 +39,7 @@ async def test_nothing_is_charged_below_the_disk_floor(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
         assert (await node.get(PROFILE.format("cached"))).status == 200
         disk.free = FLOOR - 1
-        await look(node)
+        await check_disk(node)
         for headers in ({}, {"Idempotency-Key": "one"}):
             refused = await node.get(PROFILE.format("new"), headers=headers)
             assert (refused.status, refused.json["error"]["type"]) == (503, "SERVICE_UNAVAILABLE")
@@ -56,7 +56,7 @@ async def test_nothing_is_charged_below_the_disk_floor(tmp_path: Path) -> None:
         await node.assert_sound()
 
         disk.free = 10 * FLOOR
-        await look(node)
+        await check_disk(node)
         assert (await node.get(PROFILE.format("new"), headers={"Idempotency-Key": "one"})).json["credits_used"] == 1
         assert (await node.client.get(f"{node.admin_url}/readyz")).status_code == 200
         await node.assert_sound()
@@ -73,43 +73,43 @@ async def test_running_calls_are_settled_below_the_floor(tmp_path: Path) -> None
         async with trio.open_nursery() as nursery:
             with node.upstream.holding():
                 nursery.start_soon(call)
-                while not node.upstream.requests:  # noqa: ASYNC110 - until it is under way, which only its upstream sees
+                while not node.upstream.requests:  # noqa: ASYNC110 - the upstream sets no event
                     await trio.sleep(0.01)
                 disk.free = 0
-                await look(node)
+                await check_disk(node)
         assert [(answer.status, answer.json["credits_used"]) for answer in answers] == [(200, 1)]
         assert (await node.get(PROFILE.format("later"))).status == 503
         await node.assert_sound()
 
 
-async def test_monitor_run_is_refused_below_the_floor(tmp_path: Path) -> None:
+async def test_monitor_run_is_rejected_below_the_floor(tmp_path: Path) -> None:
     disk = Disk()
     async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
         monitor = await made(node)
         disk.free = 0
-        await look(node)
+        await check_disk(node)
         begun = node.node.monitors.clock.begun_total
         with pytest.raises(StoreUnavailable, match=r"store\.disk_floor_bytes"):
             await node.operate("monitor.run", monitor=monitor)
         assert node.node.monitors.clock.begun_total == begun
         disk.free = 10 * FLOOR
-        await look(node)
+        await check_disk(node)
         record = await node.operate("monitor.run", monitor=monitor)
         assert record["status"] != "pending"
         await node.assert_sound()
 
 
-async def test_node_checks_the_disk_and_logs_it(tmp_path: Path) -> None:
+async def test_node_checks_the_disk_and_logs_changes(tmp_path: Path) -> None:
     disk = Disk()
     async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
         for free, event in ((0, "disk_full"), (10 * FLOOR, "disk_has_room")):
             disk.free = free
-            while not node.log_events(event):  # noqa: ASYNC110 - until the node has looked, which only its log tells
+            while not node.log_events(event):  # noqa: ASYNC110 - the node sets no event
                 await trio.sleep(LOOK_S / 20)
         assert node.node.stores.disk.refusal is None
 
 
-async def test_table_sizes_are_metrics_and_an_operation(tmp_path: Path) -> None:
+async def test_table_sizes_are_metrics_and_in_an_operation(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         report = await node.operate("store.size")
         assert {"accounts", "keys", "events", "claims", "runs", "deliveries"} <= {t["name"] for t in report["tables"]}

@@ -1,4 +1,4 @@
-"""Taking addresses: alone, or kept for several processes that listen on one port together."""
+"""Listening on addresses: alone, or on ports reserved for several processes."""
 
 import socket
 from collections.abc import Awaitable, Callable
@@ -23,7 +23,7 @@ async def test_reserved_port_accepts_no_connection() -> None:
             other.bind((LOOPBACK, port))
 
 
-async def test_sharers_of_a_port_each_get_connections() -> None:
+async def test_processes_that_share_a_port_all_get_connections() -> None:
     with trio.fail_after(10), ExitStack() as held:
         places = await reserve(LOOPBACK, 0, change="server.port")
         port = places[0].getsockname()[1]
@@ -60,7 +60,7 @@ async def test_every_address_of_a_host_is_bound_on_one_port() -> None:
 
 
 @pytest.mark.parametrize("take", [bind, reserve, share])
-async def test_port_in_use_is_refused_with_the_setting_to_change(take: Take) -> None:
+async def test_port_in_use_is_rejected_with_the_setting_to_change(take: Take) -> None:
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(AddressUnusable) as refused:

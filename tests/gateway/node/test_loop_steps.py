@@ -1,7 +1,7 @@
-"""No step of a node's loop takes 50 ms, whatever a client or an upstream sends and however much there is of anything.
+"""No step of a node's event loop takes 50 ms, whatever a client or an upstream sends and however much data there is.
 
-A whole node runs on a loop of its own, over real sockets; each step's CPU time is taken. What is heavy goes to a thread
-or is cut into pieces, so that everybody else is answered meanwhile.
+A whole node runs on an event loop of its own, over real sockets, and the CPU time of each step is measured. Heavy work
+runs in a thread or in small pieces, so that other requests are answered in the meantime.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ async def open_client(node: TimedNode) -> AsyncIterator[httpx.AsyncClient]:
 
 
 class Answer:
-    """What the upstream says next."""
+    """Holds the upstream's next response."""
 
     def __init__(self) -> None:
         self.bytes = b""
 
-    def be(self, body: bytes, coding: str = "") -> None:
-        """A body, as it is or compressed quickly."""
+    def set_body(self, body: bytes, coding: str = "") -> None:
+        """Set the body, plain or with a fast compression."""
         encoded = zlib.compress(body, 1) if coding else body
         self.bytes = reply(encoded, "Content-Type: application/json", *([f"Content-Encoding: {coding}"] * bool(coding)))
 
@@ -69,18 +69,18 @@ class Answer:
             await peer.send(self.bytes)
 
 
-NEARLY_LONG = {
-    "as many lists as are read at once": rows_of(b"[]", 43_000),
-    "as many rows as are read at once": rows_of(b'{"id":1}', 14_000),
+LONG_BODIES = {
+    "the most lists that are read in one step": rows_of(b"[]", 43_000),
+    "the most rows that are read in one step": rows_of(b'{"id":1}', 14_000),
     "nearly JSON": b"[NaN" + b",1" * 60_000 + b"]",
-    "as many references as are read at once": b'{"hits":[{"text":"' + b"&#33;" * 25_000 + b'"}]}',
+    "the most references that are read in one step": b'{"hits":[{"text":"' + b"&#33;" * 25_000 + b'"}]}',
 }
 NOISY = orjson.dumps([{"id": at, "name": f"{at * 7919 % 1_000_003:x}" * 3} for at in range(37_000)])
-"""As many values as may be, which compress badly."""
+"""The maximum number of values, which compress badly."""
 
 
 async def test_upstream_bodies_do_not_block_the_loop(tmp_path: Path) -> None:
-    """Method: every shape at the bound of what is read, coded and not; what is kept of the largest, and its readers."""
+    """Method: every shape at the size limit of a read, plain and compressed; cache hits and replays of the largest."""
     answer = Answer()
     upstreams, breaker = {"defaults": {"retries": 0}}, {"failures": 1_000, "window_s": 60}
     async with open_upstream_server(answer.script) as upstream:
@@ -89,29 +89,29 @@ async def test_upstream_bodies_do_not_block_the_loop(tmp_path: Path) -> None:
             fresh = {"cache-control": "no-cache"}
             bodies = {
                 **shapes(),
-                **{name: (REPOS, body) for name, body in NEARLY_LONG.items()},
+                **{name: (REPOS, body) for name, body in LONG_BODIES.items()},
                 "noisy": (REPOS, NOISY),
             }
             bodies["1,500,000 rows"] = REPOS, rows_of(b"{}")
             for name, (target, body) in bodies.items():
                 for coding in ("", "deflate") if len(body) < 8 * MB else ("deflate",):
-                    answer.be(body, coding)
+                    answer.set_body(body, coding)
                     async with node.timed(f"{name} {coding}"):
                         assert (await client.get(f"/v1/{target}", headers=fresh)).status_code in (200, 404, 502)
             await readers_of_the_largest(node, client, answer)
 
 
 async def readers_of_the_largest(node: TimedNode, client: httpx.AsyncClient, answer: Answer) -> None:
-    answer.be(b'[{"id":1,"description":"' + b"x" * (8 * MB - 100) + b'"}]')
-    async with node.timed("the largest answer"):
+    answer.set_body(b'[{"id":1,"description":"' + b"x" * (8 * MB - 100) + b'"}]')
+    async with node.timed("the largest response"):
         assert (await client.get(f"/v1/{REPOS}", headers={"cache-control": "no-cache"})).status_code == 200
-    async with node.timed("eight readers of it"), trio.open_nursery() as nursery:
+    async with node.timed("eight readers of the largest response"), trio.open_nursery() as nursery:
         for _ in range(8):
             nursery.start_soon(client.get, f"/v1/{REPOS}")
-    async with node.timed("a hit of it that is to be replayed"):
+    async with node.timed("a cache hit stored for replays"):
         hit = await client.get(f"/v1/{REPOS}", headers={"idempotency-key": "a"})
         assert hit.headers["x-cache"] == "HIT"
-    answer.be(b'[{"id":1,"description":"' + b"x" * 60_000 + b'"}]')
+    answer.set_body(b'[{"id":1,"description":"' + b"x" * 60_000 + b'"}]')
     for _ in range(2):
         async with node.timed("the largest replay"):
             replay = await client.get(f"/v1/{REPOS}&limit=1", headers={"idempotency-key": "b"})
@@ -121,16 +121,16 @@ async def readers_of_the_largest(node: TimedNode, client: httpx.AsyncClient, ans
 MESSAGE = b'<div class="tgme_widget_message" data-post="durov/1">'
 CHANNEL, FEED = "telegram/profile/posts?handle=durov", "podcasts/episodes?url=https://feeds.example.org/a"
 PAGES_AND_FEEDS = {
-    "messages in messages": (CHANNEL, MESSAGE * 200),
+    "nested messages": (CHANNEL, MESSAGE * 200),
     "messages": (CHANNEL, (MESSAGE + b"</div>") * 900),
-    "an element of attributes": (CHANNEL, b"<p " + b" ".join(b"a%d" % at for at in range(300_000))),
+    "an element with many attributes": (CHANNEL, b"<p " + b" ".join(b"a%d" % at for at in range(300_000))),
     "items": (FEED, b"<rss><channel>" + b"<item/>" * 9_900),
-    "an item of markup": (FEED, b"<rss><channel><item><description>" + b"&lt;p&gt;" * 100_000),
+    "an item full of markup": (FEED, b"<rss><channel><item><description>" + b"&lt;p&gt;" * 100_000),
 }
 
 
 async def test_upstream_pages_and_feeds_do_not_block_the_loop(tmp_path: Path) -> None:
-    """Method: each of them whole, and as much of its beginning as is read on the loop."""
+    """Method: each page or feed in full, and the longest beginning of each that is read on the loop."""
     answer = Answer()
     async with open_upstream_server(answer.script) as upstream:
         upstreams, breaker = {"defaults": {"retries": 0}}, {"failures": 1_000, "window_s": 60}
@@ -138,7 +138,7 @@ async def test_upstream_pages_and_feeds_do_not_block_the_loop(tmp_path: Path) ->
         async with opening as node, open_client(node) as client:
             for name, (target, body) in PAGES_AND_FEEDS.items():
                 for most in (LONG_FORM_BYTES, LONG_BYTES, 8 * MB):
-                    answer.be(body[:most])
+                    answer.set_body(body[:most])
                     async with node.timed(f"{name}, {most} bytes"):
                         got = await client.get(f"/v1/{target}", headers={"cache-control": "no-cache"})
                         assert got.status_code in (200, 404, 502)
@@ -152,7 +152,7 @@ OF_THE_WEB = {
 
 
 async def test_web_pages_do_not_block_the_loop(tmp_path: Path) -> None:
-    """Method: pages of nearly the largest size, in every format, four at once; robots files and sitemaps as long."""
+    """Method: pages of almost the maximum size in every format, four concurrently; long robots.txt and sitemaps."""
     answer = Answer()
     async with open_upstream_server(answer.script) as upstream:
         opening = open_timed_node(tmp_path, egress=upstream.url, upstreams={"defaults": {"retries": 0}}, limits=ROOMY)
@@ -182,7 +182,7 @@ BODIES = {
     "escaped colons": b'{"name":"' + b"\\u003a" * 166_000 + b'"}',
     "escaped backslashes": b'{"name":"\\\\u003a' + b"\\\\" * 499_000 + b'"}',
     "one name": MONITOR[:-1] + b',"params":{' + b",".join([b'"a":0'] * 166_000) + b"}}",
-    "no UTF-8": b'{"name":"' + b"\xff" * 999_000 + b'"}',
+    "not UTF-8": b'{"name":"' + b"\xff" * 999_000 + b'"}',
     "parameters": b'{"recipe":"github/profile","cadence":"daily","params":{'
     + b",".join(b'"%x":0' % key for key in range(100_000))
     + b"}}",
@@ -207,7 +207,7 @@ PAGES = ("/docs/errors", "/docs/errors.md", "/docs/events", "/docs/events.md", "
 
 
 async def test_requests_do_not_block_the_loop(tmp_path: Path) -> None:
-    """Method: bodies of the largest size, the longest queries and headers; pages and guides; metrics; a reload."""
+    """Method: bodies of the maximum size, the longest queries and headers, pages and guides, metrics, a reload."""
     async with open_timed_node(tmp_path, limits=ROOMY) as node, open_client(node) as client:
         for name, body in BODIES.items():
             assert 0.9 * BODY_BYTES < len(body) <= BODY_BYTES, name
@@ -256,7 +256,7 @@ VALUES (?, ?, 'a', 'github/profile', '{{"handle":"a"}}', '"daily"', ?, 'full', 0
 
 
 def fill_the_past(tx: Tx, monitor: str, account: str) -> None:
-    """A hundred runs with all the alerts and numbers that one may have, and deliveries with long answers."""
+    """Add a hundred runs with the maximum numbers of alerts and metrics, and deliveries with long responses."""
     for at in range(100):
         when = 1.7e9 + at * 3_600
         numbers = NUMBERS_OF_RULES if at % 2 else NUMBERS
@@ -272,7 +272,7 @@ def fill_the_past(tx: Tx, monitor: str, account: str) -> None:
 
 
 async def test_description_of_440_endpoints_does_not_block_the_loop(tmp_path: Path) -> None:
-    """Method: the first reads, which make what is kept, many at once; then later reads of every kind."""
+    """Method: many concurrent first reads, which fill the caches; then later reads of every kind."""
     reads = [*FREE_READS.values(), *SEARCHES.values()]
     async with open_timed_node(tmp_path, only=many_platforms(), limits=ROOMY) as node, open_client(node) as client:
         for target in reads:
@@ -285,7 +285,7 @@ async def test_description_of_440_endpoints_does_not_block_the_loop(tmp_path: Pa
 
 
 async def test_lists_do_not_block_the_loop(tmp_path: Path) -> None:
-    """Method: the largest pages of everything that an account has a list of."""
+    """Method: the largest pages of every list of an account."""
     async with open_timed_node(tmp_path, limits=ROOMY) as node, open_client(node) as client:
         track = {"metrics": METRICS, "row_key": "repository.id", "max_rows": 200}
         body = {"recipe": "github/profile/repos", "cadence": "daily", "params": {"handle": "a"}, "alert_rules": RULES}
@@ -307,7 +307,7 @@ async def test_lists_do_not_block_the_loop(tmp_path: Path) -> None:
 
 
 async def append(node: TimedNode, count: int) -> None:
-    """Write so many events of the account."""
+    """Append this many events to the account's feed."""
     stores, opened = node.opened.node.stores, node.opened
     fact = replace(alert(account_id=opened.account, key_id=opened.key_id), subject=Subject("run", "run_1", "n" * 200))
     await node.call(stores.store.write, lambda tx: stores.feed.append(tx, [fact] * count))
@@ -317,12 +317,12 @@ POLLS = 10_000
 
 
 async def test_many_keys_polls_and_charges_do_not_block_the_loop(tmp_path: Path) -> None:
-    """Method: windows, remembered keys and cached answers by the ten thousand; polls parked, woken and sent away."""
+    """Method: windows, cached keys and cached responses by the ten thousand; polls that wait, wake and are ended."""
     async with open_timed_node(tmp_path, limits=ROOMY, server={"port": 0, "drain_s": 1, "shed": False}) as node:
-        for case in (fill_windows, fill_memories, shrink_the_cache, charge_many):
+        for case in (fill_windows, fill_caches, shrink_the_cache, charge_many):
             async with node.timed(case.__name__):
                 await node.call(case, node)
-        async with node.timed("metrics of all that"), open_client(node) as client:
+        async with node.timed("metrics after all cases"), open_client(node) as client:
             assert (await client.get(f"{node.opened.admin_url}/metrics")).status_code == 200
         await poll_many(node)
         await append(node, 5_000)
@@ -331,7 +331,7 @@ async def test_many_keys_polls_and_charges_do_not_block_the_loop(tmp_path: Path)
 
 
 async def fill_windows(node: TimedNode) -> None:
-    """The windows of a hundred thousand keys, some at a time: what is measured is the sweep behind one of them."""
+    """Fill the windows of a hundred thousand keys in steps. The sweep after one of the steps is measured."""
     window = node.opened.node.admission.gate.window  # type: ignore[attr-defined]  # it is a MemoryGate
     for first in range(0, 100_000, 1_000):
         for key in range(first, first + 1_000):
@@ -339,8 +339,8 @@ async def fill_windows(node: TimedNode) -> None:
         await trio.lowlevel.checkpoint()
 
 
-async def fill_memories(node: TimedNode) -> None:
-    """Keys, refused keys and balances, as many as are remembered, and then forgotten."""
+async def fill_caches(node: TimedNode) -> None:
+    """Fill the caches of keys, rejected keys and balances to their limits, then empty them."""
     stores = node.opened.node.stores
     cache = stores.keys._cache
     for first in range(0, 50_000, 1_000):
@@ -353,7 +353,7 @@ async def fill_memories(node: TimedNode) -> None:
 
 
 async def shrink_the_cache(node: TimedNode) -> None:
-    """A cache full of short answers that a reload makes smaller."""
+    """Fill the cache with short responses, then shrink it as a reload does."""
     cache = node.opened.node.calls.cache
     for at in range(200_000):
         cache.put(b"%d" % at, b"", 600)
@@ -365,7 +365,7 @@ async def shrink_the_cache(node: TimedNode) -> None:
 
 
 async def charge_many(node: TimedNode) -> None:
-    """Charges that are taken together, and settled together."""
+    """Take charges together, then settle them together."""
     opened, charges, taken = node.opened, node.opened.node.stores.charges, list[Charge]()
 
     async def take(at: int) -> None:
@@ -381,7 +381,10 @@ async def charge_many(node: TimedNode) -> None:
 
 
 class Crowd:
-    """Ten thousand polls, through the node's app: as many sockets few systems have. All of it is on the node's loop."""
+    """Ten thousand polls on the node's loop, sent to the app directly.
+
+    Few systems allow as many sockets.
+    """
 
     def __init__(self, node: TimedNode) -> None:
         self.node = node
@@ -396,26 +399,26 @@ class Crowd:
         await trio.lowlevel.checkpoint()
 
     async def park(self) -> None:
-        """Poll until all are answered; five hundred come at a time."""
+        """Poll until all are answered. Polls start in groups of five hundred."""
         nothing: Any = partial(trio.sleep, 60)
         async with trio.open_nursery() as nursery:
             for at in range(1, POLLS + 1):
                 nursery.start_soon(self.node.opened.node.api, self._scope, nothing, self.send)
-                if at % 500 == 0 and at < POLLS:  # for the last ones the test waits, and then wakes all
+                if at % 500 == 0 and at < POLLS:  # the test waits for the last ones itself, and then wakes all
                     await self.wait_parked(at)
 
     async def wait_parked(self, count: int) -> None:
-        while self.node.opened.node.feed.hub.parked() < count:  # noqa: ASYNC110 - it has no event
+        while self.node.opened.node.feed.hub.parked() < count:  # noqa: ASYNC110 - the node sets no event
             await trio.sleep(0.01)
 
 
 async def poll_many(node: TimedNode) -> None:
-    """Park polls and wake them, then park them again and send them away."""
-    send_away = partial(node.call, node.opened.node.feed.hub.close)
-    for case, wake in (("woken", partial(append, node, 1)), ("sent away", send_away)):
+    """Let polls wait and wake them, then let them wait again and end them."""
+    end_polls = partial(node.call, node.opened.node.feed.hub.close)
+    for case, wake in (("woken", partial(append, node, 1)), ("ended", end_polls)):
         crowd = Crowd(node)
         async with node.timed(f"ten thousand polls {case}"), trio.open_nursery() as nursery:
-            async with node.timed("ten thousand polls parked"):
+            async with node.timed("ten thousand polls waiting"):
                 nursery.start_soon(node.call, crowd.park)
                 await node.call(crowd.wait_parked, POLLS)
             await wake()
@@ -423,7 +426,7 @@ async def poll_many(node: TimedNode) -> None:
 
 
 async def sweep_all(node: TimedNode) -> None:
-    """Every sweep of the maintenance, far in the future: nothing that is swept is kept."""
+    """Run every maintenance sweep far in the future, so that everything is removed."""
     store, log, later = node.opened.node.stores.store, node.opened.node.runtime.log, 4e9
     assert await events.log.retention.sweep(store, later, 1, pause_s=0) > 5_000
     await scheduler.retention.sweep(store, later, Retention(1, 1), pause_s=0)
@@ -442,14 +445,14 @@ async def test_shared_responses_do_not_block_the_loop(size: int, empty_redis: Re
     async with open_upstream_server(answer.script) as upstream:
         opening = open_timed_node(tmp_path, egress=upstream.url, state={"url": empty_redis.url}, limits=ROOMY)
         async with opening as node, open_client(node) as client:
-            answer.be(b'[{"id":1,"description":"' + b"\xc3\xa9" * (size // 2) + b'"}]')
-            for case in ("a long answer that all nodes share", "the same from the server"):
+            answer.set_body(b'[{"id":1,"description":"' + b"\xc3\xa9" * (size // 2) + b'"}]')
+            for case in ("a long response shared by all nodes", "the same response from Redis"):
                 async with node.timed(case):
                     assert (await client.get(f"/v1/{REPOS}")).status_code == 200
                 await node.call(forget, node)
 
 
 async def forget(node: TimedNode) -> None:
-    """Leave the answer to the server alone."""
+    """Empty the node's own cache, so that only Redis has the response."""
     await trio.lowlevel.checkpoint()
     node.opened.node.calls.cache._entries.clear()

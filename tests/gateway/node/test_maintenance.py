@@ -1,4 +1,4 @@
-"""The chores of a node, in virtual time, also while the machine's clock is wrong."""
+"""Maintenance of a node in virtual time, also while the machine's clock is wrong."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ ALL = (
     gateway.admin.operation_records.MIGRATIONS,
     storage.sweep_clock.MIGRATIONS,
 )
-TWO_LOOKS_S = 2 * SECOND_LOOK_S + 2 * SWEEP_EVERY_S
-"""By then every sweeper has looked twice, an hour apart at least."""
+TWO_CHECKS_S = 2 * SECOND_LOOK_S + 2 * SWEEP_EVERY_S
+"""Long enough for two checks by every sweeper, at least an hour apart."""
 
 
 class Left(NamedTuple):
-    """How many there are of what is removed by age."""
+    """The number of rows of each kind that is removed by age."""
 
     events: int
     runs: int
@@ -64,14 +64,14 @@ class Left(NamedTuple):
 
 
 class Machine:
-    """A store with something of every kind, all of one instant, under a clock that can be set."""
+    """A store with rows of every kind and the same age, and a clock that can be set."""
 
     def __init__(self) -> None:
         self.desk = Desk(InlineStore(ALL))
         self.desk.starts_at = EPOCH - trio.current_time()
 
     def set_clock(self, seconds: float) -> None:
-        """Set the machine's clock on or back."""
+        """Move the machine's clock forward or back."""
         assert self.desk.starts_at is not None
         self.desk.starts_at += seconds
 
@@ -100,7 +100,7 @@ class Machine:
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator[None]:
-        """All sweepers of a process, for as long as it lives."""
+        """Run all sweepers of a process until the block ends."""
         store, log, rng = self.desk.store, self.desk.log, Random(1)
         instant = instant_of(self.desk.now, is_alone=True)
         look = SweepClock(store, instant, event=log.event).look
@@ -112,7 +112,7 @@ class Machine:
             nursery.cancel_scope.cancel()
 
 
-ALL_OF_IT = Left(events=2, runs=3, claims=1, replies=1, operations=1)
+EVERYTHING = Left(events=2, runs=3, claims=1, replies=1, operations=1)
 NOTHING = Left(0, 0, 0, 0, 0)
 
 
@@ -122,13 +122,13 @@ async def test_clock_jump_of_forty_days_sweeps_nothing(
     machine = Machine()
     await machine.fill()
     async with machine.process():
-        await trio.sleep(TWO_LOOKS_S)
+        await trio.sleep(TWO_CHECKS_S)
         machine.set_clock(40 * DAY_S)
         await trio.sleep(SECOND_LOOK_S)
-        assert machine.left() == ALL_OF_IT
+        assert machine.left() == EVERYTHING
         machine.set_clock(-40 * DAY_S)
-        await trio.sleep(TWO_LOOKS_S)
-        assert machine.left() == ALL_OF_IT
+        await trio.sleep(TWO_CHECKS_S)
+        assert machine.left() == EVERYTHING
     assert [name for name, _ in machine.desk.log.events] == ["clock_doubted"]
     machine.desk.store.close()
 
@@ -137,12 +137,12 @@ async def test_restarts_with_a_wrong_clock_sweep_nothing(autojump_clock: MockClo
     machine = Machine()
     await machine.fill()
     async with machine.process():
-        await trio.sleep(TWO_LOOKS_S)
+        await trio.sleep(TWO_CHECKS_S)
     machine.set_clock(40 * DAY_S)
     for _ in range(5):
         async with machine.process():
             await trio.sleep(SECOND_LOOK_S)
-    assert machine.left() == ALL_OF_IT
+    assert machine.left() == EVERYTHING
     machine.desk.store.close()
 
 
@@ -154,7 +154,7 @@ async def test_upgraded_store_is_not_swept_by_a_wrong_clock(
     machine.set_clock(40 * DAY_S)
     async with machine.process():
         await trio.sleep(SECOND_LOOK_S)
-        assert machine.left() == ALL_OF_IT
+        assert machine.left() == EVERYTHING
     machine.desk.store.close()
 
 
@@ -162,10 +162,10 @@ async def test_node_off_for_weeks_sweeps_after_two_checks(autojump_clock: MockCl
     machine = Machine()
     await machine.fill()
     async with machine.process():
-        await trio.sleep(TWO_LOOKS_S)
+        await trio.sleep(TWO_CHECKS_S)
     await trio.sleep(40 * DAY_S)
     async with machine.process():
-        await trio.sleep(TWO_LOOKS_S)
+        await trio.sleep(TWO_CHECKS_S)
         assert machine.left() == NOTHING
     machine.desk.store.close()
 
@@ -174,12 +174,12 @@ async def test_clock_set_back_sweeps_no_young_rows(autojump_clock: MockClock) ->
     machine = Machine()
     await machine.fill()
     async with machine.process():
-        await trio.sleep(TWO_LOOKS_S)
+        await trio.sleep(TWO_CHECKS_S)
         machine.set_clock(-400 * DAY_S)
-        await trio.sleep(TWO_LOOKS_S)
+        await trio.sleep(TWO_CHECKS_S)
         machine.set_clock(400 * DAY_S)
-        await trio.sleep(TWO_LOOKS_S)
-        assert machine.left() == ALL_OF_IT
+        await trio.sleep(TWO_CHECKS_S)
+        assert machine.left() == EVERYTHING
         await trio.sleep(9 * DAY_S)
         assert machine.left() == NOTHING
     machine.desk.store.close()
@@ -189,19 +189,19 @@ async def test_sweeps_resume_after_store_outages(autojump_clock: MockClock) -> N
     machine = Machine()
     await machine.fill()
     async with machine.process():
-        await trio.sleep(TWO_LOOKS_S)
+        await trio.sleep(TWO_CHECKS_S)
         machine.desk.store.failing = StoreUnavailable("it is away")
         await trio.sleep(10 * DAY_S)
-        assert machine.left() == ALL_OF_IT
+        assert machine.left() == EVERYTHING
         machine.desk.store.failing = None
-        await trio.sleep(TWO_LOOKS_S)
+        await trio.sleep(TWO_CHECKS_S)
         assert machine.left() == NOTHING
     names = {name for name, _ in machine.desk.log.events}
     assert names == {"monitors_not_swept", "monitors_swept", "events_kept", "claims_kept"}
     machine.desk.store.close()
 
 
-async def test_runs_are_swept_by_whole_days_after_the_first_minutes(autojump_clock: MockClock) -> None:
+async def test_runs_are_swept_in_whole_days_after_the_first_minutes(autojump_clock: MockClock) -> None:
     machine = Machine()
     await machine.fill()
     swept_at: list[float] = []
@@ -241,10 +241,10 @@ async def test_consumers_are_deleted_with_their_key(autojump_clock: MockClock) -
         return {key_id for (key_id,) in rows}
 
     async with machine.process():
-        await trio.sleep(TWO_LOOKS_S)
+        await trio.sleep(TWO_CHECKS_S)
         assert await left() == set(keys.values())
         await desk.keys.revoke(keys["revoked"])
-        await trio.sleep(TWO_LOOKS_S)
+        await trio.sleep(TWO_CHECKS_S)
         assert await left() == {keys["live"], keys["expires"]}
         await trio.sleep(40 * DAY_S)
         assert await left() == {keys["live"]}
@@ -252,7 +252,7 @@ async def test_consumers_are_deleted_with_their_key(autojump_clock: MockClock) -
 
 
 async def test_old_rows_are_deleted_in_small_steps(autojump_clock: MockClock) -> None:
-    """Method: more of everything than one step removes; between steps the store is free, so others' writes fit in."""
+    """Method: more rows of each kind than one step removes. The store is free between steps, for other writes."""
     machine = Machine()
     store, count = machine.desk.store, 2 * FORGET_AT_ONCE + 1
 
@@ -265,14 +265,14 @@ async def test_old_rows_are_deleted_in_small_steps(autojump_clock: MockClock) ->
     async with machine.process():
         await trio.sleep(SECOND_LOOK_S)
         before = store.statistics().calls
-        await trio.sleep(TWO_LOOKS_S)
+        await trio.sleep(TWO_CHECKS_S)
         assert (machine.left().operations, machine.left().claims) == (0, 0)
         assert store.statistics().calls - before >= 2 * (count // FORGET_AT_ONCE + 1)
     store.close()
 
 
 async def test_old_days_are_archived_hourly(autojump_clock: MockClock, tmp_path: Path) -> None:
-    """One that another process archives just now waits; what is wrong with the folder is an error in the log."""
+    """An archive that another process is writing is skipped until later; an error in the folder is logged."""
     log, store = ClockLog([]), InlineStore([billing.migrations.MIGRATIONS])
     desk = PastDesk(store)
     await play(desk, days=2)

@@ -1,4 +1,4 @@
-"""A node's life in a store that others share: it beats, it takes over the dead, and it survives its own death."""
+"""A node in a shared store: it sends heartbeats, recovers dead nodes, and continues after it was declared dead."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from tests.servers.postgres import PostgresServer
 NOW = 1_790_000_000.0
 QUICK = MembershipPace(beat_s=0.15, dead_after_s=1.5)
 PATIENT = MembershipPace(beat_s=0.6, dead_after_s=2.5)
-"""A node that comes back judges nobody for two beats: longer than others may take to find back, 0.8 s and a try."""
+"""After an outage a node declares no other dead for two beats. Others may need up to 0.8 s and a retry to reconnect."""
 NEVER = MembershipPace(beat_s=3600.0)
-"""The pace of a node that beats only when a test lets it."""
+"""The pace of a node that sends no heartbeat during a test."""
 
 
 @dataclass
 class Living:
-    """A node without its servers: its stores, its claims and its membership."""
+    """A node without servers: its stores, its claims and its membership."""
 
     stores: Stores
     claims: Claims
@@ -82,7 +82,7 @@ async def open_living(
     shares_state: bool = True,
     log: io.BytesIO | None = None,
 ) -> AsyncIterator[Living]:
-    """A node that beats and takes over; cancelled inside, it leaves as it would at a clean stop."""
+    """A node that sends heartbeats and recovers others. Cancelling inside the block is like a clean stop."""
     make_id, log = id_maker(lambda: NOW, Random()), log or io.BytesIO()
     secrets = load_secret({"SLUICE_SECRET": "a secret of tests, long enough"}, Path())
     config = Config(store=StoreSettings(url))
@@ -122,38 +122,38 @@ async def test_nodes_are_alive_while_running_and_leave_on_stop(url: str) -> None
 
 
 async def test_clean_stop_closes_open_charges_first(url: str) -> None:
-    async with open_living(url) as stays:
-        account = (await stays.stores.accounts.create("Ada", credits=100)).id
-        async with open_living(url) as goes:
-            await goes.stores.charges.take(goes.request(account))
-        assert await stays.money(account) == (100, 0)
-        assert goes.membership.recovered_charges == 1
+    async with open_living(url) as staying:
+        account = (await staying.stores.accounts.create("Ada", credits=100)).id
+        async with open_living(url) as leaving:
+            await leaving.stores.charges.take(leaving.request(account))
+        assert await staying.money(account) == (100, 0)
+        assert leaving.membership.recovered_charges == 1
 
 
 async def test_dead_nodes_charges_and_claims_are_closed_by_another(url: str) -> None:
-    async with open_living(url) as lives, open_living(url, NEVER) as dies:
-        account = (await lives.stores.accounts.create("Ada", credits=100)).id
-        await dies.stores.charges.take(dies.request(account))
-        claimed = dies.request(account, credits=5)
+    async with open_living(url) as alive, open_living(url, NEVER) as dead:
+        account = (await alive.stores.accounts.create("Ada", credits=100)).id
+        await dead.stores.charges.take(dead.request(account))
+        claimed = dead.request(account, credits=5)
         claim = Claim(account, "key", "GET a/b", "print", claimed.request_id)
-        await dies.claims.begin(Begin(claim, claimed))
-        await lives.stores.charges.take(lives.request(account, credits=10))
-        assert await lives.money(account) == (83, 17)
-        assert lives.stores.balances.nowait(account) == 83
-        await lives.until(90, 10, account)
-        while lives.membership.recovered_charges != 2:  # noqa: ASYNC110 - the database knows before the node does
+        await dead.claims.begin(Begin(claim, claimed))
+        await alive.stores.charges.take(alive.request(account, credits=10))
+        assert await alive.money(account) == (83, 17)
+        assert alive.stores.balances.nowait(account) == 83
+        await alive.until(90, 10, account)
+        while alive.membership.recovered_charges != 2:  # noqa: ASYNC110 - the node sets no event
             await trio.sleep(0.01)
-        assert lives.stores.balances.nowait(account) == 90, "who refunds knows the new balance"
-        again = lives.request(account)
-        await lives.claims.begin(Begin(Claim(account, "key", "GET a/b", "print", again.request_id), again))
-        assert lives.membership.living == 1
+        assert alive.stores.balances.nowait(account) == 90, "the refund did not update the balance in memory"
+        again = alive.request(account)
+        await alive.claims.begin(Begin(Claim(account, "key", "GET a/b", "print", again.request_id), again))
+        assert alive.membership.living == 1
 
 
 async def test_only_one_node_recovers_a_dead_one(url: str) -> None:
-    async with open_living(url) as one, open_living(url) as other, open_living(url, NEVER) as dies:
+    async with open_living(url) as one, open_living(url) as other, open_living(url, NEVER) as dead:
         account = (await one.stores.accounts.create("Ada", credits=1000)).id
         for _ in range(30):
-            await dies.stores.charges.take(dies.request(account))
+            await dead.stores.charges.take(dead.request(account))
         await one.until(1000, 0, account)
         await trio.sleep(3 * QUICK.beat_s)
         refunds = "SELECT COUNT(refund_place) FROM journal"
@@ -162,49 +162,49 @@ async def test_only_one_node_recovers_a_dead_one(url: str) -> None:
 
 
 async def test_node_declared_dead_gets_the_recovery_outcome_and_a_new_name(url: str) -> None:
-    """Method: a node that does not beat stands for one that is paused; then one late beat is let through."""
+    """Method: a node that does not send heartbeats stands for a paused one; then it sends one late heartbeat."""
     late = MembershipPace(beat_s=4.0)
-    async with open_living(url) as lives, open_living(url, late) as paused:
-        account = (await lives.stores.accounts.create("Ada", credits=100)).id
+    async with open_living(url) as alive, open_living(url, late) as paused:
+        account = (await alive.stores.accounts.create("Ada", credits=100)).id
         old, charges = paused.id, [await paused.stores.charges.take(paused.request(account)) for _ in range(2)]
         claimed = paused.request(account)
         claim = Claim(account, "key", "GET a/b", "print", claimed.request_id)
         begun = await paused.claims.begin(Begin(claim, claimed))
         assert isinstance(begun, Charge)
-        await lives.until(100, 0, account)
+        await alive.until(100, 0, account)
         paused.stores.charges.settle_nowait(charges[0])
         assert (await paused.stores.charges.close(charges[1], used=2)).credits_used == 0
         late_end = ClaimEnd(claim, close_request(begun, used=2), StoredReply(200, "late", claimed.request_id))
         assert (await paused.claims.end(late_end)).credits_used == 0
-        assert await lives.money(account) == (100, 0)
-        while paused.id == old:  # noqa: ASYNC110 - nobody waits for it but tests
+        assert await alive.money(account) == (100, 0)
+        while paused.id == old:  # noqa: ASYNC110 - only tests wait for it, so it sets no event
             await trio.sleep(0.05)
         assert [event["node"] for event in paused.events("declared_dead")] == [old]
         charge = await paused.stores.charges.take(paused.request(account))
-        assert paused.id in await lives.living()
+        assert paused.id in await alive.living()
         assert await paused.stores.charges.close(charge, used=2) == Closed(2, 98)
 
 
 async def test_charges_of_a_paused_node_are_refunded(url: str) -> None:
-    async with open_living(url) as lives, open_living(url, NEVER) as paused:
-        account = (await lives.stores.accounts.create("Ada", credits=100)).id
+    async with open_living(url) as alive, open_living(url, NEVER) as paused:
+        account = (await alive.stores.accounts.create("Ada", credits=100)).id
         is_recovered = "SELECT 1 FROM nodes WHERE recovered_at IS NOT NULL"
-        while not await lives.stores.store.read(lambda tx: tx.all(is_recovered)):  # noqa: ASYNC110 - as above
+        while not await alive.stores.store.read(lambda tx: tx.all(is_recovered)):  # noqa: ASYNC110 - as above
             await trio.sleep(0.05)
         await paused.stores.charges.take(paused.request(account))
-        await lives.until(100, 0, account)
+        await alive.until(100, 0, account)
 
 
 async def test_charge_of_an_unknown_node_is_refunded(url: str) -> None:
-    async with open_living(url) as lives, open_living(url, NEVER) as forgotten:
-        account = (await lives.stores.accounts.create("Ada", credits=100)).id
+    async with open_living(url) as alive, open_living(url, NEVER) as forgotten:
+        account = (await alive.stores.accounts.create("Ada", credits=100)).id
         await forgotten.stores.charges.take(forgotten.request(account))
-        await lives.stores.store.write(lambda tx: tx.run("DELETE FROM nodes WHERE id = ?", (forgotten.id,)))
-        await lives.until(100, 0, account)
+        await alive.stores.store.write(lambda tx: tx.run("DELETE FROM nodes WHERE id = ?", (forgotten.id,)))
+        await alive.until(100, 0, account)
 
 
 async def test_store_outage_makes_no_node_dead(postgres: PostgresServer) -> None:
-    """Goal: after the server was gone for longer than a silence that means death, all go on as who they were."""
+    """Goal: after an outage longer than the time after which a node is dead, all nodes keep their identity."""
     url = postgres.fresh()
     async with open_living(url, PATIENT) as one, open_living(url, PATIENT) as other:
         account = (await one.stores.accounts.create("Ada", credits=100)).id
@@ -213,7 +213,7 @@ async def test_store_outage_makes_no_node_dead(postgres: PostgresServer) -> None
         await trio.to_thread.run_sync(postgres.kill)
         await trio.sleep(2 * PATIENT.dead_after_s)
         await trio.to_thread.run_sync(postgres.start)
-        while await _living_or_away(one) != ids:  # noqa: ASYNC110 - as above
+        while await _living_or_none(one) != ids:  # noqa: ASYNC110 - as above
             await trio.sleep(0.05)
         await trio.sleep(2 * PATIENT.dead_after_s)
         for node, charge in zip((one, other), charges, strict=True):
@@ -224,7 +224,7 @@ async def test_store_outage_makes_no_node_dead(postgres: PostgresServer) -> None
 
 
 async def test_claim_with_unknown_commit_is_freed_with_its_charge(postgres: PostgresServer) -> None:
-    """Method: the server's answer to the commit is lost, and the server is away for longer than the caller waits."""
+    """Method: the database's response to the commit is lost, and the database is away longer than the caller waits."""
     url = postgres.fresh()
     with open_cutter(postgres.port) as cutter:
         async with (
@@ -257,14 +257,14 @@ async def test_claim_with_unknown_commit_is_freed_with_its_charge(postgres: Post
 
 
 @pytest.mark.parametrize(("one", "other"), [(False, False), (True, False), (False, True)])
-async def test_node_with_private_state_is_refused_beside_another(url: str, one: bool, other: bool) -> None:
-    async with open_living(url, shares_state=one) as lives:
-        with pytest.raises(StateNotShared, match=f"another node .{lives.id}. .* give all nodes the same Redis"):
+async def test_node_with_private_state_cannot_join_another(url: str, one: bool, other: bool) -> None:
+    async with open_living(url, shares_state=one) as alive:
+        with pytest.raises(StateNotShared, match=f"another node .{alive.id}. .* give all nodes the same Redis"):
             async with open_living(url, shares_state=other):
-                pytest.fail("it has joined")
+                pytest.fail("the node has joined")
         await trio.sleep(3 * QUICK.beat_s)
-        assert await lives.living() == [lives.id]
-        assert lives.events("declared_dead") == []
+        assert await alive.living() == [alive.id]
+        assert alive.events("declared_dead") == []
 
 
 async def test_single_node_does_not_wait_for_one_that_left(url: str) -> None:
@@ -275,7 +275,7 @@ async def test_single_node_does_not_wait_for_one_that_left(url: str) -> None:
 
 
 async def test_single_node_restarts_once_its_killed_self_is_dead(url: str) -> None:
-    """Goal: kill -9 and a start at once. Method: a node that never beats stands for the killed one."""
+    """Goal: restart immediately after `kill -9`. Method: a node that sends no heartbeats stands for the killed one."""
     async with open_living(url, NEVER, shares_state=False) as killed:
         account = (await killed.stores.accounts.create("Ada", credits=100)).id
         await killed.stores.charges.take(killed.request(account))
@@ -288,31 +288,31 @@ async def test_single_node_restarts_once_its_killed_self_is_dead(url: str) -> No
 
 
 async def test_later_of_two_simultaneous_starts_ends(url: str) -> None:
-    """Method: a row that nobody saw in time, of a node that goes on to live, as if it had joined in the same moment."""
+    """Method: add the row of a living node after the other has started, as if both had started at the same time."""
 
-    async def live_too(node: Living, started: str) -> None:
+    async def add_living_node(node: Living, started: str) -> None:
         await node.stores.store.write(partial(nodes.join, node_id=started, shares_state=False))
         sql = "UPDATE nodes SET started_at = started_at + ? WHERE id = ?"
         await node.stores.store.write(lambda tx: tx.run(sql, (-60.0 if started == "earlier" else 60.0, started)))
 
-    async with open_living(url, shares_state=False) as stays:
-        await live_too(stays, "later")
+    async with open_living(url, shares_state=False) as staying:
+        await add_living_node(staying, "later")
         for _ in range(6):
             await trio.sleep(QUICK.beat_s)
-            await stays.stores.store.write(partial(nodes.beat, node_id="later"))
-        await stays.stores.store.write(partial(nodes.leave, node_id="later"))
+            await staying.stores.store.write(partial(nodes.beat, node_id="later"))
+        await staying.stores.store.write(partial(nodes.leave, node_id="later"))
 
-    async def live_with_an_earlier_one() -> None:
-        async with open_living(url, shares_state=False) as goes:
-            await live_too(goes, "earlier")
+    async def run_with_an_earlier_node() -> None:
+        async with open_living(url, shares_state=False) as leaving:
+            await add_living_node(leaving, "earlier")
             await trio.sleep_forever()
 
     with pytest.RaisesGroup(pytest.RaisesExc(StateNotShared, match="earlier"), flatten_subgroups=True):
-        await live_with_an_earlier_one()
+        await run_with_an_earlier_node()
 
 
 async def test_replaced_paused_node_ends(url: str) -> None:
-    """Method: a node that does not beat stands for one that is paused; then one late beat is let through."""
+    """Method: a node that does not send heartbeats stands for a paused one; then it sends one late heartbeat."""
     late = MembershipPace(beat_s=4.0)
 
     async def wake_up() -> None:
@@ -324,20 +324,20 @@ async def test_replaced_paused_node_ends(url: str) -> None:
 
 
 @pytest.mark.sqlite
-async def test_file_owner_closes_leftovers_before_serving(tmp_path: Path) -> None:
-    """Goal: a file has one owner at a time, so whoever left something in it is dead."""
+async def test_owner_of_a_file_closes_old_charges_before_serving(tmp_path: Path) -> None:
+    """Goal: a file has one owner at a time, so open charges in it belong to a dead process."""
     url = f"sqlite:///{tmp_path / 'sluice.db'}"
-    async with open_living(url, shared=False) as dies:
-        account = (await dies.stores.accounts.create("Ada", credits=100)).id
-        claimed = dies.request(account)
-        await dies.claims.begin(Begin(Claim(account, "key", "GET a/b", "print", claimed.request_id), claimed))
+    async with open_living(url, shared=False) as dead:
+        account = (await dead.stores.accounts.create("Ada", credits=100)).id
+        claimed = dead.request(account)
+        await dead.claims.begin(Begin(Claim(account, "key", "GET a/b", "print", claimed.request_id), claimed))
     async with open_living(url, shared=False) as next_one:
         assert await next_one.money(account) == (100, 0)
         assert next_one.membership.recovered_charges == 1
         assert await next_one.stores.store.read(lambda tx: tx.all("SELECT id FROM claims")) == []
 
 
-async def _living_or_away(node: Living) -> list[str]:
+async def _living_or_none(node: Living) -> list[str]:
     try:
         return await node.living()
     except StoreUnavailable:

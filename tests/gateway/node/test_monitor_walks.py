@@ -1,4 +1,4 @@
-"""Runs of monitors that ask for as many rows as they keep: pages, rows, credits and reasons, through the whole node."""
+"""Runs of monitors that collect several pages of rows: pages, rows, credits and reasons, on a whole node."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ SLOT = "2026-01-31T12:00:00Z"
 
 @dataclass(slots=True)
 class Questions:
-    """A script for `Upstream`: Stack Exchange's questions, of which a page has at most `page_max`.
+    """A script for `Upstream`: Stack Exchange's questions, at most `page_max` per page.
 
-    Each page begins with the last `overlap` rows of the one before, as when the list has moved. The page `fails_at`,
-    counted from 1, is an error; `delays_s` is how long each of them takes. `asked` holds the pages and their sizes.
+    Each page begins with the last `overlap` rows of the previous one, as when the list has moved. The page `fails_at`,
+    counted from 1, is an error; `delays_s` is the duration of each page. `asked` holds the pages and their sizes.
     """
 
     rows: int = 1000
@@ -54,13 +54,13 @@ class Questions:
         return Told(200, body.body, body.headers, delay_s=self.delays_s.get(page, 0.0))
 
 
-def wanting(max_rows: int | None, recipe: str = "stackexchange/questions", **params: Any) -> dict[str, Any]:
+def monitor_request(max_rows: int | None, recipe: str = "stackexchange/questions", **params: Any) -> dict[str, Any]:
     track = {"metrics": [LIKES], **({} if max_rows is None else {"max_rows": max_rows})}
     return {"recipe": recipe, "params": params, "cadence": "daily", "track": track}
 
 
-async def ran(node: OpenNode, monitor_id: str) -> dict[str, Any]:
-    """The record of one run, whose cost is that of the statement."""
+async def run_once(node: OpenNode, monitor_id: str) -> dict[str, Any]:
+    """Run a monitor once and return its record, after checking that the statement has the same cost."""
     record: dict[str, Any] = await node.operate("monitor.run", monitor=monitor_id, slot=SLOT)
     assert await node.net(record["run_id"]) == record["credits_used"]
     return record
@@ -72,7 +72,7 @@ async def numbers(node: OpenNode, monitor_id: str) -> dict[str, Any]:
     return found
 
 
-# The list, then how the run ends: its pages, its rows, those it is billed by, and its status.
+# For each list: the pages read, the rows, the billed pages, and the status of the run.
 WALKS = {
     "two full pages": (Questions(), [1, 2], 200, 2, "ok"),
     "a list that ends early": (Questions(rows=130), [1, 2], 130, 2, "ok"),
@@ -86,18 +86,18 @@ WALKS = {
 
 
 @pytest.mark.parametrize("row", WALKS.values(), ids=WALKS.keys())
-async def test_list_is_walked_until_the_rows_are_complete(row: tuple[Any, ...], tmp_path: Path) -> None:
-    """Each page costs the recipe's price; what was reserved beyond that comes back with the run's end."""
+async def test_list_is_walked_until_the_run_has_its_rows(row: tuple[Any, ...], tmp_path: Path) -> None:
+    """Each page costs the recipe's price, and the rest of the reservation is refunded when the run ends."""
     questions, pages, rows, billed, status = row
     async with open_test_node(tmp_path, **ONE_TRY) as node:
         questions.asked.clear()
         node.upstream.script = questions
-        monitor = (await make(node, wanting(200)))["monitor"]
+        monitor = (await make(node, monitor_request(200)))["monitor"]
         assert (monitor["rows_asked"], monitor["estimated_cost_per_run"], monitor["estimated_monthly_cost"]) == (
             *(200, 3),
             90,
         )
-        record = await ran(node, monitor["id"])
+        record = await run_once(node, monitor["id"])
         assert questions.asked == [(page, 100) for page in pages]
         assert (record["status"], record["rows"], record["credits_used"]) == (status, rows, billed + 1)
         (leg,) = record["legs"]
@@ -112,20 +112,22 @@ async def test_list_is_walked_until_the_rows_are_complete(row: tuple[Any, ...], 
 
 
 ONE_READ = {
-    "no max_rows": (wanting(None), 20),
-    "a limit of its own": (wanting(200, limit=50), 50),
-    "a limit beyond it": (wanting(10, limit=50), 50),
+    "no max_rows": (monitor_request(None), 20),
+    "a limit below max_rows": (monitor_request(200, limit=50), 50),
+    "a limit above max_rows": (monitor_request(10, limit=50), 50),
 }
 
 
 @pytest.mark.parametrize(("body", "size"), ONE_READ.values(), ids=ONE_READ.keys())
-async def test_other_runs_read_their_recipe_once(body: dict[str, Any], size: int, tmp_path: Path) -> None:
+async def test_run_without_more_rows_than_its_limit_reads_one_page(
+    body: dict[str, Any], size: int, tmp_path: Path
+) -> None:
     async with open_test_node(tmp_path, **ONE_TRY) as node:
         node.upstream.script = questions = Questions()
         monitor = (await make(node, body))["monitor"]
         assert (monitor["rows_asked"], monitor["estimated_cost_per_run"]) == (size, 2)
         assert monitor["track"] == {"row_key": "post.id", "max_rows": 100, **body["track"]}
-        record = await ran(node, monitor["id"])
+        record = await run_once(node, monitor["id"])
         assert (questions.asked, record["status"]) == ([(1, size)], "ok")
         assert (record["rows"], record["credits_used"]) == (size, 2)
         assert "pages" not in record["legs"][0]
@@ -140,20 +142,20 @@ async def test_collecting_endpoint_gets_the_rows_parameter(
 ) -> None:
     async with open_test_node(tmp_path, **ONE_TRY) as node:
         node.upstream.script = stories = LongList()
-        monitor = (await make(node, wanting(max_rows, "hackernews/search", query="trio")))["monitor"]
+        monitor = (await make(node, monitor_request(max_rows, "hackernews/search", query="trio")))["monitor"]
         assert (monitor["rows_asked"], monitor["estimated_cost_per_run"]) == (max_rows, len(pages) + 1)
-        record = await ran(node, monitor["id"])
+        record = await run_once(node, monitor["id"])
         assert stories.asked == pages
         assert (record["status"], record["rows"], record["credits_used"]) == ("failed", max_rows, 0), (
-            "likes are unknown"
+            "the rows have no likes, so the run fails"
         )
         assert min(entry["amount"] for entry in await node.entries(record["run_id"])) == most
-        assert record["legs"][0]["credits_used"] == 0, "all of it is refunded"
+        assert record["legs"][0]["credits_used"] == 0, "a failed run is refunded in full"
         await node.assert_sound()
 
 
 async def test_every_catalog_list_can_be_walked(tmp_path: Path) -> None:
-    """On the sandbox: no row comes twice, and what is used are the pages."""
+    """On the sandbox: no row is returned twice, and the pages that were read are charged."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         recipes, walked = node.node.monitors.recipes, 0
         for row in LISTS:
@@ -168,18 +170,18 @@ async def test_every_catalog_list_can_be_walked(tmp_path: Path) -> None:
             assert len(ids) <= 45, row.id
             assert gathered.used_credits == leg["pages"] * recipe.credits_least // leg["pages_needed"], row.id
             walked += leg["pages"] > 1
-        assert walked, "some have more than a page"
+        assert walked, "no list has more than one page"
 
 
-async def test_list_without_limit_is_walked_by_its_pages(tmp_path: Path) -> None:
-    """The reservation is the cost of its most pages; a list of one page costs one."""
+async def test_list_without_limit_is_priced_for_its_maximum_pages(tmp_path: Path) -> None:
+    """The reservation covers the maximum number of pages; a list with one page costs one page."""
     comments = {"metrics": ["items[].comment.engagement.likes"], "max_rows": 50}
     async with open_test_node(tmp_path) as node:
         params = {"url": "https://bsky.app/profile/bsky.app/post/3l6oveex3ii2l"}
         body = {"recipe": "bluesky/post/comments", "params": params, "cadence": "daily", "track": comments}
         monitor = (await make(node, body))["monitor"]
         assert monitor["estimated_cost_per_run"] == 2
-        record = await ran(node, monitor["id"])
+        record = await run_once(node, monitor["id"])
         assert (record["status"], record["credits_used"], record["legs"][0]["pages"]) == ("ok", 2, 1)
         assert sorted(entry["amount"] for entry in await node.entries(record["run_id"])) == [-21, 19]
         await node.assert_sound()
@@ -192,10 +194,10 @@ async def test_list_without_limit_is_walked_by_its_pages(tmp_path: Path) -> None
 async def test_walk_stops_when_credits_run_out(
     credits_left: int, status: str, rows: int | None, cost: int, tmp_path: Path
 ) -> None:
-    """A further page is optional, so it never takes the last credit."""
+    """A further page is optional, so it never uses the last credit."""
     async with open_test_node(tmp_path, credits=credits_left) as node:
         node.upstream.script = questions = Questions(page_max=80)
-        record = await ran(node, (await make(node, wanting(200)))["monitor"]["id"])
+        record = await run_once(node, (await make(node, monitor_request(200)))["monitor"]["id"])
         assert (record["status"], record["rows"], record["credits_used"]) == (status, rows, cost)
         reason = ["160 of 200 items were collected: there were only credits for 2 pages"] if status == "partial" else []
         assert record["warnings"] == reason

@@ -1,4 +1,4 @@
-"""Monitors in a whole node, on real recipes: what is due runs by itself, and an operator can run a slot."""
+"""Monitors on a whole node with real recipes: scheduled runs start automatically, and an operator can run a slot."""
 
 from pathlib import Path
 
@@ -73,7 +73,7 @@ async def test_operator_run_reports_its_outcome(tmp_path: Path) -> None:
         ({"monitor": "mon_1", "slot": "soon"}, "soon is not an ISO 8601 instant such as 2030-01-31T12:00:00Z"),
     ],
 )
-async def test_invalid_operator_runs_are_refused(tmp_path: Path, arguments: dict[str, str], why: str) -> None:
+async def test_invalid_operator_runs_are_rejected(tmp_path: Path, arguments: dict[str, str], why: str) -> None:
     async with open_test_node(tmp_path) as opened:
         with pytest.raises(OperationRefused, match=why):
             await opened.operate("monitor.run", **arguments)
@@ -85,7 +85,7 @@ async def test_scheduled_runs_start_automatically_without_the_cache(tmp_path: Pa
         monitor = await made(opened, due_in_s=0)
         opened.node.monitors.clock.wake()
         read = opened.node.stores.store.read
-        while (after := await read(lambda tx: store.read_monitor(tx, monitor.id))) and not after.runs_total:  # noqa: ASYNC110 - a run of the node's own has no event to wait for
+        while (after := await read(lambda tx: store.read_monitor(tx, monitor.id))) and not after.runs_total:  # noqa: ASYNC110 - a run of the node sets no event
             await trio.sleep(0.02)
         assert after is not None
         assert (after.runs_total, after.credits_spent) == (1, 2)
@@ -100,12 +100,12 @@ async def test_walk_costs_its_pages_and_one_credit(tmp_path: Path) -> None:
         record = await opened.operate("monitor.run", monitor="mon_1")
         assert (record["status"], record["credits_used"], record["rows"]) == ("ok", 2, 5)
         taken = [entry["amount"] for entry in await opened.entries(record["run_id"])]
-        assert sorted(taken) == [-6, 4]  # for five pages, of which one was used
+        assert sorted(taken) == [-6, 4]  # five pages were reserved, and one was used
         assert await opened.net(record["run_id"]) == 2
         await opened.assert_sound()
 
 
-async def test_failed_upstream_is_free(tmp_path: Path) -> None:
+async def test_run_with_failed_upstream_is_free(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as opened:
         opened.upstream.always(told({}, status=500))
         await made(opened, due_in_s=36_000)
@@ -122,7 +122,7 @@ async def test_failed_upstream_is_free(tmp_path: Path) -> None:
         ("github/profile", {"handel": "octocat"}, "params.handel", "handle"),
     ],
 )
-async def test_invalid_recipe_is_refused_with_its_parameter(
+async def test_invalid_recipe_is_rejected_with_its_parameter(
     tmp_path: Path, recipe: str, params: object, param: str, meant: str | None
 ) -> None:
     async with open_test_node(tmp_path) as opened:

@@ -1,4 +1,4 @@
-"""Hosts that callers name and bodies that are not JSON, through a node: what is bad is free, and stops no loop."""
+"""Hosts named by callers, and bodies that are not JSON, through a node: failures are free and do not block the loop."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BODIES: dict[str, tuple[str, Told, int]] = {
     "a feed of 7 MB": ("feed", Told(200, RSS[:300] + b"w " * (7 * MB // 2), {"content-type": "text/xml"}), 502),
     "a feed of 5 MB": ("feed", Told(200, RSS.replace(b"w w ", b"word and words " * 4), {}), 200),
     "a feed without an end": ("feed", Told(200, RSS[: len(RSS) // 2], {"content-type": "text/xml"}), 200),
-    "a feed that is none": ("feed", Told(200, b"<html><body>Sorry", {"content-type": "text/html"}), 502),
+    "a feed that is not XML": ("feed", Told(200, b"<html><body>Sorry", {"content-type": "text/html"}), 502),
     "a feed that is a text": ("feed", Told(200, b"Sorry", {"content-type": "text/plain"}), 502),
     "a feed of entities": ("feed", Told(200, b"<rss>" + b"&x;" * MB, {"content-type": "text/xml"}), 502),
     "a short feed of items": ("feed", Told(200, b"<rss><channel>" + b"<item><a:b c='d'/></item>" * 5_000, {}), 200),
@@ -48,15 +48,15 @@ BODIES: dict[str, tuple[str, Told, int]] = {
     "an empty feed": ("feed", Told(200, b"", {"content-type": "text/xml"}), 404),
     "an error page": ("feed", Told(500, b"<p>Sorry", {"content-type": "text/html"}), 502),
     "a page of 10 MB": ("shelf", Told(200, b"<p>x" * (10 * MB // 4), {"content-type": "text/html"}), 502),
-    "a page of depth": ("shelf", Told(200, b"<div>" * 240_000, {"content-type": "text/html"}), 502),
+    "a deeply nested page": ("shelf", Told(200, b"<div>" * 240_000, {"content-type": "text/html"}), 502),
     "a page of attributes": ("shelf", Told(200, b"<a " + b"".join(b"b%d " % at for at in range(200_000)), {}), 502),
-    "a page of one charset that says another": (
+    "a page that declares another charset": (
         "shelf", Told(200, "<div class=m data-id=é><p class=t>Ünïcödé".encode("cp1252") * 9,
                       {"content-type": "text/html; charset=utf-8"}), 200,
     ),
-    "a page of a charset that is none": ("shelf", Told(200, SHELF, {"content-type": "text/html; charset=rot13"}), 200),
+    "a page with an unknown charset": ("shelf", Told(200, SHELF, {"content-type": "text/html; charset=rot13"}), 200),
     "a page without a type": ("shelf", Told(200, SHELF, {}), 200),
-    "a page that is a picture": ("shelf", Told(200, bytes(range(256)) * 4_000, {"content-type": "image/png"}), 200),
+    "a page that is an image": ("shelf", Told(200, bytes(range(256)) * 4_000, {"content-type": "image/png"}), 200),
     "a text that is a page": ("note", Told(200, SHELF, {"content-type": "text/html"}), 200),
 }  # fmt: skip
 
@@ -95,7 +95,7 @@ async def test_nonpublic_host_is_a_free_400(tmp_path: Path) -> None:
         assert await node.money() == before
 
 
-async def test_status_and_metrics_sum_up_named_hosts(tmp_path: Path) -> None:
+async def test_status_and_metrics_combine_named_hosts(tmp_path: Path) -> None:
     trips = {**QUIET, "breaker": {"failures": 1, "open_s": 60}}
     async with open_test_node(tmp_path, platforms=(HOSTED,), environ={"HOSTED_TOKEN": SECRET}, **trips) as node:
         node.upstream.script = lambda asked: told({"id": "1"}) if asked.startswith("up") else told({}, 500)
@@ -119,7 +119,7 @@ async def test_status_and_metrics_sum_up_named_hosts(tmp_path: Path) -> None:
 
 @pytest.mark.critical
 async def test_account_cannot_close_a_named_host_for_others(tmp_path: Path) -> None:
-    """Before, two requests of a page that answers 500, and one that answers 429 with a long wait, closed its host."""
+    """Earlier, two requests for a page with a 500, or one for a page with a 429 and a long wait, closed its host."""
     bad = {"down.example.com": told({}, 500), "slow.example.com": told({}, 429, **{"retry-after": "86400"})}
     tables = {**QUIET, "breaker": {"failures": 5}, "upstreams": {"hosted": {"retries": 2}}}
     async with open_test_node(tmp_path, platforms=(HOSTED,), **tables) as node:
@@ -136,8 +136,8 @@ async def test_account_cannot_close_a_named_host_for_others(tmp_path: Path) -> N
 
 
 @pytest.mark.critical
-async def test_failing_requests_slow_only_their_account(tmp_path: Path) -> None:
-    """Before, any five failing requests closed a platform to every account, for up to five minutes."""
+async def test_failing_requests_block_only_their_account(tmp_path: Path) -> None:
+    """Earlier, any five failing requests closed a platform for every account, for up to five minutes."""
     tables = {"upstreams": {"defaults": {"retries": 0}}}
     async with open_test_node(tmp_path, **tables) as node:
         other, _ = await node.new_key(await node.new_account())

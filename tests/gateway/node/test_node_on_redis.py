@@ -1,4 +1,4 @@
-"""A whole node with its state in a real Redis, over sockets: the way in, the server away and back, reload, metrics."""
+"""A whole node with its state in a real Redis, over sockets: admission, outages of Redis, reload, and metrics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def node(empty_redis: RedisServer, tmp_path: Path) -> AsyncIterator[OpenNo
 
 
 async def up(node: OpenNode) -> None:
-    """On a busy machine a link may be lost to its deadline, and is back within a second."""
+    """Wait until the link to Redis is up. On a busy machine it may time out, but it reconnects within a second."""
     await until(
         lambda: isinstance(node.node.admission.gate, SharedGate) and node.node.admission.gate._state.fault is None
     )
@@ -63,7 +63,9 @@ async def test_request_is_counted_in_redis_and_its_lease_released(node: OpenNode
     await node.assert_sound()
 
 
-async def test_window_and_lease_refusals_equal_a_single_nodes(empty_redis: RedisServer, tmp_path: Path) -> None:
+async def test_window_and_lease_rejections_equal_those_of_a_single_node(
+    empty_redis: RedisServer, tmp_path: Path
+) -> None:
     limits = {"requests_per_minute": 2, "concurrent_requests": 1}
     async with open_test_node(tmp_path, state={"url": empty_redis.url}, limits=limits) as node:
         await up(node)
@@ -81,7 +83,7 @@ async def test_window_and_lease_refusals_equal_a_single_nodes(empty_redis: Redis
         assert (full.headers["x-ratelimit-limit"], full.headers["x-ratelimit-remaining"]) == ("2", "0")
 
 
-async def test_redis_outage_refuses_before_billing_until_its_return(node: OpenNode, empty_redis: RedisServer) -> None:
+async def test_redis_outage_rejects_before_billing_until_its_end(node: OpenNode, empty_redis: RedisServer) -> None:
     assert (await node.get(PROFILE)).status == 200
     before, asked = await node.money(), len(node.upstream.requests)
     empty_redis.kill()
@@ -118,7 +120,7 @@ async def test_frozen_redis_charges_nothing(node: OpenNode, empty_redis: RedisSe
     await node.assert_sound()
 
 
-async def test_key_revoked_by_the_operator_is_refused_next(node: OpenNode) -> None:
+async def test_key_revoked_by_the_operator_is_rejected_immediately(node: OpenNode) -> None:
     key, key_id = await node.new_key(node.account)
     assert (await node.get(FREE, key=key)).status == 200
     await node.operate("key.revoke", key=key_id)
@@ -140,12 +142,12 @@ async def test_metrics_report_state_and_gate(node: OpenNode) -> None:
     for _ in range(5):
         await node.get(FREE)
     assert await node.gauge("sluice_state_up") == 1
-    assert await node.gauge("sluice_state_calls_total") >= 10  # five came in, five gave their lease back
+    assert await node.gauge("sluice_state_calls_total") >= 10  # five admissions and five releases of a lease
     assert await node.gauge("sluice_state_round_trips_total") >= 5
     assert await node.gauge("sluice_state_connects_total") >= 1
     assert await node.gauge("sluice_leases") == 0
     text = (await node.client.get(f"{node.admin_url}/metrics")).text
-    assert "sluice_window_keys" not in text, "only the server knows it"
+    assert "sluice_window_keys" not in text, "only Redis has the number of windows"
 
 
 @pytest.mark.parametrize("target", [PROFILE, FREE])

@@ -1,4 +1,4 @@
-"""Reloading: each changed setting reaches the part that takes it, and no other part is touched."""
+"""Reloading: each changed setting is applied to its part, and no other part changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gateway.node.reload import Reload, Reloadable
 
 @dataclass
 class Part:
-    """Takes the settings below one key path, and keeps every config that it was given."""
+    """Applies the settings below one key path, and records every config that it gets."""
 
     prefix: str
     applied: list[Config] = field(default_factory=list)
@@ -34,8 +34,8 @@ def reload_of(new: Config, *parts: Reloadable) -> Reload:
 def test_part_gets_the_new_config_once_for_its_settings() -> None:
     new = msgspec.structs.replace(Config(), limits=LimitSettings(requests_per_minute=7, concurrent_requests=3))
     limits, cache = Part("limits."), Part("cache.")
-    told = reload_of(new, limits, cache).run()
-    assert told == {"applied": ["limits.concurrent_requests", "limits.requests_per_minute"], "needs_restart": []}
+    result = reload_of(new, limits, cache).run()
+    assert result == {"applied": ["limits.concurrent_requests", "limits.requests_per_minute"], "needs_restart": []}
     assert (limits.applied, cache.applied) == ([new], [])
 
 

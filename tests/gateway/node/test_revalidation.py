@@ -1,4 +1,4 @@
-"""An unchanged answer is asked for by its tag where that is free of a quota, and comes as if it were new."""
+"""An unchanged response is revalidated by its tag where that does not count against a quota."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FRESH = {"cache-control": "no-cache"}
 
 
 async def test_token_revalidates_a_stored_response(tmp_path: Path) -> None:
-    """Method: the upstream answers 304 the second time, and without a token has nothing that it could refer to."""
+    """Method: the second response is a 304. Without a token the node sent no tag, so a 304 is an error."""
     for environ, status in (({"GITHUB_TOKEN": "t"}, 200), ({}, 502)):
         folder = tmp_path / str(status)
         tables = {"upstreams": {"defaults": {"retries": 0}, "github": {"token_env": "GITHUB_TOKEN"}}}

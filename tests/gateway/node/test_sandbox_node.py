@@ -1,4 +1,4 @@
-"""A node over the sandbox: composites are tried without the waits that real platforms need."""
+"""A node with the sandbox: composites run without the pauses that real platforms need."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.fakes.patient_clock import BRISKLY
 from upstreams.sandbox.app import Behaviour
 
 SEARCHES = 7
-"""Lemmy takes six a minute, and gives another one after ten seconds."""
+"""Lemmy allows six searches a minute and one more after ten seconds."""
 
 
 async def searched_s(node: OpenNode) -> float:
-    """Seconds of the clock that so many searches of Lemmy took, one after the other."""
+    """Return how many seconds this number of Lemmy searches took, one after the other."""
     began = trio.current_time()
     for number in range(SEARCHES):
         answer = await node.get(f"/v1/lemmy/search?query=trio{number}")
@@ -25,7 +25,7 @@ async def searched_s(node: OpenNode) -> float:
     return trio.current_time() - began
 
 
-async def test_sandbox_is_called_without_platform_pace(tmp_path: Path) -> None:
+async def test_sandbox_calls_are_not_paced_like_the_platform(tmp_path: Path) -> None:
     async with open_sandbox(Behaviour()) as address, open_test_node(tmp_path, sandbox=address) as node:
         assert await searched_s(node) < 10
         for target in ("mentions?phrase=trio", "leads?competitor=trio", "audience-questions?topic=trio"):
@@ -36,8 +36,8 @@ async def test_sandbox_is_called_without_platform_pace(tmp_path: Path) -> None:
 
 
 @BRISKLY
-async def test_other_upstream_is_called_at_platform_pace(tmp_path: Path) -> None:
-    """Goal: the sandbox alone is spared. Method: the same searches through some other egress."""
+async def test_other_upstream_is_called_at_the_platforms_pace(tmp_path: Path) -> None:
+    """Goal: only the sandbox is not paced. Method: the same searches through another egress."""
     async with open_test_node(tmp_path) as node:
         assert await searched_s(node) >= 9
 
@@ -58,7 +58,7 @@ async def test_other_upstream_is_called_at_platform_pace(tmp_path: Path) -> None
 async def test_word_composites_have_results_in_the_sandbox(
     target: str, numbers: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """Goal: who tries them sees what they give. Method: what is found has the words, within the days that are asked."""
+    """Goal: a trial of a composite returns results. Method: they contain the query's words, in the requested dates."""
     async with open_sandbox(Behaviour()) as address, open_test_node(tmp_path, sandbox=address) as node:
         answer = await node.get(f"/v1/prism/{target}")
         assert answer.status == 200, answer.body
@@ -66,7 +66,7 @@ async def test_word_composites_have_results_in_the_sandbox(
 
 
 def addresses(count: int) -> list[str]:
-    """Addresses of posts on every platform that reads one by its address, by turns."""
+    """Return URLs of posts on every platform that reads posts by URL, in rotation."""
     forms = (
         "https://news.ycombinator.com/item?id={}",
         "https://bsky.app/profile/ada.example.com/post/3l{}",
@@ -84,8 +84,8 @@ def addresses(count: int) -> list[str]:
     return [forms[place % len(forms)].format(1_000 + place, place) for place in range(count)]
 
 
-async def test_hundred_mixed_addresses_come_from_the_sandbox(tmp_path: Path) -> None:
-    """Goal: all rows, with the upstreams' own calls for many. Method: twelve kinds of addresses, by turns."""
+async def test_hundred_mixed_urls_are_read_from_the_sandbox(tmp_path: Path) -> None:
+    """Goal: all rows are found, with the upstreams' batch calls. Method: twelve kinds of URLs in rotation."""
     keys = {"upstreams": {"youtube": {"key_env": "TEST_KEY"}, "github": {"token_env": "TEST_KEY"}}}
     async with (
         open_sandbox(Behaviour()) as address,
@@ -101,10 +101,10 @@ async def test_hundred_mixed_addresses_come_from_the_sandbox(tmp_path: Path) -> 
         assert many == {"bluesky": 18, "github": 8, "stackexchange": 8, "youtube": 8}
         accounts = ["ada.example.com", "did:plc:ada", "missing.example.com"]
         items = [{"platform": "bluesky", "handle": one} for one in accounts]
-        told = await node.client.post(
+        response = await node.client.post(
             f"{node.url}/v1/prism/profiles", json={"items": items}, headers={"x-api-key": node.key}
         )
-        assert [row["status"] for row in told.json()["data"]["results"]] == ["ok", "ok", "not_found"]
+        assert [row["status"] for row in response.json()["data"]["results"]] == ["ok", "ok", "not_found"]
         for path, ids in (
             ("videos", ["video000001", "missing0001"]),
             ("channels", [f"UC{place:022}" for place in range(3)]),

@@ -1,4 +1,4 @@
-"""The way in of two nodes over one Redis: what is changed on one holds on the other, whatever is lost in between."""
+"""Admission on two nodes that share a Redis: a change on one applies on the other, also after lost messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.servers.waiting import until
 
 @dataclass(slots=True)
 class Two:
-    """Two nodes, and an account with a key that both know."""
+    """Two nodes, and an account with a key that both accept."""
 
     one: Entrance
     other: Entrance
@@ -38,7 +38,7 @@ class Two:
     key: NewKey
 
     async def new_key(self) -> NewKey:
-        """Another key, known to both."""
+        """Revoke the last extra key, and return another that both nodes have cached."""
         keys = self.one.desk.keys
         for old in await keys.list(self.account):
             if old.revoked_at is None and old.id != self.key.id:
@@ -51,7 +51,7 @@ class Two:
 
 @asynccontextmanager
 async def open_two(folder: Path, url: str, *, first_url: str = "", **limits: int) -> AsyncIterator[Two]:
-    """The second node at `url`; the first one too, unless it has a way of its own."""
+    """Open two nodes on one store: the second at `url`, the first at `first_url` or at the same."""
     with trio.fail_after(30):
         async with (
             open_desk(store_at(folder / "store.db")) as desk,
@@ -70,13 +70,13 @@ async def two(empty_redis: RedisServer, tmp_path: Path) -> AsyncIterator[Two]:
 
 
 async def refusal(node: Entrance, key: str) -> str:
-    """Why a key is refused there."""
+    """Return the reason why a node rejects a key."""
     with pytest.raises(KeyUnusable) as caught:
         await node.pass_through(key)
     return caught.value.reason
 
 
-async def test_key_revoked_on_one_node_is_refused_on_another(two: Two) -> None:
+async def test_key_revoked_on_one_node_is_rejected_on_another(two: Two) -> None:
     for number in range(20):
         key = await two.new_key()
         here, there = (two.one, two.other) if number % 2 else (two.other, two.one)
@@ -114,7 +114,7 @@ async def test_account_deleted_on_one_node_is_unknown_on_another(two: Two) -> No
 
 
 async def test_just_revoked_key_is_unauthenticated(two: Two) -> None:
-    """Else the answer would tell its balance."""
+    """Otherwise the response would reveal the account's balance."""
     await two.other.pass_through(two.key.key)
     await two.one.desk.keys.revoke(two.key.id)
     request = Request("req_1", "GET", "/", b"", {b"x-api-key": two.key.key.encode()}, 0.0)
@@ -133,7 +133,7 @@ async def test_changed_key_is_looked_up_again_once(two: Two) -> None:
 
 
 async def test_lookup_that_races_a_revocation_admits_nothing(two: Two) -> None:
-    """Goal: no key comes in by a row that was read before its change. Method: it is changed after each read."""
+    """Goal: a row that was read before a key's change admits nothing. Method: the key changes after the first read."""
     read, changes = two.other.desk.store.read, 0
 
     async def read_and_revoke(fn: Callable[..., object]) -> object:
@@ -151,12 +151,12 @@ async def test_lookup_that_races_a_revocation_admits_nothing(two: Two) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A store of which only reads are wanted."""
+    """A store that only supports reads."""
 
     read: Callable[..., object]
 
 
-async def test_key_that_changes_at_each_lookup_is_refused(two: Two) -> None:
+async def test_key_that_changes_at_each_lookup_is_rejected(two: Two) -> None:
     read, looks = two.other.desk.store.read, 0
 
     async def read_and_change(fn: Callable[..., object]) -> object:
@@ -187,10 +187,10 @@ async def test_keys_can_be_revoked_without_redis(empty_redis: RedisServer, two: 
 
 
 async def test_node_publishes_changes_after_redis_returns(empty_redis: RedisServer, tmp_path: Path) -> None:
-    """Until then another node lets the key in by what it knows, but no charge is taken for it."""
+    """Until then the other node admits the key from its cache, but no charge is taken for it."""
     async with open_toxic("127.0.0.1", empty_redis.port) as toxic:
-        own_way = f"redis://{toxic.host}:{toxic.port}"
-        async with open_two(tmp_path, empty_redis.url, first_url=own_way) as two:
+        toxic_url = f"redis://{toxic.host}:{toxic.port}"
+        async with open_two(tmp_path, empty_redis.url, first_url=toxic_url) as two:
             one, other = two.one, two.other
             await other.pass_through(two.key.key)
             assert await other.desk.balances.read(two.account) == 1000
@@ -227,7 +227,7 @@ async def test_cancelled_revocation_is_known_to_both_or_none(two: Two) -> None:
 
 
 async def test_request_cancelled_during_admission_holds_nothing(two: Two, empty_redis: RedisServer) -> None:
-    """The longest way: the key is known, was changed elsewhere, and has to be looked up again."""
+    """This is the longest path: the key is cached, was changed on another node, and must be looked up again."""
     generations = iter(range(1000))
 
     async def come() -> None:
@@ -273,7 +273,7 @@ async def test_nodes_share_leases(empty_redis: RedisServer, tmp_path: Path) -> N
         assert request.caller is not None
         assert request.caller.window is None
         leave(running[1])
-        await two.other.pass_through(two.key.key)  # on one link, behind the release
+        await two.other.pass_through(two.key.key)  # the same link sends the release before this admission
 
 
 async def test_balance_changed_on_one_node_is_reported_by_another(two: Two) -> None:
@@ -282,7 +282,7 @@ async def test_balance_changed_on_one_node_is_reported_by_another(two: Two) -> N
     for taken in range(1, 6):
         charge = await one.charges.take(one.request(two.account, two.key.id, credits=10))
         assert charge.balance_after == 1000 - 10 * taken
-        await two.one.pass_through(two.key.key)  # on one link, behind the news
+        await two.one.pass_through(two.key.key)  # the same link sends the new balance before this admission
         await two.other.pass_through(two.key.key)
         assert other.balances.nowait(two.account) == 1000 - 10 * taken
         await one.charges.close(charge, used=10)
@@ -309,10 +309,10 @@ async def test_concurrent_balance_changes_converge(two: Two) -> None:
 
 
 async def test_shared_key_is_cached_for_half_a_minute(autojump_clock: object) -> None:
-    """Method: virtual time, and a store without threads; the gate beside it tells nothing."""
+    """Method: virtual time, a store without threads, and a gate that publishes no changes."""
     store = open_inline([billing.migrations.MIGRATIONS])
-    mute = MemoryGate.__new__(MemoryGate)
-    desk, elsewhere = Desk(store, mute), Desk(store)
+    silent_gate = MemoryGate.__new__(MemoryGate)
+    desk, elsewhere = Desk(store, silent_gate), Desk(store)
     account = await desk.accounts.create("Ada")
     key = await desk.keys.create(account.id)
     await desk.keys.find(key.key)

@@ -1,4 +1,4 @@
-"""Two whole nodes with one Redis, put to requests as a server does: what they share, as their callers see it."""
+"""Two whole nodes with one Redis, called as a server calls them: what callers see of the shared state."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Running:
     key: str
 
     async def get(self, target: str, **headers: str) -> tuple[dict[str, str], dict[str, Any]]:
-        """The headers and the body of an answer."""
+        """Return the headers and the body of a response."""
         path, _, query = target.partition("?")
         named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
         scope: Any = {
@@ -58,11 +58,11 @@ class Running:
             sent.append(message)
 
         await self.node.api(scope, receive, send)
-        told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        return told, orjson.loads(sent[1]["body"])
+        response_headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        return response_headers, orjson.loads(sent[1]["body"])
 
     def metric(self, name: str) -> float:
-        """A number as a scrape finds it."""
+        """Return a metric's value from a scrape."""
         metrics = self.node.api._parts.metrics.gather()
         return next(sample.value for metric in metrics for sample in metric.samples if sample.name == name)
 
@@ -115,17 +115,17 @@ async def test_nodes_with_shared_state_use_each_others_cache(tmp_path: Path, emp
                 "100",
             )
             assert (body["cached"], body["credits_used"]) == (True, 0)
-            assert float(headers["x-sluice-overhead-ms"]) < 200, "the wait was not for this node's work"
+            assert float(headers["x-sluice-overhead-ms"]) < 200, "waiting for another node is not overhead"
             assert two.metric("sluice_cache_shared_found_total") == two.metric("sluice_cache_shared_waits_total") == 1
             assert one.metric("sluice_cache_shared_alone_total") == 0
 
-            dear = "/v1/sim/thing?id=2"
-            assert (await one.get(dear))[0]["x-cache"] == "MISS"
+            second_thing = "/v1/sim/thing?id=2"
+            assert (await one.get(second_thing))[0]["x-cache"] == "MISS"
             await until(lambda: empty_redis.ask("KEYS", "*:lock") == [])
-            assert (await two.get(f"{dear}&dry_run=1"))[1]["data"]["would_hit_cache"] is True
-            fresh = await two.get(f"{dear}&dry_run=1", cache_control="no-cache")
+            assert (await two.get(f"{second_thing}&dry_run=1"))[1]["data"]["would_hit_cache"] is True
+            fresh = await two.get(f"{second_thing}&dry_run=1", cache_control="no-cache")
             assert fresh[1]["data"]["would_hit_cache"] is False
-            assert (await two.get(f"{dear}&max_credits=0"))[0]["x-cache"] == "HIT"
+            assert (await two.get(f"{second_thing}&max_credits=0"))[0]["x-cache"] == "HIT"
             refused = (await two.get("/v1/sim/thing?id=3&max_credits=0"))[1]
             assert refused["error"]["details"]["reason"] == "above_max_credits"
             assert len(upstream.calls) == 2

@@ -1,4 +1,4 @@
-"""A Redis that answers and takes nothing: full, or a replica that may only be read. Nobody passes, nothing floods."""
+"""A Redis that rejects writes: it is full, or a read-only replica. No request is admitted, and the log stays short."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tests.servers.redis import RedisServer
 BALANCE = "/v1/credits/balance"
 REQUESTS = 100
 LINES_MAX = 6
-"""Lines of the log that `REQUESTS` refusals may leave: what is refused, and that the link is down."""
-SPELLS = {
+"""The maximum number of log lines for `REQUESTS` rejected requests: the rejections, and that the link is down."""
+FAULTS = {
     "OOM": ([("CONFIG", "SET", "maxmemory", 1)], [("CONFIG", "SET", "maxmemory", 0)]),
     "READONLY": ([("REPLICAOF", "127.0.0.1", 1)], [("REPLICAOF", "NO", "ONE")]),
 }
 
 
 @contextmanager
-def refusing(server: RedisServer, spell: str) -> Iterator[None]:
-    begin, end = SPELLS[spell]
+def refusing(server: RedisServer, fault: str) -> Iterator[None]:
+    begin, end = FAULTS[fault]
     for command in begin:
         server.ask(*command)
     try:
@@ -45,14 +45,14 @@ async def until_served(node: OpenNode) -> None:
         await trio.sleep(0.05)
 
 
-@pytest.mark.parametrize("spell", SPELLS)
+@pytest.mark.parametrize("fault", FAULTS)
 async def test_readonly_redis_makes_the_node_unready_with_a_short_log(
-    spell: str, tmp_path: Path, empty_redis: RedisServer, caplog: pytest.LogCaptureFixture
+    fault: str, tmp_path: Path, empty_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Method: requests and grants in turn, so that it refuses commands of several kinds."""
+    """Method: requests and grants in turn, so that Redis rejects several kinds of commands."""
     async with open_test_node(tmp_path, state={"url": empty_redis.url}) as node:
         await until_served(node)
-        with refusing(empty_redis, spell):
+        with refusing(empty_redis, fault):
             caplog.clear()
             answers: list[Any] = []
             for _ in range(REQUESTS):

@@ -1,6 +1,6 @@
-"""A fault in any background loop of a node: the node answers, logs, counts, and the loop goes on.
+"""A failure in any background loop of a node: the node responds, logs and counts it, and the loop continues.
 
-Every loop that a node registers with its supervision is in these tests, a new one too.
+These tests cover every loop that a node registers with its supervision, including new ones.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ SHARED = frozenset(
     )
 )
 ENDING = frozenset(("seal_webhook_urls", "server_refusals"))
-"""Loops that may end by themselves at once, before a fault can be planted in their first run."""
+"""Loops that may end before a failure can be injected into their first run."""
 
 
 class Planted(Exception):
-    """The fault of these tests."""
+    """The exception that these tests inject."""
 
 
 class FaultySupervision(Supervision):
-    """Plants one fault in each loop, in the midst of its work, and more of them in the loops of `failing`."""
+    """Injects one failure into each loop while it runs, and further ones into the loop named by `failing`."""
 
     pause_s = 0.1
     steady_s = 1.0
@@ -79,7 +79,7 @@ def supervision_of(node: OpenNode) -> FaultySupervision:
 
 
 async def counts(node: OpenNode) -> dict[str, float]:
-    """The failures of every loop, as the metrics have them."""
+    """Return the number of failures of every loop, from the metrics."""
     text = (await node.client.get(f"{node.admin_url}/metrics")).text
     found = re.findall(r'^sluice_loop_failures_total\{loop="(\w+)"\} (\S+)$', text, re.MULTILINE)
     return {name: float(count) for name, count in found}
@@ -101,7 +101,7 @@ async def assert_outlives_faults(node: OpenNode, names: frozenset[str]) -> None:
     assert all("Traceback" in line["error"] and f"Planted: {line['loop']}" in line["error"] for line in logged)
 
     with trio.fail_after(30):
-        while await readiness(node) != (200, "ready\n"):  # noqa: ASYNC110 - its link to the state may just be made again
+        while await readiness(node) != (200, "ready\n"):  # noqa: ASYNC110 - the link to the state may be reconnecting
             await trio.sleep(0.1)
     answered = await node.get(PROFILE + "torvalds")
     assert (answered.status, answered.json["credits_used"]) == (200, 1)
@@ -121,7 +121,7 @@ async def test_node_outlives_a_fault_in_every_loop(tmp_path: Path) -> None:
 
 
 @pytest.mark.critical
-@pytest.mark.skipif(engine() != "sqlite", reason="it takes a database of its own")
+@pytest.mark.skipif(engine() != "sqlite", reason="this test needs its own database")
 async def test_node_that_shares_its_store_outlives_a_fault_in_every_loop(
     tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer
 ) -> None:
@@ -140,7 +140,7 @@ async def test_loop_that_keeps_failing_makes_the_node_unready_until_it_has_recov
     async with open_test_node(tmp_path, supervise=FaultySupervision) as node:
         supervision = supervision_of(node)
         await until(lambda: all(count for name, count in supervision.failures().items() if name not in ENDING))
-        assert (await readiness(node))[0] == 200, "one failure of each is no reason"
+        assert (await readiness(node))[0] == 200, "one failure of each loop does not make the node unready"
         supervision.failing = "trim_shares"
         await until(lambda: supervision.fault is not None)
         status, reason = await readiness(node)

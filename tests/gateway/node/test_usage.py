@@ -1,4 +1,4 @@
-"""A node counts the calls of endpoints that charge nothing, by key and endpoint."""
+"""A node counts the calls of free endpoints by key and endpoint."""
 
 from pathlib import Path
 
@@ -14,13 +14,13 @@ GROUP BY keys.id, endpoints.path ORDER BY endpoints.path
 
 
 async def usage(node: OpenNode) -> list[tuple[str, int, int, int]]:
-    """Calls, hits and refusals by path, of the key that the node's tests use."""
+    """Return calls, hits and rejections by path, for the key that the node's tests use."""
     await node.node.stores.usage.flush()
     rows = await node.node.stores.store.read(lambda tx: tx.all(READ))
     return [row[1:] for row in rows]
 
 
-async def test_usage_counts_hits_and_refusals(tmp_path: Path) -> None:
+async def test_usage_counts_hits_and_rejections(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits={"requests_per_minute": 6}) as node:
         for _ in range(3):
             await node.get(f"{PROFILE}?handle=octocat")
@@ -33,7 +33,7 @@ async def test_usage_counts_hits_and_refusals(tmp_path: Path) -> None:
         assert await usage(node) == [(PROFILE, 1, 2, 1)]
 
 
-async def test_credit_and_budget_refusals_are_counted(tmp_path: Path) -> None:
+async def test_credit_and_budget_rejections_are_counted(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         poor = await node.new_account(0)
         key, _id = await node.new_key(poor)

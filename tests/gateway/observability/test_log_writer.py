@@ -16,7 +16,7 @@ from tests.processes.waiting import wait_until
 
 @contextmanager
 def open_pipe() -> Iterator[tuple[int, int]]:
-    """A pipe's two ends."""
+    """Yield the two ends of a pipe."""
     reading, writing = os.pipe()
     with ExitStack() as held:
         held.callback(os.close, writing)
@@ -26,7 +26,7 @@ def open_pipe() -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def open_writer(descriptor: int) -> Iterator[LogWriter]:
-    """A writer that is closed at the end, and whose reports are lines too."""
+    """Yield a writer that is closed at the end, and whose reports are also lines."""
     writer = LogWriter(descriptor)
     writer.report_dropped = lambda count: writer.write(b"dropped %d\n" % count)
     writer.start()
@@ -41,7 +41,7 @@ def numbered(count: int, *, first: int = 0) -> list[bytes]:
 
 
 def read_all(reading: int, until: bytes) -> list[bytes]:
-    """All lines up to the given one."""
+    """Return all lines up to the given one."""
     text = b""
     while not text.endswith(until):
         text += os.read(reading, 65_536)

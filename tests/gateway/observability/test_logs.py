@@ -186,7 +186,7 @@ def test_timestamps_have_milliseconds_and_never_go_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("access", "told"),
+    ("access", "logged_statuses"),
     [
         (True, [200, 404, 500, 200]),
         (False, []),
@@ -196,6 +196,6 @@ def test_timestamps_have_milliseconds_and_never_go_back() -> None:
         (0, []),
     ],
 )
-def test_access_setting_selects_logged_requests(access: AccessLines, told: list[int]) -> None:
+def test_access_setting_selects_logged_requests(access: AccessLines, logged_statuses: list[int]) -> None:
     log = Log("info", stream=io.BytesIO(), access=access)
-    assert [status for status in (200, 404, 500, 200) if log.wants(status)] == told
+    assert [status for status in (200, 404, 500, 200) if log.wants(status)] == logged_statuses

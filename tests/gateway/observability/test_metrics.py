@@ -40,24 +40,24 @@ async def test_limits_claims_ledger_and_phases_are_counted(tmp_path: Path) -> No
         assert (await node.get(REPOS)).json["credits_used"] == 1
         assert (await node.get(REPOS)).code == "RATE_LIMITED"
         await node.money()
-        told = await numbers(node)
-    assert told['sluice_admissions_total{result="admitted"}'] == 6
-    assert told['sluice_admissions_total{result="rate_limited"}'] == 1
-    assert told['sluice_admissions_total{result="concurrency_limited"}'] == 0
-    assert told["sluice_leases"] == 0
+        values = await numbers(node)
+    assert values['sluice_admissions_total{result="admitted"}'] == 6
+    assert values['sluice_admissions_total{result="rate_limited"}'] == 1
+    assert values['sluice_admissions_total{result="concurrency_limited"}'] == 0
+    assert values["sluice_leases"] == 0
     for resource in ("reading", "workers"):
-        assert told[f'sluice_turns_in_use{{resource="{resource}"}}'] == 0
-        assert told[f'sluice_turns_waiting{{resource="{resource}"}}'] == 0
-    assert told['sluice_idempotency_total{result="claimed"}'] == 1
-    assert told['sluice_idempotency_total{result="replayed"}'] == 1
-    assert told['sluice_idempotency_total{result="mismatch"}'] == 1
-    assert told['sluice_ledger_credits_total{kind="deduction"}'] == 1 + 1 + 5
-    assert told['sluice_ledger_credits_total{kind="settlement"}'] == 3
-    assert told['sluice_ledger_credits_total{kind="refund"}'] == 4
-    assert told['sluice_overhead_phase_seconds_count{phase="charge"}'] == 3
-    assert told['sluice_overhead_phase_seconds_count{phase="own"}'] == 3
-    assert told['sluice_overhead_phase_seconds_count{phase="close"}'] == 2
-    assert told['sluice_upstream_calls_total{platform="github",source="api"}'] == 3
+        assert values[f'sluice_turns_in_use{{resource="{resource}"}}'] == 0
+        assert values[f'sluice_turns_waiting{{resource="{resource}"}}'] == 0
+    assert values['sluice_idempotency_total{result="claimed"}'] == 1
+    assert values['sluice_idempotency_total{result="replayed"}'] == 1
+    assert values['sluice_idempotency_total{result="mismatch"}'] == 1
+    assert values['sluice_ledger_credits_total{kind="deduction"}'] == 1 + 1 + 5
+    assert values['sluice_ledger_credits_total{kind="settlement"}'] == 3
+    assert values['sluice_ledger_credits_total{kind="refund"}'] == 4
+    assert values['sluice_overhead_phase_seconds_count{phase="charge"}'] == 3
+    assert values['sluice_overhead_phase_seconds_count{phase="own"}'] == 3
+    assert values['sluice_overhead_phase_seconds_count{phase="close"}'] == 2
+    assert values['sluice_upstream_calls_total{platform="github",source="api"}'] == 3
 
 
 # Counting, without a node

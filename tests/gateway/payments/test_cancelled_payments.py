@@ -1,4 +1,4 @@
-"""Payment events cancelled at each wait, or sent many times concurrently: they take effect once."""
+"""Payment events cancelled at each checkpoint, or sent many times concurrently: they take effect once."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.gateway.payments.test_checkout import Shop, open_shop
 SENDERS = 20
 
 
-async def told_in_this_task(shop: Shop, body: bytes) -> int | None:
-    """The status that the app returns for an event, as a server calls it."""
-    return await posted_in_this_task(shop, WEBHOOK_PATH, body, (b"stripe-signature", signature(body).encode()))
+async def send_event_in_this_task(shop: Shop, body: bytes) -> int | None:
+    """Return the status that the app returns for an event, as a server calls it."""
+    return await post_in_this_task(shop, WEBHOOK_PATH, body, (b"stripe-signature", signature(body).encode()))
 
 
-async def posted_in_this_task(shop: Shop, path: str, body: bytes, *headers: tuple[bytes, bytes]) -> int | None:
-    """The status that the app returns for a POST; None if it was cancelled first."""
+async def post_in_this_task(shop: Shop, path: str, body: bytes, *headers: tuple[bytes, bytes]) -> int | None:
+    """Return the status that the app returns for a POST, or None if it was cancelled first."""
     scope: dict[str, Any] = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -56,7 +56,7 @@ async def posted_in_this_task(shop: Shop, path: str, body: bytes, *headers: tupl
 
 
 def life_of(purchase: str, payment: str) -> dict[str, tuple[bytes, int]]:
-    """The events of one payment in order, and the credits that each adds or removes."""
+    """Return the events of one payment in order, with the credits that each adds or removes."""
     return {
         "paid": (event("checkout.session.completed", session(purchase, payment)), 1_000),
         "refunded": (event("charge.refunded", charge(payment, 450)), -500),
@@ -71,22 +71,22 @@ async def test_cancelled_event_counts_fully_or_not_and_once_when_repeated(tmp_pa
         numbers = count()
 
         async def begin() -> tuple[bytes, int, int]:
-            """A payment with its next event, the credits it adds or removes, and the balance before."""
+            """Return a payment with its next event, the credits that it adds or removes, and the balance before."""
             for name, (body, change) in life_of(await shop.begin(), f"pi_{next(numbers)}").items():
                 if name == cancelled:
                     return body, change, await shop.balance()
-                assert (await shop.told(body)).status == 200
+                assert (await shop.send_event(body)).status == 200
             raise AssertionError(cancelled)
 
         async def check(got_through: bool) -> None:
             body, change, before = under_way[0]
             assert await shop.balance() in ({before + change} if got_through else {before, before + change})
-            assert (await shop.told(body)).status == 200
+            assert (await shop.send_event(body)).status == 200
             assert await shop.balance() == before + change
             under_way[0] = await begin()
 
         under_way = [await begin()]
-        assert await cancel_everywhere(lambda: told_in_this_task(shop, under_way[0][0]), check) >= 3
+        assert await cancel_everywhere(lambda: send_event_in_this_task(shop, under_way[0][0]), check) >= 3
 
 
 async def test_cancelled_purchase_is_resumed_by_retry_and_paid_once(
@@ -102,15 +102,15 @@ async def test_cancelled_purchase_is_resumed_by_retry_and_paid_once(
 
         async def begin() -> None:
             headers = ((b"x-api-key", key), (b"idempotency-key", order().encode()))
-            await posted_in_this_task(shop, "/v1/purchases", b'{"pack":"starter"}', *headers)
+            await post_in_this_task(shop, "/v1/purchases", b'{"pack":"starter"}', *headers)
 
         async def check(_got_through: bool) -> None:
             nonlocal paid, left_open
             answers = [await shop.buy(headers={"idempotency-key": order()}) for _ in range(3)]
             assert {answer.status for answer in answers} == {201}, answers
             (purchase,) = {answer.json["data"]["purchase_id"] for answer in answers}
-            told = event("checkout.session.completed", session(purchase, f"pi_{paid}"))
-            assert (await shop.told(told)).status == 200
+            completed = event("checkout.session.completed", session(purchase, f"pi_{paid}"))
+            assert (await shop.send_event(completed)).status == 200
             paid += 1
             assert await shop.balance() == 1_000 * paid
             # If the request was cancelled while its page was being stored, Stripe lets the page expire and reports it.
@@ -120,10 +120,10 @@ async def test_cancelled_purchase_is_resumed_by_retry_and_paid_once(
             left_open = len(statuses) - paid
 
         assert await cancel_everywhere(begin, check) >= 5
-        assert left_open < paid / 2, "most are cut before there is a page, or when it is kept"
+        assert left_open < paid / 2, "most cancellations come before the page exists or is stored"
 
 
-async def test_event_sent_twenty_times_at_once_counts_once(tmp_path: Path) -> None:
+async def test_event_sent_twenty_times_concurrently_counts_once(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop:
         for body, balance in (
             (event("checkout.session.completed", session(await shop.begin())), 1_000),
@@ -134,7 +134,7 @@ async def test_event_sent_twenty_times_at_once_counts_once(tmp_path: Path) -> No
             statuses = list[int]()
 
             async def send(body: bytes = body, statuses: list[int] = statuses) -> None:
-                statuses.append((await shop.told(body)).status)
+                statuses.append((await shop.send_event(body)).status)
 
             async with trio.open_nursery() as nursery:
                 for _ in range(SENDERS):

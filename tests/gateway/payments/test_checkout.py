@@ -55,8 +55,8 @@ class Shop:
         purchase: str = answer.json["data"]["purchase_id"]
         return purchase
 
-    async def told(self, body: bytes, header: str | None = None) -> Answered:
-        """An event in the form that Stripe sends."""
+    async def send_event(self, body: bytes, header: str | None = None) -> Answered:
+        """Send an event in the form that Stripe uses."""
         return await self.post(WEBHOOK_PATH, body, **{"stripe-signature": header or signature(body)})
 
     async def post(self, path: str, body: bytes, **headers: str) -> Answered:
@@ -107,15 +107,15 @@ async def test_pack_is_bought_paid_and_credited_once(tmp_path: Path) -> None:
 
         paid = event("checkout.session.completed", session(begun["purchase_id"]))
         for _ in range(3):
-            answer = await shop.told(paid)
+            answer = await shop.send_event(paid)
             assert (answer.status, answer.json) == (200, {"received": True})
         assert await shop.balance() == 1_000
         assert [(one["status"], one["source"]) for one in await shop.purchases()] == [("paid", "stripe")]
         assert (await shop.node.operate("account.show", account=shop.node.account))["plan"] == "starter"
-        (told,) = (await shop.node.get("/v1/events?types=billing.*")).json["data"]["items"]
-        assert told["type"] == "billing.pack_purchased"
-        assert told["subject"] == {"kind": "purchase", "id": begun["purchase_id"], "name": "starter"}
-        assert told["data"]["balance"] == 1_000
+        (fact,) = (await shop.node.get("/v1/events?types=billing.*")).json["data"]["items"]
+        assert fact["type"] == "billing.pack_purchased"
+        assert fact["subject"] == {"kind": "purchase", "id": begun["purchase_id"], "name": "starter"}
+        assert fact["data"]["balance"] == 1_000
         (line,) = (await shop.node.get("/v1/credits/transactions")).json["data"]["items"]
         assert (line["type"], line["amount"], line["description"]) == ("purchase", 1_000, "Credit pack starter")
         assert SECRET_KEY.encode() not in shop.node.log.getvalue()
@@ -126,24 +126,24 @@ async def test_forged_or_stale_events_are_rejected_without_effect(tmp_path: Path
         body = event("checkout.session.completed", session(await shop.begin()))
         now = time.time()
         refused = {
-            "of another secret": signature(body, secret="whsec_of_nobody"),
+            "signed with another secret": signature(body, secret="whsec_of_nobody"),
             "late": signature(body, at=now - 301),
-            "of the future": signature(body, at=now + 330),
-            "of another body": signature(body + b" "),
+            "from the future": signature(body, at=now + 330),
+            "signed for another body": signature(body + b" "),
             "unsigned": "t=1,v1=",
-            "of another scheme": signature(body).replace("v1=", "v0="),
+            "with another scheme": signature(body).replace("v1=", "v0="),
             "no header": "nonsense",
         }
         for why, header in refused.items():
-            answer = await shop.told(body, header)
+            answer = await shop.send_event(body, header)
             assert (answer.status, answer.json["error"]["details"]["param"]) == (400, "stripe-signature"), why
         missing = await shop.post(WEBHOOK_PATH, body)
         assert missing.status == 400
-        assert (await shop.told(b"x" * (BODY_BYTES_MAX + 1))).status == 413
+        assert (await shop.send_event(b"x" * (BODY_BYTES_MAX + 1))).status == 413
         assert (await shop.node.get(WEBHOOK_PATH, key=None)).status == 405
         assert (await shop.balance(), (await shop.purchases())[0]["status"]) == (0, "open")
         rotating = f"{signature(body)},v1={'0' * 64}"
-        assert (await shop.told(body, rotating)).status == 200, "two secrets sign while one is rotated"
+        assert (await shop.send_event(body, rotating)).status == 200, "two secrets are valid during a rotation"
         assert await shop.balance() == 1_000
 
 
@@ -153,7 +153,7 @@ async def test_unreadable_events_are_rejected_and_unrelated_ones_ignored(
     async with open_shop(tmp_path) as shop:
         purchase = await shop.begin()
         for body in (b"{}", b"[]", b"nonsense", event("charge.refunded", {"payment_intent": "pi_1"})):
-            answer = await shop.told(body)
+            answer = await shop.send_event(body)
             assert (answer.status, answer.json["error"]["details"]["param"]) == (400, "body")
         for body in (
             event("customer.created", {"object": "customer"}),
@@ -163,7 +163,7 @@ async def test_unreadable_events_are_rejected_and_unrelated_ones_ignored(
             event("charge.dispute.created", dispute("warning_needs_response")),
             event("charge.refunded", charge("pi_of_nobody")),
         ):
-            assert (await shop.told(body)).status == 200
+            assert (await shop.send_event(body)).status == 200
         assert await shop.balance() == 0
         outcomes = [line["outcome"] for line in shop.node.log_events("payment_event")]
         assert outcomes == ["unknown_purchase", "unknown_purchase"]
@@ -193,12 +193,12 @@ async def test_events_in_any_order_have_the_same_effect(tmp_path: Path, seed: in
 
         async def send_some() -> None:
             for body in left:
-                assert (await shop.told(body)).status == 200
+                assert (await shop.send_event(body)).status == 200
 
         async with trio.open_nursery() as nursery:
             for _ in range(8):
                 nursery.start_soon(send_some)
-        await shop.told(expired)
+        await shop.send_event(expired)
         found = {one["id"]: one["status"] for one in await shop.purchases()}
         assert found == dict(zip(purchases, ("paid", "reversed", "paid"), strict=True))
         # A reversal may take credits of another purchase if its own were spent; nothing is spent here.
@@ -207,19 +207,19 @@ async def test_events_in_any_order_have_the_same_effect(tmp_path: Path, seed: in
 
 async def test_refund_and_dispute_take_back_credits_and_mark_account(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop:
-        await shop.told(event("checkout.session.completed", session(await shop.begin())))
+        await shop.send_event(event("checkout.session.completed", session(await shop.begin())))
         assert (await shop.node.get("/v1/github/profile?handle=octocat")).status == 200
         spent = 1_000 - await shop.balance()
-        await shop.told(event("charge.refunded", charge(refunded=450)))
+        await shop.send_event(event("charge.refunded", charge(refunded=450)))
         assert await shop.balance() == 500 - spent
-        await shop.told(event("charge.dispute.created", dispute("needs_response", cents=450)))
+        await shop.send_event(event("charge.dispute.created", dispute("needs_response", cents=450)))
         assert await shop.balance() == 0
         (one,) = await shop.purchases()
         assert (one["credits_reversed"], one["credits_taken_back"]) == (1_000, 1_000 - spent)
         assert (await shop.node.operate("account.show", account=shop.node.account))["mark"] == "dispute"
-        told = (await shop.node.get("/v1/events?types=billing.pack_reversed")).json["data"]["items"]
-        assert [each["data"]["reason"] for each in told] == ["refund", "dispute"]
-        assert told[-1]["data"] == {
+        facts = (await shop.node.get("/v1/events?types=billing.pack_reversed")).json["data"]["items"]
+        assert [each["data"]["reason"] for each in facts] == ["refund", "dispute"]
+        assert facts[-1]["data"] == {
             "purchase_id": one["id"],
             "status": "reversed",
             "reason": "dispute",
@@ -238,9 +238,9 @@ async def test_uncommitted_event_is_requested_again(tmp_path: Path) -> None:
         body = event("checkout.session.completed", session(await shop.begin()))
         for table in ("payment_events", "journal", "events"):
             async with shop.node.store_refusing(table=table):
-                assert (await shop.told(body)).status in (500, 503)
+                assert (await shop.send_event(body)).status in (500, 503)
             assert await shop.balance() == 0
-        assert (await shop.told(body)).status == 200
+        assert (await shop.send_event(body)).status == 200
         assert await shop.balance() == 1_000
 
 
@@ -321,10 +321,10 @@ async def test_purchase_of_crashed_node_is_resumed(tmp_path: Path, store_url: st
         assert "idempotent_replay" not in second.json
         assert second.json["data"] == first.json["data"]
         assert len(set(shop.stripe.keys)) == len(shop.stripe.sessions) == len(await shop.purchases()) == 1
-        await shop.told(event("checkout.session.completed", session(first.json["data"]["purchase_id"])))
+        await shop.send_event(event("checkout.session.completed", session(first.json["data"]["purchase_id"])))
         await shop.node.node.stores.store.write(lambda tx: tx.run("DELETE FROM claims", ()))
         third = await shop.buy(headers=headers)
-        assert third.json["data"]["purchase_id"] != first.json["data"]["purchase_id"], "the first one was paid"
+        assert third.json["data"]["purchase_id"] != first.json["data"]["purchase_id"], "the first page was paid"
 
 
 @pytest.mark.critical
@@ -336,7 +336,7 @@ async def test_payment_differing_from_its_pack_is_flagged_and_not_credited(
         purchase = await shop.begin()
         paid = event("checkout.session.completed", session(purchase, "pi_7", cents=cents, currency=currency))
         for _ in range(2):
-            assert (await shop.told(paid)).status == 200, "Stripe must not repeat it without end"
+            assert (await shop.send_event(paid)).status == 200, "Stripe must not repeat the event forever"
         assert await shop.balance() == 0
         assert [one["status"] for one in await shop.purchases()] == ["open"]
         flagged, repeated = shop.node.log_events("payment_event")
@@ -349,7 +349,7 @@ async def test_payment_differing_from_its_pack_is_flagged_and_not_credited(
         assert removed == {"account": shop.node.account, "removed": None, "mismatch": problem}
         assert (await shop.node.operate("account.show", account=shop.node.account))["mismatch"] is None
         right = event("checkout.session.async_payment_succeeded", session(purchase, "pi_8", currency="USD"))
-        await shop.told(right)
+        await shop.send_event(right)
         assert await shop.balance() == 1_000
 
 
@@ -359,7 +359,7 @@ async def test_without_both_secrets_nothing_is_sold_or_accepted(tmp_path: Path, 
         assert (await shop.node.get("/v1/packs")).json["data"]["checkout"] is False
         answer = await shop.buy()
         assert (answer.status, answer.json["error"]["details"]["reason"]) == (400, "capability_missing")
-        assert (await shop.told(event("customer.created", {}))).status == 404
+        assert (await shop.send_event(event("customer.created", {}))).status == 404
 
 
 async def test_purchases_are_paginated_and_private_to_their_account(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ async def read_body(receive: Receive) -> bytes:
 
 
 class PathApp:
-    """Counts what it is asked and keeps what a test wants to look at."""
+    """Counts its requests, and records what a test wants to check."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -55,10 +55,10 @@ class PathApp:
         await answer(send, await read_body(receive))
 
     async def scope(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        told = {key: scope[key] for key in ("method", "path", "http_version", "scheme", "root_path")}
-        told |= {"raw_path": scope["raw_path"].decode(), "query_string": scope["query_string"].decode()}
-        told["headers"] = [[name.decode(), value.decode("latin-1")] for name, value in scope["headers"]]
-        await answer(send, json.dumps(told).encode())
+        details = {key: scope[key] for key in ("method", "path", "http_version", "scheme", "root_path")}
+        details |= {"raw_path": scope["raw_path"].decode(), "query_string": scope["query_string"].decode()}
+        details["headers"] = [[name.decode(), value.decode("latin-1")] for name, value in scope["headers"]]
+        await answer(send, json.dumps(details).encode())
 
     async def stream(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
@@ -105,7 +105,7 @@ class PathApp:
         raise ZeroDivisionError
 
     async def silent(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        """Answers nothing."""
+        """Return without a response."""
 
     async def split(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         await answer(send, headers=[(b"x-evil", b"a\r\nset-cookie: b")])
@@ -114,7 +114,7 @@ class PathApp:
         await answer(send, b"longer than said", headers=[(b"content-length", b"3")])
 
     async def fall_down(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        """Cancelled, one of its tasks fails on the way out."""
+        """Fail in one of the app's tasks when cancelled."""
 
         async def stumble() -> None:
             try:
@@ -128,7 +128,7 @@ class PathApp:
             self.parked.set()
 
     async def park(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        """As a long-poll does: answer when released, stop when the client leaves."""
+        """Wait like a long-poll: respond when released, stop when the client disconnects."""
         await read_body(receive)
 
         async def watch() -> None:

@@ -1,4 +1,4 @@
-"""WebSocket frames as bytes, written and read by rules of their own, and a handshake to put before them."""
+"""WebSocket frames as bytes, written and parsed independently of the server, and a handshake to send before them."""
 
 import struct
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ MASK = b"\x12\x34\x56\x78"
 def handshake(
     path: bytes = b"/talk", *more: bytes, drop: bytes = b"", method: bytes = b"GET", version: bytes = b"1.1"
 ) -> bytes:
-    """A request for a WebSocket with `more` lines, and without the one that begins with `drop`."""
+    """Return a WebSocket request with the `more` lines, and without the line that begins with `drop`."""
     lines = [
         b"Host: a",
         b"Connection: keep-alive, Upgrade",
@@ -27,7 +27,7 @@ def handshake(
 
 
 def frame(opcode: int, payload: bytes = b"", *, last: bool = True, masked: bool = True, reserved: int = 0) -> bytes:
-    """One frame of a client."""
+    """Return one client frame."""
     head = bytes([last << 7 | reserved << 4 | opcode])
     mark = 0x80 if masked else 0
     if len(payload) < 126:
@@ -40,33 +40,33 @@ def frame(opcode: int, payload: bytes = b"", *, last: bool = True, masked: bool 
 
 
 def unmask(payload: bytes) -> bytes:
-    """`payload` with the mask put on or taken off."""
+    """Return `payload` with the mask applied or removed."""
     size = len(payload)
     key = (MASK * (size // 4 + 1))[:size]
     return (int.from_bytes(payload) ^ int.from_bytes(key)).to_bytes(size)
 
 
 def closing(code: int, reason: bytes = b"") -> bytes:
-    """A client's close."""
+    """Return a client's close frame."""
     return frame(CLOSE, struct.pack("!H", code) + reason)
 
 
 @dataclass(frozen=True)
 class Frame:
-    """One frame of the server."""
+    """One frame from the server."""
 
     opcode: int
     payload: bytes
 
     @property
     def code(self) -> int:
-        """The code of a close; 1005 when it has none."""
+        """The code of a close frame, or 1005 if it has none."""
         assert self.opcode == CLOSE
         return struct.unpack("!H", self.payload[:2])[0] if self.payload else 1005
 
 
 async def next_frame(client: Client) -> Frame:
-    """The server's next frame; it may neither be a piece of a message nor masked."""
+    """Return the server's next frame, which must be neither fragmented nor masked."""
     head = await client.exactly(2)
     assert head[0] & 0xF0 == 0x80
     assert head[1] < 0x80
@@ -79,7 +79,7 @@ async def next_frame(client: Client) -> Frame:
 
 
 async def end_of(client: Client) -> int:
-    """The code of the server's close, behind whatever else it sends, and behind which nothing may come; 1006: none."""
+    """Return the code of the server's close frame, or 1006 if there is none, and check that nothing follows it."""
     try:
         while (got := await next_frame(client)).opcode != CLOSE:
             pass

@@ -1,4 +1,4 @@
-"""nginx in front of a server of ours, on a socket in a folder."""
+"""nginx in front of a server under test, on a Unix socket in a folder."""
 
 import os
 import shutil
@@ -35,18 +35,18 @@ http {{
 
 
 def nginx_program() -> str:
-    """The path of nginx; the test is skipped where there is none, but fails under CI."""
+    """Return the path of nginx. Without nginx the test is skipped, but fails in CI."""
     program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
     if program is None and os.environ.get("CI"):
-        pytest.fail("nginx is not installed, and under CI its answers must be compared")
+        pytest.fail("nginx is not installed, but its responses must be compared in CI")
     if program is None:
-        pytest.skip("nginx is not installed, so its answers cannot be compared with ours")
+        pytest.skip("nginx is not installed, so its responses cannot be compared with ours")
     return program
 
 
 @asynccontextmanager
 async def open_nginx(folder: Path, port: int) -> AsyncIterator[str]:
-    """nginx as a proxy of the server at `port`; gives the path of the socket it listens on."""
+    """nginx as a proxy for the server at `port`. Yields the path of the socket on which it listens."""
     config = folder / "nginx.conf"
     config.write_text(CONFIG.format(folder=folder, port=port))
     run = partial(trio.run_process, [nginx_program(), "-e", "stderr", "-c", str(config)])
@@ -62,7 +62,7 @@ async def open_nginx(folder: Path, port: int) -> AsyncIterator[str]:
 
 
 async def _listens(socket: Path) -> bool:
-    """Whether one is let in there; a socket that is bound has a file before that."""
+    """Return whether the socket accepts connections; a bound socket has a file before that."""
     try:
         await (await trio.open_unix_socket(socket)).aclose()
     except OSError:

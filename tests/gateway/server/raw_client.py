@@ -1,4 +1,4 @@
-"""A client that sends exactly the bytes it is given and reads answers by its own rules, and a server to try it on."""
+"""A client that sends exactly the given bytes and parses responses by itself, and a server to run it against."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -29,7 +29,7 @@ class Served:
     ended: trio.Event = field(default_factory=trio.Event)
 
     async def connect(self, *, buffer_bytes: int | None = None) -> "Client":
-        """A new connection; with `buffer_bytes`, the kernel keeps about so much for a client that does not read."""
+        """Return a connection. `buffer_bytes` is about how much the kernel buffers for a client that does not read."""
         if buffer_bytes is None:
             return Client(await trio.open_tcp_stream("127.0.0.1", self.port))
         sock = trio.socket.socket()
@@ -38,7 +38,7 @@ class Served:
         return Client(trio.SocketStream(sock))
 
     async def ask(self, data: bytes) -> list["Answer"]:
-        """Every answer to `data` on one connection until the server closes it."""
+        """Return every response to `data` on one connection until the server closes it."""
         async with await self.connect() as client:
             await client.send(data)
             return await client.answers_until_close()
@@ -57,7 +57,7 @@ async def open_served(
     unsent: Unsent | None = None,
     **more: object,
 ) -> AsyncIterator[Served]:
-    """Serve `app` on a free port; on leaving, stop it and wait for its end."""
+    """Serve `app` on a free port. On exit, stop it and wait for its end."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     served = Served(listeners[0].socket.getsockname()[1], trio.Event())
     serve = partial(
@@ -95,7 +95,7 @@ class Answer:
 
     def header(self, name: bytes) -> bytes | None:
         found = [value for key, value in self.headers if key.lower() == name]
-        assert len(found) < 2, f"{name!r} stands more than once"
+        assert len(found) < 2, f"{name!r} is repeated"
         return found[0] if found else None
 
 
@@ -120,7 +120,7 @@ class Client:
         return await self.answer(head=head)
 
     async def more(self) -> bool:
-        """Wait for bytes; whether there were any before the end."""
+        """Wait for bytes, and return False at the end of the stream."""
         data = await self.stream.receive_some(65_536)
         self.buffer += data
         return bool(data)
@@ -140,7 +140,7 @@ class Client:
         return found
 
     async def answer(self, *, head: bool = False) -> Answer:
-        """The next answer; `head` when it is one to HEAD."""
+        """Return the next response. `head` means that it is the response to a HEAD request."""
         first, *lines = (await self._until(b"\r\n\r\n")).split(b"\r\n")
         version, status = first.split(b" ")[:2]
         headers = tuple((name, value) for name, _, value in (line.partition(b": ") for line in lines))
@@ -172,7 +172,7 @@ class Client:
         return answers
 
     async def closed(self) -> bool:
-        """Whether the server closes without another byte."""
+        """Return whether the server closes without another byte."""
         try:
             return not self.buffer and await self.stream.receive_some(1) == b""
         except trio.BrokenResourceError:
@@ -180,7 +180,7 @@ class Client:
 
 
 async def statuses(client: Client) -> tuple[int, ...]:
-    """The status of every answer until the server closes; 0 for one that has no head or is cut."""
+    """Return the status of every response until the server closes, and 0 for one without a head or cut short."""
     seen: list[int] = []
     with suppress(trio.BrokenResourceError):
         while client.buffer or await client.more():

@@ -1,4 +1,4 @@
-"""A small app that takes WebSockets; its path says how it behaves."""
+"""A small WebSocket app whose path selects its behavior."""
 
 import json
 
@@ -27,11 +27,11 @@ BIG = "x" * 1_000_000
 
 
 class SocketApp:
-    """Keeps what it was asked, told and failed with."""
+    """Records its requests, the messages it received, and its failures."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        self.heard: list[str | bytes | int] = []
+        self.received: list[str | bytes | int] = []
         self.failed: list[str] = []
         self.opened = trio.Event()
         self.release = trio.Event()
@@ -61,32 +61,32 @@ class SocketApp:
     async def listen(self, receive: Receive) -> str | bytes | None:
         message = await receive()
         if message["type"] == "websocket.disconnect":
-            self.heard.append(message["code"])
+            self.received.append(message["code"])
             return None
         assert message["type"] == "websocket.receive"
         said = message["text"] if message["bytes"] is None else message["bytes"]
         assert said is not None
-        self.heard.append(said)
+        self.received.append(said)
         return said
 
     async def talk(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Gives every message back."""
+        """Echo every message."""
         await self.accept(send)
         while (said := await self.listen(receive)) is not None:
             await send(say(said))
 
     async def scope(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        told = {key: scope[key] for key in ("type", "path", "scheme", "http_version", "root_path", "subprotocols")}
-        told |= {"query": scope["query_string"].decode(), "extensions": list(scope["extensions"])}
-        told |= {"raw_path": scope["raw_path"].decode(), "x": dict(scope["headers"]).get(b"x", b"").decode()}
+        details = {key: scope[key] for key in ("type", "path", "scheme", "http_version", "root_path", "subprotocols")}
+        details |= {"query": scope["query_string"].decode(), "extensions": list(scope["extensions"])}
+        details |= {"raw_path": scope["raw_path"].decode(), "x": dict(scope["headers"]).get(b"x", b"").decode()}
         await self.accept(send)
-        await send(say(json.dumps(told)))
+        await send(say(json.dumps(details)))
 
     async def refuse(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
         headers = [(b"content-type", b"text/plain"), (b"retry-after", b"7")]
         await send({"type": "websocket.http.response.start", "status": 429, "headers": headers})
         await send({"type": "websocket.http.response.body", "body": b"not now"})
-        self.heard.append((await receive())["type"])
+        self.received.append((await receive())["type"])
 
     async def refuse_in_pieces(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
         await send({"type": "websocket.http.response.start", "status": 401, "headers": []})
@@ -128,13 +128,13 @@ class SocketApp:
         raise ZeroDivisionError
 
     async def silent(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Neither accepts nor refuses."""
+        """Return without accepting or rejecting."""
 
     async def leave(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
         await self.accept(send)
 
     async def bye(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Closes; hears of its own close though it was listening already."""
+        """Close while another task receives, which must get the app's own close."""
         await self.accept(send)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.listen, receive)
@@ -147,21 +147,21 @@ class SocketApp:
         await send(say("more"))
 
     async def deaf(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Listens only when released."""
+        """Receive only after the release."""
         await self.accept(send)
         await self.release.wait()
         while await self.listen(receive) is not None:
             pass
 
     async def poll(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Gives up listening again and again."""
+        """Cancel and repeat `receive` all the time."""
         await self.accept(send)
-        while not (self.heard and isinstance(self.heard[-1], int)):
+        while not (self.received and isinstance(self.received[-1], int)):
             with trio.move_on_after(0.002):
                 await self.listen(receive)
 
     async def both(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Three tasks send while another listens."""
+        """Send from three tasks while another receives."""
 
         async def flood(text: str) -> None:
             for _ in range(3):
@@ -175,12 +175,12 @@ class SocketApp:
                 pass
 
     async def late(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Takes its time to accept."""
+        """Accept only after the release."""
         await self.release.wait()
         await self.talk(scope, receive, send)
 
     async def wait(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Listens, and is released to close as an app does that sees the stop coming."""
+        """Receive until released, then close as an app does that is told about the stop."""
         await self.accept(send)
 
         async def listen() -> None:
@@ -196,7 +196,7 @@ class SocketApp:
 
 
 def say(said: str | bytes) -> SendMessage:
-    """The message that sends it."""
+    """Return the ASGI message that sends this text or data."""
     if isinstance(said, str):
         return {"type": "websocket.send", "text": said}
     return {"type": "websocket.send", "bytes": said}

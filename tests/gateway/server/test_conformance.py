@@ -1,4 +1,4 @@
-"""Requests as bytes and the one right answer: RFC 9112 where it leaves a choice takes the stricter."""
+"""Requests as bytes and the one correct response. Where RFC 9112 leaves a choice, it is the stricter one."""
 
 import pytest
 import trio
@@ -23,22 +23,23 @@ async def test_request_case_has_its_expected_response(case: Case):
 
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
-async def test_refusal_gives_a_reason_and_closes(case: Case):
+async def test_rejection_gives_a_reason_and_closes(case: Case):
     async with open_served(PathApp()) as served:
         answer = (await served.ask(case.sent + PROBE))[-1]
         assert answer.header(b"connection") == b"close"
         assert answer.body.startswith(b"edge %d: " % case.statuses[-1])
 
 
-def told(answers: tuple[int, ...]) -> list[int]:
-    """It must not depend on packets; no method is refused before one can see whether it could become one."""
+def stable_statuses(answers: tuple[int, ...]) -> list[int]:
+    """Return the statuses that must not depend on packets: a 501 for a method may become a 400 for its first bytes."""
     return [400 if status == 501 else status for status in answers if status != 100]
 
 
 async def test_request_case_has_the_same_response_byte_by_byte():
-    """Goal: no answer depends on how bytes arrive. Method: the short cases, a byte a packet, all at once.
+    """Goal: no response depends on how its request arrives. Method: all short cases concurrently, one byte per packet.
 
-    Left out is what does depend on it: behind a body that the app leaves, the connection ends unless it is there.
+    Bodies that the app leaves unread are left out, because there the response depends on it: the connection ends unless
+    the body has arrived.
     """
 
     async def drip(case: Case) -> None:
@@ -47,7 +48,7 @@ async def test_request_case_has_the_same_response_byte_by_byte():
                 sending.start_soon(send, client.stream, case.sent + PROBE)
                 dripped = await statuses(client)
                 sending.cancel_scope.cancel()
-            assert told(dripped) == told(case.statuses), case
+            assert stable_statuses(dripped) == stable_statuses(case.statuses), case
 
     async def send(stream: trio.SocketStream, data: bytes) -> None:
         try:
@@ -55,7 +56,7 @@ async def test_request_case_has_the_same_response_byte_by_byte():
                 await stream.send_all(data[at : at + 1])
                 await trio.lowlevel.checkpoint()
         except trio.BrokenResourceError:
-            pass  # refused in the middle
+            pass  # rejected before the end
 
     async with open_served(PathApp()) as served, trio.open_nursery() as nursery:
         for case in [case for name, case in CASES.items() if name not in corners.UNASKED]:

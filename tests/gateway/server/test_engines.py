@@ -1,4 +1,4 @@
-"""The same app behind both engines answers the same; and what once ended Hypercorn ends nothing here."""
+"""The same app on both engines sends the same responses, and requests that once crashed Hypercorn are harmless."""
 
 import logging
 import ssl
@@ -43,7 +43,7 @@ SAME = {
 
 
 def comparable(answer: Answer) -> tuple[int, set[tuple[bytes, bytes]], bytes]:
-    """An answer without its date and its framing, which each engine chooses."""
+    """Return a response without its date and its framing, which differ between engines."""
     own = {b"date", b"transfer-encoding", b"content-length", b"connection"}
     return answer.status, {header for header in answer.headers if header[0].lower() not in own}, answer.body
 
@@ -73,7 +73,7 @@ V = b"Sec-WebSocket-Version: 13\r\n"
 K = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 MALFORMED = {
     "no key": b"GET / HTTP/1.1\r\n" + U + V + b"\r\n",
-    "no key and more": b"GET / HTTP/1.1\r\n" + U + V + b"\r\n" + b"\x81\x85abcd" * 50,
+    "no key, and more bytes": b"GET / HTTP/1.1\r\n" + U + V + b"\r\n" + b"\x81\x85abcd" * 50,
     "no version": b"GET / HTTP/1.1\r\n" + U + K + b"\r\n" + b"more",
     "a bad version": b"GET / HTTP/1.1\r\n" + U + K + b"Sec-WebSocket-Version: banana\r\n\r\n" + b"more",
     "Upgrade without Connection": b"GET / HTTP/1.1\r\n" + H + b"Upgrade: websocket\r\n" + V + K + b"\r\n" + b"more",
@@ -83,7 +83,7 @@ MALFORMED = {
     "high bytes in Connection": b"GET / HTTP/1.1\r\n" + H + b"Connection: \xff, Upgrade\r\nUpgrade: websocket\r\n\r\n",
     "high bytes in an extension": b"GET / HTTP/1.1\r\n" + U + V + K + b"Sec-WebSocket-Extensions: \xff\r\n\r\n",
     "high bytes in a protocol": b"GET / HTTP/1.1\r\n" + U + V + K + b"Sec-WebSocket-Protocol: \xff\r\n\r\n",
-    "a good one and early frames": b"GET / HTTP/1.1\r\n" + U + V + K + b"\r\n" + b"\x81\x85abcd" * 50,
+    "a valid request and early frames": b"GET / HTTP/1.1\r\n" + U + V + K + b"\r\n" + b"\x81\x85abcd" * 50,
     "with a body": b"GET /echo HTTP/1.1\r\n" + U + V + K + b"Content-Length: 5\r\n\r\nhello",
     "h2c": b"GET / HTTP/1.1\r\n" + H + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n",
     "h2c with bad settings": b"GET / HTTP/1.1\r\n" + H + b"Upgrade: h2c\r\nHTTP2-Settings: !\xff!\r\n\r\n",
@@ -96,7 +96,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("engine", ["native", "hypercorn"])
 async def test_malformed_upgrade_does_not_end_the_server(engine: str, caplog: pytest.LogCaptureFixture):
-    """Goal: pgjones/hypercorn#225 stays closed. Method: each form whole, and cut off right behind its head."""
+    """Goal: pgjones/hypercorn#225 stays fixed. Method: each form whole, and cut right after its head."""
     async with open_served(PathApp(), engine=engine) as served, await served.connect() as bystander:
         for data in MALFORMED.values():
             for sent in (data, data.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"):

@@ -1,4 +1,4 @@
-"""An app that asks for it is told once that its client has hung up, and never of another's."""
+"""An app that asks for hangups is told once when its own client disconnects, and never about another client."""
 
 import random
 from functools import partial
@@ -14,12 +14,12 @@ from gateway.server.serve import serve_native
 from tests.gateway.server.apps import answer
 from tests.gateway.server.raw_client import Served, open_served
 
-pytestmark = pytest.mark.skipif(not AVAILABLE, reason="this system does not tell")
+pytestmark = pytest.mark.skipif(not AVAILABLE, reason="this system does not report hangups")
 GET = b"GET /%b HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
 class Parking:
-    """Holds each request until the test lets it go or its client leaves; remembers who has left."""
+    """Holds each request until the test releases it or its client leaves, and records who has left."""
 
     def __init__(self) -> None:
         self.parked: dict[str, trio.Event] = {}
@@ -45,7 +45,7 @@ class Parking:
         await answer(send, path.encode())
 
     async def holds(self, count: int) -> None:
-        while len(self.parked) != count:  # noqa: ASYNC110 - the app's state is looked at from outside
+        while len(self.parked) != count:  # noqa: ASYNC110 - the state of the app sets no event
             await trio.sleep(0.002)
 
 
@@ -69,8 +69,8 @@ async def test_close_and_half_close_are_reported_once() -> None:
         await other.aclose()
 
 
-async def test_earlier_disconnect_is_reported_at_once() -> None:
-    told = trio.Event()
+async def test_earlier_disconnect_is_reported_immediately() -> None:
+    reported = trio.Event()
     gone = trio.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,15 +78,15 @@ async def test_earlier_disconnect_is_reported_at_once() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
         gone.set()
-        await send({"type": "sluice.hangup", "left": told.set})
-        await told.wait()
+        await send({"type": "sluice.hangup", "left": reported.set})
+        await reported.wait()
 
     async with open_served(app) as served:
         stream = await trio.open_tcp_stream("127.0.0.1", served.port)
         await stream.send_all(GET % b"x")
         await stream.aclose()
         await gone.wait()
-        await told.wait()
+        await reported.wait()
 
 
 async def test_data_sent_meanwhile_is_answered_afterwards() -> None:
@@ -119,14 +119,14 @@ async def test_hangup_after_the_response_is_not_reported() -> None:
         app.parked["held"].set()
         await app.holds(0)
         await stream.aclose()
-        other = await park(app, served, "next")  # perhaps on the same descriptor
+        other = await park(app, served, "next")  # this connection may get the same descriptor
         assert app.left == []
         await other.aclose()
         await app.holds(0)
         assert app.left == ["next"]
 
 
-async def test_repeatedly_held_connection_reports_hangups_while_held() -> None:
+async def test_connection_held_repeatedly_reports_hangups_only_while_held() -> None:
     app = Parking()
     async with open_served(app) as served:
         async with await served.connect() as client:
@@ -142,7 +142,7 @@ async def test_repeatedly_held_connection_reports_hangups_while_held() -> None:
         assert app.left == ["last"]
 
 
-async def test_hangup_is_reported_by_each_earlier_request() -> None:
+async def test_hangup_is_reported_to_each_pipelined_request() -> None:
     app = Parking()
     async with open_served(app) as served:
         stream = await park(app, served, "one")

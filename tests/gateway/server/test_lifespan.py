@@ -47,7 +47,7 @@ async def test_app_with_failed_startup_is_not_served():
 
     with trio.fail_after(1), pytest.raises(LifespanFailed, match="no database"):
         async with open_lifespan(app):
-            pytest.fail("it was served")
+            pytest.fail("the app was served")
 
 
 async def test_failed_shutdown_is_reported():
@@ -63,11 +63,11 @@ async def test_failed_shutdown_is_reported():
 
 
 async def test_app_without_lifespan_is_served():
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ASYNC124 - it fails before it waits
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ASYNC124 - fails before it waits
         raise KeyError(scope["type"])
 
     async def returning(scope: Scope, receive: Receive, send: Send) -> None:
-        await trio.lowlevel.checkpoint()  # and ignores the scope
+        await trio.lowlevel.checkpoint()  # the scope is ignored
 
     with trio.fail_after(1):
         for unknowing in (app, returning):

@@ -78,8 +78,8 @@ async def test_response_closes_its_connection_while_others_wait():
         assert (await second.answer()).header(b"connection") is None
 
 
-async def test_many_clients_are_served_through_few_places():
-    """Goal: nobody is left outside by those that stay. Method: 100 clients that keep their connections, 4 places."""
+async def test_many_clients_are_served_through_few_slots():
+    """Goal: clients that keep their connections shut out no others. Method: 100 such clients, 4 slots."""
 
     async def ask(served: Served) -> None:
         async with await served.connect() as client:
@@ -96,7 +96,7 @@ async def test_many_clients_are_served_through_few_places():
 
 
 class ExhaustedListener:
-    """A listener whose process has no file descriptors left, for the first `failures` times."""
+    """A listener that fails as if the process had no file descriptors left, for the first `failures` times."""
 
     def __init__(self, listener: trio.SocketListener, failures: int) -> None:
         self._listener = listener
@@ -140,13 +140,13 @@ def test_clients_get_the_descriptors_that_the_node_does_not_need(soft: int, hard
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < hard:
         pytest.skip(f"this process may not have {hard} descriptors")
     command = [sys.executable, "-c", COUNT, str(soft), str(hard), str(wanted)]
-    told = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=True)
-    assert told.stdout.split() == [str(possible), str(hard), str(hard)]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == [str(possible), str(hard), str(hard)]
 
 
 @pytest.mark.parametrize(("given", "possible"), [(256, 128), (10_240, 10_240 - KEPT)])
 def test_actual_descriptor_limit_is_used(given: int, possible: int, monkeypatch: pytest.MonkeyPatch):
-    """Goal: none is taken for there because no hard limit is told. Method: a system that raises less, or nothing."""
+    """Goal: an unlimited hard limit grants no descriptors. Method: a system that raises the limit less or not."""
     soft = 256
 
     def raise_soft(_what: int, limits: tuple[int, int]) -> None:
@@ -161,13 +161,13 @@ def test_actual_descriptor_limit_is_used(given: int, possible: int, monkeypatch:
 
 
 async def test_simultaneous_connections_are_accepted_in_one_turn():
-    """Method: 100 connect and ask at once; how often the late loop turns until all are answered is counted."""
+    """Method: 100 clients connect and send together; count the turns of a slow loop until all are answered."""
     turns = 0
 
     async def be_late() -> None:
         nonlocal turns
         while True:
-            time.sleep(0.01)  # noqa: ASYNC251 - that is what makes it late
+            time.sleep(0.01)  # noqa: ASYNC251 - blocks the loop on purpose
             turns += 1
             await trio.lowlevel.checkpoint()
 

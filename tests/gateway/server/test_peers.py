@@ -1,4 +1,4 @@
-"""The same bytes to nginx and to Hypercorn: they answer as we do, but for the differences that are listed."""
+"""The same bytes to nginx and to Hypercorn: they respond as we do, except for the listed differences."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -31,13 +31,13 @@ async def observe(client: Client, data: bytes) -> Statuses:
 def expected(differences: Mapping[str, Mapping[str, Statuses]]) -> dict[str, Statuses]:
     answers = {name: case.statuses for name, case in CASES.items()}
     for group in differences.values():
-        assert not {name for name, given in group.items() if given == answers[name]}, "no difference"
+        assert not {name for name, given in group.items() if given == answers[name]}, "a listed difference is none"
         answers |= group
     return answers
 
 
 async def test_nginx_responds_alike_except_for_listed_differences(tmp_path: Path):
-    """Goal: the differences are all known, and behind nginx nobody smuggles. Method: nginx as our proxy."""
+    """Goal: all differences are known, and nginx prevents smuggling. Method: nginx as our proxy."""
     app = PathApp()
     answers = {}
     async with open_served(app) as served, open_nginx(tmp_path, served.port) as socket:
@@ -49,7 +49,10 @@ async def test_nginx_responds_alike_except_for_listed_differences(tmp_path: Path
 
 
 async def test_hypercorn_responds_alike_except_for_listed_differences(caplog: pytest.LogCaptureFixture):
-    """Nothing is sent behind a request that closes, and a last answer may be lost: it resets on unread bytes."""
+    """Nothing is sent after a request that closes.
+
+    A last response may be lost, because Hypercorn resets a connection with unread bytes.
+    """
     answers = {}
     async with open_served(PathApp(), engine="hypercorn", bounds=BOUNDS, patience_s=30) as served:
         for name, case in CASES.items():
@@ -59,8 +62,8 @@ async def test_hypercorn_responds_alike_except_for_listed_differences(caplog: py
     assert {name: got for name, got in answers.items() if got not in (wanted[name], wanted[name][:-1])} == {}
 
 
-async def test_hypercorn_refuses_two_body_lengths():
-    for name in ("length and chunks", "chunks and length", "a length of everything, and chunks", "chunks on HTTP/1.0"):
+async def test_hypercorn_rejects_two_body_lengths():
+    for name in ("length and chunks", "chunks and length", "a length of all bytes, and chunks", "chunks on HTTP/1.0"):
         app = PathApp()
         async with open_served(app, engine="hypercorn") as served, await served.connect() as client:
             assert (await client.ask(CASES[name].sent)).status == 400

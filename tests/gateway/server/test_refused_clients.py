@@ -1,4 +1,7 @@
-"""Clients whose requests are shed: their next ones are refused beside their connection's task, and none is lost."""
+"""Clients whose requests are shed: their next requests are rejected without a task for their connection.
+
+No request is lost when a connection moves between its task and this path.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ LONG = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 100000\r\n\r\n" + b
 
 
 class ScriptedShedding:
-    """Refuses what is not on the list of the admitted, and keeps what it was asked for."""
+    """Rejects paths that are not on its list, and records which paths it was asked about."""
 
     def __init__(self, *admitted: str, refusal: bytes = REFUSAL) -> None:
         self.active = True
@@ -44,14 +47,14 @@ async def refused(client: Client, times: int = 3) -> None:
         assert (await client.ask(GET % b"no")).status == 503
 
 
-async def test_repeated_refusals_are_judged_once_per_request():
+async def test_repeated_rejections_are_judged_once_per_request():
     shedding = ScriptedShedding()
     async with open_served(PathApp(), shedding=shedding) as served, await served.connect() as client:
         await refused(client, 10)
         assert shedding.asked == ["/no"] * 10
 
 
-async def test_admitted_request_is_judged_once_and_the_next_may_be_refused():
+async def test_admitted_request_is_judged_once_and_the_next_may_be_rejected():
     shedding = ScriptedShedding("/fixed")
     async with open_served(PathApp(), shedding=shedding) as served, await served.connect() as client:
         for _ in range(3):
@@ -60,7 +63,7 @@ async def test_admitted_request_is_judged_once_and_the_next_may_be_refused():
         assert shedding.asked == ["/no", "/no", "/fixed"] * 3
 
 
-async def test_refused_clients_are_served_after_the_overload():
+async def test_rejected_clients_are_served_after_the_overload():
     shedding = ScriptedShedding()
     async with open_served(PathApp(), shedding=shedding) as served, await served.connect() as client:
         await refused(client)
@@ -99,15 +102,15 @@ async def test_split_and_pipelined_requests_are_answered():
         assert [(await client.answer()).status for _ in range(3)] == [503, 200, 503]
 
 
-async def test_refused_client_that_disconnects_is_released():
+async def test_rejected_client_that_disconnects_is_released():
     shedding = ScriptedShedding()
     async with open_served(PathApp(), bounds=Bounds(connections=1), shedding=shedding) as served:
-        for _ in range(3):  # each needs the place of the one before
+        for _ in range(3):  # each needs the slot of the previous client
             async with await served.connect() as client:
                 await refused(client)
 
 
-async def test_silent_refused_client_is_idle_and_makes_room():
+async def test_silent_rejected_client_is_idle_and_makes_room():
     shedding = ScriptedShedding()
     async with open_served(PathApp(), bounds=Bounds(connections=1), shedding=shedding) as served:
         first = await served.connect()
@@ -118,7 +121,7 @@ async def test_silent_refused_client_is_idle_and_makes_room():
         await first.stream.aclose()
 
 
-async def test_refused_client_is_closed_after_the_idle_time():
+async def test_rejected_client_is_closed_after_the_idle_time():
     shedding = ScriptedShedding()
     async with (
         open_served(PathApp(), bounds=Bounds(idle_s=0.2), shedding=shedding) as served,
@@ -128,7 +131,7 @@ async def test_refused_client_is_closed_after_the_idle_time():
         assert await client.closed()
 
 
-async def test_stop_closes_refused_clients_at_once():
+async def test_stop_closes_rejected_clients_immediately():
     shedding = ScriptedShedding()
     async with open_served(PathApp(), shedding=shedding) as served, await served.connect() as client:
         await refused(client)
@@ -137,7 +140,7 @@ async def test_stop_closes_refused_clients_at_once():
             assert await client.closed()
 
 
-async def test_slow_client_gets_complete_refusals():
+async def test_slow_client_gets_complete_rejections():
     shedding = ScriptedShedding(refusal=LONG)
     async with (
         open_served(PathApp(), shedding=shedding) as served,
@@ -149,7 +152,7 @@ async def test_slow_client_gets_complete_refusals():
         assert [len((await client.answer()).body) for _ in range(100)] == [100_000] * 100
 
 
-async def test_cancelled_server_drops_refused_clients():
+async def test_cancelled_server_drops_rejected_clients():
     shedding = ScriptedShedding()
     with trio.CancelScope() as scope:
         async with open_served(PathApp(), shedding=shedding) as served, await served.connect() as client:

@@ -1,4 +1,4 @@
-"""The native server as a sound client sees it, and its clients as the app sees them."""
+"""The native server as a well-behaved client sees it, and its clients as the app sees them."""
 
 import logging
 
@@ -58,9 +58,9 @@ async def test_apps_own_date_and_server_are_kept():
         await answer(send, headers=[(b"Date", b"then"), (b"Server", b"mine"), (b"Content-Length", b"2")])
 
     async with open_served(app) as served, await served.connect() as client:
-        told = await client.ask(GET % b"")
-        assert (told.header(b"date"), told.header(b"server")) == (b"then", b"mine")
-        assert told.header(b"content-length") == b"2"
+        response = await client.ask(GET % b"")
+        assert (response.header(b"date"), response.header(b"server")) == (b"then", b"mine")
+        assert response.header(b"content-length") == b"2"
 
 
 async def test_head_response_has_a_length_and_no_body():
@@ -95,7 +95,7 @@ async def test_http_1_0_closes_without_keep_alive():
                 assert kept.header(b"connection") == b"keep-alive"
 
 
-async def test_connection_close_is_honoured_from_either_side():
+async def test_connection_close_is_honored_from_either_side():
     async with open_served(PathApp()) as served:
         for request in (b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", GET % b"closing"):
             answers = await served.ask(request)
@@ -143,7 +143,7 @@ async def test_receive_reports_disconnect_to_a_parked_app():
 
 
 @pytest.mark.parametrize("size", [30, 20_000])
-async def test_disconnect_behind_pipelined_bytes_is_harmless(size: int):
+async def test_disconnect_after_pipelined_bytes_is_harmless(size: int):
     app = PathApp()
     async with open_served(app, bounds=Bounds(pipelined_bytes=1_000)) as served:
         async with await served.connect() as client:
@@ -155,7 +155,7 @@ async def test_disconnect_behind_pipelined_bytes_is_harmless(size: int):
             await app.left.wait()
 
 
-async def test_request_pipelined_behind_a_parked_one_is_answered_after_it():
+async def test_request_pipelined_after_a_parked_one_is_answered_after_it():
     app = PathApp()
     async with open_served(app) as served, await served.connect() as client:
         await client.send(GET % b"park" + (GET % b"")[:10])
@@ -228,7 +228,7 @@ async def test_send_to_a_disconnected_client_raises_oserror(caplog: pytest.LogCa
 
 async def test_path_and_headers_reach_the_app():
     async with open_served(PathApp()) as served, await served.connect() as client:
-        told = (await client.ask(b"GET http://h/scope?a=%20b HTTP/1.1\r\nHost: h\r\nX-Y: \xe9\r\n\r\n")).body
-        assert b'"path": "/scope"' in told
-        assert b'"query_string": "a=%20b"' in told
-        assert b'["x-y", "\\u00e9"]' in told
+        body = (await client.ask(b"GET http://h/scope?a=%20b HTTP/1.1\r\nHost: h\r\nX-Y: \xe9\r\n\r\n")).body
+        assert b'"path": "/scope"' in body
+        assert b'"query_string": "a=%20b"' in body
+        assert b'["x-y", "\\u00e9"]' in body

@@ -1,4 +1,4 @@
-"""Clients that read their answers slowly or not at all: what they hold is counted, bounded, and ends in time."""
+"""Clients that read their responses slowly or not at all: what they hold is counted, limited, and released in time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def send_cut(send: Send, body: bytes) -> None:
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers as the path says."""
+    """Respond as the path says."""
     if scope["type"] != "http":
         raise NotImplementedError
     if scope["path"] == "/shared":
@@ -67,7 +67,7 @@ async def opened(
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     engine: str = "native",
 ) -> AsyncIterator[tuple[Served, Unsent, AsyncExitStack]]:
-    """A server, what it counts, and a stack for clients."""
+    """A server, its counts of unsent bytes, and an exit stack for clients."""
     unsent = Unsent(bounds, owner_headers=(b"x-api-key",))
     async with (
         open_served(app, engine=engine, bounds=bounds, unsent=unsent, patience_s=30) as served,
@@ -77,14 +77,14 @@ async def opened(
 
 
 async def ask(served: Served, clients: AsyncExitStack, path: str, key: str = "k") -> Client:
-    """A client that has asked."""
+    """Return a client that has sent its request."""
     client = await clients.enter_async_context(await served.connect(buffer_bytes=SMALL_BUFFER))
     await client.send(f"GET {path} HTTP/1.1\r\nHost: a\r\nX-Api-Key: {key}\r\n\r\n".encode())
     return client
 
 
 async def ask_and_wait(served: Served, unsent: Unsent, clients: AsyncExitStack, path: str, key: str = "k") -> Client:
-    """A client whose answer waits for it."""
+    """Return a client whose response is waiting for it to read."""
     count = unsent.readers
     client = await ask(served, clients, path, key)
     await until(lambda: unsent.readers == count + 1)
@@ -92,7 +92,7 @@ async def ask_and_wait(served: Served, unsent: Unsent, clients: AsyncExitStack, 
 
 
 async def is_cut(client: Client) -> bool:
-    """Whether the answer ends before its end."""
+    """Return whether the response is cut short."""
     try:
         await client.answer()
     except (EOFError, trio.BrokenResourceError):
@@ -141,14 +141,14 @@ async def test_full_node_ends_readers_of_the_largest_key(engine: str) -> None:
 
 
 @BOTH
-async def test_single_response_may_exceed_the_keys_limit(engine: str) -> None:
+async def test_single_response_may_exceed_the_limit_per_key(engine: str) -> None:
     async with opened(Bounds(unsent_key_bytes=1_000), engine) as (served, unsent, clients):
         reader = await ask_and_wait(served, unsent, clients, "/own")
         assert len((await reader.answer()).body) == OWN_BYTES + 2
 
 
 @BOTH
-async def test_response_over_the_nodes_limit_is_ended_at_once(engine: str) -> None:
+async def test_response_over_the_nodes_limit_is_ended_immediately(engine: str) -> None:
     async with opened(Bounds(unsent_bytes=1_000), engine) as (served, unsent, clients):
         assert await is_cut(await ask(served, clients, "/own"))
         assert unsent.ended == {"too_slow": 0, "key_full": 0, "node_full": 1}
@@ -171,7 +171,7 @@ async def test_reader_below_the_minimum_rate_is_ended(path: str, engine: str) ->
 
 @BOTH
 async def test_reader_above_the_minimum_rate_gets_all_pieces(engine: str) -> None:
-    """Goal: bytes that did not wait count too. Method: 400 KB in two seconds, in bursts, where 100 KB/s are asked."""
+    """Goal: bytes that did not wait also count. Method: 400 KB in two seconds, in bursts, at a minimum of 100 KB/s."""
     bounds = Bounds(write_s=0.5, answer_bytes_per_s=100_000, unsent_kernel_bytes=8_192)
     async with opened(bounds, engine) as (served, unsent, clients):
         reader = await ask(served, clients, "/pieces")
@@ -193,7 +193,7 @@ async def test_intermittent_stream_is_not_slow(engine: str) -> None:
 
 @BOTH
 async def test_client_that_requests_without_reading_is_ended(engine: str) -> None:
-    """Pipelined requests wait their turn: one answer is held, and no more."""
+    """Pipelined requests wait for their turn: the server holds one response at a time."""
     async with opened(Bounds(write_s=0.3), engine) as (served, unsent, clients):
         client = await ask(served, clients, "/small")
         most = 0
@@ -208,7 +208,7 @@ async def test_client_that_requests_without_reading_is_ended(engine: str) -> Non
 
 @BOTH
 async def test_kernel_buffers_little_for_an_unread_response(engine: str) -> None:
-    """Method: an answer of 400 KB, which the kernel would take whole, waits for its client."""
+    """Method: a response of 400 KB, which would fit into the kernel's buffer, waits for its client."""
     async with opened(engine=engine) as (served, unsent, clients):
         reader = await ask_and_wait(served, unsent, clients, "/pieces")
         await trio.sleep(0.2)

@@ -1,4 +1,4 @@
-"""A graceful stop: nothing new, everything under way finished, nothing left behind."""
+"""A graceful stop: the server accepts nothing new, finishes requests in progress, and leaves nothing open."""
 
 import socket
 
@@ -31,7 +31,7 @@ async def test_open_requests_are_answered_and_connections_closed(engine: str):
 
 
 @BOTH
-async def test_listeners_and_idle_connections_close_at_once(engine: str):
+async def test_listeners_and_idle_connections_close_immediately(engine: str):
     async with open_served(PathApp(), engine=engine) as served:
         idle, fresh = await served.connect(), await served.connect()
         assert (await idle.ask(GET % b"")).status == 200
@@ -58,7 +58,7 @@ async def test_requests_beyond_the_drain_are_cancelled(engine: str):
 
 
 async def test_just_arrived_request_is_answered():
-    """Goal: no request is lost that the server could have read. Method: send and stop without a step between."""
+    """Goal: no request is lost that the server could have read. Method: send and stop in one step of the loop."""
     async with open_served(PathApp()) as served, await served.connect() as client:
         assert (await client.ask(GET % b"")).status == 200
         client.stream.socket._sock.send(GET % b"")
@@ -68,7 +68,7 @@ async def test_just_arrived_request_is_answered():
 
 
 async def test_backlog_is_answered_at_a_stop():
-    """Goal: a request that reached this machine is not reset. Method: connect, send and stop without a step between."""
+    """Goal: a request that reached this machine is not reset. Method: connect, send and stop in one loop step."""
     async with open_served(PathApp(), bounds=Bounds(connections=1_000)) as served:
         socks = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(100)]
         for sock in socks:
@@ -123,7 +123,7 @@ UNFINISHED = {
 
 
 async def test_silent_clients_do_not_delay_a_stop():
-    """Goal: it is over soon whatever a connection waits for. Method: clients that stay, and neither send nor close."""
+    """Goal: a stop is short whatever a connection waits for. Method: clients that neither send nor close."""
     async with open_served(PathApp(), drain_s=8) as served:
         clients = {sent: await served.connect() for sent in UNFINISHED}
         for sent, client in clients.items():
@@ -157,7 +157,7 @@ async def drip(client: Client) -> None:
         await trio.sleep(0.2)
 
 
-async def test_steady_body_is_read_to_its_end_at_a_stop():
+async def test_steady_body_is_read_completely_during_a_stop():
     async with open_served(PathApp(), drain_s=8) as served, await served.connect() as client:
         await client.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1600\r\n\r\n")
         served.shutdown.set()
@@ -183,7 +183,7 @@ async def test_unread_response_is_given_up_before_the_drain_ends():
 
 
 class AnswersAtTheStop:
-    """Holds requests until the stop begins, and answers in the same step of the loop."""
+    """Holds requests until the stop begins, and responds in the same step of the loop."""
 
     def __init__(self) -> None:
         self.shutdown = trio.Event()
@@ -200,20 +200,20 @@ class AnswersAtTheStop:
 @BOTH
 @pytest.mark.parametrize("backlog", [False, True])
 async def test_response_after_the_stop_closes_its_connection(engine: str, backlog: bool):
-    """Goal: no client is told to keep a connection that ends. Method: many are answered as the stop begins."""
+    """Goal: no client is told to keep a connection that ends. Method: many responses are sent as the stop begins."""
     app = AnswersAtTheStop()
     async with open_served(app, engine=engine) as served:
         app.shutdown = served.shutdown
         clients = [await served.connect() for _ in range(20)]
         for client in clients:
             await client.send(GET % b"")
-        while app.asked < 20:  # noqa: ASYNC110 - the app's state is looked at from outside
+        while app.asked < 20:  # noqa: ASYNC110 - the state of the app sets no event
             await trio.sleep(0.002)
         served.shutdown.set()
         if backlog:
             late = socket.create_connection(("127.0.0.1", served.port))
         for client in clients:
             async with client:
-                assert [told.header(b"connection") for told in await client.answers_until_close()] == [b"close"]
+                assert [response.header(b"connection") for response in await client.answers_until_close()] == [b"close"]
         if backlog:
             late.close()

@@ -1,4 +1,4 @@
-"""A client that takes its time is let go, by the real clock and short bounds."""
+"""Clients that are too slow are disconnected, with real time and short limits."""
 
 from contextlib import suppress
 
@@ -69,7 +69,7 @@ async def test_dripping_body_does_not_extend_its_time():
                 nursery.cancel_scope.cancel()
 
 
-async def test_body_at_full_rate_may_exceed_the_bound():
+async def test_body_at_full_rate_may_exceed_the_time_limit():
     async with open_served(PathApp(), bounds=Bounds(body_s=0.3)) as served, await served.connect() as client:
         await client.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 800\r\n\r\n")
         for _ in range(8):
@@ -79,7 +79,7 @@ async def test_body_at_full_rate_may_exceed_the_bound():
 
 
 async def test_client_that_reads_in_drips_is_aborted():
-    """Goal: a slow reader cannot hold a connection. Method: small buffers, and now and then a read of 1 KB."""
+    """Goal: a slow reader cannot hold a connection. Method: small buffers, and a read of 1 KB from time to time."""
     app = PathApp()
     bounds = Bounds(write_s=0.3, answer_bytes_per_s=1_000_000)
     async with open_served(app, bounds=bounds) as served, await served.connect(buffer_bytes=4_096) as client:
@@ -100,8 +100,8 @@ async def test_client_that_does_not_read_is_aborted():
         assert app.seen == ["ClientGone"]
 
 
-async def test_requests_pipelined_behind_a_busy_one_stay_in_the_kernel():
-    """Goal: a client cannot fill our memory. Method: behind a parked request, send until nothing more is taken."""
+async def test_requests_pipelined_after_a_busy_one_stay_in_the_kernel():
+    """Goal: a client cannot fill our memory. Method: after a parked request, send until the socket accepts no more."""
     app = PathApp()
     async with open_served(app) as served, await served.connect() as client:
         await client.send(GET % b"park")
@@ -112,7 +112,7 @@ async def test_requests_pipelined_behind_a_busy_one_stay_in_the_kernel():
         assert app.asked == ["GET /park"]
 
 
-async def test_parked_request_outlives_every_bound():
+async def test_parked_request_outlives_every_time_limit():
     app = PathApp()
     bounds = Bounds(header_s=0.1, idle_s=0.1, body_s=0.1, write_s=0.1)
     async with open_served(app, bounds=bounds) as served, await served.connect() as client:

@@ -1,4 +1,4 @@
-"""An answer that the app gives in one message is the one that ASGI's two messages make."""
+"""A response sent in one message equals the response sent in ASGI's two messages."""
 
 import pytest
 
@@ -39,10 +39,10 @@ def app_of(status: int, *, whole: bool, headers: list[tuple[bytes, bytes]] = HEA
 async def answers(status: int, request: bytes, *, whole: bool) -> list[Answer]:
     async with open_served(app_of(status, whole=whole)) as served, await served.connect() as client:
         is_head = request.startswith(b"HEAD")
-        told = [await client.ask(request, head=is_head)]
-        if told[0].header(b"connection") != b"close":
-            told.append(await client.ask(request, head=is_head))
-        return told
+        responses = [await client.ask(request, head=is_head)]
+        if responses[0].header(b"connection") != b"close":
+            responses.append(await client.ask(request, head=is_head))
+        return responses
 
 
 def undated(answer: Answer) -> list[tuple[bytes, bytes]]:
@@ -51,7 +51,7 @@ def undated(answer: Answer) -> list[tuple[bytes, bytes]]:
 
 @pytest.mark.parametrize("status", [200, 204, 304])
 @pytest.mark.parametrize("request_bytes", REQUESTS, ids=range(len(REQUESTS)))
-async def test_whole_answer_equals_the_usual_messages(status: int, request_bytes: bytes) -> None:
+async def test_response_in_one_message_equals_the_usual_messages(status: int, request_bytes: bytes) -> None:
     whole, parts = [await answers(status, request_bytes, whole=whole) for whole in (True, False)]
     assert len(whole) == len(parts)
     for one, other in zip(whole, parts, strict=True):
@@ -70,7 +70,7 @@ async def test_invalid_header_becomes_the_servers_own_response(
 
 
 @pytest.mark.parametrize("first", ["http.response.start", "sluice.answer"])
-async def test_whole_answer_excludes_other_messages(first: str) -> None:
+async def test_response_in_one_message_excludes_other_messages(first: str) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
         whole = {"type": "sluice.answer", "status": 200, "fields": ((), ()), "body": b"ok"}
@@ -78,5 +78,7 @@ async def test_whole_answer_excludes_other_messages(first: str) -> None:
         await send(whole)  # type: ignore[arg-type]
 
     async with open_served(app) as served, await served.connect() as client:
-        told = await client.ask(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert told.status == (200 if first == "sluice.answer" else 500), "what has been answered stays answered"
+        response = await client.ask(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert response.status == (200 if first == "sluice.answer" else 500), (
+            "the response is sent although the app failed after it"
+        )

@@ -1,4 +1,4 @@
-"""Systems without epoll: held requests and refused clients are served their other way, which is run here."""
+"""Systems without epoll: held requests and rejected clients use the fallback, which these tests run."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 PROGRAM = """
 import sys, gateway.server.hangups
-gateway.server.hangups.AVAILABLE = False  # as on macOS, before anything has looked
+gateway.server.hangups.AVAILABLE = False  # as on macOS; set before other modules read it
 import pytest
 sys.exit(pytest.main(["-n", "0", "-p", "no:cacheprovider", *sys.argv[1:]]))
 """
 TESTS = (
     "tests/gateway/server/test_refused_clients.py",
-    "tests/gateway/feed/test_polling.py::test_disconnected_client_frees_its_place_within_a_second",
+    "tests/gateway/feed/test_polling.py::test_disconnected_client_frees_its_slot_within_a_second",
     "tests/gateway/feed/test_polling.py::test_polls_work_on_both_engines",
 )
 

@@ -29,7 +29,7 @@ QUERY = {
 
 
 def posts(*texts: str, days: float = 1.0) -> list[tuple[str, float]]:
-    """Posts with these texts, one every so many days, newest first."""
+    """Return posts with these texts, `days` apart, newest first."""
     return [(text, NOW - (place + 1) * days * DAY_S) for place, text in enumerate(texts)]
 
 
@@ -58,7 +58,7 @@ async def ask(node: OpenNode, method: str, target: str, body: object = None, **h
 
 
 async def sent(node: OpenNode, method: str, target: str, body: object = None, key: str = "") -> Answered:
-    """An answer that may be a refusal."""
+    """Return a response of any status."""
     content = None if body is None else orjson.dumps(body)
     answer = await node.client.request(
         method, node.url + target, headers={"x-api-key": key or node.key}, content=content
@@ -67,7 +67,7 @@ async def sent(node: OpenNode, method: str, target: str, body: object = None, ke
 
 
 async def make(node: OpenNode, *handles: str, **fields: Any) -> str:
-    """The id of a cohort with these members."""
+    """Create a cohort with these members and return its id."""
     status, made = await ask(node, "POST", "/v1/cohorts", fields)
     assert status == 201, made
     cohort = str(made["data"]["id"])
@@ -79,7 +79,7 @@ async def make(node: OpenNode, *handles: str, **fields: Any) -> str:
 
 
 async def ended(node: OpenNode, query: str) -> Any:
-    """The query once it has ended."""
+    """Return the query after it has ended."""
     while True:
         _, answer = await ask(node, "GET", f"/v1/cohort-queries/{query}")
         if answer["data"]["finished_at"] is not None:
@@ -88,7 +88,7 @@ async def ended(node: OpenNode, query: str) -> Any:
 
 
 async def results_of(node: OpenNode, query: str, limit: int = 100) -> tuple[list[Any], list[Any]]:
-    """All items and all coverage of a query, page by page."""
+    """Return all items and all coverage entries of a query, read page by page."""
     items, coverage, cursor = list[Any](), list[Any](), ""
     while True:
         status, page = await ask(node, "GET", f"/v1/cohort-queries/{query}/results?limit={limit}{cursor}")
@@ -128,13 +128,13 @@ async def test_cohort_lifecycle_from_creation_to_results(node: OpenNode) -> None
         ("ada-2", ["acme", "東京"], "in 東京都 we met ACME's people"),
     ]
     assert {one["route"] for one in items} == {"bluesky/user/posts"}
-    told = {
+    summary = {
         one["external_id"]: (one["status"], one["window_complete"], one["pages"], one["route_errors"])
         for one in coverage
     }
     failed = [{"route": "bluesky/user/posts", "code": "UPSTREAM_ERROR"}]
     gone = [{"route": "bluesky/user/posts", "code": "RESOURCE_NOT_FOUND"}]
-    assert told == {
+    assert summary == {
         "id-ada.test": ("complete", True, 1, []),
         "id-bob.test": ("complete", True, 3, []),
         "id-eve.test": ("complete", True, 2, []),
@@ -172,7 +172,7 @@ async def test_query_caps_limit_reads_and_results_per_member(node: OpenNode) -> 
     assert done["result_count"] == 5
 
 
-async def test_members_are_added_once_and_named_once(node: OpenNode) -> None:
+async def test_members_are_added_once_and_their_external_ids_set_once(node: OpenNode) -> None:
     cohort = await make(node)
     place = f"/v1/cohorts/{cohort}/members"
 
@@ -191,7 +191,7 @@ async def test_members_are_added_once_and_named_once(node: OpenNode) -> None:
     status, refused = await put({"handle": "x.test", "external_id": "1"}, {"handle": "X.test", "external_id": "2"})
     assert (status, refused["error"]["details"]["param"]) == (409, "members[1]")
     _, shown = await ask(node, "GET", f"/v1/cohorts/{cohort}")
-    assert shown["data"]["member_count"] == 2, "a call that is refused adds nobody"
+    assert shown["data"]["member_count"] == 2, "a rejected call adds no members"
 
 
 SPELLINGS = {
@@ -233,7 +233,9 @@ async def test_same_handle_on_two_hosts_is_two_members(platform: str, here: str,
     assert (await ask(node, "PUT", place, {"members": members}))[1]["data"]["inserted"] == 2
 
 
-async def test_cohort_errors_match_the_error_table(node: OpenNode, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cohort_errors_match_the_table_of_the_specification(
+    node: OpenNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cohort = await make(node, "ada.test", "bob.test")
     queries, members = f"/v1/cohorts/{cohort}/queries", f"/v1/cohorts/{cohort}/members"
 
@@ -242,18 +244,20 @@ async def test_cohort_errors_match_the_error_table(node: OpenNode, monkeypatch: 
         return assert_refused(answer, code, status)
 
     github = {"members": [{"platform": "bluesy", "handle": "a.test"}]}
-    told = await refused("COHORT_IDENTITY_PLATFORM_UNSUPPORTED", 400, "PUT", members, github)
-    assert (told["did_you_mean"], told["param"]) == ("bluesky", "members[0].platform")
-    told = await refused("COHORT_IDENTITY_PLATFORM_UNSUPPORTED", 400, "POST", queries, {**QUERY, "platforms": ["zzz"]})
-    assert (told["reason"], told["param"]) == ("platform_unsupported", "platforms[0]")
+    details = await refused("COHORT_IDENTITY_PLATFORM_UNSUPPORTED", 400, "PUT", members, github)
+    assert (details["did_you_mean"], details["param"]) == ("bluesky", "members[0].platform")
+    details = await refused(
+        "COHORT_IDENTITY_PLATFORM_UNSUPPORTED", 400, "POST", queries, {**QUERY, "platforms": ["zzz"]}
+    )
+    assert (details["reason"], details["param"]) == ("platform_unsupported", "platforms[0]")
     monkeypatch.setattr(service, "MEMBERS_MAX", 2)
     one_more = {"members": [{"platform": "bluesky", "handle": "c.test"}]}
-    told = await refused("COHORT_MEMBER_LIMIT_EXCEEDED", 400, "PUT", members, one_more)
-    assert told["param"] == "members"
+    details = await refused("COHORT_MEMBER_LIMIT_EXCEEDED", 400, "PUT", members, one_more)
+    assert details["param"] == "members"
     monkeypatch.setattr(service, "COHORTS_MAX", 1)
     await refused("COHORT_LIMIT_EXCEEDED", 400, "POST", "/v1/cohorts", {})
-    told = await refused("INVALID_REQUEST", 400, "POST", queries, {**QUERY, "max_credits": 5})
-    assert (told["reason"], told["credits_required"]) == ("above_max_credits", 6)
+    details = await refused("INVALID_REQUEST", 400, "POST", queries, {**QUERY, "max_credits": 5})
+    assert (details["reason"], details["credits_required"]) == ("above_max_credits", 6)
     with node.upstream.holding():
         _, begun = await ask(node, "POST", queries, QUERY)
         place = f"/v1/cohort-queries/{begun['data']['query_id']}"
@@ -269,11 +273,11 @@ async def test_cohort_errors_match_the_error_table(node: OpenNode, monkeypatch: 
     await ended(node, begun["data"]["query_id"])
     monkeypatch.setattr(results, "PAGE_BYTES", results.AROUND_BYTES + 100)
     place = f"/v1/cohort-queries/{begun['data']['query_id']}/results"
-    told = await refused("COHORT_RESULT_TOO_LARGE", 413, "GET", place)
-    assert told["reason"] == "result_too_large"
+    details = await refused("COHORT_RESULT_TOO_LARGE", 413, "GET", place)
+    assert details["reason"] == "result_too_large"
     monkeypatch.undo()
-    _, rest = await ask(node, "GET", f"{place}?cursor={told['next_cursor']}")
-    assert rest["data"]["items"][0]["content_id"] == "ada-2", "it goes on behind the one that was too large"
+    _, rest = await ask(node, "GET", f"{place}?cursor={details['next_cursor']}")
+    assert rest["data"]["items"][0]["content_id"] == "ada-2", "the cursor continues after the item that was too large"
 
 
 BAD_QUERIES = [
@@ -294,7 +298,7 @@ BAD_QUERIES = [
 @pytest.mark.parametrize(
     ("fields", "param"), BAD_QUERIES, ids=[f"{param} {nth}" for nth, (_, param) in enumerate(BAD_QUERIES)]
 )
-async def test_invalid_query_names_its_field_and_is_free(node: OpenNode, fields: dict[str, Any], param: str) -> None:
+async def test_invalid_query_is_free_and_names_its_field(node: OpenNode, fields: dict[str, Any], param: str) -> None:
     cohort = await make(node, "ada.test")
     answer = await sent(node, "POST", f"/v1/cohorts/{cohort}/queries", {**QUERY, **fields})
     assert assert_refused(answer, "INVALID_REQUEST", 400)["param"] == param
@@ -313,7 +317,7 @@ async def test_invalid_query_names_its_field_and_is_free(node: OpenNode, fields:
     ],
     ids=str,
 )
-async def test_unreadable_member_is_refused_without_repeating_its_handle(
+async def test_unreadable_member_is_rejected_without_repeating_its_handle(
     node: OpenNode, member: dict[str, Any], param: str
 ) -> None:
     cohort = await make(node)
@@ -322,7 +326,7 @@ async def test_unreadable_member_is_refused_without_repeating_its_handle(
     assert not member["handle"] or len(member["handle"]) < 3 or member["handle"] not in answer.body.decode()
 
 
-async def test_member_handles_follow_their_platform(node: OpenNode) -> None:
+async def test_member_handles_follow_the_rules_of_their_platform(node: OpenNode) -> None:
     cohort = await make(node)
     names = [
         ("youtube", "UC_x5XG1OV2P6uZZ5FSM9Ttw"),
@@ -342,14 +346,14 @@ async def test_member_handles_follow_their_platform(node: OpenNode) -> None:
         assert assert_refused(answer, "INVALID_REQUEST", 400)["param"] == "members[0].handle"
 
 
-async def test_idempotency_key_makes_each_change_once(node: OpenNode) -> None:
+async def test_idempotency_key_applies_each_change_once(node: OpenNode) -> None:
     first = await ask(node, "POST", "/v1/cohorts", {}, idempotency_key="c-1")
     again = await ask(node, "POST", "/v1/cohorts", {}, idempotency_key="c-1")
     cohort = first[1]["data"]["id"]
     assert (first[0], again[0], again[1]["replayed"], again[1]["data"]["id"]) == (201, 201, True, cohort)
     body = {"members": [{"platform": "bluesky", "handle": "ada.test"}]}
     puts = [await ask(node, "PUT", f"/v1/cohorts/{cohort}/members", body, idempotency_key="m-1") for _ in range(2)]
-    assert [one[1]["data"]["inserted"] for one in puts] == [1, 1], "a repetition answers as the first did"
+    assert [one[1]["data"]["inserted"] for one in puts] == [1, 1], "a repetition returns the first response"
     begun = [await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", QUERY, idempotency_key="q-1") for _ in range(2)]
     assert [one[0] for one in begun] == [202, 202], begun
     assert begun[0][1]["data"]["query_id"] == begun[1][1]["data"]["query_id"]
@@ -378,7 +382,7 @@ async def test_other_accounts_cohorts_are_unknown(node: OpenNode) -> None:
     ):
         answer = await sent(node, method, target, body, stranger)
         assert_refused(answer, "RESOURCE_NOT_FOUND", 404)
-    assert (await node.get(f"/v1/web/jobs/{query}")).status == 404, "a query is no job of the web"
+    assert (await node.get(f"/v1/web/jobs/{query}")).status == 404, "a query is not a web job"
     assert (await node.get("/v1/web/jobs")).json["data"]["items"] == []
 
 
@@ -407,7 +411,7 @@ async def test_query_stream_reports_progress(node: OpenNode) -> None:
     )
 
 
-async def test_deleted_cohort_is_gone_and_its_running_query_billed_so_far(node: OpenNode) -> None:
+async def test_deleted_cohort_is_gone_and_its_running_query_is_refunded(node: OpenNode) -> None:
     cohort = await make(node, "ada.test", "bob.test")
     with node.upstream.holding():
         _, begun = await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", QUERY)
@@ -431,7 +435,7 @@ async def test_deleted_account_leaves_no_cohort_data(node: OpenNode) -> None:
 async def nothing_is_left(node: OpenNode) -> None:
     with trio.fail_after(60):
         for table in ("cohorts", "cohort_keys", "cohort_members", "cohort_queries", "cohort_results", "jobs"):
-            while await node.node.stores.store.read(  # noqa: ASYNC110 - the sweeper's
+            while await node.node.stores.store.read(  # noqa: ASYNC110 - the sweeper sets no event
                 lambda tx, table=table: tx.one(f"SELECT 1 FROM {table}")
             ):
                 await trio.sleep(0.1)

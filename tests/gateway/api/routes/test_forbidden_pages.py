@@ -1,4 +1,4 @@
-"""Pages that a remembered robots file forbids, on a whole node: each is refused by itself, and hides nothing else."""
+"""Pages that a cached robots.txt disallows, on a whole node: each is refused alone, and no other result is lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RULES = b"User-agent: *\nDisallow: /private/\n"
 
 
 def site(asked: str) -> Told:
-    """A site whose pages all link to a forbidden one."""
+    """Return a page that links to a disallowed page, or the site's robots.txt."""
     if asked == f"{HOST}/robots.txt":
         return Told(200, RULES, {"content-type": "text/plain"})
     links = "".join(f'<a href="/{path}">{path}</a> ' for path in ("private/x", "a", "b"))
@@ -30,7 +30,7 @@ def site(asked: str) -> Told:
 
 @pytest.fixture
 async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
-    """An owner at a node that remembers the site's robots file."""
+    """An owner on a node that has cached the site's robots.txt."""
     async with open_house(tmp_path) as opened:
         node = opened.node
         node.upstream.script = site
@@ -40,7 +40,7 @@ async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
         await node.assert_sound()
 
 
-async def test_forbidden_page_is_refused_free_without_reservation(owner: Owner) -> None:
+async def test_disallowed_page_is_refused_for_free_without_a_reservation(owner: Owner) -> None:
     money = await owner.node.money()
     for query in ("", "&dry_run=1"):
         status, refused = await ask(owner.node, "GET", f"/v1/web/scrape?url={FORBIDDEN}{query}")
@@ -50,7 +50,7 @@ async def test_forbidden_page_is_refused_free_without_reservation(owner: Owner) 
     assert await owner.node.money() == money
 
 
-async def test_forbidden_page_is_one_missing_row_of_a_batch_or_crawl(owner: Owner) -> None:
+async def test_disallowed_page_is_one_missing_row_of_a_batch_or_crawl(owner: Owner) -> None:
     urls = [f"{HOME}a", FORBIDDEN, f"{HOME}b"]
     for path, body in (("batch-scrape", {"urls": urls}), ("crawl", {"url": HOME, "limit": 4})):
         status, begun = await ask(owner.node, "POST", f"/v1/web/{path}", body)
@@ -62,7 +62,7 @@ async def test_forbidden_page_is_one_missing_row_of_a_batch_or_crawl(owner: Owne
         assert (error["url"], error["status"], error["error"]) == (FORBIDDEN, "empty", "robots_disallowed")
 
 
-async def test_monitor_of_a_forbidden_page_shows_why_runs_fail(owner: Owner) -> None:
+async def test_monitor_of_a_disallowed_page_shows_why_runs_fail(owner: Owner) -> None:
     recipe: dict[str, object] = {"recipe": "web/scrape", "params": {"url": FORBIDDEN}, "cadence": "daily"}
     recipe["track"] = {"metrics": ["page.status_code"]}
     status, made = await ask(owner.node, "POST", "/v1/monitors", recipe)
@@ -84,7 +84,7 @@ async def test_monitor_of_a_forbidden_page_shows_why_runs_fail(owner: Owner) -> 
     assert "Other" in owner.words
 
 
-async def test_watch_of_a_forbidden_page_shows_why_checks_fail(owner: Owner) -> None:
+async def test_watch_of_a_disallowed_page_shows_why_checks_fail(owner: Owner) -> None:
     status, made = await ask(owner.node, "POST", "/v1/web/monitors", {"url": FORBIDDEN, "cadence_minutes": 60})
     assert status == 201
     watch = made["data"]["monitor"]["monitor_id"]

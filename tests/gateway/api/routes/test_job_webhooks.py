@@ -1,4 +1,4 @@
-"""Webhooks of jobs over HTTP, on a whole node with a receiver on loopback (decisions 21)."""
+"""Job webhooks over HTTP, on a whole node with a receiver on loopback (decisions 21)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def node(tmp_path: Path) -> AsyncIterator[OpenNode]:
 
 
 async def delivered(node: OpenNode, job_id: str, *, status: str = "delivered") -> Any:
-    """The one delivery of a job, once it stands so."""
+    """Wait until a job's only delivery has this status, and return it."""
     while True:
         _, answer = await ask(node, "GET", f"/v1/web/jobs/{job_id}/deliveries")
         if [one["status"] for one in answer["data"]["items"]] == [status]:
@@ -43,7 +43,7 @@ async def delivered(node: OpenNode, job_id: str, *, status: str = "delivered") -
 
 
 def received(request: bytes, secret: str) -> Any:
-    """The body of a delivery, after its signature was found good."""
+    """Verify the signature of a delivery, and return its body."""
     head, _, body = request.partition(b"\r\n\r\n")
     lines = (line.partition(":") for line in head.decode().split("\r\n")[1:])
     signed = {name.lower(): value.strip() for name, _, value in lines}["x-sluice-signature"]
@@ -51,7 +51,7 @@ def received(request: bytes, secret: str) -> Any:
     return orjson.loads(body)
 
 
-async def test_crawl_end_is_delivered_once_signed_with_its_secret(node: OpenNode, receiver: UpstreamServer) -> None:
+async def test_crawl_end_is_delivered_once_and_signed_with_its_secret(node: OpenNode, receiver: UpstreamServer) -> None:
     body = {"url": HOME, "limit": 20, "webhook_url": f"{receiver.url}/hook/a-token-of-the-receivers-own"}
     status, begun = await ask(node, "POST", "/v1/web/crawl", body, idempotency_key="crawl-1")
     job_id, secret = begun["data"]["job_id"], begun["data"]["webhook_secret"]
@@ -61,9 +61,9 @@ async def test_crawl_end_is_delivered_once_signed_with_its_secret(node: OpenNode
     delivery = await delivered(node, job_id)
     done = await ended(node, job_id)
     (request,) = receiver.requests
-    told = received(request, secret)
-    assert told == done
-    assert (told["status"], told["credits"]["used"]) == ("completed", 5)
+    delivered_job = received(request, secret)
+    assert delivered_job == done
+    assert (delivered_job["status"], delivered_job["credits"]["used"]) == ("completed", 5)
     assert ([one["status"] for one in delivery["attempts"]], delivery["attempts"][0]["answer"]) == ([200], "taken")
     assert b"/hook/a-token-of-the-receivers-own" in request
     kept = await node.node.stores.store.read(lambda tx: tx.all("SELECT url, secret, host FROM webhooks"))
@@ -72,7 +72,7 @@ async def test_crawl_end_is_delivered_once_signed_with_its_secret(node: OpenNode
     assert "webhook_secret" not in done
 
 
-async def test_webhooks_report_batches_with_own_secret_and_cancelled_jobs(
+async def test_batch_webhook_uses_own_secret_and_reports_cancelled_jobs(
     node: OpenNode, receiver: UpstreamServer
 ) -> None:
     hook = {"webhook_url": receiver.url, "webhook_secret": SECRET}
@@ -90,7 +90,7 @@ async def test_webhooks_report_batches_with_own_secret_and_cancelled_jobs(
     assert [received(one, SECRET)["status"] for one in receiver.requests] == ["completed", "cancelled"]
 
 
-async def test_failed_delivery_can_be_resent_and_is_private(tmp_path: Path) -> None:
+async def test_failed_delivery_can_be_resent_by_its_account_only(tmp_path: Path) -> None:
     answers = [reply(b"no", status="410 Gone")]
 
     async def serve(peer: Any) -> None:
@@ -139,7 +139,7 @@ UNUSABLE: tuple[tuple[dict[str, Any], str], ...] = (
 )
 
 
-async def test_invalid_webhook_is_refused_by_name_before_the_job_starts(private: OpenNode) -> None:
+async def test_invalid_webhook_is_rejected_by_name_before_the_job_starts(private: OpenNode) -> None:
     for fields, param in UNUSABLE:
         for path, body in (("crawl", {"url": HOME}), ("batch-scrape", {"urls": [HOME]})):
             for query in ("", "?dry_run=1"):
@@ -150,7 +150,7 @@ async def test_invalid_webhook_is_refused_by_name_before_the_job_starts(private:
 
 @pytest.fixture
 async def private(tmp_path: Path) -> AsyncIterator[OpenNode]:
-    """A node on which every name leads into a private network."""
+    """A node on which every host name resolves to a private address."""
 
     async def inside(_host: str, _port: int) -> list[str]:
         await trio.lowlevel.checkpoint()

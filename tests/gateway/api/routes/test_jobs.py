@@ -1,4 +1,4 @@
-"""Jobs of the web over HTTP, on a whole node with a site behind its egress (decisions 17 and 21)."""
+"""Web jobs over HTTP, on a whole node with a site behind its egress (decisions 17 and 21)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HTML = {"content-type": "text/html"}
 
 
 def site(asked: str) -> Told:
-    """A small site; whatever else is asked for is not there."""
+    """Return a page of a small site, or a 404 for any other URL."""
     path = asked.removeprefix(f"{HOST}/")
     if path not in PAGES:
         return Told(404, b"", HTML)
@@ -39,7 +39,7 @@ async def node(tmp_path: Path) -> AsyncIterator[OpenNode]:
 
 
 async def ended(node: OpenNode, job_id: str) -> Any:
-    """The job once it has ended."""
+    """Return the job after it has ended."""
     while True:
         _, answer = await ask(node, "GET", f"/v1/web/jobs/{job_id}")
         if answer["data"]["finished_at"] is not None:
@@ -86,7 +86,7 @@ async def test_crawl_lifecycle(node: OpenNode) -> None:
     ]
 
 
-async def test_batch_reads_each_page_once_per_key(node: OpenNode) -> None:
+async def test_batch_with_idempotency_key_reads_each_page_once(node: OpenNode) -> None:
     body = {"urls": [HOME, f"{HOME}a#top", f"{HOME}a", f"{HOME}gone", "no address"], "ignore_invalid_urls": True}
     first = await ask(node, "POST", "/v1/web/batch-scrape", body, idempotency_key="batch-1")
     again = await ask(node, "POST", "/v1/web/batch-scrape", body, idempotency_key="batch-1")
@@ -142,13 +142,13 @@ async def test_job_is_paused_resumed_cancelled_and_private(node: OpenNode) -> No
         ("jobs/job_1", {"status": "stopped"}, "status"),
     ],
 )
-async def test_errors_are_named_and_free(node: OpenNode, path: str, body: object, param: str) -> None:
+async def test_invalid_field_is_named_and_free(node: OpenNode, path: str, body: object, param: str) -> None:
     method = "PATCH" if path.startswith("jobs") else "POST"
     status, answer = await ask(node, method, f"/v1/web/{path}", body)
     assert (status, answer["error"]["details"]["param"], answer["credits_used"]) == (400, param, 0)
 
 
-async def test_unaffordable_job_is_refused_whole(node: OpenNode) -> None:
+async def test_unaffordable_job_is_rejected_as_a_whole(node: OpenNode) -> None:
     status, answer = await ask(node, "POST", "/v1/web/crawl", {"url": HOME, "limit": 501})
     assert (status, answer["error"]["type"], answer["credits_remaining"]) == (402, "INSUFFICIENT_CREDITS", 500)
     assert (await ask(node, "GET", "/v1/web/jobs"))[1]["data"]["items"] == []

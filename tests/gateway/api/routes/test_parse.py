@@ -1,4 +1,4 @@
-"""Files that are read as pages, on a whole node with its worker processes (decisions 21)."""
+"""Uploaded files parsed as pages, on a whole node with its worker processes (decisions 21)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FEED = b"""<rss version="2.0"><channel><title>News of bread</title><link>https:/
 
 def _zip() -> bytes:
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:  # stored as it is, so that most bytes are text
+    with zipfile.ZipFile(packed, "w") as archive:  # uncompressed, so that most bytes are text
         archive.writestr("page.html", ARTICLE)
     return packed.getvalue()
 
@@ -50,7 +50,7 @@ async def node(tmp_path: Path) -> AsyncIterator[OpenNode]:
 async def send(
     node: OpenNode, content: bytes, name: str = "page.html", kind: str = "", query: str = "", **fields: str
 ) -> tuple[int, Any]:
-    """Send a file as a form with these fields; those that begin with `h_` are headers."""
+    """Send a file as a form with these fields. Fields that begin with `h_` become headers."""
     headers = {one[2:].replace("_", "-"): fields.pop(one) for one in list(fields) if one.startswith("h_")}
     file = (name, content, kind) if kind else (name, content)
     answer = await node.client.post(
@@ -59,7 +59,7 @@ async def send(
     return answer.status_code, answer.json()
 
 
-async def test_html_pdf_feed_and_text_parse_for_one_credit_each(node: OpenNode) -> None:
+async def test_html_pdf_feed_and_text_are_parsed_for_one_credit_each(node: OpenNode) -> None:
     status, read = await send(node, ARTICLE, url="https://bread.example.com/of/bread", formats="markdown,links,text")
     assert status == 200, read
     page = read["data"]["page"]
@@ -78,17 +78,17 @@ async def test_html_pdf_feed_and_text_parse_for_one_credit_each(node: OpenNode) 
     _, of_pdf = await send(node, pdf, "paper.bin", "application/octet-stream")
     assert (of_pdf["data"]["page"]["source_type"], of_pdf["data"]["page"]["page_count"]) == ("pdf", 2)
     assert (of_pdf["credits_used"], "The second page." in of_pdf["data"]["page"]["content"]["markdown"]) == (1, True)
-    for content, name, kind, told in (
+    for content, name, kind, source_type in (
         (FEED, "feed.xml", "application/xml", "feed"),
         (b"# Words\n\nand nothing else", "words.md", "application/octet-stream", "text"),
         ("Größe".encode("latin-1"), "words.txt", "text/plain; charset=iso-8859-1", "text"),
     ):
         status, read = await send(node, content, name, kind)
-        assert (status, read["data"]["page"]["source_type"]) == (200, told), name
+        assert (status, read["data"]["page"]["source_type"]) == (200, source_type), name
     assert "Größe" in read["data"]["page"]["content"]["markdown"]
 
 
-async def test_file_is_never_treated_as_a_wall(node: OpenNode) -> None:
+async def test_login_form_in_a_file_is_not_treated_as_a_login_wall(node: OpenNode) -> None:
     wall = b"<title>Log in</title><body><form action=/login><input type=password></form><p>Sign in.</p></body>"
     status, read = await send(node, wall, only_main_content="false")
     assert (status, "Sign in." in read["data"]["page"]["content"]["markdown"]) == (200, True)
@@ -120,7 +120,7 @@ async def test_file_is_never_treated_as_a_wall(node: OpenNode) -> None:
         (ARTICLE, "a.html", {"filename": "x" * 5_000}, "filename", "invalid_param"),
     ],
 )
-async def test_unreadable_file_names_its_part_and_is_free(
+async def test_unreadable_file_is_free_and_its_field_named(
     node: OpenNode, content: bytes, name: str, fields: dict[str, str], param: str, reason: str | None
 ) -> None:
     status, refused = await send(node, content, name, **fields)
@@ -172,7 +172,7 @@ async def test_unreadable_file_names_its_part_and_is_free(
         ),
     ],
 )
-async def test_invalid_form_is_refused_by_name(
+async def test_invalid_form_is_rejected_by_name(
     node: OpenNode, content_type: str, body: bytes, status: int, param: str
 ) -> None:
     headers = {"x-api-key": node.key, "content-type": content_type}
@@ -180,8 +180,8 @@ async def test_invalid_form_is_refused_by_name(
     assert (answer.status_code, answer.json()["error"]["details"]["param"]) == (status, param)
 
 
-async def refused_after(node: OpenNode, framing: str, pieces: int) -> tuple[bytes, int]:
-    """The answer's first line, and how many pieces of a body the node took until then."""
+async def rejected_after(node: OpenNode, framing: str, pieces: int) -> tuple[bytes, int]:
+    """Return the start of the status line, and how many chunks of the body were sent before the response."""
     host, port = node.url.removeprefix("http://").split(":")
     stream = await trio.open_tcp_stream(host, int(port))
     head = f"POST {PARSE} HTTP/1.1\r\nhost: {host}\r\nx-api-key: {node.key}\r\n{framing}\r\n"
@@ -204,10 +204,10 @@ async def refused_after(node: OpenNode, framing: str, pieces: int) -> tuple[byte
     return answer[:12], sent
 
 
-async def test_oversized_body_is_refused_before_and_during_upload(node: OpenNode) -> None:
+async def test_oversized_body_is_rejected_before_and_during_upload(node: OpenNode) -> None:
     declared = f"content-length: {FILE_BYTES_MAX + ENVELOPE_BYTES + 1}"
-    assert await refused_after(node, declared, 0) == (b"HTTP/1.1 413", 0)
-    status, sent = await refused_after(node, "transfer-encoding: chunked", 1_000)
+    assert await rejected_after(node, declared, 0) == (b"HTTP/1.1 413", 0)
+    status, sent = await rejected_after(node, "transfer-encoding: chunked", 1_000)
     assert status == b"HTTP/1.1 413"
     assert sent < 400
     assert await node.money() == (50, 0)
@@ -219,7 +219,7 @@ async def test_largest_file_is_read(node: OpenNode) -> None:
     assert (status, len(read["data"]["page"]["content"]["markdown"]) >= FILE_BYTES_MAX - 100) == (200, True)
 
 
-async def test_key_parses_one_file_and_refuses_another(node: OpenNode) -> None:
+async def test_idempotency_key_parses_one_file_and_rejects_another(node: OpenNode) -> None:
     first = await send(node, ARTICLE, h_idempotency_key="parse-1")
     again = await send(node, ARTICLE, h_idempotency_key="parse-1")
     other = await send(node, FEED, h_idempotency_key="parse-1")
@@ -231,7 +231,7 @@ async def test_key_parses_one_file_and_refuses_another(node: OpenNode) -> None:
     assert await node.money() == (49, 0)
 
 
-async def test_dry_run_and_price_above_max_credits_read_nothing(node: OpenNode) -> None:
+async def test_dry_run_and_max_credits_rejection_parse_nothing(node: OpenNode) -> None:
     assert (await send(node, ARTICLE, query="?dry_run=1"))[1]["data"]["estimated_credits"] == 1
     status, refused = await send(node, ARTICLE, query="?max_credits=0")
     assert (status, refused["error"]["details"]["reason"]) == (402, "above_max_credits")
@@ -239,8 +239,10 @@ async def test_dry_run_and_price_above_max_credits_read_nothing(node: OpenNode) 
 
 
 async def test_disconnects_never_charge_for_undelivered_pages(node: OpenNode) -> None:
-    """Method: the bytes go over a socket of the test's own, since httpx leaves the form that it is cut short at to
-    the garbage collector, which Trio warns of."""
+    """Method: the bytes are sent over the test's own socket.
+
+    httpx leaves an interrupted form to the garbage collector, and Trio warns about that.
+    """
     form = httpx.Request("POST", node.url + PARSE, headers={"x-api-key": node.key}, files={"file": ("p.html", ARTICLE)})
     content, parts = form.read(), urlsplit(node.url)
     fields = b"".join(b"%b: %b\r\n" % field for field in form.headers.raw)
@@ -249,6 +251,6 @@ async def test_disconnects_never_charge_for_undelivered_pages(node: OpenNode) ->
             await stream.send_all(b"POST %b HTTP/1.1\r\n%b\r\n%b" % (PARSE.encode(), fields, content))
             await trio.sleep(wait_s)
     with trio.fail_after(10):
-        while (await node.money())[1]:  # noqa: ASYNC110 - the store's
+        while (await node.money())[1]:  # noqa: ASYNC110 - the store sets no event
             await trio.sleep(0.05)
     await node.assert_sound()

@@ -1,4 +1,4 @@
-"""Queries that endpoints remember: within one bound in bytes, whatever callers send, and those in use stay."""
+"""Parsed queries in the endpoints' cache: any input stays below a limit in bytes, and queries in use stay cached."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fakes.node import OpenNode, open_test_node
 
 QUERY_BYTES = 300
 COUNTED = 2 * READINGS_BYTES_MAX
-"""Bytes that are remembered in each case, by the count of the code: the bound is passed several times."""
+"""Bytes cached in each case, as counted by the code: several times the limit."""
 
 
 def endpoint_at(node: OpenNode, path: str) -> DataEndpoint:
@@ -32,7 +32,7 @@ def long_values(number: int) -> str:
 
 
 def wide_values(number: int) -> str:
-    """One wide letter makes each letter of a text four bytes wide."""
+    """A single four-byte character makes each character of a Python string take four bytes."""
     return f"query={number}{quote(chr(0x1F600))}{'x' * 250}"
 
 
@@ -45,7 +45,7 @@ def many_values(number: int) -> str:
 
 
 def deep_paths(number: int) -> str:
-    """Names below `ext`, which may be anything, one in another."""
+    """Return nested names below `ext`, which may be anything."""
     return f"query=a&fields=items.post.ext.{number}{'.a' * 120}"
 
 
@@ -58,11 +58,11 @@ SHAPES = (long_values, wide_values, short_values, many_values, deep_paths, many_
 
 @pytest.mark.critical
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_remembered_queries_take_16_mb_at_most(shape: Callable[[int], str], tmp_path: Path) -> None:
+async def test_cached_queries_use_at_most_16_mb(shape: Callable[[int], str], tmp_path: Path) -> None:
     """Goal: no caller fills a node's memory with queries, which cost nothing with `dry_run`.
 
-    Method: many endpoints read distinct queries until several times the bound has passed by; what Python allocated for
-    them is compared with the bound.
+    Method: many endpoints read distinct queries until several times the limit is cached. The memory that Python
+    allocated for them is compared with the limit.
     """
     paths = ("/v1/hackernews/search", "/v1/bluesky/search/posts", "/v1/stackexchange/search", "/v1/youtube/search")
     async with open_test_node(tmp_path) as node:
@@ -87,14 +87,14 @@ async def test_remembered_queries_take_16_mb_at_most(shape: Callable[[int], str]
             tracemalloc.stop()
     print(f"{most / 1e6:.1f} MB of {READINGS_BYTES_MAX / 1e6:.0f} MB")
     assert most <= READINGS_BYTES_MAX
-    assert most >= READINGS_BYTES_MAX / 8, "the count is not far above what is taken"
+    assert most >= READINGS_BYTES_MAX / 8, "the count is far above the memory in use"
 
 
 def reading(number: int) -> Reading:
     return {"handle": f"a{number}"}, b"key", None, True
 
 
-def test_used_query_stays_and_unused_one_is_forgotten() -> None:
+def test_used_query_stays_cached_and_unused_one_is_removed() -> None:
     size = _size_of(b"q=0", reading(0))
     readings = Readings(20 * size)
     first, second = readings.of_endpoint(), readings.of_endpoint()
@@ -109,7 +109,7 @@ def test_used_query_stays_and_unused_one_is_forgotten() -> None:
     assert b"q=1" not in held
 
 
-async def test_older_query_is_not_read_again(tmp_path: Path) -> None:
+async def test_older_query_is_not_parsed_again(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         endpoint = endpoint_at(node, "/v1/github/profile")
         made = endpoint._read(b"handle=octocat")
@@ -119,7 +119,7 @@ async def test_older_query_is_not_read_again(tmp_path: Path) -> None:
         assert held.recent[b"handle=octocat"] is made
 
 
-async def test_long_query_is_not_remembered(tmp_path: Path) -> None:
+async def test_long_query_is_not_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         endpoint = endpoint_at(node, "/v1/hackernews/search")
         for length in (QUERY_BYTES, QUERY_BYTES + 1):

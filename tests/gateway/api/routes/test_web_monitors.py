@@ -1,4 +1,4 @@
-"""Web monitors over HTTP, on a whole node that reads a page which changes (decisions 21)."""
+"""Web monitors over HTTP, on a whole node that reads a changing page (decisions 21)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def node(tmp_path: Path) -> AsyncIterator[OpenNode]:
 
 
 async def check(node: OpenNode, watch: str, hour: int) -> None:
-    """One check, as an operator begins it."""
+    """Start one check as an operator does."""
     await node.operate("monitor.run", monitor=watch, slot=f"2026-01-31T{hour:02d}:00:00Z")
 
 
@@ -73,9 +73,9 @@ async def test_watch_reports_each_value_change_without_noise(node: OpenNode) -> 
     assert [len(one["added"]) for one in checks if one["status"] == "changed"] == [1, 1, 1]
     assert ("13 euros" in checks[2]["added"][0], "14 euros" in checks[2]["removed"][0]) == (True, True)
     assert 0.9 < checks[2]["similarity"] < 1.0
-    _, told = await ask(node, "GET", "/v1/events?types=web.*")
-    assert [one["type"] for one in told["data"]["items"]] == ["web.changed"] * 3
-    assert {one["data"]["monitor_id"] for one in told["data"]["items"]} == {watch["monitor_id"]}
+    _, feed = await ask(node, "GET", "/v1/events?types=web.*")
+    assert [one["type"] for one in feed["data"]["items"]] == ["web.changed"] * 3
+    assert {one["data"]["monitor_id"] for one in feed["data"]["items"]} == {watch["monitor_id"]}
     shop.is_open = False
     await check(node, watch["monitor_id"], 10)
     _, newest = await ask(node, "GET", f"{place}/checks?limit=1")
@@ -108,7 +108,7 @@ async def test_watch_create_list_change_check_delete(node: OpenNode) -> None:
     assert (status, begun["data"]["check"]["check_id"][:4]) == (202, "run_")
     assert (await ask(node, "POST", f"{place}/run"))[0] == 429
     while (await ask(node, "GET", f"{place}/checks"))[1]["data"]["items"][0]["finished_at"] is None:  # noqa: ASYNC110
-        await trio.sleep(0.05)  # the store's
+        await trio.sleep(0.05)  # until the store has the result
     _, paused = await ask(node, "PATCH", place, {"status": "paused"})
     assert (paused["data"]["monitor"]["status"], paused["data"]["monitor"]["next_check_at"]) == ("paused", None)
     status, refused = await ask(node, "POST", f"{place}/run")
@@ -133,7 +133,9 @@ async def test_watch_create_list_change_check_delete(node: OpenNode) -> None:
         ({**WATCH, "cadence": "daily"}, "cadence", None),
     ],
 )
-async def test_unwatchable_page_is_refused_free(node: OpenNode, body: object, param: str, reason: str | None) -> None:
+async def test_unwatchable_page_is_rejected_for_free(
+    node: OpenNode, body: object, param: str, reason: str | None
+) -> None:
     status, refused = await ask(node, "POST", WATCHES, body)
     details = refused["error"]["details"]
     assert (status, details["param"], details.get("reason")) == (400, param, reason)

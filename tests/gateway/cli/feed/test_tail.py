@@ -44,7 +44,7 @@ def ids(lines: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def a_node(place: Place) -> Iterator[tuple[Served, str, str]]:
+def serving_node(place: Place) -> Iterator[tuple[Served, str, str]]:
     """A node, an account and its key."""
     account, key = place.new_key()
     with place.serve() as node:
@@ -56,7 +56,7 @@ def subject_of(line: bytes) -> str:
 
 
 def test_events_are_printed_one_per_line(place: Place) -> None:
-    with a_node(place) as (node, account, key):
+    with serving_node(place) as (node, account, key):
         (first,) = happen(place, account, "first")
         with tailing(place, node.url, key=key) as tail:
             before = read_line(tail)
@@ -72,7 +72,7 @@ def test_events_are_printed_one_per_line(place: Place) -> None:
 
 
 def test_json_lines_equal_feed_events(place: Place) -> None:
-    with a_node(place) as (node, account, key):
+    with serving_node(place) as (node, account, key):
         happen(place, account, "a", "b")
         given = node.get("/v1/events", key).json["data"]["items"]
         with tailing(place, node.url, "--json", key=key) as tail:
@@ -119,7 +119,7 @@ def test_node_restart_loses_and_repeats_no_events(place: Place) -> None:
 
 def test_consumer_acknowledges_printed_events(place: Place) -> None:
     options = ("--json", "--consumer", "invoices", "--types", "key.*")
-    with a_node(place) as (node, account, key):
+    with serving_node(place) as (node, account, key):
         printed = []
         happened = []
         for name in "ab":
@@ -137,7 +137,7 @@ def consumer_of(node: Served, key: str) -> Any:
 
 
 def test_node_error_is_printed_with_next_step(place: Place) -> None:
-    with a_node(place) as (node, _, key):
+    with serving_node(place) as (node, _, key):
         said = place.run("events", "tail", "--url", node.url, "--types", "key.revokd", SLUICE_API_KEY=key).refused(1)
     assert said == (
         "400 INVALID_REQUEST: types has an unknown event type 'key.revokd'; did you mean 'key.revoked'? "
@@ -146,7 +146,7 @@ def test_node_error_is_printed_with_next_step(place: Place) -> None:
 
 
 def test_from_now_skips_earlier_events(place: Place, tmp_path: Path) -> None:
-    with a_node(place) as (node, account, key):
+    with serving_node(place) as (node, account, key):
         happen(place, account, "old")
         with tailing(place, node.url, "--json", "--from", "now", "--cursor-file", "at", key=key) as tail:
             wait_until((tmp_path / "at").exists)

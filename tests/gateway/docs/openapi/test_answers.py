@@ -33,8 +33,8 @@ async def take_some(peer: Peer) -> None:
     """Accept the first deliveries, then go offline."""
     while True:
         request = await peer.request()
-        told = reply() if peer._server.requests.index(request) < GONE else reply(status="410 Gone")
-        await peer.send(told)
+        response = reply() if peer._server.requests.index(request) < GONE else reply(status="410 Gone")
+        await peer.send(response)
 
 
 async def live(life: Life) -> None:
@@ -122,14 +122,14 @@ async def test_socket_messages_match_document(tmp_path: Path) -> None:
                 sent = {"type": "ack", "cursor": first["next_cursor"]}
                 assert [flaws(document, one, sent) for one in takes] == [[]]
                 await talk.say(sent)
-                told = [first, await talk.next()]
+                messages = [first, await talk.next()]
                 await talk.say({"type": "nack"})
-                told.append(await talk.next())
+                messages.append(await talk.next())
                 node.node.draining.set()
-                told.append(await talk.next())
-    assert [one["type"] for one in told] == ["events", "acked", "error", "end"]
+                messages.append(await talk.next())
+    assert [one["type"] for one in messages] == ["events", "acked", "error", "end"]
     names = ["SocketEvents", "SocketAcked", "SocketError", "SocketEnding"]
-    for name, message in zip(names, told, strict=True):
+    for name, message in zip(names, messages, strict=True):
         schema = {"$ref": f"#/components/schemas/{name}"}
         assert schema in sends
         assert flaws(document, schema, message) == []

@@ -1,4 +1,4 @@
-"""Places in which supervisors run."""
+"""Folders in which supervisors run."""
 
 import sys
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tests.processes.place import Place, Served
 
 WORKERS = 2
 DRAIN_S = 60
-"""Longer than any test: what is held back when a worker drains is answered, never cut, however slow the machine."""
+"""Longer than any test, so that requests held during a drain are answered and never aborted, even on a slow machine."""
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def place(tmp_path: Path, commands: Commands) -> Place:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[Served]:
-    """Two workers that stay as they are."""
+    """Two workers that no test stops or replaces."""
     with _place(tmp_path_factory.mktemp("running"), commands).serve() as node:
         yield node
 

@@ -1,4 +1,4 @@
-"""A worker for tests: a whole node with a store of its own; to be supervised, nothing needs to be shared."""
+"""A worker for tests: a whole node with its own store, because supervision needs nothing shared."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ SECRET = "the same for every worker"
 
 
 class PatientBounds(Bounds):
-    """Limits with which half a request holds up a drain for as long as a test needs, however slow the machine."""
+    """Limits with which a partial request delays a drain for as long as a test needs, even on a slow machine."""
 
     def __init__(self, **limits: Any) -> None:
         super().__init__(**limits, header_s=60.0)
@@ -32,7 +32,7 @@ class PatientBounds(Bounds):
 
 
 def main() -> None:
-    """Serve as the worker that the environment names, on the config that the last argument names."""
+    """Serve as the worker that the environment names, with the config of the last argument."""
     worker = read_worker(os.environ)
     assert worker is not None
     folder = Path(sys.argv[-1]).parent / f"worker{worker.number}"

@@ -1,4 +1,7 @@
-"""A supervisor for tests: so many of a program, on a config which `sluice check` would want to be shared."""
+"""A supervisor for tests, for several workers of one program.
+
+Its workers need not share their store, which `sluice check` would reject.
+"""
 
 import os
 import sys
@@ -16,7 +19,7 @@ from tests.gateway.node.workers.node import SECRET
 
 
 def main() -> None:
-    """Arguments: how many, the module that is a worker, and last the config."""
+    """Run the supervisor. Arguments: the number of workers, the worker's module, and the config."""
     _, count, module, *_, file = sys.argv
     config = load_config(file, {}, known_platforms())
     config = replace(config, server=replace(config.server, workers=int(count)))

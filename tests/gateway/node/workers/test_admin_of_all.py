@@ -1,4 +1,4 @@
-"""The supervisor's admin address, when its workers are silent, broken or not there. Real sockets, no processes."""
+"""The supervisor's admin address when its workers are silent, broken or absent. Real sockets, no processes."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -45,10 +45,10 @@ READY = answer(200, b"ready\n")
 
 
 class Workers:
-    """Scripted workers: what each answers to everything but a challenge, and what it was sent besides."""
+    """Scripted workers: each sends its response to every request except a challenge, and records the requests."""
 
     def __init__(self, *answers: bytes | None, token: str = TOKEN) -> None:
-        """`token` is what they prove to know."""
+        """`token` is the admin token that the workers prove to have."""
         self.sent: list[list[bytes]] = [[] for _ in answers]
         log = Log("error", stream=BytesIO())
         self.slots = WorkerSlots(len(answers), Command((), lambda _number: {}), drain_s=0, log=log)
@@ -80,7 +80,7 @@ class Workers:
             self.sent[number].append(request)
             if said == SILENT:
                 await trio.sleep_forever()
-            with suppress(trio.BrokenResourceError):  # who is told too much has left
+            with suppress(trio.BrokenResourceError):  # the supervisor disconnects after too many bytes
                 await stream.send_all(said)
         await stream.aclose()
 
@@ -93,10 +93,10 @@ class Workers:
         }
         got: list[dict[str, object]] = []
 
-        async def receive() -> dict[str, object]:  # noqa: ASYNC124 - as ASGI has it
+        async def receive() -> dict[str, object]:  # noqa: ASYNC124 - has ASGI's signature
             return {"type": "http.request", "body": body, "more_body": False}
 
-        async def send(message: dict[str, object]) -> None:  # noqa: ASYNC124 - as ASGI has it
+        async def send(message: dict[str, object]) -> None:  # noqa: ASYNC124 - has ASGI's signature
             got.append(message)
 
         await self.admin(cast("Scope", scope), receive, send)  # type: ignore[arg-type]
@@ -164,7 +164,7 @@ async def test_metrics_report_silent_workers() -> None:
     assert [line[-3:] for line in up] == ["1.0", "0.0", "0.0"]
 
 
-async def test_operation_goes_unchanged_to_the_first_reachable_worker() -> None:
+async def test_operation_is_sent_unchanged_to_the_first_reachable_worker() -> None:
     async with Workers(ABSENT, answer(200, b"{}"), answer(200, b"{}")).running() as workers:
         assert await workers.ask("/admin/credits.grant", method="POST", body=b'{"a":1}') == (200, b"{}")
         ((sent,), untold) = workers.sent[1:]
@@ -205,11 +205,11 @@ async def test_reload_merges_all_results() -> None:
 
 
 @pytest.mark.parametrize(
-    "answers", [(READY, answer(400, b'{"error":"no TOML"}')), (answer(400, b'{"error":"no TOML"}'),)]
+    "answers", [(READY, answer(400, b'{"error":"not TOML"}')), (answer(400, b'{"error":"not TOML"}'),)]
 )
-async def test_reload_refused_by_one_worker_is_refused(answers: tuple[bytes, ...]) -> None:
+async def test_reload_rejected_by_one_worker_is_rejected(answers: tuple[bytes, ...]) -> None:
     async with Workers(*answers).running() as workers:
-        assert await workers.error_of("reload") == (400, "no TOML")
+        assert await workers.error_of("reload") == (400, "not TOML")
 
 
 async def test_reload_without_a_response_is_a_failure() -> None:
@@ -224,7 +224,7 @@ async def test_oversized_arguments_reach_no_worker() -> None:
         assert (status, workers.sent) == (400, [[]])
 
 
-async def test_only_get_reads_and_stops_are_reported() -> None:
+async def test_only_get_and_head_are_answered_and_a_stop_is_reported() -> None:
     async with Workers(READY).running() as workers:
         assert (await workers.ask("/readyz", method="POST"))[0] == 405
         assert await workers.ask("/readyz", method="HEAD") == (200, b"")

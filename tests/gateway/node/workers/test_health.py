@@ -1,4 +1,4 @@
-"""A worker that hangs is killed and replaced. Here workers are small programs that answer on an admin address."""
+"""A worker that hangs is killed and replaced. The workers here are small programs with an admin address."""
 
 import signal
 from functools import partial
@@ -26,7 +26,7 @@ threading.Thread(target=server.serve_forever, daemon=True).start()
 print(json.dumps({"event": "listening", "admin_url": f"http://127.0.0.1:{server.server_port}"}), flush=True)
 sys.stdin.read()
 """
-"""Answers, but with nothing good."""
+"""A worker that answers every request with an error."""
 
 
 async def test_hung_worker_is_replaced_and_responsive_one_kept() -> None:
@@ -66,7 +66,7 @@ async def test_worker_with_a_short_pause_survives() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_starting_worker_is_not_killed_and_watch_ends_with_stop() -> None:
+async def test_starting_worker_is_not_killed_and_watch_ends_on_stop() -> None:
     supervised = Supervised(NEVER_READY)
     async with running(supervised) as slots:
         async with trio.open_nursery() as nursery:

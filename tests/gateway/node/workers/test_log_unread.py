@@ -1,4 +1,4 @@
-"""Workers share their supervisor's stderr: when nobody reads it, all of them serve and stop."""
+"""Workers share their supervisor's stderr. If nothing reads it, they still serve and stop."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""Merging metrics: nothing is lost, nothing stands twice, and labels survive whatever is in them."""
+"""Merged metrics: no sample is lost or repeated, and labels keep any characters."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ from gateway.node.workers.admin import merge
 
 
 def text_of(counts: dict[str, int], depth: float) -> str:
-    """The metrics of a worker that has counted this."""
+    """Return the metrics of a worker with these counts."""
     registry = CollectorRegistry()
     counter = Counter("asked", "How often.", ["what"], registry=registry)
     for what, count in counts.items():
@@ -20,7 +20,7 @@ def text_of(counts: dict[str, int], depth: float) -> str:
 
 
 def samples_of(text: str) -> dict[tuple[str, ...], float]:
-    """Every sample by its name and labels."""
+    """Return every sample by name and labels."""
     return {
         (sample.name, *(f"{name}={value}" for name, value in sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -34,7 +34,7 @@ counted = st.dictionaries(st.text(alphabet='ab{}",= \\\n#', max_size=6), st.inte
 
 @given(st.dictionaries(st.integers(0, 255), st.tuples(counted, st.floats(0, 9)), min_size=1, max_size=4))
 def test_merged_metrics_label_every_sample(workers: dict[int, tuple[dict[str, int], float]]) -> None:
-    texts = {number: text_of(*told) for number, told in workers.items()}
+    texts = {number: text_of(*counters) for number, counters in workers.items()}
     whole = merge(texts)
     expected = {}
     for number, text in texts.items():

@@ -1,4 +1,4 @@
-"""Workers are started, watched, replaced and stopped; here they are small programs of every kind of behaviour."""
+"""Workers are started, watched, replaced and stopped. Here they are small programs with various behaviors."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ def exists(pid: int) -> bool:
 
 
 class Supervised:
-    """Slots under way, and what they logged."""
+    """Running slots, and what they logged."""
 
     def __init__(self, code: str, *, count: int = 2, drain_s: float = 5.0, kill_after_s: float = 0.0) -> None:
         self._stream = BytesIO()
@@ -40,7 +40,7 @@ class Supervised:
         return [line for line in lines if line["event"] == name]
 
     async def wait_events(self, name: str, count: int) -> list[dict[str, Any]]:
-        while len(self.events(name)) < count:  # noqa: ASYNC110 - no event tells of it
+        while len(self.events(name)) < count:  # noqa: ASYNC110 - no event is set
             await trio.sleep(0.01)
         return self.events(name)
 
@@ -50,7 +50,7 @@ class Supervised:
 
 @asynccontextmanager
 async def running(supervised: Supervised) -> AsyncIterator[WorkerSlots]:
-    """Run; leaving stops all of them and waits."""
+    """Run the workers. Leaving the block stops all of them and waits for their end."""
     with trio.fail_after(90):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(supervised.slots.run)
@@ -59,7 +59,7 @@ async def running(supervised: Supervised) -> AsyncIterator[WorkerSlots]:
 
 
 @pytest.mark.parametrize("code", [OBEDIENT, TALKATIVE], ids=["obedient", "talkative"])
-async def test_all_ready_after_every_worker_and_all_end_with_input(code: str) -> None:
+async def test_all_are_ready_after_every_worker_and_all_end_with_input(code: str) -> None:
     supervised = Supervised(code)
     async with running(supervised) as slots:
         await slots.all_ready.wait()
@@ -70,10 +70,10 @@ async def test_all_ready_after_every_worker_and_all_end_with_input(code: str) ->
 
 
 async def test_verbose_worker_is_not_blocked(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    code = f"{READY}print('x' * 1_000_000, flush=True); open({str(told)!r}, 'w'); sys.stdin.read()"
+    flag_file = tmp_path / "printed"
+    code = f"{READY}print('x' * 1_000_000, flush=True); open({str(flag_file)!r}, 'w'); sys.stdin.read()"
     async with running(Supervised(code, count=1)):
-        while not told.exists():  # noqa: ASYNC110 - a file sets no event
+        while not flag_file.exists():  # noqa: ASYNC110 - a file sets no event
             await trio.sleep(0.01)
 
 
@@ -108,7 +108,7 @@ async def test_stop_does_not_wait_for_a_restart_pause() -> None:
     assert trio.current_time() - began_at < 1
 
 
-async def test_worker_refusal_before_ready_fails_the_start() -> None:
+async def test_worker_that_ends_before_ready_fails_the_start() -> None:
     supervised = Supervised("import os, sys\nif os.environ['NUMBER'] == '1': sys.exit(2)\n" + OBEDIENT)
     with trio.fail_after(90):
         await supervised.slots.run()
@@ -125,11 +125,11 @@ async def test_missing_program_fails_the_start() -> None:
     assert slots.refused
 
 
-async def test_starting_worker_is_ended_at_once() -> None:
+async def test_starting_worker_is_ended_immediately() -> None:
     supervised = Supervised(NEVER_READY)
     async with running(supervised) as slots:
         with trio.fail_after(90):
-            while len(supervised.pids()) < 2 or {one.state for one in slots.slots} != {"is starting"}:  # noqa: ASYNC110 - no event tells of it
+            while len(supervised.pids()) < 2 or {one.state for one in slots.slots} != {"is starting"}:  # noqa: ASYNC110 - no event is set
                 await trio.sleep(0.01)
         began_at = trio.current_time()
     assert trio.current_time() - began_at < 3
@@ -164,7 +164,7 @@ async def test_reload_reaches_a_starting_worker_when_ready() -> None:
     )
     supervised = Supervised(code, count=1)
     async with running(supervised) as slots:
-        while not supervised.pids():  # noqa: ASYNC110 - no event tells of it
+        while not supervised.pids():  # noqa: ASYNC110 - no event is set
             await trio.sleep(0.01)
         slots.reload()
         (died,) = await supervised.wait_events("worker_died", 1)

@@ -1,6 +1,6 @@
-"""Several workers behind one address: they share it, they are replaced, reloaded and stopped together.
+"""Several workers that share one address, and are replaced, reloaded and stopped together.
 
-Method: a real supervisor process, and real nodes as its workers, each with a store of its own.
+Method: a real supervisor process with real nodes as workers, each with its own store.
 """
 
 import os
@@ -35,12 +35,12 @@ NUMBERS = {str(number) for number in range(WORKERS)}
 
 
 def pids(node: Served) -> dict[int, int]:
-    """The process of each worker, the newest one."""
+    """Return the latest process id of each worker."""
     return {event["worker"]: event["pid"] for event in node.logged("worker_ready", WORKERS)}
 
 
 def answered_by(node: Served) -> dict[str, float]:
-    """How many requests each worker has answered."""
+    """Return the number of requests that each worker has answered."""
     counts: dict[str, float] = {}
     for family in text_string_to_metric_families(node.admin("/metrics").body.decode()):
         for sample in family.samples:
@@ -51,7 +51,7 @@ def answered_by(node: Served) -> dict[str, float]:
 
 
 def operate(node: Served, operation: str, *, token: str = "", **arguments: object) -> object:
-    """The result of an operation on the admin address; without a token, with the right one."""
+    """Return the result of an operation on the admin address. The default token is the right one."""
     token = token or load_secret({"SLUICE_SECRET": SECRET}, node.log.parent).admin_token
     headers = {"authorization": f"Bearer {token}"}
     request = Request(f"{node.admin_url}/admin/{operation}", orjson.dumps(arguments), headers, method="POST")
@@ -61,7 +61,7 @@ def operate(node: Served, operation: str, *, token: str = "", **arguments: objec
 
 @contextmanager
 def half_a_request_at_each(node: Served) -> Iterator[list[socket.socket]]:
-    """So many connections with half a request that each worker has some."""
+    """Open connections with half a request each, until every worker has some."""
     parts = urlsplit(node.url)
     held = [socket.create_connection((parts.hostname, parts.port), timeout=60) for _ in range(20)]
     try:
@@ -74,7 +74,7 @@ def half_a_request_at_each(node: Served) -> Iterator[list[socket.socket]]:
 
 
 def is_refused(node: Served) -> bool:
-    """Whether nobody listens on the public address."""
+    """Return whether connections to the public address are refused."""
     parts = urlsplit(node.url)
     with suppress(ConnectionResetError):
         try:
@@ -136,7 +136,7 @@ def test_supervisor_and_workers_accept_known_hosts_only(running: Served) -> None
 
 
 def ports_of(pid: int) -> set[int]:
-    """Where a process listens on this machine."""
+    """Return the ports on which a process listens."""
     links = (os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir() if file.is_symlink())
     inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
     rows = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
@@ -144,9 +144,9 @@ def ports_of(pid: int) -> set[int]:
 
 
 def test_circuit_is_isolated_in_every_worker(running: Served) -> None:
-    told = operate(running, "platform.isolate", platform="github")
-    assert isinstance(told, dict)
-    assert told["platform"] == "github"
+    result = operate(running, "platform.isolate", platform="github")
+    assert isinstance(result, dict)
+    assert result["platform"] == "github"
     text = running.admin("/metrics").body.decode()
     assert set(re.findall(r'sluice_breaker_state\{worker="(\d)",platform="github".*\} 2\.0', text)) == NUMBERS
 
@@ -158,7 +158,7 @@ def test_workers_check_the_operators_token(running: Served, operation: str) -> N
 
 
 @pytest.mark.parametrize("operation", ["no.such", "a%0d%0ab", "../readyz"])
-def test_unknown_operation_is_refused(running: Served, operation: str) -> None:
+def test_unknown_operation_is_rejected(running: Served, operation: str) -> None:
     with pytest.raises(OSError, match="400"):
         operate(running, operation)
 
@@ -234,7 +234,7 @@ def test_stop_finishes_requests_of_every_worker(place: Place) -> None:
         assert not node.events("worker_killed")
         assert not node.events("worker_died")
         assert node.popen.stdout is not None
-        assert node.popen.stdout.read() == b""  # its first line is the only one
+        assert node.popen.stdout.read() == b""  # the first line is the only output
 
 
 def test_worker_drain_timeout_aborts_open_requests(place: Place) -> None:
@@ -254,7 +254,7 @@ def test_second_signal_ends_all_workers(place: Place) -> None:
 
 
 def test_signal_to_the_whole_group_is_one_stop(place: Place) -> None:
-    """Goal: service managers and terminals signal supervisor and workers alike; all the same, all are drained."""
+    """Goal: service managers and terminals signal the supervisor and its workers; all must still be drained."""
     with place.serve() as node, half_a_request_at_each(node) as held:
         os.killpg(node.popen.pid, signal.SIGTERM)
         wait_until(lambda: len(node.events("draining")) == WORKERS + 1)
@@ -274,7 +274,7 @@ def test_workers_stop_cleanly_without_their_supervisor(place: Place) -> None:
 
 
 def test_workers_serve_tls_and_reload_by_signal_and_operation(place: Place) -> None:
-    """Method: HTTP/2 clients, each on a connection of its own, so that the kernel gives some to each worker."""
+    """Method: HTTP/2 clients, each on its own connection, so that the kernel distributes them over the workers."""
     files = certified(place.folder / "tls")
     place.configure(server=files.settings)
     with place.serve() as node:
@@ -295,7 +295,7 @@ def test_workers_serve_tls_and_reload_by_signal_and_operation(place: Place) -> N
 
 
 def assert_served(node: Served, files: Certified, *, logged: int) -> set[int]:
-    """Serve 20 requests, of which and of those before so many are in the log; the certificates that were shown."""
+    """Serve 20 requests, check the total number in the log, and return the serial numbers of the certificates."""
     shown = set()
     for _ in range(20):
         with httpx.Client(http2=True, verify=files.trusting(), timeout=60) as client:
@@ -310,7 +310,7 @@ def assert_served(node: Served, files: Certified, *, logged: int) -> set[int]:
 
 
 @pytest.mark.parametrize("table", ["server", "admin"])
-def test_port_in_use_is_refused_before_workers_start(place: Place, table: str) -> None:
+def test_port_in_use_is_rejected_before_workers_start(place: Place, table: str) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         place.configure(**{table: {"port": taken.getsockname()[1]}})
         done = subprocess.run(
@@ -325,7 +325,7 @@ def test_port_in_use_is_refused_before_workers_start(place: Place, table: str) -
     assert not list(place.folder.glob("worker*"))
 
 
-def test_serve_refuses_workers_without_shared_state(place: Place) -> None:
+def test_serve_rejects_workers_without_shared_state(place: Place) -> None:
     place.configure(server={"workers": 4})
     for command in ("check", "serve"):
         ended = place.operate(command)
@@ -337,8 +337,8 @@ def test_serve_refuses_workers_without_shared_state(place: Place) -> None:
         ]
 
 
-def test_serve_starts_workers_and_ends_when_they_refuse(place: Place) -> None:
-    """Method: a database that is not there, which every worker says itself."""
+def test_serve_starts_workers_and_ends_when_they_fail(place: Place) -> None:
+    """Method: the database does not exist, and every worker reports that."""
     place.configure(
         server={"workers": 2}, store={"url": "postgresql://127.0.0.1:1/none"}, state={"url": "redis://127.0.0.1:1"}
     )

@@ -1,11 +1,11 @@
-"""The tries of attackers beside the plain cases: bytes between requests, bodies nobody reads, headers about headers."""
+"""Attacks beyond the plain cases: bytes between requests, unread bodies, headers about headers."""
 
 from tests.gateway.server.conformance.case import HOST, IN_STEP, SMUGGLED, Case, chunked, get, post
 
 BETWEEN = {
-    "an empty line behind a body": Case(post(b"Content-Length: 3", body=b"abc\r\n"), IN_STEP),
-    "empty lines behind chunks": Case(chunked(b"3\r\nabc\r\n0\r\n\r\n\r\n\r\n"), IN_STEP),
-    "a byte too many behind a body": Case(post(b"Content-Length: 3", body=b"abcd"), (200, 400)),
+    "an empty line after a body": Case(post(b"Content-Length: 3", body=b"abc\r\n"), IN_STEP),
+    "empty lines after chunks": Case(chunked(b"3\r\nabc\r\n0\r\n\r\n\r\n\r\n"), IN_STEP),
+    "an extra byte after a body": Case(post(b"Content-Length: 3", body=b"abcd"), (200, 400)),
     "NUL between requests": Case(get() + b"\0", (200, 400)),
     "a bare LF between requests": Case(get() + b"\n", IN_STEP),
     "thousands of empty lines first": Case(b"\r\n" * 3_000 + get(), IN_STEP),
@@ -26,7 +26,7 @@ ABOUT = {
         post(b"Connection: Transfer-Encoding", b"Transfer-Encoding: chunked", body=b"3\r\nabc\r\n0\r\n\r\n"), IN_STEP
     ),
     "Connection names Host": Case(get(b"Connection: Host"), IN_STEP),
-    "a method for another": Case(get(b"X-HTTP-Method-Override: DELETE"), IN_STEP),
+    "a method override": Case(get(b"X-HTTP-Method-Override: DELETE"), IN_STEP),
     "TE and Trailer": Case(get(b"TE: trailers, gzip;q=0.5", b"Trailer: X-Sum"), IN_STEP),
     "100-continue twice": Case(
         post(b"Expect: 100-continue", b"Expect: 100-continue", b"Content-Length: 1", body=b"a"), (400,)
@@ -40,20 +40,20 @@ ABOUT = {
 WRITTEN = {
     "a request line with a bare LF": Case(b"GET / HTTP/1.1\nHost: a.example\r\n\r\n", (400,)),
     "a request line with two CRs": Case(b"GET / HTTP/1.1\r\r\nHost: a.example\r\n\r\n", (400,)),
-    "no blank behind the method": Case(b"GET/ HTTP/1.1\r\n" + HOST + b"\r\n", (400,)),
+    "no space after the method": Case(b"GET/ HTTP/1.1\r\n" + HOST + b"\r\n", (400,)),
     "an empty target": Case(b"GET  HTTP/1.1\r\n" + HOST + b"\r\n", (400,)),
     "a tab before the version": Case(b"GET /\tHTTP/1.1\r\n" + HOST + b"\r\n", (400,)),
     "absolute form in capitals": Case(get(target=b"HTTP://A.EXAMPLE/"), IN_STEP),
     "absolute form with a port that Host lacks": Case(get(target=b"http://a.example:80/"), (400,)),
-    "a vertical tab behind a length": Case(post(b"Content-Length: 3\x0b", body=b"abc"), (400,)),
+    "a vertical tab after a length": Case(post(b"Content-Length: 3\x0b", body=b"abc"), (400,)),
     "a form feed before a length": Case(post(b"Content-Length:\x0c3", body=b"abc"), (400,)),
     "a length in full-width digits": Case(post("Content-Length: \uff13".encode(), body=b"abc"), (400,)),
-    "a blank before a size": Case(chunked(b" 3\r\nabc\r\n0\r\n\r\n"), (400,)),
-    "a tab behind a size": Case(chunked(b"3\t\r\nabc\r\n0\r\n\r\n"), (400,)),
+    "a space before a size": Case(chunked(b" 3\r\nabc\r\n0\r\n\r\n"), (400,)),
+    "a tab after a size": Case(chunked(b"3\t\r\nabc\r\n0\r\n\r\n"), (400,)),
     "a size with too many zeros": Case(chunked(b"0" * 20 + b"3\r\nabc\r\n0\r\n\r\n"), (400,)),
-    "a bare LF behind a trailer": Case(chunked(b"0\r\nX: a\n\r\n" + SMUGGLED), (400,)),
+    "a bare LF after a trailer": Case(chunked(b"0\r\nX: a\n\r\n" + SMUGGLED), (400,)),
     "a coding as a trailer": Case(chunked(b"0\r\nTransfer-Encoding: chunked\r\n\r\n"), IN_STEP),
-    "as many headers as there may be": Case(get(*[b"X: a"] * 99), IN_STEP),
+    "the maximum number of headers": Case(get(*[b"X: a"] * 99), IN_STEP),
 }
 
 CASES = BETWEEN | UNASKED | ABOUT | WRITTEN

@@ -1,4 +1,4 @@
-"""Knowledge of earlier requests changes no judgement, is bounded, and goes from no app to another request."""
+"""The cache of header blocks never changes a verdict, is bounded, and passes nothing from an app to another request."""
 
 import pytest
 from hypothesis import given, settings
@@ -52,7 +52,7 @@ BLOCKS_OF_ALL_KINDS = st.builds(block, HOSTS, st.lists(st.one_of(FIELDS, FIELDS,
 
 
 def outcome(data: bytes, known: KnownHeaders) -> object:
-    """All that a reader tells of `data`."""
+    """Return everything that a reader reports about `data`."""
     reader = RequestHeadReader(PEER, BOUNDS, known)
     try:
         head = reader.take(data) if data else None
@@ -66,7 +66,7 @@ def outcome(data: bytes, known: KnownHeaders) -> object:
 @settings(deadline=None, max_examples=300)
 @given(BLOCKS_OF_ALL_KINDS, LINES, MUTATIONS, BEHIND)
 def test_known_block_changes_no_verdict(headers: bytes, line: bytes, mutations: list[Mutation], behind: bytes):
-    """Goal: the memory is never seen. Method: let it learn from a plain line, then compare it with none at all."""
+    """Goal: the cache has no visible effect. Method: fill it with a plain request line; compare with an empty one."""
     known = KnownHeaders()
     changed = mutated(headers, mutations)
     for learnt in (headers, changed):
@@ -90,7 +90,7 @@ def test_stored_block_has_no_body_expectation_upgrade_or_close(headers: bytes, m
 
 
 def test_plain_request_is_parsed_once():
-    """Goal: the memory is used. Method: put something else into it."""
+    """Goal: the cache is used. Method: put something else into it."""
     known = KnownHeaders()
     outcome(LINE + b"Host: a\r\n\r\n", known)
     assert known.find(b"Host: a\r\n\r\n") == ((b"host", b"a"),)

@@ -26,8 +26,8 @@ def test_server_headers_are_checked_each_time():
     shapes: Shapes = {}
     headers = [(b"Connection", b"x, Close"), (b"transfer-encoding", b"x"), (b"Date", b"then"), (b"SERVER", b"me")]
     for _ in range(2):
-        told, length, closes = head_lines(204, fields_of([*headers, (b"content-length", b"4")]), shapes, date=DATE)
-        assert told == [b"HTTP/1.1 204 No Content", b"date: then", b"server: me"]
+        head, length, closes = head_lines(204, fields_of([*headers, (b"content-length", b"4")]), shapes, date=DATE)
+        assert head == [b"HTTP/1.1 204 No Content", b"date: then", b"server: me"]
         assert (length, closes) == (None, True)
 
 

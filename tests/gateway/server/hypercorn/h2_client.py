@@ -1,4 +1,4 @@
-"""A client of HTTP/2 that sends exactly the frames it is told to, and Hypercorn over TLS to try it on."""
+"""An HTTP/2 client that sends exactly the frames that a test wants, and Hypercorn over TLS to run it against."""
 
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +20,7 @@ FRAME = 16_384
 
 @dataclass
 class Stream:
-    """One request's answer, as far as it is there."""
+    """The response to one request, as far as it has arrived."""
 
     status: int = 0
     headers: dict[bytes, bytes] = field(default_factory=dict)
@@ -35,13 +35,13 @@ class H2Client:
     def __init__(self, stream: trio.SSLStream, *, reads: bool = True) -> None:
         self.stream = stream
         self.reads = reads
-        """Whether it lets the server send more for what it has read."""
+        """Whether the client gives back the flow-control window of the data that it has read."""
         self.streams: dict[int, Stream] = {}
         self.goodbye: int | None = None
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding=None))
 
     async def ask(self, path: str, *, method: str = "GET", body: bytes | None = b"", key: str = "k") -> Stream:
-        """Send a request; without a body (None) it stays open."""
+        """Send a request. Without a body (None) its stream stays open."""
         number = self.h2.get_next_available_stream_id()
         pseudo = [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)]
         self.h2.send_headers(number, [*pseudo, ("x-api-key", key)], end_stream=body == b"")
@@ -58,7 +58,7 @@ class H2Client:
         await self.stream.send_all(self.h2.data_to_send())
 
     async def pump(self) -> bool:
-        """Take what comes next; whether it was anything but the end."""
+        """Process the next bytes, and return False at the end of the stream."""
         data = await self.stream.receive_some(65_536)
         if not data:
             return False
@@ -86,13 +86,17 @@ class H2Client:
             stream.reset = event.error_code
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Read on until it holds. Raises EOFError: the server closed before."""
+        """Read until the condition holds.
+
+        Raises:
+            EOFError: the server closed the connection before.
+        """
         while not condition():
             if not await self.pump():
                 raise EOFError
 
     async def answer(self, path: str, **request: object) -> Stream:
-        """A request and its whole answer."""
+        """Send a request and wait for its whole response."""
         stream = await self.ask(path, **request)
         await self.until(lambda: stream.ended)
         return stream
@@ -121,7 +125,7 @@ async def open_tls_served(app: ASGIApp, **more: object) -> AsyncIterator[Served]
 
 
 async def secured(served: Served, protocol: str) -> trio.SSLStream:
-    """A connection that has shaken hands, and keeps little for a client that does not read."""
+    """Return a connection after its TLS handshake, with a small receive buffer."""
     plain = (await served.connect(buffer_bytes=4_096)).stream
     stream = trio.SSLStream(plain, client_context(protocol), server_hostname="localhost", https_compatible=True)
     await stream.do_handshake()
@@ -130,7 +134,7 @@ async def secured(served: Served, protocol: str) -> trio.SSLStream:
 
 @asynccontextmanager
 async def h2_client(served: Served, *, reads: bool = True) -> AsyncIterator[H2Client]:
-    """A client of HTTP/2 on a connection of its own."""
+    """An HTTP/2 client on its own connection."""
     stream = await secured(served, "h2")
     assert stream.selected_alpn_protocol() == "h2"
     client = H2Client(stream, reads=reads)

@@ -1,4 +1,4 @@
-"""The TLS port: who does not shake hands, who speaks in the clear, and a stop while answers are under way."""
+"""The TLS port: clients without a handshake, cleartext clients, and a stop while responses are in progress."""
 
 import logging
 from contextlib import suppress
@@ -34,7 +34,7 @@ async def test_unanswered_handshake_times_out(said: bytes) -> None:
             assert await silent.closed()
 
 
-async def test_failed_handshakes_free_their_places() -> None:
+async def test_failed_handshakes_free_their_slots() -> None:
     bounds = Bounds(header_s=0.3, connections=2)
     async with (
         open_tls_served(PathApp(), bounds=bounds) as served,
@@ -51,12 +51,14 @@ async def test_cleartext_request_on_tls_is_closed(caplog: pytest.LogCaptureFixtu
             async with await served.connect() as client:
                 await client.send(said)
                 with trio.fail_after(5), suppress(trio.BrokenResourceError):
-                    assert b"HTTP" not in await client.stream.receive_some(1_000)  # an alert of TLS, or the end
+                    assert b"HTTP" not in await client.stream.receive_some(
+                        1_000
+                    )  # a TLS alert, or the end of the stream
         assert (await bystander.answer("/")).body == b"ok"
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-async def test_stop_says_goodbye_to_idle_connections() -> None:
+async def test_stop_sends_goaway_to_idle_connections() -> None:
     async with open_tls_served(PathApp(), drain_s=6) as served, h2_client(served) as idle:
         assert (await idle.answer("/")).body == b"ok"
         served.shutdown.set()
@@ -65,7 +67,7 @@ async def test_stop_says_goodbye_to_idle_connections() -> None:
         assert idle.goodbye == 0
 
 
-async def test_response_completes_before_the_goodbye() -> None:
+async def test_response_completes_before_the_goaway() -> None:
     app = PathApp()
     async with open_tls_served(app, drain_s=30) as served, h2_client(served) as client:
         parked = await client.ask("/park")

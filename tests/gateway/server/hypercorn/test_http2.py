@@ -1,4 +1,4 @@
-"""HTTP/2 on one connection: no stream ends the others, holds them up, or keeps an app that its client has left."""
+"""HTTP/2 on one connection: no stream ends or delays the others, or keeps an app running after its client left."""
 
 import logging
 from contextlib import suppress
@@ -14,13 +14,13 @@ from tests.gateway.server.raw_client import edge_answer
 
 
 async def test_body_after_its_response_ends_no_connection(caplog: pytest.LogCaptureFixture) -> None:
-    """Goal: pgjones/hypercorn#329 stays closed. Method: a body in pieces goes on behind its answer."""
+    """Goal: pgjones/hypercorn#329 stays fixed. Method: a body in pieces continues after its response."""
     async with open_tls_served(PathApp()) as served, h2_client(served) as client:
         parked = await client.ask("/park")
         early = await client.ask("/unread", method="POST", body=None)
         await client.until(lambda: early.ended)
         assert early.body == b"not read"
-        for _ in range(20):  # more than one window, so what is dropped must be given back
+        for _ in range(20):  # more than one window, so the window of dropped data must be given back
             await client.until(lambda: client.h2.local_flow_control_window(client.number_of(early)) >= 16_000)
             client.h2.send_data(client.number_of(early), bytes(16_000))
             await client.flush()
@@ -33,7 +33,7 @@ async def test_body_after_its_response_ends_no_connection(caplog: pytest.LogCapt
 
 
 class DeafApp(PathApp):
-    """Has a path that never looks what its client sends, or whether it is there."""
+    """Has a path that never calls `receive`, so it does not notice data or a disconnect."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ async def test_body_beyond_the_window_follows_the_apps_reads() -> None:
 
 
 async def test_client_that_resets_streams_is_disconnected() -> None:
-    """Goal: CVE-2023-44487. Method: apps that notice nothing, so that each reset leaves one running."""
+    """Goal: CVE-2023-44487. Method: the apps notice no disconnect, so each reset leaves one running."""
     app = DeafApp()
     async with open_tls_served(app, drain_s=0.1) as served, h2_client(served) as client:
         for _ in range(APPS_MAX + 1):
@@ -87,7 +87,7 @@ async def test_client_that_resets_streams_is_disconnected() -> None:
 
 
 async def test_pending_send_ends_when_the_client_disconnects() -> None:
-    """Method: a client that takes no more than a window of an endless answer, and leaves."""
+    """Method: the client reads only one window of an endless response, and leaves."""
     app = PathApp()
     async with open_tls_served(app) as served:
         async with h2_client(served, reads=False) as client:
@@ -97,7 +97,7 @@ async def test_pending_send_ends_when_the_client_disconnects() -> None:
     assert app.seen == ["ClientGone"]
 
 
-async def test_malformed_request_is_refused_and_connection_stays(caplog: pytest.LogCaptureFixture) -> None:
+async def test_malformed_request_is_rejected_and_connection_stays(caplog: pytest.LogCaptureFixture) -> None:
     async with open_tls_served(PathApp()) as served, h2_client(served) as client:
         odd = await client.ask("/caf\u00e9")
         await client.until(lambda: odd.reset is not None)

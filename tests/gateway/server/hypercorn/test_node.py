@@ -1,4 +1,4 @@
-"""A whole node behind TLS: billed calls, long-polls and WebSockets, as on the clear port."""
+"""A whole node with TLS: billed calls, long-polls and WebSockets work as on the cleartext port."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ POLL = "/v1/events?cursor=now&wait_s=20"
 
 @asynccontextmanager
 async def open_tls_node(folder: Path, **tables: object) -> AsyncIterator[tuple[OpenNode, httpx.AsyncClient, Certified]]:
-    """A node with a certificate, and a client of HTTP/2 with its key."""
+    """A node with a certificate, and an HTTP/2 client with its key."""
     files = certified(folder / "tls")
     server = {"port": 0, "drain_s": 1, **files.settings}
     async with open_test_node(folder, server=server, **tables) as node:
@@ -30,7 +30,7 @@ async def open_tls_node(folder: Path, **tables: object) -> AsyncIterator[tuple[O
 
 
 async def happen(node: OpenNode) -> None:
-    """Let a key be revoked, which is an event."""
+    """Revoke a key, which writes an event."""
     _, key_id = await node.new_key(node.account)
     await node.operate("key.revoke", key=key_id)
 
@@ -53,7 +53,7 @@ async def test_concurrent_calls_on_one_connection_are_each_billed_once(tmp_path:
         await node.assert_sound()
 
 
-async def test_long_poll_waits_beside_other_calls_until_an_event(tmp_path: Path) -> None:
+async def test_long_poll_waits_for_an_event_while_other_calls_run(tmp_path: Path) -> None:
     polled: list[httpx.Response] = []
 
     async with open_tls_node(tmp_path) as (node, client, _):
@@ -63,7 +63,7 @@ async def test_long_poll_waits_beside_other_calls_until_an_event(tmp_path: Path)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(poll)
-            while await node.gauge("sluice_events_waiting") < 1:  # noqa: ASYNC110 - a metric announces nothing
+            while await node.gauge("sluice_events_waiting") < 1:  # noqa: ASYNC110 - a metric sets no event
                 await trio.sleep(0.01)
             assert (await client.get(node.url + PROFILE)).json()["credits_used"] == 1
             assert not polled
@@ -74,24 +74,24 @@ async def test_long_poll_waits_beside_other_calls_until_an_event(tmp_path: Path)
 
 
 async def secured(node: OpenNode, files: Certified, protocol: str) -> trio.SSLStream:
-    """A connection to the node."""
+    """Return a connection to the node."""
     parts = urlsplit(node.url)
     plain = await trio.open_tcp_stream(parts.hostname, parts.port)
     return trio.SSLStream(plain, files.trusting(protocol), server_hostname="127.0.0.1", https_compatible=True)
 
 
-async def test_disconnected_long_poll_frees_its_place(tmp_path: Path) -> None:
-    """Method: the stream is reset, and its connection stays."""
+async def test_disconnected_long_poll_frees_its_slot(tmp_path: Path) -> None:
+    """Method: the stream is reset, and its connection stays open."""
     async with open_tls_node(tmp_path) as (node, _, files), await secured(node, files, "h2") as stream:
         client = H2Client(stream)
         client.h2.initiate_connection()
         poll = await client.ask(POLL, key=node.key)
-        while not await node.gauge("sluice_events_waiting"):  # noqa: ASYNC110 - a metric announces nothing
+        while not await node.gauge("sluice_events_waiting"):  # noqa: ASYNC110 - a metric sets no event
             await trio.sleep(0.01)
         client.h2.reset_stream(client.number_of(poll))
         await client.flush()
         with trio.fail_after(10):
-            while await node.gauge("sluice_events_waiting"):  # noqa: ASYNC110 - a metric announces nothing
+            while await node.gauge("sluice_events_waiting"):  # noqa: ASYNC110 - a metric sets no event
                 await trio.sleep(0.01)
         assert (await client.answer(PROFILE, key=node.key)).status == 200
         await node.assert_sound()

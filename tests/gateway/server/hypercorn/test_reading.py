@@ -1,4 +1,4 @@
-"""Clients of HTTP/2 that read their answers slowly or not at all are held to the bounds of the clear port."""
+"""HTTP/2 clients that read slowly or not at all have the same limits as on the cleartext port."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -38,7 +38,7 @@ async def test_client_that_reads_nothing_loses_all_its_streams() -> None:
 
 
 async def test_data_waiting_for_a_window_counts_for_its_key() -> None:
-    """Goal: a key cannot hold more by HTTP/2. Method: two readers of a megabyte, where a key may hold less than two."""
+    """Goal: HTTP/2 does not raise a key's limit of unread bytes. Method: two readers of a megabyte each."""
     bounds = Bounds(unsent_key_bytes=int(1.5 * OWN_BYTES))
     async with opened(bounds) as (served, unsent), h2_client(served, reads=False) as first:
         await first.ask("/own", key="greedy")
@@ -52,7 +52,7 @@ async def test_data_waiting_for_a_window_counts_for_its_key() -> None:
 
 @pytest.mark.parametrize("path", ["/cut", "/pieces"])
 async def test_reader_below_the_minimum_rate_is_ended(path: str) -> None:
-    """Method: the client asks for a little more now and then, each time well within the pause that it may make."""
+    """Method: the client sometimes gives back a little window, always within the allowed pause."""
     bounds = Bounds(write_s=0.4, answer_bytes_per_s=1_000_000, unsent_kernel_bytes=8_192)
     async with opened(bounds) as (served, unsent), h2_client(served, reads=False) as client:
         stream = await client.ask(path)

@@ -1,4 +1,4 @@
-"""A WebSocket client that many programs use, against both engines."""
+"""A widely used WebSocket client, against both engines."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -23,7 +23,10 @@ BOTH = pytest.mark.parametrize("engine", ["native", "hypercorn"])
 
 @asynccontextmanager
 async def talking(port: int, path: str, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[WebSocketConnection]:
-    """The client on a stream of our own: it leaves its stream open when the server closes or refuses."""
+    """Open the client on the test's own TCP stream.
+
+    The client leaves its stream open when the server closes or rejects the WebSocket.
+    """
     stream: trio.abc.Stream = await trio.open_tcp_stream("127.0.0.1", port)
     if tls is not None:
         stream = trio.SSLStream(stream, tls, server_hostname="localhost", https_compatible=True)
@@ -34,7 +37,7 @@ async def talking(port: int, path: str, *, tls: ssl.SSLContext | None = None) ->
 
 
 @BOTH
-async def test_messages_go_both_ways(engine: str):
+async def test_messages_pass_in_both_directions(engine: str):
     async with (
         open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
         talking(served.port, "/talk") as socket,
@@ -61,7 +64,7 @@ async def test_either_side_closes_cleanly(engine: str):
 
 
 @BOTH
-async def test_refused_client_sees_the_apps_response(engine: str):
+async def test_rejected_client_sees_the_apps_response(engine: str):
     async with open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served:
         with pytest.RaisesGroup(ConnectionRejected) as refused:
             async with talking(served.port, "/refuse"):
@@ -73,7 +76,7 @@ async def test_refused_client_sees_the_apps_response(engine: str):
 
 
 @BOTH
-async def test_many_clients_talk_at_once(engine: str):
+async def test_many_clients_talk_concurrently(engine: str):
     async def talk(number: int) -> None:
         async with talking(served.port, "/talk") as socket:
             for turn in range(5):
@@ -87,7 +90,7 @@ async def test_many_clients_talk_at_once(engine: str):
 
 @asynccontextmanager
 async def tls_served(protocol: str) -> AsyncIterator[tuple[int, ssl.SSLContext]]:
-    """Hypercorn over TLS with one protocol; its port, and what a client needs."""
+    """Hypercorn over TLS with one protocol. Yields its port, and the client's TLS context."""
     authority = trustme.CA()
     server_tls, client_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
     authority.issue_cert("localhost").configure_cert(server_tls)
@@ -115,8 +118,8 @@ async def test_client_talks_over_tls_and_sees_the_stop():
         assert closed.value.reason.code == 1009
 
 
-async def test_http_2_refuses_websockets():
-    """RFC 8441, 3: whoever is not offered a WebSocket over HTTP/2 must not ask for one."""
+async def test_http_2_rejects_websockets():
+    """RFC 8441, 3: a client must not request a WebSocket over HTTP/2 unless the server offers it."""
     async with tls_served("h2") as (port, tls):
         plain = await trio.open_tcp_stream("127.0.0.1", port)
         async with trio.SSLStream(plain, tls, server_hostname="localhost", https_compatible=True) as stream:

@@ -30,10 +30,10 @@ SOUND = {
     "text": (frame(TEXT, "é€😀".encode()), ["é€😀"]),
     "binary": (frame(BINARY, bytes(range(256))), [bytes(range(256))]),
     "empty": (frame(TEXT) + frame(BINARY), ["", b""]),
-    "as long as may be": (frame(BINARY, b"x" * LIMIT), [b"x" * LIMIT]),
-    "text as long as may be": (frame(TEXT, b"x" * LIMIT), ["x" * LIMIT]),
+    "the maximum size": (frame(BINARY, b"x" * LIMIT), [b"x" * LIMIT]),
+    "text of the maximum size": (frame(TEXT, b"x" * LIMIT), ["x" * LIMIT]),
     "pieces": (frame(TEXT, b"a", last=False) + frame(CONTINUATION, last=False) + frame(CONTINUATION, b"c"), ["ac"]),
-    "pieces within a character": (frame(TEXT, b"\xc3", last=False) + frame(CONTINUATION, b"\xa9"), ["é"]),
+    "a character in two pieces": (frame(TEXT, b"\xc3", last=False) + frame(CONTINUATION, b"\xa9"), ["é"]),
     "empty pieces": (frame(BINARY, last=False) + frame(CONTINUATION, last=False) * 9 + frame(CONTINUATION), [b""]),
     "a thousand pieces": (
         frame(BINARY, b"0", last=False) + frame(CONTINUATION, b"1", last=False) * 1_000 + frame(CONTINUATION),
@@ -53,34 +53,34 @@ WRONG = {
     "a reserved control opcode": (frame(11, b"a"), 1002),
     "a ping in pieces": (frame(PING, b"a", last=False), 1002),
     "a long ping": (frame(PING, b"a" * 126), 1002),
-    "a continuation of nothing": (frame(CONTINUATION, b"a"), 1002),
+    "a continuation without a message": (frame(CONTINUATION, b"a"), 1002),
     "a message within another": (frame(TEXT, b"a", last=False) + frame(TEXT, b"b"), 1002),
-    "a length in too many bytes": (b"\x81\xfe\x00\x05\0\0\0\0hello", 1002),
-    "a length in far too many bytes": (b"\x81\xff\0\0\0\0\0\0\0\x05\0\0\0\0hello", 1002),
-    "a length beyond all": (b"\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0", 1002),
+    "a 16-bit length for a short message": (b"\x81\xfe\x00\x05\0\0\0\0hello", 1002),
+    "a 64-bit length for a short message": (b"\x81\xff\0\0\0\0\0\0\0\x05\0\0\0\0hello", 1002),
+    "a length above all limits": (b"\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0", 1002),
     "a close of one byte": (frame(CLOSE, b"\x03"), 1002),
-    "a close with a code of nobody": (closing(999), 1002),
-    "a close with a code that is not sent": (closing(1006), 1002),
-    "text that is no UTF-8": (frame(TEXT, b"\xff"), 1007),
+    "a close with an undefined code": (closing(999), 1002),
+    "a close with a reserved code": (closing(1006), 1002),
+    "text that is not UTF-8": (frame(TEXT, b"\xff"), 1007),
     "text cut within a character": (frame(TEXT, b"\xc3"), 1007),
     "text with a surrogate": (frame(TEXT, b"\xed\xa0\x80"), 1007),
-    "pieces that are no UTF-8": (frame(TEXT, b"a", last=False) + frame(CONTINUATION, b"\xff"), 1007),
-    "a reason that is no UTF-8": (closing(1000, b"\xff"), 1007),
-    "a byte too many": (frame(BINARY, b"x" * (LIMIT + 1)), 1009),
-    "far too many": (frame(BINARY, b"x" * 900_000), 1009),
+    "pieces that are not UTF-8": (frame(TEXT, b"a", last=False) + frame(CONTINUATION, b"\xff"), 1007),
+    "a reason that is not UTF-8": (closing(1000, b"\xff"), 1007),
+    "one byte over the maximum": (frame(BINARY, b"x" * (LIMIT + 1)), 1009),
+    "far over the maximum": (frame(BINARY, b"x" * 900_000), 1009),
     "few characters, but too many bytes": (frame(TEXT, "😀".encode() * (LIMIT // 4 + 1)), 1009),
-    "too many in pieces": (frame(TEXT, b"x" * LIMIT, last=False) + frame(CONTINUATION, b"x"), 1009),
-    "too many announced": (b"\x82\xff\0\0\0\0\x10\0\0\0\0\0\0\0" + b"x" * (LIMIT + 1), 1009),
+    "too many bytes in pieces": (frame(TEXT, b"x" * LIMIT, last=False) + frame(CONTINUATION, b"x"), 1009),
+    "too many bytes announced": (b"\x82\xff\0\0\0\0\x10\0\0\0\0\0\0\0" + b"x" * (LIMIT + 1), 1009),
     "a close": (closing(1000), 1000),
     "a close with a reason": (closing(3_333, b"so it is"), 3_333),
     "a close without a code": (frame(CLOSE), 1005),
     "a close between pieces": (frame(TEXT, b"a", last=False) + closing(1001), 1001),
-    "frames behind a close": (closing(1000) + frame(TEXT, b"late") + frame(PING) + closing(1001), 1000),
+    "frames after a close": (closing(1000) + frame(TEXT, b"late") + frame(PING) + closing(1001), 1000),
 }  # fmt: skip
 
 
 async def opened(served: Served, path: bytes = b"/talk", behind: bytes = b"") -> Client:
-    """A WebSocket, with bytes sent right behind the handshake."""
+    """Open a WebSocket, with more bytes sent right after the handshake."""
     client = await served.connect()
     assert (await client.ask(handshake(path) + behind)).status == 101
     return client
@@ -101,12 +101,12 @@ async def test_valid_frames_are_answered(name: str, early: bool, engine: str):
             nursery.start_soon(client.send, sent)
         got: list[str | bytes] = []
         while len(got) < len(wanted):
-            told = await next_frame(client)
-            if told.opcode == PONG:
-                assert told.payload == b"p"
+            received = await next_frame(client)
+            if received.opcode == PONG:
+                assert received.payload == b"p"
             else:
-                got.append(told.payload.decode() if told.opcode == TEXT else told.payload)
-        assert app.heard == wanted
+                got.append(received.payload.decode() if received.opcode == TEXT else received.payload)
+        assert app.received == wanted
         assert got == wanted
 
 
@@ -126,7 +126,7 @@ async def test_websocket_ends_with_the_expected_code(
             await client.send(sent)
         assert await end_of(client) == code
         await app.left.wait()
-        assert app.heard == [code]
+        assert app.received == [code]
     assert caplog.records == []
 
 
@@ -177,13 +177,13 @@ async def test_messages_of_every_size_reach_the_client(engine: str):
 
 
 @BOTH
-async def test_app_may_refuse_with_its_own_response(engine: str):
+async def test_app_may_reject_with_its_own_response(engine: str):
     app = SocketApp()
     async with open_served(app, engine=engine, websocket_paths=PATHS) as served, await served.connect() as client:
         answer = await client.ask(handshake(b"/refuse"))
         assert (answer.status, answer.header(b"retry-after"), answer.body) == (429, b"7", b"not now")
         await app.left.wait()
-        assert app.heard == ["websocket.disconnect"]
+        assert app.received == ["websocket.disconnect"]
     async with open_served(app, engine=engine, websocket_paths=PATHS) as served:
         for path, status, body in ((b"/refuse-in-pieces", 401, b"who are you"), (b"/shut", 403, b"edge 403: ")):
             async with await served.connect() as client:
@@ -192,7 +192,7 @@ async def test_app_may_refuse_with_its_own_response(engine: str):
                 assert answer.body.startswith(body)
 
 
-async def test_refused_connection_carries_the_next_request():
+async def test_rejected_connection_serves_the_next_request():
     async with open_served(SocketApp(), websocket_paths=PATHS) as served, await served.connect() as client:
         for path, status in ((b"/refuse", 429), (b"/refuse-in-pieces", 401), (b"/shut", 403), (b"/talk", 101)):
             assert (await client.ask(handshake(path))).status == status
@@ -210,7 +210,7 @@ async def test_apps_close_reaches_client_and_app(engine: str):
         assert await client.closed()
         await app.left.wait()
         if engine == "native":
-            assert app.heard == [4_000]
+            assert app.received == [4_000]
 
 
 @BOTH
@@ -227,14 +227,14 @@ async def test_app_that_returns_ends_the_websocket(
 
 
 @BOTH
-async def test_vanished_client_is_a_1006_to_the_app(engine: str, caplog: pytest.LogCaptureFixture):
+async def test_vanished_client_is_a_1006_for_the_app(engine: str, caplog: pytest.LogCaptureFixture):
     app = SocketApp()
     async with open_served(app, engine=engine, websocket_paths=PATHS) as served:
         async with await opened(served) as client:
             await client.send(frame(TEXT, b"half")[:3])
             await app.opened.wait()
         await app.left.wait()
-        assert app.heard == [1006]
+        assert app.received == [1006]
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
@@ -261,7 +261,7 @@ async def test_ping_flood_gets_bounded_pongs():
 
 
 @BOTH
-async def test_app_that_stops_receiving_loses_no_message(engine: str):
+async def test_app_that_interrupts_receiving_loses_no_message(engine: str):
     app = SocketApp()
     async with (
         open_served(app, engine=engine, websocket_paths=PATHS) as served,
@@ -271,7 +271,7 @@ async def test_app_that_stops_receiving_loses_no_message(engine: str):
             await client.send(bytes([byte]))
             await trio.sleep(0.001)
         await app.left.wait()
-        assert app.heard == ["one", b"two"] * 5 + [1000]
+        assert app.received == ["one", b"two"] * 5 + [1000]
 
 
 @BOTH
@@ -285,9 +285,9 @@ async def test_concurrent_messages_and_pongs_never_mix(engine: str):
         got = [await next_frame(client) for _ in range(5)]
         await client.send(frame(PING, b"2") + frame(TEXT, b"heard"))
         got += [await next_frame(client) for _ in range(6)]
-        texts = [told.payload for told in got if told.opcode == TEXT]
+        texts = [received.payload for received in got if received.opcode == TEXT]
         assert sorted(texts) == [text * len(BIG) for text in (b"a", b"b", b"c") for _ in range(3)]
-        assert [told.payload for told in got if told.opcode == PONG] == [b"1", b"2"]
+        assert [received.payload for received in got if received.opcode == PONG] == [b"1", b"2"]
         await client.send(closing(1000))
         assert await end_of(client) == 1000
-        assert app.heard == ["heard", 1000]
+        assert app.received == ["heard", 1000]

@@ -1,4 +1,4 @@
-"""Requests for a WebSocket as bytes, and the one right answer."""
+"""Requests for a WebSocket as bytes, and the one correct response."""
 
 import logging
 from contextlib import suppress
@@ -12,16 +12,16 @@ from tests.gateway.server.socket_apps import PATHS, SocketApp
 from tests.gateway.server.test_engines import MALFORMED
 
 PLAIN = 200
-"""No request for a WebSocket is answered by the app as any other."""
+"""The status of a request that is not for a WebSocket: the app answers it like any other."""
 CASES = {
-    "sound": (handshake(), 101),
-    "sound, names in other case": (handshake().replace(b"Upgrade: websocket", b"UPGRADE: WebSocket"), 101),
+    "valid": (handshake(), 101),
+    "valid, with other letter case": (handshake().replace(b"Upgrade: websocket", b"UPGRADE: WebSocket"), 101),
     "Connection twice": (handshake(b"/talk", b"Connection: x"), 101),
-    "Upgrade names several": (handshake().replace(b": websocket", b": h2c, websocket"), 101),
-    "a length of nothing": (handshake(b"/talk", b"Content-Length: 0"), 101),
+    "Upgrade with several protocols": (handshake().replace(b": websocket", b": h2c, websocket"), 101),
+    "a zero length": (handshake(b"/talk", b"Content-Length: 0"), 101),
     "an absolute target": (handshake(b"http://a/talk"), 101),
     "an encoded target": (handshake(b"/%74alk"), 101),
-    "extensions are not agreed on": (handshake(b"/talk", b"Sec-WebSocket-Extensions: permessage-deflate"), 101),
+    "an extension that is not accepted": (handshake(b"/talk", b"Sec-WebSocket-Extensions: permessage-deflate"), 101),
     "another path": (handshake(b"/other"), PLAIN),
     "POST": (handshake(method=b"POST"), PLAIN),
     "HTTP/1.0": (handshake(version=b"1.0"), PLAIN),
@@ -37,10 +37,10 @@ CASES = {
     "two keys": (handshake(b"/talk", b"Sec-WebSocket-Key: " + KEY), 400),
     "a short key": (handshake(b"/talk", b"Sec-WebSocket-Key: abcd", drop=b"Sec-WebSocket-Key"), 400),
     "a key of 17 bytes": (handshake().replace(KEY, b"dGhlIHNhbXBsZSBub25jZVg="), 400),
-    "a key that is no Base64": (handshake().replace(KEY, b"dGhlIHNhbXBsZSBub25j-_=="), 400),
+    "a key that is not Base64": (handshake().replace(KEY, b"dGhlIHNhbXBsZSBub25j-_=="), 400),
     "a body": (handshake(b"/talk", b"Content-Length: 3") + b"abc", 400),
     "a body in chunks": (handshake(b"/talk", b"Transfer-Encoding: chunked") + b"0\r\n\r\n", 400),
-    "a subprotocol with blanks": (handshake(b"/talk", b"Sec-WebSocket-Protocol: a b"), 400),
+    "a subprotocol with spaces": (handshake(b"/talk", b"Sec-WebSocket-Protocol: a b"), 400),
     "a subprotocol with high bytes": (handshake(b"/talk", b"Sec-WebSocket-Protocol: \xff"), 400),
     "a subprotocol twice": (handshake(b"/talk", b"Sec-WebSocket-Protocol: a, a"), 400),
 }
@@ -48,7 +48,7 @@ BOTH = pytest.mark.parametrize("engine", ["native", "hypercorn"])
 
 
 def differs(name: str, engine: str) -> bool:
-    """Hypercorn takes an absolute target for a path."""
+    """Return whether the engine responds differently: Hypercorn treats an absolute target as a path."""
     return engine == "hypercorn" and name == "an absolute target"
 
 
@@ -79,7 +79,7 @@ async def test_handshake_has_its_expected_response(name: str, engine: str):
 @BOTH
 async def test_server_without_websockets_ignores_the_upgrade(engine: str):
     async with open_served(app := SocketApp(), engine=engine) as served, await served.connect() as client:
-        for sent, _ in (CASES["sound"], CASES["no key"], CASES["an old version"]):
+        for sent, _ in (CASES["valid"], CASES["no key"], CASES["an old version"]):
             assert (await client.ask(sent)).body == b"plain"
         assert set(app.asked) == {"http"}
 
@@ -127,7 +127,7 @@ async def test_app_failure_before_the_accept_is_a_500(path: bytes, caplog: pytes
 
 @BOTH
 async def test_malformed_upgrade_ends_no_other_websocket(engine: str, caplog: pytest.LogCaptureFixture):
-    """Goal: pgjones/hypercorn#225 stays closed where upgrades are taken. Method: each form whole, cut, and followed."""
+    """Goal: pgjones/hypercorn#225 stays fixed where upgrades are accepted. Method: each form whole, cut or followed."""
     async with (
         open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
         await served.connect() as bystander,

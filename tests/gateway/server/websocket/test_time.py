@@ -1,4 +1,4 @@
-"""WebSockets over time: pings, readers that do not read, a graceful stop; by the real clock and short bounds."""
+"""WebSockets over time: pings, clients that do not read, a graceful stop; with real time and short limits."""
 
 from contextlib import suppress
 
@@ -30,12 +30,12 @@ async def test_idle_client_is_pinged_and_stays_while_it_answers(engine: str):
         assert trio.current_time() - began_at > 0.6
         await client.send(frame(TEXT, b"still here"))
         assert (await next_frame(client)).payload == b"still here"
-        assert app.heard == ["still here"]
+        assert app.received == ["still here"]
 
 
 @BOTH
 async def test_client_without_pongs_is_gone_despite_messages(engine: str):
-    """Method: an app that only listens; one in the middle of an answer is told by what it sends instead."""
+    """Method: an app that only receives. An app that is sending would notice the lost client by its sends."""
     app = SocketApp()
     app.release.set()
     async with (
@@ -47,8 +47,8 @@ async def test_client_without_pongs_is_gone_despite_messages(engine: str):
                 while not app.left.is_set():
                     await client.send(frame(TEXT, b"a"))
                     await trio.sleep(0.03)
-            await app.left.wait()  # the client may be told first
-        assert app.heard[-1] == 1006
+            await app.left.wait()  # the client may notice it first
+        assert app.received[-1] == 1006
 
 
 @BOTH
@@ -61,9 +61,9 @@ async def test_busy_client_is_pinged_too(engine: str):
         with trio.move_on_after(4):
             while pings < 3:
                 await client.send(frame(TEXT, b"a"))
-                while (told := await next_frame(client)).opcode == PING:
+                while (received := await next_frame(client)).opcode == PING:
                     pings += 1
-                    await client.send(frame(PONG, told.payload))
+                    await client.send(frame(PONG, received.payload))
         assert pings == 3
 
 
@@ -79,12 +79,12 @@ async def test_unread_pong_counts_as_an_answer():
         ping = await next_frame(client)
         await client.send(frame(PONG, ping.payload) + closing(1000))
         assert await end_of(client) == 1000
-        assert app.heard == ["kept", 1000]
+        assert app.received == ["kept", 1000]
 
 
 @BOTH
-async def test_client_that_does_not_read_is_given_up(engine: str, caplog: pytest.LogCaptureFixture):
-    """Goal: a send takes `write_s` at most. Method: small buffers, an app that sends without end, no reads."""
+async def test_client_that_does_not_read_is_disconnected(engine: str, caplog: pytest.LogCaptureFixture):
+    """Goal: a send lasts at most `write_s`. Method: small buffers, an app that sends without end, no reads."""
     app = SocketApp()
     async with (
         open_served(app, engine=engine, websocket_paths=PATHS, bounds=Bounds(write_s=0.2)) as served,
@@ -111,15 +111,15 @@ async def test_slow_reader_gets_everything_and_its_pongs():
         got = []
         while len(got) < 21:
             await trio.sleep(0.01)
-            told = await next_frame(client)
-            if told.opcode != PING:
-                got.append(told)
+            received = await next_frame(client)
+            if received.opcode != PING:
+                got.append(received)
         assert got[-1] == Frame(PONG, b"?")
         assert {message.payload for message in got[:-1]} == {b"x" * 60_000}
 
 
 async def test_client_that_only_pings_uses_bounded_memory():
-    """Goal: what a client is owed is bounded. Method: pings until the socket is full, both ways."""
+    """Goal: unsent pongs are limited. Method: pings until the socket is full, in both directions."""
     app = SocketApp()
     async with (
         open_served(app, websocket_paths=PATHS, bounds=Bounds(ping_s=0.3)) as served,
@@ -130,11 +130,11 @@ async def test_client_that_only_pings_uses_bounded_memory():
             while not app.left.is_set():
                 await client.send(frame(PING, b"x" * 125) * 100)
                 await trio.lowlevel.checkpoint()
-        assert app.heard == [1006]
+        assert app.received == [1006]
 
 
 @BOTH
-async def test_message_outlives_every_bound_of_plain_requests(engine: str):
+async def test_message_outlives_every_time_limit_of_plain_requests(engine: str):
     bounds = Bounds(header_s=0.25, idle_s=0.25, body_s=0.25, write_s=0.25)
     async with (
         open_served(SocketApp(), engine=engine, websocket_paths=PATHS, bounds=bounds) as served,
@@ -157,7 +157,7 @@ async def test_app_that_sees_the_stop_chooses_its_close(engine: str):
         served.shutdown.set()
         await client.send(frame(TEXT, b"still served"))
         await trio.sleep(0.1)
-        assert app.heard == ["still served"]
+        assert app.received == ["still served"]
         app.release.set()
         assert await next_frame(client) == Frame(CLOSE, (1012).to_bytes(2) + b"restart")
         await client.send(closing(1012))

@@ -1,4 +1,4 @@
-"""Hacker News' search behind a node's egress: what it finds is the test's, and may change between two looks."""
+"""Hacker News' search behind a node's egress. A test sets the results, and may change them between two queries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOST = "hn.algolia.com"
 
 @dataclass(slots=True)
 class Algolia:
-    """Finds the numbers of stories for each query, and counts who asks."""
+    """Returns stories by number for each query, and counts the reads of each page."""
 
     found: dict[str, Sequence[int]] = field(default_factory=dict)
     fails: bool = False
@@ -24,7 +24,7 @@ class Algolia:
     reads: Counter[str] = field(default_factory=Counter)
 
     def answer(self, asked: str) -> Told:
-        """A page of a search."""
+        """Return a page of search results, or a 500 if the search fails."""
         place, _, query = asked.partition("?")
         if self.fails or not place.startswith(HOST):
             return Told(500, b"{}")
@@ -39,7 +39,7 @@ class Algolia:
 
 
 def story(number: int) -> dict[str, object]:
-    """A story as Algolia tells it."""
+    """Return a story in Algolia's format."""
     return {
         "objectID": str(number),
         "story_id": number,

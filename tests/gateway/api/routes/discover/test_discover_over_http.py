@@ -51,7 +51,7 @@ async def test_waited_run_returns_its_settled_state(node: OpenNode) -> None:
         "rows_kept": 130,
         "rows_new": None,
     }
-    assert run["credits"] == {"max": 20, "reserved": 20, "spent": 4, "refunded": 16}  # nothing found is free
+    assert run["credits"] == {"max": 20, "reserved": 20, "spent": 4, "refunded": 16}  # a run without results is free
     rows = await lines(node, run["run_id"])
     assert len({row["row_id"] for row in rows}) == len(rows) == 130
     row = next(one for one in rows if one["record"]["post"]["id"] == "110")
@@ -171,7 +171,7 @@ async def test_unknown_runs_and_invalid_changes_are_refused(node: OpenNode) -> N
     assert (changes["data"]["has_more"], changes["data"]["version"]) == (False, run["version"])
 
 
-async def test_failed_searches_and_unaffordable_runs_report_errors(node: OpenNode, algolia: Algolia) -> None:
+async def test_failed_searches_and_unaffordable_runs_return_errors(node: OpenNode, algolia: Algolia) -> None:
     algolia.fails = True
     status, answer = await ask(node, "POST", RUNS, BODY)
     run = answer["data"]
@@ -208,7 +208,7 @@ async def test_schedule_create_read_change_delete(node: OpenNode) -> None:
 
 
 async def test_clock_opens_schedule_slots(node: OpenNode) -> None:
-    """Goal: the node's own clock, store and workers run a schedule. Method: its next slot is set to now."""
+    """Goal: the node's own clock, store and workers run a schedule. Method: its next slot is moved to the past."""
     _, made = await ask(node, "POST", SCHEDULES, {"run": BODY, "cadence": "hourly"})
     id_ = made["data"]["schedule_id"]
     await node.node.stores.store.write(
@@ -218,7 +218,7 @@ async def test_clock_opens_schedule_slots(node: OpenNode) -> None:
     )
     node.node.monitors.clock.wake()
     with trio.fail_after(30):
-        while not (slots := (await ask(node, "GET", f"{SCHEDULES}/{id_}/occurrences"))[1]["data"]["items"]):  # noqa: ASYNC110 - the node's
+        while not (slots := (await ask(node, "GET", f"{SCHEDULES}/{id_}/occurrences"))[1]["data"]["items"]):  # noqa: ASYNC110 - the node sets no event
             await trio.sleep(0.05)
         run_id = slots[0]["run_id"]
         while (run := (await ask(node, "GET", f"{RUNS}/{run_id}"))[1]["data"])["finished_at"] is None:  # noqa: ASYNC110 - as above

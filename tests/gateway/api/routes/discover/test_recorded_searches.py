@@ -1,6 +1,6 @@
-"""A schedule over recorded searches whose results change from one occurrence to the next, value by value.
+"""A schedule over recorded searches whose results change from one occurrence to the next, compared value by value.
 
-What each occurrence has to hold is read from the recordings here, apart from the platform's code.
+The expected values are read from the recordings here, without the platform's code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LATER = ("by_date__stories_2026", "by_date__tags_story__query_apple")
 
 
 def recorded(*names: str) -> list[dict[str, Any]]:
-    """The stories of recorded searches, each of which has few."""
+    """Return the stories of recorded searches. Each recording has only a few."""
     hits = list[dict[str, Any]]()
     for name in names:
         file = f"algolia_search{'_' if name.startswith('by') else '__'}{name}.json"
@@ -39,14 +39,14 @@ def page_of(hits: Sequence[dict[str, Any]]) -> Told:
 
 
 async def occurrence(node: OpenNode, schedule_id: str) -> str:
-    """The run of one more occurrence, once it has ended: the slots so far are moved into the past."""
+    """Move all slots into the past, wait for the run of the next occurrence to end, and return its id."""
 
-    def come(tx: Any) -> None:
+    def shift_slots(tx: Any) -> None:
         tx.run("UPDATE discover_occurrences SET scheduled_for = scheduled_for - 3600")
         tx.run("UPDATE discover_schedules SET created_at = created_at - 90000, next_slot_at = next_slot_at - 3600")
 
     before = len((await ask(node, "GET", f"{SCHEDULES}/{schedule_id}/occurrences"))[1]["data"]["items"])
-    await node.node.stores.store.write(come)
+    await node.node.stores.store.write(shift_slots)
     node.node.monitors.clock.wake()
     with trio.fail_after(60):
         while True:
@@ -59,8 +59,8 @@ async def occurrence(node: OpenNode, schedule_id: str) -> str:
             await trio.sleep(0.05)
 
 
-def told(rows: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """The values of rows that the recordings have too."""
+def values_of(rows: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Return the values of rows that the recordings also contain."""
     return [
         (
             row["record"]["post"]["id"],
@@ -75,7 +75,7 @@ def told(rows: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 def expected(hits: Sequence[dict[str, Any]], seen: set[str]) -> list[tuple[Any, ...]]:
-    """The same of recorded stories, in the order of the search; `seen` are those of earlier occurrences."""
+    """Return the same values of recorded stories, in search order. `seen` has the ids of earlier occurrences."""
     return [
         (
             hit["objectID"],
@@ -91,20 +91,20 @@ def expected(hits: Sequence[dict[str, Any]], seen: set[str]) -> list[tuple[Any, 
 
 async def test_schedule_reports_new_and_changed_rows_of_recorded_searches(tmp_path: Path) -> None:
     first, fresh = recorded(*FIRST), recorded(*LATER)
-    kept = [{**hit, "points": hit["points"] + 5} for hit in first[3:]]  # three are gone, the others have risen
+    kept = [{**hit, "points": hit["points"] + 5} for hit in first[3:]]  # three are gone, two have more points
     assert (len(first), len(fresh), len(kept)) == (5, 4, 2)
-    looks = [first, [*fresh, *kept], [*fresh, *kept]]
+    searches = [first, [*fresh, *kept], [*fresh, *kept]]
     seen = set[str]()
     async with open_test_node(tmp_path, credits=500) as node:
         node.upstream.script = lambda _: page_of(first)
         _, made = await ask(node, "POST", SCHEDULES, {"run": BODY, "cadence": "hourly"})
         schedule_id = made["data"]["schedule_id"]
         new = []
-        for hits in looks:
+        for hits in searches:
             node.upstream.script = lambda _, hits=hits: page_of(hits)
             run_id = await occurrence(node, schedule_id)
             rows = await lines(node, run_id)
-            assert told(rows) == expected(hits, seen)
+            assert values_of(rows) == expected(hits, seen)
             run = (await ask(node, "GET", f"{RUNS}/{run_id}"))[1]["data"]
             assert run["counts"]["rows_new"] == sum(row["is_new"] for row in rows)
             assert await lines(node, run_id, "?new=true") == [row for row in rows if row["is_new"]]

@@ -1,4 +1,4 @@
-"""`/v1/webhooks` over HTTP: the routes on a database in memory, without a server around them (decisions 22)."""
+"""`/v1/webhooks` over HTTP: the routes on an in-memory database, without a server (decisions 22)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def _ask(
     table = WebhookRoutes(hooked.service, hooked.webhooks, signer=SIGNER, replies=replies, changes=changes).routes
     body = b"" if sent is None else orjson.dumps(sent)
 
-    async def receive() -> ReceiveMessage:  # noqa: ASYNC124 - it stands for ASGI's
+    async def receive() -> ReceiveMessage:  # noqa: ASYNC124 - has ASGI's signature
         return {"type": "http.request", "body": body, "more_body": False}
 
     headers = {b"idempotency-key": key} if key else {}
@@ -95,14 +95,16 @@ async def test_webhook_create_read_change_delete(hooked: Hooked) -> None:
     assert (changed["webhook"]["types"], changed["webhook"]["url"]) == (["*"], "https://other.example.com/in")
     assert "secret" not in changed
     kept = await hooked.store.read(lambda tx: tx.all("SELECT url, secret FROM webhooks"))
-    assert all("other.example" not in url and made["secret"] not in secret for url, secret in kept), "both are sealed"
+    assert all("other.example" not in url and made["secret"] not in secret for url, secret in kept), (
+        "the URL or the secret is stored in plain text"
+    )
     assert (await _ask(hooked, account, "DELETE", f"{WEBHOOKS}/{id_}")).status == 204
     status, error = await _refused(hooked, account, "GET", f"{WEBHOOKS}/{id_}")
     assert (status, error["details"]["reason"]) == (404, "unknown_webhook")
 
 
 @pytest.mark.parametrize(
-    ("change", "param", "told"),
+    ("change", "param", "problem"),
     [
         ({"types": ["monitor.run_complete"]}, "types[0]", "monitor.run_completed"),
         ({"types": ["*", "credit.*"]}, "types[1]", "credits.*"),
@@ -121,16 +123,16 @@ async def test_webhook_create_read_change_delete(hooked: Hooked) -> None:
     ],
 )
 async def test_invalid_field_is_named_with_the_nearest_valid_value(
-    hooked: Hooked, change: dict[str, Any], param: str, told: str
+    hooked: Hooked, change: dict[str, Any], param: str, problem: str
 ) -> None:
     account = await hooked.office.desk.account()
     status, error = await _refused(hooked, account, "POST", WEBHOOKS, {**BODY, **change})
     assert (status, error["type"], error["details"]["param"]) == (400, "INVALID_REQUEST", param)
-    assert told in f"{error['message']} {error['details']}"
+    assert problem in f"{error['message']} {error['details']}"
     assert (await _data(hooked, account, "GET", WEBHOOKS))["items"] == []
 
 
-async def test_empty_patch_is_refused(hooked: Hooked) -> None:
+async def test_empty_patch_is_rejected(hooked: Hooked) -> None:
     account = await hooked.office.desk.account()
     id_ = await hooked.make(account)
     assert (await _refused(hooked, account, "PATCH", f"{WEBHOOKS}/{id_}", {}))[0] == 400
@@ -154,7 +156,7 @@ async def test_webhooks_are_limited_and_listed_newest_first(hooked: Hooked) -> N
     assert seen == made[::-1]
 
 
-async def test_idempotency_key_makes_each_change_once_and_hides_secrets(
+async def test_idempotency_key_applies_each_change_once_and_hides_secrets(
     hooked: Hooked, autojump_clock: MockClock
 ) -> None:
     account = await hooked.office.desk.account()
@@ -164,9 +166,9 @@ async def test_idempotency_key_makes_each_change_once_and_hides_secrets(
     assert (made["secret"] is None, repeated["secret"]) == (False, None)
     id_ = made["webhook"]["id"]
     one, two = [await _ask(hooked, account, "POST", f"{WEBHOOKS}/{id_}/rotate-secret", key=b"two") for _ in range(2)]
-    rotated, told = (orjson.loads(reply.body)["data"] for reply in (one, two))
+    rotated, replayed = (orjson.loads(reply.body)["data"] for reply in (one, two))
     assert rotated["secret"] != made["secret"]
-    assert told == {"secret": None, "previous_secret_valid_until": rotated["previous_secret_valid_until"]}
+    assert replayed == {"secret": None, "previous_secret_valid_until": rotated["previous_secret_valid_until"]}
     tests = [await _ask(hooked, account, "POST", f"{WEBHOOKS}/{id_}/test", key=b"three") for _ in range(2)]
     assert len({orjson.loads(reply.body)["data"]["delivery"]["id"] for reply in tests}) == 1
 
@@ -215,11 +217,13 @@ async def test_other_accounts_webhooks_are_unknown(hooked: Hooked, autojump_cloc
     before = await hooked.service.get(account, id_)
     for method, path, sent in calls:
         assert (await _refused(hooked, stranger, method, path, sent))[0] == 404, (method, path)
-    assert (await _refused(hooked, account, "GET", f"{WEBHOOKS}/{monitor.id}"))[0] == 404, "a monitor's is none"
+    assert (await _refused(hooked, account, "GET", f"{WEBHOOKS}/{monitor.id}"))[0] == 404, (
+        "a monitor's webhook is not an account webhook"
+    )
     assert await hooked.service.get(account, id_) == before
 
 
-async def test_a_deleted_account_leaves_no_webhook(hooked: Hooked) -> None:
+async def test_deleted_account_leaves_no_webhook(hooked: Hooked) -> None:
     desk = hooked.office.desk
     account = await desk.account()
     for number in range(2):
@@ -234,6 +238,6 @@ async def test_a_deleted_account_leaves_no_webhook(hooked: Hooked) -> None:
         assert await hooked.store.read(lambda tx, table=table: tx.one(f"SELECT COUNT(*) FROM {table}")) == (0,), table
 
 
-def test_unknown_webhook_error_names_the_list() -> None:
+def test_unknown_webhook_error_names_the_list_endpoint() -> None:
     refused = refusal_of(AccountWebhookUnknown("wh_1"))
     assert "GET /v1/webhooks lists all" in refused.message

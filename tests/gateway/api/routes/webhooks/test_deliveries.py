@@ -1,4 +1,4 @@
-"""Deliveries over HTTP: the routes on a database in memory, without a server around them."""
+"""Deliveries over HTTP: the routes on an in-memory database, without a server."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -41,7 +41,7 @@ async def _ask(
     signer = CursorSigner(bytes(32))
     routes = Routes(DeliveryRoutes(office.webhooks, signer=signer, replies=replies, changes=changes).routes)
 
-    async def receive() -> ReceiveMessage:  # noqa: ASYNC124 - it stands for ASGI's
+    async def receive() -> ReceiveMessage:  # noqa: ASYNC124 - has ASGI's signature
         return {"type": "http.request", "body": body, "more_body": False}
 
     headers = {b"idempotency-key": key} if key else {}
@@ -93,9 +93,9 @@ async def test_log_returns_deliveries_and_attempts_in_pages(office: Office, auto
 
 
 async def test_page_ends_early_after_long_receiver_responses(office: Office) -> None:
-    """Method: 25 deliveries, each with twelve attempts whose answers are as long as is kept, in four bytes a character.
+    """Method: 25 deliveries, each with twelve attempts whose responses have the maximum length in four-byte characters.
 
-    All that in one page were 24 MB, and five times as much where each was sent again for as often as it may be.
+    One page with all of them would have 24 MB, or five times as much if each had been resent as often as allowed.
     """
     account = await office.desk.account()
     monitor = await office.monitor(account)
@@ -107,7 +107,7 @@ async def test_page_ends_early_after_long_receiver_responses(office: Office) -> 
     query = "limit=25"
     while True:
         reply = await _ask(office, account, "GET", f"/v1/monitors/{monitor.id}/deliveries", query)
-        assert isinstance(reply.pieces, tuple), "it is too large to be copied for each reader"
+        assert isinstance(reply.pieces, tuple), "a body of this size is not copied for each reader"
         body = b"".join(reply.pieces)
         assert len(body) < 8_000_000
         page = orjson.loads(body)
@@ -138,8 +138,8 @@ async def test_webhook_is_resumed_and_delivery_resent(office: Office, autojump_c
         assert (await _data(office, account, "GET", f"{path}/deliveries/{id_}"))["delivery"]["status"] == "failed"
         again = await _ask(office, account, "POST", f"{path}/deliveries/{id_}/redeliver", key=b"one")
         assert again.status == 202
-        told = orjson.loads(again.body)["data"]["delivery"]
-        assert (told["id"], told["status"], told["redelivered"], told["failed_at"]) == (id_, "queued", True, None)
+        body = orjson.loads(again.body)["data"]["delivery"]
+        assert (body["id"], body["status"], body["redelivered"], body["failed_at"]) == (id_, "queued", True, None)
         await trio.sleep(1)
         tried = (await _data(office, account, "GET", f"{path}/deliveries/{id_}"))["delivery"]
         assert len(tried["attempts"]) == 2
@@ -147,15 +147,17 @@ async def test_webhook_is_resumed_and_delivery_resent(office: Office, autojump_c
         replay = orjson.loads(repeated.body)
         assert (replay["data"]["delivery"], replay["replayed"]) == (tried, True)
         await trio.sleep(1)
-        assert (await _data(office, account, "GET", f"{path}/deliveries/{id_}"))["delivery"] == tried, "sent once"
+        assert (await _data(office, account, "GET", f"{path}/deliveries/{id_}"))["delivery"] == tried, (
+            "the delivery was sent again"
+        )
 
 
 async def test_rotation_returns_new_secret_and_expiry_of_the_old(office: Office, autojump_clock: MockClock) -> None:
     account = await office.desk.account()
     monitor = await office.monitor(account)
-    told = await _data(office, account, "POST", f"/v1/monitors/{monitor.id}/webhook/rotate-secret")
-    assert told["webhook_secret"].startswith(SECRET_PREFIX)
-    assert told["previous_secret_valid_until"] == "2027-01-16T08:00:00.000Z"
+    body = await _data(office, account, "POST", f"/v1/monitors/{monitor.id}/webhook/rotate-secret")
+    assert body["webhook_secret"].startswith(SECRET_PREFIX)
+    assert body["previous_secret_valid_until"] == "2027-01-16T08:00:00.000Z"
 
 
 async def test_rotation_accepts_own_secret_once_per_key(office: Office, autojump_clock: MockClock) -> None:
@@ -163,12 +165,14 @@ async def test_rotation_accepts_own_secret_once_per_key(office: Office, autojump
     monitor = await office.monitor(account)
     path = f"/v1/monitors/{monitor.id}/webhook/rotate-secret"
     own = b'{"webhook_secret":"a secret of my own"}'
-    told = orjson.loads((await _ask(office, account, "POST", path, body=own, key=b"one")).body)
-    assert (told["data"]["webhook_secret"], "replayed" in told) == ("a secret of my own", False)
+    body = orjson.loads((await _ask(office, account, "POST", path, body=own, key=b"one")).body)
+    assert (body["data"]["webhook_secret"], "replayed" in body) == ("a secret of my own", False)
     made = orjson.loads((await _ask(office, account, "POST", path, key=b"two")).body)["data"]["webhook_secret"]
     replay = orjson.loads((await _ask(office, account, "POST", path, key=b"two")).body)
     assert (replay["data"]["webhook_secret"], replay["replayed"]) == (None, True)
-    assert (await office.webhooks.webhook(account, monitor.id)).secret == made, "it was rotated once"
+    assert (await office.webhooks.webhook(account, monitor.id)).secret == made, (
+        "the repetition rotated the secret again"
+    )
     kept = await office.desk.store.read(lambda tx: tx.all("SELECT body FROM replies"))
     assert made not in str(kept)
     refused = await _ask(office, account, "POST", path, body=b'{"webhook_secret":"short"}')
@@ -176,7 +180,7 @@ async def test_rotation_accepts_own_secret_once_per_key(office: Office, autojump
 
 
 @pytest.mark.parametrize("rest", ["deliveries/whd_1/redeliver", "webhook/rotate-secret", "webhook/resume"])
-async def test_undeclared_body_field_is_refused(office: Office, autojump_clock: MockClock, rest: str) -> None:
+async def test_undeclared_body_field_is_rejected(office: Office, autojump_clock: MockClock, rest: str) -> None:
     with pytest.raises(Refused) as refused:
         await _ask(office, "acc_1", "POST", f"/v1/monitors/mon_1/{rest}", body=b'{"zzz":1}')
     assert (refused.value.details or {})["param"] == "zzz"
@@ -202,7 +206,7 @@ async def test_other_accounts_monitor_is_unknown(
     assert orjson.loads(reply.body)["error"]["details"]["reason"] == "unknown_monitor"
 
 
-async def test_unknown_delivery_error_names_the_list(office: Office, autojump_clock: MockClock) -> None:
+async def test_unknown_delivery_error_names_the_list_endpoint(office: Office, autojump_clock: MockClock) -> None:
     account = await office.desk.account()
     monitor, bare = await office.monitor(account), await office.desk.monitor(account, status="paused")
     for path, reason in (
@@ -214,7 +218,7 @@ async def test_unknown_delivery_error_names_the_list(office: Office, autojump_cl
         assert orjson.loads(reply.body)["error"]["details"]["reason"] == reason
 
 
-async def test_unknown_parameters_are_refused(office: Office, autojump_clock: MockClock) -> None:
+async def test_unknown_parameters_are_rejected(office: Office, autojump_clock: MockClock) -> None:
     with pytest.raises(Refused) as refused:
         await _ask(office, "acc_1", "GET", "/v1/monitors/mon_1/deliveries", "sort=x")
     assert refusal_of(refused.value).code.status == 400
