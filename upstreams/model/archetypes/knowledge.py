@@ -119,7 +119,7 @@ def point(
     t: Annotated[Instant, "Start of the interval that the value covers."],
     value: Annotated[float | None, "The value; intervals without a value are omitted."],
 ) -> Record:
-    """A value of a series."""
+    """One value of a time series."""
     return locals()
 
 
@@ -129,7 +129,7 @@ def series(
     unit: Annotated[str | None, "The unit of the values."],
     points: Annotated[list[Record] | None, Of(point), "The values, oldest first."] = None,
 ) -> Record:
-    """A series of values over time."""
+    """A time series."""
     points = points or []
     return locals()
 

@@ -1,4 +1,4 @@
-"""Computed fields: engagement rate, reach, language and category, if the upstream sent the inputs (spec 1)."""
+"""Computed fields: engagement rate, reach, language and category, as far as the upstream sent their inputs (spec 1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Computed = Callable[[Record, list[str]], Record]
 
 
 def _told_by(record: Record, text: str | None) -> tuple[str | None, str]:
-    """Return the language and category of a record from its text; the upstream's own language tag takes precedence."""
+    """Return the language and category of a record from its text; a language tag from the upstream takes precedence."""
     own_tag = record["ext"].get("language")
     if own_tag.__class__ is not str or not own_tag:
         return _read(text[:TEXT_MAX]) if text else _UNTOLD
@@ -25,7 +25,7 @@ def _told_by(record: Record, text: str | None) -> tuple[str | None, str]:
 _UNTOLD = (None, "other")
 _read = lru_cache(maxsize=2_048)(language_and_category)
 _category = lru_cache(maxsize=2_048)(category_of)
-"""Both are cached, because they are slow and the same bios and posts return with every refresh."""
+"""Language and category are cached, because detection is slow and the same bios and posts return with every refresh."""
 
 
 def _rate(part: int | None, whole: int, what: str, warnings: list[str]) -> float | None:
@@ -70,7 +70,7 @@ def post_computed(record: Record, warnings: list[str]) -> Record:
 
 
 def _post_rate(engagement: Record, warnings: list[str]) -> float | None:
-    """Return the rate over the counts that the upstream sent; None without any of the three."""
+    """Return the sum of the counts that the upstream sent, divided by `base`; None if it sent none of the three."""
     counted = [engagement[name] for name in ("likes", "comments", "shares") if engagement[name] is not None]
     part = sum(counted) if counted else None
     return _rate(part, engagement["views"], "(likes + comments + shares) / views", warnings)

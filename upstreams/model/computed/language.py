@@ -1,8 +1,7 @@
 """The language of a text, detected from its script, its letters and common small words.
 
 This needs no library and no model, so the result is the same on every machine. It returns None if a text is too short
-or unclear, because a wrong tag is worse than none. `docs/performance.md` compares it with libraries for language
-detection.
+or unclear, because a wrong tag is worse than none. `docs/performance.md` compares it with language detection libraries.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from upstreams.model.computed.scores import (
 )
 
 TEXT_MAX: Final = 2 * READ_MAX
-"""Maximum characters of a text that are read."""
+"""Maximum number of characters of a text that are read."""
 _LETTERS_MIN: Final = 10
-"""The minimum number of letters needed to detect a language. Each piece with a score has at least one."""
+"""The minimum number of letters needed to detect a language. Every scored piece has at least one."""
 _ENOUGH_LETTERS: Final = re.compile(rf"(?:[^\W\d_][\W\d_]*+){{{_LETTERS_MIN}}}")
-"""The minimum number of letters, with any characters between them."""
+"""Matches the minimum number of letters, with any characters between them."""
 _NO_LETTERS: Final = bytes(code for code in range(128) if not chr(code).isalpha())
 _BEYOND_LATIN: Final = re.compile(r"[\u0370-\u1dff\u3040-\ud7ff\uf900-\ufaff\ufb1d-\ufdff\ufe70-\ufeff]")
 _ADDRESS: Final = re.compile(r"https?://\S+|[@#][a-z0-9_]+")
@@ -74,9 +73,9 @@ _TAGS_OF: Final = {block: tags for first, last, tags in _SCRIPTS for block in ra
 
 _ENOUGH: Final = 9 * SHARED_BY
 _AHEAD_TENTHS: Final = 14
-"""The factor, in tenths, by which the best language must lead the second."""
+"""The best score must be this many tenths of the second best."""
 _TOP_BIT: Final[int] = 1 << BITS - 1
-"""This bit is set after adding the missing amount to a score that is large enough."""
+"""`_near` adds the same amount to all scores. The addition sets this bit in every score that is high enough."""
 _ONES: Final = everywhere(TAGS, 1)
 _TOP_BITS: Final = everywhere(TAGS, _TOP_BIT)
 _ENGLISH_SHIFT: Final = everywhere(("en",), 1).bit_length() - 1
@@ -139,9 +138,9 @@ def _written_in(letters: list[str]) -> set[str]:
 
 
 def _first(scores: int) -> str | None:
-    """Return the best language if it is well ahead of the second."""
+    """Return the best language if its score is well above the second best."""
     english = scores >> _ENGLISH_SHIFT & ALL_BITS
-    if english >= _ENOUGH and _near(scores, english) == 1:  # the case of most texts
+    if english >= _ENOUGH and _near(scores, english) == 1:  # the usual case
         return "en"
     values = values_of(scores)
     best = max(values)
@@ -149,6 +148,6 @@ def _first(scores: int) -> str | None:
 
 
 def _near(scores: int, best: int) -> int:
-    """Return the number of languages whose score is about as high, or higher."""
+    """Return how many languages have a score near `best` or above it."""
     missing = _TOP_BIT - 1 - 10 * best // _AHEAD_TENTHS
     return (scores + _ONES * missing & _TOP_BITS).bit_count()
