@@ -36,16 +36,17 @@ from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Ro
 from upstreams.transport.http import BODY_BYTES_MAX
 
 _SHAPING_SHARE = 0.1
-"""The share of a composite's time that is reserved for its own processing after its parts."""
+"""The share of a composite's time that is reserved for processing after all parts are read."""
 _TIMEOUT = "timeout"
 """The parameter with the time limit of a read in milliseconds, for endpoints that have it."""
 _FALLBACK = "rung"
-"""The key in a cursor's state with the source name of the fallback that the cursor belongs to."""
+"""The key in a cursor's state under which the source name of its fallback is stored."""
 _KNOWN = (NotFound, UpstreamFailed, UpstreamThrottled, LimitError)
-"""Results that a read may determine before its first call, from what the node remembers. Others concern the values."""
+"""Failures that a read may raise before its first call, from what the node has cached. Other errors are about the
+values."""
 Sent = Got | tuple[Got, ...] | int
-"""The answer to a yielded value."""
-_RESULTS = (Page, Single)  # written as a union, it would be rebuilt on every use
+"""What the generator receives for a yielded value."""
+_RESULTS = (Page, Single)  # as a union, it would be rebuilt on every use
 
 
 class PlainRead(Plan):
@@ -64,7 +65,7 @@ class PlainRead(Plan):
         parts: PartReader | None = None,
         on_leg: OnLeg | None = None,
     ) -> Awaitable[Fetched]:
-        """See `fetch`. Applies the time limit of the request; all other arguments are for composites."""
+        """See `fetch`. The time limit in the request is applied; all other arguments are for composites."""
         if _TIMEOUT in self.args.values:
             deadline_at = min(deadline_at, trio.current_time() + self.args.number(_TIMEOUT) / 1_000)
         if self.endpoint.archetype.has_legs:
@@ -76,7 +77,7 @@ class PlainRead(Plan):
 def plan(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> PlainRead:
     """Run a read up to its first call. With `keeps`, `Fetched.bodies` has the bodies of its calls.
 
-    A result that is known without any call is the plan's `refusal`.
+    If the read fails before any call, the failure is stored in the plan's `refusal`.
 
     Raises:
         InvalidArgument: No call could use this value. The request is free, because nothing was charged yet.
@@ -117,9 +118,9 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainR
 
 
 def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
-    """Return the parameter whose value misleads the path: with its example instead, the path has fewer detours.
+    """Return the parameter whose value leads to another path: replacing it by its example removes such segments.
 
-    None if no parameter does: some paths end with a slash.
+    Return None if there is no such parameter, because some paths end with a slash.
     """
     worst = detours(wanted)
     if args.cursor and detours(next(read(replace(args, cursor=None)))) < worst:
@@ -168,24 +169,24 @@ async def _by_fallbacks(planned: Plan, below: list[int], deadline_at: float) -> 
             if not (plan.rung_index and absence.by_status):
                 raise
     if isinstance(refusals[0], Throttled):
-        with suppress(Throttled):  # the source is not available in time
+        with suppress(Throttled):  # the source is not available before the deadline
             fetched = await _by(_again(planned, planned.rung_index), deadline_at)
             fetched.took_s = trio.current_time() - started
             return fetched
     try:
         raise most_useful(refusals)
     finally:
-        refusals.clear()  # otherwise the frames of each, with their bodies, would live until garbage collection
+        refusals.clear()  # otherwise the frames of each failure, and their bodies, stay until garbage collection
 
 
 def sources_of(planned: Plan) -> list[str]:
-    """Return the sources of an endpoint in the order of the calls, without those that lack credentials."""
+    """Return the sources of an endpoint in the order of calls, without sources that lack credentials."""
     below = [planned.endpoint.fallbacks[rung_index - 1].source for rung_index in _fallbacks_of(planned)]
     return [source_of(planned.first, planned.site), *below]
 
 
 def _fallbacks_of(planned: Plan) -> list[int]:
-    """Return the fallbacks after the plan's own source; none if the cursor is valid only for one source."""
+    """Return the fallbacks that may follow the plan's own source; only mirrors if the request has a cursor."""
     offered = planned.site.fallbacks.get(planned.endpoint.resource)
     if not offered or planned.rung_index:
         return []
@@ -207,7 +208,7 @@ def _again(planned: Plan, rung_index: int) -> Plan:
 
 
 async def _by(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
-    """Run the read of one plan to its end: answer each yielded value, tuples concurrently."""
+    """Run the read of one plan to its end. Each yielded value is answered, and calls in a tuple run concurrently."""
     if plan.refusal is not None:
         raise plan.refusal
     wanted, took_s, body_bytes = plan.first, 0.0, 0
@@ -240,7 +241,7 @@ async def _by(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
 
 
 def _advance(plan: Plan, answers: Sent) -> Wanted | Page | Single:
-    """Resume the read with its answers; return the next wanted value, or the result."""
+    """Resume the read with its answers. Return the next yielded value, or the result."""
     try:
         wanted = plan.steps.send(answers)
     except StopIteration as done:
@@ -280,7 +281,7 @@ def source_of(wanted: Wanted, site: Site) -> str:
 
 
 def _stays(endpoint: Endpoint, rung_index: int) -> State:
-    """Return the entry for the cursor's state: cursors of a fallback's own read lead back to that fallback."""
+    """Return what to add to a cursor's state so that it leads back to the fallback that issued it."""
     fallback = endpoint.fallbacks[rung_index - 1] if rung_index else None
     return {} if fallback is None or fallback.read is None else {_FALLBACK: fallback.source}
 
@@ -290,7 +291,7 @@ def state_of(planned: Plan, fetched: Fetched) -> State:
     return {**(planned.args.cursor or {}), **_stays(planned.endpoint, fetched.rung_index)}
 
 
-def _answer_one(planned: Plan, deadline_at: float, waits: bool, wanted: Call | Part | Task) -> Awaitable[Got]:  # noqa: FBT001 - for `partial`
+def _answer_one(planned: Plan, deadline_at: float, waits: bool, wanted: Call | Part | Task) -> Awaitable[Got]:  # noqa: FBT001 - used with `partial`
     site = planned.site
     if isinstance(wanted, Part):
         return answer_part(planned, wanted, deadline_at, planning=plan, fetch=fetch)

@@ -1,8 +1,9 @@
-"""A source of a platform at the hosts that callers name. Each host has its own breaker, pace and retries.
+"""Sources whose hosts are named by callers. Each host has its own breaker, rate limit and retries.
 
 The table of hosts is bounded: the least recently called host is evicted. The operator's credentials are never sent to
-any of them, whatever a read puts into a call. If a host's own answer shows that it does not run the platform's
-software, this is remembered for a while, and further calls of the same account are refused before they are charged.
+any of these hosts, regardless of what a read puts into a call. If a host's own answer shows that it does not run the
+platform's software, this is remembered for a while, and further calls of the same account are refused before they are
+charged.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ OTHERS_MAX: Final = 1_000
 OTHER_FOR_S: Final = 600.0
 
 MakeSource = Callable[[str], Source]
-"""Creates the source for a base address."""
+"""Creates the source for the base address of a host."""
 
 
 @dataclass(slots=True)
 class _Known:
     source: Source
     is_proven: bool = False
-    """Whether the host has answered like the platform's software."""
+    """Whether the host has answered as the platform's software does."""
 
 
 class NamedSource:
@@ -77,14 +78,14 @@ class NamedSource:
         self._hosts_max = hosts_max
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._others: OrderedDict[tuple[str, str], float] = OrderedDict()
-        """Expiry times of hosts without the platform's software, by the account that found out. Other accounts are
-        unaffected."""
+        """Hosts without the platform's software, with the time until which they are refused, for the account that
+        called them. Other accounts are not affected."""
         self._before = SourceStatistics(**dict.fromkeys(_COUNTS, 0))
         self._rules: Rules | None = None
         self.breaker_rules: BreakerRules | None = None
-        """The rules from the last change, for sources that are created later."""
+        """The most recent rules, for sources that are created later."""
         self.opened_before = self.refused_before = 0
-        """Counters of forgotten circuits."""
+        """Counters of circuits whose hosts were evicted."""
         self.is_isolated = False
 
     def host(self, value: str) -> str:
@@ -92,7 +93,7 @@ class NamedSource:
         return self._host.replace(f"{{{self.param}}}", value)
 
     def checked(self, host: str, account_id: str = "") -> str:
-        """Return the normalized host, after checking its name and what this account's calls found there.
+        """Return the normalized host, after checking its name and the results of this account's earlier calls to it.
 
         Raises:
             TargetRefused: The host is refused; the message is for the caller.
@@ -168,7 +169,7 @@ class NamedSource:
 
     @property
     def default_state(self) -> State:
-        """The state of the default host's circuit. Other hosts say nothing about the platform."""
+        """The state of the default host's circuit. Other hosts do not represent the platform."""
         if self.is_isolated:
             return "open"
         known = self._known.get(self._default or "")
@@ -215,7 +216,7 @@ class NamedSource:
 
 
 class HostBreakers:
-    """The circuits of a `NamedSource` as one, with the state of the default host."""
+    """The circuits of a `NamedSource` as one circuit, with the state of the default host."""
 
     def __init__(self, named: NamedSource) -> None:
         self._named = named
@@ -226,7 +227,7 @@ class HostBreakers:
         return self._named.default_state
 
     def isolate(self) -> None:
-        """Block every host, including hosts that are named later."""
+        """Block every host, including hosts that callers name later."""
         self._named.is_isolated = True
         for source in self._named.sources().values():
             source.breaker.isolate()
@@ -244,7 +245,7 @@ class HostBreakers:
             source.breaker.change(rules)
 
     def statistics(self) -> BreakerStatistics:
-        """Return the current statistics: counters summed over all known hosts, and the state of the default host."""
+        """Return the current statistics: counters over all known hosts, and the state of the default host."""
         records = [source.breaker.statistics() for source in self._named.sources().values()]
         return BreakerStatistics(
             state=self.state,
@@ -262,13 +263,12 @@ _URL = re.compile(r"\bthe URL's host\b|\bthe URL\b")
 
 
 def _of_a_host(refusal: TargetRefused) -> TargetRefused:
-    """Return the guard's refusal of a URL, reworded for a host."""
+    """Return the guard's refusal of a URL, reworded for a host name."""
     return TargetRefused(refusal.reason, "must name a public host: " + _URL.sub("it", str(refusal)))
 
 
 def _tells_other_software(failure: UpstreamError, call: Call) -> bool:
-    """Return whether an answer shows that the host does not run the platform's software: it is not JSON, where JSON is
-    expected."""
+    """Return whether an answer is not the expected JSON, so that the host does not run the platform's software."""
     is_no_json = isinstance(failure, NoJson) or (isinstance(failure, NotFound) and not failure.spoke_json)
     return is_no_json and call.accepts.__class__ is not Form
 

@@ -1,4 +1,4 @@
-"""The parts of a composite: each is another endpoint with its own arguments, time limit and reported failure."""
+"""The parts of a composite. Each is another endpoint, with its own arguments, time limit and failure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_parts(
 ) -> None:
     """Raise the refusals of required parts, and refuse arguments that select only platforms which are not served here.
 
-    Called before anything is charged.
+    This runs before anything is charged.
 
     Raises:
         InvalidArgument: Names the parameter of the composite.
@@ -69,8 +69,10 @@ async def answer_part(
     planning: Planning,
     fetch: Callable[[Plan, float], Awaitable[Fetched]],
 ) -> Fetched | Missing:
-    """Return the answer of another endpoint, including its fallbacks, within its time; `Missing` if an optional part
-    fails."""
+    """Return the answer of another endpoint, including its fallbacks, within its time limit.
+
+    If an optional part fails, the answer is a `Missing`.
+    """
     started, site, conduct = trio.current_time(), composite.site, composite.conduct
     end_at = min(deadline_at, started + part.within_s) if part.within_s else deadline_at
     slug = source = part.platform or site.platform.slug
@@ -100,7 +102,7 @@ def _of(part: Part, site: Site, args: Args) -> tuple[Site, Endpoint, Args]:
 
 
 def _of_composite(endpoint: Endpoint, args: Args, refusal: InvalidArgument | PartUnavailable) -> InvalidArgument:
-    """Return a part's refusal of a value, under the value's name in the composite."""
+    """Return a part's refusal of a value, reworded for the composite's parameter."""
     culprit = next((name for name in endpoint.named_by if name in args.values), None)
     if isinstance(refusal, PartUnavailable):
         return _incapable(culprit or endpoint.resource, refusal)
@@ -110,13 +112,13 @@ def _of_composite(endpoint: Endpoint, args: Args, refusal: InvalidArgument | Par
 
 
 def _incapable(param: str, *refusals: PartUnavailable) -> InvalidArgument:
-    """Return the refusal of a valid value whose platforms are not served here."""
+    """Return the refusal of a value that is valid but selects platforms that are not served here."""
     why = "; ".join(map(str, refusals))
     return InvalidArgument(param, f"this node cannot serve it: {why}", reason="capability_missing")
 
 
 def _missing(failure: UpstreamError | LimitError, source: str, started: float, end_at: float) -> Missing:
-    """Return the answer for an optional part that failed; it is late if its time is over."""
+    """Return the answer for an optional part that failed. It is marked as late if its time was over."""
     now = trio.current_time()
     is_late = now >= end_at and not isinstance(failure, NotFound | InvalidArgument)
     source = getattr(failure, "source", "") or source

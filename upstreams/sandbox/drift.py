@@ -7,7 +7,7 @@ from typing import Any
 
 
 def members_gone(invented: Sequence[Any], sent: Sequence[Any]) -> list[str]:
-    """Return the members, with dots, that occur in the stand-in's bodies but nowhere in the upstream's.
+    """Return the members (dotted names) that occur in the stand-in's bodies but nowhere in the upstream's bodies.
 
     Nothing can be compared below a member that the upstream leaves empty. Some platforms omit members without a value.
     """
@@ -16,7 +16,7 @@ def members_gone(invented: Sequence[Any], sent: Sequence[Any]) -> list[str]:
 
 
 def _gone(ours: list[Any], theirs: list[Any], path: str) -> Iterator[str]:
-    """Yield the missing members; `ours` and `theirs` are all values at a path."""
+    """Yield the missing members; `ours` and `theirs` are all values found at one path."""
     known, sent = _objects(_entries(ours)), _entries(theirs)
     come = _objects(sent)
     if not come:
@@ -33,7 +33,7 @@ def _gone(ours: list[Any], theirs: list[Any], path: str) -> Iterator[str]:
 
 
 def _entries(values: list[Any]) -> list[Any]:
-    """Return these values, with each list replaced by its entries."""
+    """Return these values, with each list replaced by its items."""
     return [entry for value in values for entry in (value if isinstance(value, list) else [value])]
 
 

@@ -1,17 +1,17 @@
-"""Answers from generated stand-ins: one template file per platform, which a tool writes from what the readers use.
+"""Answers from generated stand-ins: one template file per platform, generated from what the readers use.
 
-`made/<slug>.json` contains `calls`. Each has `call`, its method, host and path (`{name}` is one segment or a part of
-the host, `{name*}` the rest of a path), and `body`, a template (see `filling`). Further members are optional:
+`made/<slug>.json` contains `calls`. Each has `call`, with its method, host and path (`{name}` is one segment or a part
+of the host, `{name*}` is the rest of a path), and `body`, a template (see `filling`). Further members are optional:
 
-- `when`: values of the request that select this call, if several calls share its path; null for a value not sent.
-- `rows`: the path of the list in the body that is paged, "" if the body is that list; several paths, separated by
-  commas, for lists that are paged together. `of` is the total number of rows, and `paging` the endpoint's own
-  paging object: `{"ByPage": {"name": "page", "size": "per_page"}}`.
-- `each`: a value of the request that contains several ids. The list has one row for each id, `${each}` in the row.
-  Ids that contain `missing` or are 404 are left out. `parts` is a pattern of such an id, whose groups are also
+- `when`: values of the request that select this call if several calls share its path; null means that it is not sent.
+- `rows`: the path of the list in the body that is paged; "" if the body is that list. Lists that are paged together are
+  separated by commas. `of` is the total number of rows, and `paging` is the endpoint's own paging object:
+  `{"ByPage": {"name": "page", "size": "per_page"}}`.
+- `each`: a value of the request that contains several ids. The list has one row for each id, which is `${each}` in the
+  row. Ids that contain `missing` or are 404 are omitted. `parts` is a pattern for these ids, and its groups are also
   values: `at://{did}/{kind}/{key}`.
 - `text`: the lines of a body that is not JSON. `$rows` among them is replaced by the rows, each of which has the lines
-  `row`. A value of the paging object is available by the name of its member, such as `$next` for
+  `row`. Values of the paging object are available by the names of their members, such as `$next` for
   `ByToken("before", "next")`. The content type is `type`.
 - `headers`: the headers of the answer, also a template.
 - `missing`, `throttled`, `broken`: the answer if a value of the request contains that word or is 404, 429 or 500, with
@@ -42,13 +42,13 @@ from upstreams.sandbox.filling import Filling, number_of, place_of_tick
 from upstreams.sandbox.site import SandboxReply, SandboxRequest, SandboxRoute, expression, route
 
 _ROWS = 45
-"""Rows of every list: three pages of the default size."""
+"""The number of rows of every list, which fill three pages of the default size."""
 _FAILURES: Mapping[str, tuple[str, dict[str, Any]]] = {
     "missing": ("404", {"status": 404, "body": {}}),
     "throttled": ("429", {"status": 429, "headers": {"retry-after": "30"}, "body": {}}),
     "broken": ("500", {"status": 500, "body": {}}),
 }
-"""For each trigger word: the number with the same effect, and the answer for platforms that do not define their own."""
+"""For each trigger word: the number with the same effect, and the answer for platforms that do not define one."""
 _EMPTY = "empty"
 _PARTS = re.compile("[|;,]")
 """Separates several values of one member."""
@@ -83,13 +83,13 @@ def routes_of(slug: str, made: Template) -> Iterator[SandboxRoute]:
 
 
 def _answer_at(alias: str, host: str, call: _Call, request: SandboxRequest) -> SandboxReply:
-    """Return the answer at an alias host, which replaces the host in the calls if that is a parameter."""
+    """Return the answer at an alias host. The alias replaces the host in the calls if that is a parameter."""
     named = {host[1:-1]: alias} if host.startswith("{") else {}
     return call.answer(replace(request, found={**named, **request.found}))
 
 
 def paging_of(template: Template) -> Paging:
-    """Return the paging object of a call; a list without one has a single page."""
+    """Return the paging object of a call. A list without one has a single page."""
     for name, members in template.get("paging", {}).items():
         found: Paging = getattr(paging, name)(**members)
         return found
@@ -97,7 +97,7 @@ def paging_of(template: Template) -> Paging:
 
 
 def _parted(template: Template) -> tuple[Template, list[list[Any]]]:
-    """Return the call without the rows of its body, and the rows of each list."""
+    """Return the call without the rows in its body, and the rows of each list."""
     if "rows" not in template or "body" not in template:
         return template, []
     if not template["rows"]:
@@ -116,7 +116,7 @@ def _takes(method: str, when: Mapping[str, str | None], request: SandboxRequest)
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call of a platform, and its answers."""
+    """One call of a platform, and how it is answered."""
 
     seed: str
     template: Template
@@ -141,12 +141,15 @@ class _Call:
 
     @property
     def _fixed(self) -> Mapping[str, Any]:
-        """The values that only identify the call."""
+        """Values that only identify the call."""
         found: Mapping[str, Any] = self.template.get("when", {})
         return found
 
     def _deciding(self, name: str, value: str) -> str:
-        """Return the part of a value that can trigger a failure of the whole call; of several ids, those that exist."""
+        """Return the part of a value that can trigger a failure of the whole call.
+
+        If it lists ids, that is the ids that exist.
+        """
         ids = _ids_in(value) if name == self.template.get("each") else []
         return ",".join(_there(ids)) or value
 
@@ -159,7 +162,7 @@ class _Call:
         return None
 
     def _requested(self, values: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the values of the request, with the instant of a row replaced by the row's position."""
+        """Return the values of the request. A timestamp that identifies a row is replaced by the row's position."""
         if not isinstance(self.pages, ByTime) or self.pages.name not in values:
             return values
         asked = values[self.pages.name]

@@ -20,7 +20,7 @@ _HEAD_END = re.compile(rb"\n\r?\n")
 _STARTED = b"HTTP/"
 _LINE_BREAKS = b"\r\n"
 _LONG_BYTES = 128 * 1024
-"""A longer body, encoded or decoded, is decoded in a thread: 8 MB take up to 80 ms."""
+"""A longer body, encoded or decoded, is decoded in a thread, because 8 MB take up to 80 ms."""
 
 
 class AnswerBrokenOff(httpx.RemoteProtocolError):
@@ -28,14 +28,14 @@ class AnswerBrokenOff(httpx.RemoteProtocolError):
 
 
 class LongBody(Exception):
-    """A complete answer whose body takes long to decode: `decode` returns the answer, or raises like `answer`."""
+    """A complete answer whose body takes long to decode. `decode` returns the answer, or raises like `answer`."""
 
     def __init__(self, decode: Callable[[], HttpAnswer]) -> None:
         self.decode = decode
 
 
 class AnswerParser:
-    """Parses the answers on one connection, one at a time; `begin` must be called before each answer.
+    """Parses the answers on one connection, one at a time. Call `begin` before each answer.
 
     Mutable, owned by its connection.
     """
@@ -64,8 +64,8 @@ class AnswerParser:
         self._body_bytes_max = body_bytes_max
         self._pieces: list[bytes] = []
         self._growing = bytearray()
-        """A body of unknown length. It may arrive byte by byte, and a list of pieces would then be forty times as
-        large."""
+        """The received part of a body of unknown length. It may arrive byte by byte, and a list of pieces would be
+        forty times as large."""
         self.begin("")
 
     def begin(self, method: str) -> None:
@@ -74,14 +74,14 @@ class AnswerParser:
         self.complete = self.persistent = self._spoiled = False
         self._silent_bytes = self._status = 0
         self._awaited_bytes = 0
-        """The missing bytes of a body of known length; `TO_THE_END` if the length is unknown."""
+        """The number of missing bytes of a body of known length; `TO_THE_END` if the length is unknown."""
         self._headers: dict[str, str] = {}
         self._head = b""
-        """An incomplete head."""
+        """The received part of an incomplete head."""
         self._chunked: AnswerChunks | None = None
 
     def feed(self, data: bytes) -> None:
-        """Process the bytes that arrived; `complete` is set when the answer is complete.
+        """Process received bytes; `complete` is set when the answer is complete.
 
         Raises:
             MalformedAnswer: The bytes are not an HTTP/1.1 response that can be parsed safely.
@@ -97,7 +97,7 @@ class AnswerParser:
             self._take_head(data)
 
     def end(self) -> None:
-        """Process the end of the connection, which completes an answer without another end.
+        """Process the end of the connection. It completes an answer that has neither a length nor chunks.
 
         Raises:
             AnswerBrokenOff: The answer is incomplete.
@@ -123,11 +123,11 @@ class AnswerParser:
         body = self._taken()
         if (coding := self._headers.get("content-encoding")) is not None:
             body = self._decoded(body, coding)
-        # NamedTuple's own constructor costs twice as much
+        # The constructor of a NamedTuple costs twice as much.
         return tuple.__new__(HttpAnswer, (self._status, self._headers, body))
 
     def _decoded(self, body: bytes, coding: str) -> bytes:
-        """Return the decoded body if it is short; its decoded length is not known in advance."""
+        """Return the decoded body if it is short. Its decoded length is not known in advance."""
         cap = self._body_bytes_max
         if cap <= _LONG_BYTES:
             return decode_body(body, coding, body_bytes_max=cap)
@@ -172,7 +172,7 @@ class AnswerParser:
         self._check_silence(len(self._head))
 
     def _check_silence(self, more_bytes: int = 0) -> None:
-        """Refuse a response with too many bytes before the first byte of its body."""
+        """Refuse a response with too many bytes before its body."""
         if self._silent_bytes + more_bytes > self._header_bytes_max:
             raise MalformedAnswer(f"the response headers are longer than {self._header_bytes_max} bytes")
 

@@ -28,7 +28,7 @@ class MalformedAnswer(httpx.RemoteProtocolError):
 
 
 class CarefulHead:
-    """One head, parsed line by line. `is_doubtful` is set if it violates the format but its meaning is certain."""
+    """One head, parsed line by line. `is_doubtful` is set if it violates the format although its meaning is certain."""
 
     __slots__ = ("headers", "is_doubtful", "persistent", "status")
 
@@ -72,7 +72,7 @@ class CarefulHead:
             self.headers[key] = text if known is None else f"{known}, {text}"
 
     def _odd_field(self, line: bytes) -> tuple[bytes, bytes]:
-        """Split a line whose name is not a token, or whose value contains control characters."""
+        """Split a line whose name is not a token or whose value has control characters; it makes the head doubtful."""
         name, colon, value = line.partition(b":")
         if not colon or _FORBIDDEN.search(line):
             raise MalformedAnswer("a header line is malformed")
