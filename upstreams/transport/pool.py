@@ -129,7 +129,8 @@ class Pool:
         """Drop excess and expired connections, and set the time at which the oldest remaining one expires."""
         while self._idle > self._max_idle:
             self._drop_from(self._longest_idle())
-        while (lane := self._longest_idle()).idle[0].rested_at < now - self._idle_s:  # the newest one ends it
+        # The loop ends, because the connection that was just added has not expired.
+        while (lane := self._longest_idle()).idle[0].rested_at < now - self._idle_s:
             self._drop_from(lane)
         self._none_is_old_until = lane.idle[0].rested_at + self._idle_s
 

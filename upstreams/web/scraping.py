@@ -28,10 +28,10 @@ PRICE: Final = PriceRange(
 READ_PAGE: Final = "upstreams.web.reading.document:read_document"
 FORMATS: Final = ("markdown", "html", "raw_html", "links", "metadata", "text", PICTURE)
 _NEED: Final = {"summary": "a language model", "audio": "a recorder", "video": "a recorder"}
-"""Formats that no node supports."""
+"""Formats that no node can produce."""
 _SELECTORS_MAX: Final = 50
 _STEPS_MAX: Final = 100
-"""The maximum steps of all selectors in a parameter, because each step examines every element of the page."""
+"""The maximum number of steps over all selectors in a parameter. Each step examines every element of the page."""
 
 SAMPLE: Final[Mapping[str, Any]] = {
     "source_type": "html",
@@ -43,7 +43,7 @@ SAMPLE: Final[Mapping[str, Any]] = {
     "page_count": None,
     "metadata": {"title": "Example Domain", "language": "en"},
 }
-"""A shortened reading of the example page."""
+"""A shortened result for the example page."""
 URL: Final = PageParam(
     "url",
     "The http or https address of the page, on any public host.",
@@ -178,7 +178,7 @@ def wanted_of(values: Mapping[str, Value], *, has_browser: bool = False) -> dict
     """Return the formats and parts that a request asks for.
 
     Raises:
-        InvalidArgument: A format or selector is invalid, or this node lacks the means.
+        InvalidArgument: A format or selector is invalid, or this node cannot produce the format.
     """
     formats = _formats(str(values.get("formats", "markdown")))
     _check_means(values, formats, has_browser=has_browser)
@@ -231,8 +231,8 @@ def _formats(text: str) -> tuple[str, ...]:
 
 
 def _selectors(name: str, values: Mapping[str, Value]) -> tuple[str, ...]:
-    """Return the selectors of a parameter. All of them can be read."""
-    from upstreams.web.reading.selectors import steps_of  # noqa: PLC0415 - few requests have some
+    """Return the selectors in a parameter. All of them can be parsed."""
+    from upstreams.web.reading.selectors import steps_of  # noqa: PLC0415 - few requests have selectors
 
     text = values.get(name)
     if not isinstance(text, str):
@@ -252,7 +252,7 @@ def _selectors(name: str, values: Mapping[str, Value]) -> tuple[str, ...]:
 
 
 def _parted(text: str) -> tuple[str, ...]:
-    """Return the comma-separated selectors. A comma in brackets or quotes does not separate."""
+    """Return the comma-separated selectors. A comma in brackets or quotes is not a separator."""
     parts, depth, quote = [""], 0, ""
     for letter in text:
         if quote:
@@ -283,7 +283,7 @@ def page_record(args: Args, visited: Visited, read: Mapping[str, Any], *, pictur
 
 
 def read_members(read: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of a page that come from its reading alone."""
+    """Return the members of a page's record that come only from reading it."""
     metadata = read["metadata"]
     names = ("text", "markdown", "html", "raw_html", "links", "source_type", "page_count")
     return {name: read[name] for name in names} | {name: metadata.get(name) for name in METADATA}
@@ -295,5 +295,5 @@ METADATA: Final = (
 
 
 def instant_text(at: float) -> str:
-    """Return an instant as ISO 8601."""
+    """Return a time as ISO 8601."""
     return datetime.fromtimestamp(int(at), UTC).isoformat().replace("+00:00", "Z")

@@ -108,7 +108,7 @@ def _check(values: Mapping[str, Value], kinds: tuple[str, ...]) -> None:
 def _engines(kind: str, args: Args) -> list[SearchEngine]:
     """Return the configured engines that support the request, in order."""
     told = {name for name in ("time_range", "country") if name in args.values}
-    found = [one for one in ENGINES if one.needs in args.credentials] or [BRAVE]  # examples need no engine
+    found = [one for one in ENGINES if one.needs in args.credentials] or [BRAVE]  # examples run without an engine
     able = [one for one in found if kind in one.kinds and told <= one.takes]
     if not able:
         culprit = next(iter(sorted(told)), "sources")
@@ -119,7 +119,7 @@ def _engines(kind: str, args: Args) -> list[SearchEngine]:
 
 
 def _results(kind: str, args: Args) -> Generator[Wanted, Any, list[Json]]:
-    """Return the results of a kind from the first engine that answers.
+    """Return the results of a kind from the first engine that succeeds.
 
     Raises:
         UpstreamFailed: All engines failed.
@@ -161,7 +161,7 @@ def _hosts(values: Mapping[str, Value], name: str) -> list[str]:
 
 
 def _kept(rows: list[Json], values: Mapping[str, Value]) -> dict[str, Json]:
-    """Return the results by canonical address, without those at excluded hosts."""
+    """Return the results by canonical address, without results from excluded hosts."""
     within, without = _hosts(values, "include_domains"), _hosts(values, "exclude_domains")
     kept: dict[str, Json] = {}
     for row in rows:
