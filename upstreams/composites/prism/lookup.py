@@ -1,4 +1,4 @@
-"""The record for any address: from a matching endpoint, or else the page's oEmbed, or else the page (decisions 14)."""
+"""The record for any URL: from a matching endpoint, otherwise from the page's oEmbed or the page (decisions 14)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from upstreams.model.params import Args, Value
 from upstreams.model.steps import Fetched, Leg, Missing, Part, Single, Steps
 
 _OFFER: Final = '{"oembed": "link[type=\\"application/json+oembed\\"][href]@href"}'
-"""The schema with which `web/extract` finds the address of a page's oEmbed."""
+"""The schema with which `web/extract` finds the oEmbed URL of a page."""
 _EMBED_LETTERS_MAX: Final = 200_000
 _embed_of = record_map(
     post,
@@ -35,10 +35,10 @@ _embed_of = record_map(
 
 
 def destinations_of(addresses: Addresses, values: Mapping[str, Value]) -> Record:
-    """Return the endpoints that an address may lead to. `resolved` is null if the address alone does not decide.
+    """Return the endpoints that a URL may lead to. `resolved` is null if the URL alone does not decide.
 
     Raises:
-        InvalidArgument: It leads nowhere.
+        InvalidArgument: The URL leads nowhere.
     """
     found = addresses.find(str(values["url"]))
     told = [_resolved(one) for one in found.destinations]
@@ -46,7 +46,7 @@ def destinations_of(addresses: Addresses, values: Mapping[str, Value]) -> Record
 
 
 def look_up(addresses: Addresses, args: Args) -> Steps:
-    """Return the record for the address in `url`."""
+    """Return the record for the URL in `url`."""
     found = addresses.find(args.text("url"))
     if found.destinations:
         parts = tuple(_part(one, optional=not found.is_certain) for one in found.destinations)
@@ -88,7 +88,7 @@ def _single(record: Record, archetype: Archetype, resolved: Record, leg: Leg, *w
 def _check_failures(answers: tuple[Fetched | Missing, ...]) -> None:
     """Raise the first failure that is not definite.
 
-    The page is read only if every server reports that the thing does not exist, or runs other software.
+    The page is read only if every server reports that the item does not exist, or runs other software.
     """
     for answer in answers:
         failure = answer.failure if isinstance(answer, Missing) else None
@@ -97,7 +97,10 @@ def _check_failures(answers: tuple[Fetched | Missing, ...]) -> None:
 
 
 def _embedded(url: str, args: Args) -> Steps:
-    """Return the post in a page's oEmbed, or else the page. The web's endpoints read both, respecting robots.txt."""
+    """Return the post in a page's oEmbed, or otherwise the page.
+
+    Both are read by endpoints of the web, which respect robots.txt.
+    """
     shown = yield Part("extract", {"url": url, "schema": _OFFER}, optional=True, platform="web")
     offered = _offered(shown, url)
     if offered is None:
@@ -117,7 +120,7 @@ def _embedded(url: str, args: Args) -> Steps:
 
 
 def _offered(shown: Fetched | Missing, url: str) -> str | None:
-    """Return the oEmbed address that a page offers, or None if it has none or was not found."""
+    """Return the oEmbed URL that a page offers; None if it offers none or was not found."""
     if isinstance(shown, Missing):
         if not isinstance(shown.failure, NotFound):
             assert shown.failure is not None, "a part that failed says why"
@@ -135,7 +138,7 @@ def _without_embed(missing: Missing, url: str) -> Steps:
     """Return the page if its oEmbed does not exist or excludes robots.
 
     Raises:
-        UpstreamError: The oEmbed failed, or its address is not public.
+        UpstreamError: The oEmbed failed, or its host is not public.
     """
     failure = missing.failure
     if isinstance(failure, NotFound):
@@ -162,7 +165,7 @@ def _embed_in(text: str) -> fields.Json:
 
 
 def _read_page(url: str) -> Steps:
-    """Return the page itself, if no platform reads it and it offers no oEmbed."""
+    """Return the page itself, because no platform reads it and it offers no oEmbed."""
     answer = yield Part("scrape", {"url": url}, platform="web")
     by = archetypes.resolved(platform="web", endpoint="/v1/web/scrape", archetype=WEB_PAGE.name, params={"url": url})
     return _single(answer.result.record, WEB_PAGE, by, Leg("web/scrape", answer), *answer.result.warnings)

@@ -1,4 +1,4 @@
-"""The endpoints for one name on many platforms: its card, its audit, its voice."""
+"""The endpoints for one username on many platforms: its cards, its audit, and its merged timeline."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _SAMPLE: Final = Param(
     "sample", "Recent posts per platform, 1 to 25.", "10", "integer", default=10, minimum=1, maximum=25
 )
 _USUAL: Final = ("bluesky", "github", "mastodon", "youtube")
-"""The platforms of a card if the request names none."""
+"""The platforms of a card if the request does not list any."""
 _VOCAL: Final = ("threads", "truthsocial", "twitter")
 _FORESEEN: Final = ("instagram", "tiktok", *_VOCAL)
-"""Platforms that callers may name although the node may lack them. Their legs report that, and cost nothing."""
+"""Platforms that callers may name even if the node does not have them. Their legs report that, and are free."""
 _UNJUDGED: Final = (
     "requires deciding whether accounts with one name belong to one person, which this endpoint does not do; a "
     "discover run with view=accounts rates how well each account matches the name"
@@ -56,7 +56,7 @@ def _takes_names(platform: Platform, role: Role) -> bool:
 
 
 def _platforms(known: Sequence[Platform], said: str = "Slugs") -> Several:
-    """Return the parameter for platforms, whose default is the usual four."""
+    """Return the parameter for the platforms; its default is the usual four."""
     slugs = [one.slug for one in known]
     usual = ",".join(slug for slug in _USUAL if slug in slugs) or ",".join(slugs[:4])
     return several("platforms", f"{said}, separated by commas (default: {usual}).", slugs, default=usual)

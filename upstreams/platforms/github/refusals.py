@@ -7,7 +7,7 @@ from upstreams.model.fields import Json, parts, text
 from upstreams.model.steps import Answer
 
 _KEPT_BACK = ("saml enforcement", "ip allow list", "forbids access via", "oauth app access restrictions")
-"""Words of a 403 with which an organization denies access to the operator's token or address."""
+"""Words in a 403 that mean that an organization denies access to the operator's token or IP address."""
 
 
 def judge(answer: Answer) -> UpstreamError | None:
@@ -42,7 +42,7 @@ def _throttles(answer: Answer, body: Json) -> bool:
 def _unsearchable(body: Json) -> UpstreamError | None:
     """Return the error for a rejected search.
 
-    Either its wording is invalid, or the repository or account that it names does not exist.
+    Either the query is invalid, or it names a repository or account that does not exist.
     """
     problem = next((error for error in parts(body, "errors") if error.get("resource") == "Search"), None)
     if problem is None:

@@ -1,7 +1,7 @@
-"""Hacker News' fallbacks: data that both Algolia's and Firebase's API have, read from the less usual one.
+"""Hacker News' fallbacks: data that Algolia and Firebase both have is read from the API that is not used first.
 
 Only Firebase has the number of an item's comments, and only Algolia has the story that an item belongs to. Fields that
-the answering API lacks are null.
+the answering API does not have are null.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from upstreams.platforms.hackernews.reads import (
 from upstreams.platforms.hackernews.records import author_of, comment_of, post_of
 
 _COMMENTS_MAX = 300
-"""The maximum number of comments read for a page, because each needs a separate call."""
+"""The maximum number of comments that are read for a page, because each one needs a separate call."""
 
 
 _NEWEST = Pages(post_of, ByPage("page", first=0, size="hitsPerPage", pages="nbPages"), "hits")
@@ -77,7 +77,7 @@ def _item(item_id: int, *, optional: bool = False) -> Call:
 def comments(args: Args) -> Steps:
     """Return a story's comments from Firebase, read item by item.
 
-    A page is a slice of the top level, each comment with all its replies.
+    A page is a slice of the top-level comments, each with all its replies.
     """
     item = yield from _story_asked_for(args)
     start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
@@ -100,7 +100,7 @@ class _Threads(NamedTuple):
 
 
 def _threads(top: Sequence[int]) -> Generator[tuple[Call, ...], Any, _Threads]:
-    """Read comments level by level, each level in parallel. Each id is requested once, so cycles end."""
+    """Read comments level by level, each level in parallel. Each id is requested once, so cycles cannot loop."""
     trees: list[Json] = []
     answers: list[Answer | Missing] = []
     seen = set(top)
@@ -129,6 +129,9 @@ def _beyond(asked: int) -> tuple[str, ...]:
 
 
 def _kids(item: Json) -> list[int]:
-    """Return the ids of a comment's replies. An unreadable list counts as empty, so that it fails no other comment."""
+    """Return the ids of a comment's replies.
+
+    An unreadable list counts as empty, so that other comments can still be read.
+    """
     kids = item.get("kids")
     return list(dict.fromkeys(numbers(kids))) if isinstance(kids, list) else []

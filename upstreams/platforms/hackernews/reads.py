@@ -21,7 +21,7 @@ _TAG = r"[\w-]+"
 _ALL_OF = rf"(?:{_TAG}|\({_TAG}(?:,{_TAG})*\))"
 _TAGS = re.compile(rf"{_ALL_OF}(?:,{_ALL_OF})*", re.ASCII)
 LEVELS_MAX = 100
-"""The maximum depth of replies, because our JSON encoder does not support much deeper nesting."""
+"""The maximum depth of replies. Our JSON encoder does not support much deeper nesting."""
 
 
 def _tagged(tags: str) -> str:
@@ -108,9 +108,9 @@ _JOINED = Get("/user/{name}.json", name=HANDLE).via("firebase", optional=True)
 
 
 def only_story(item: Json) -> Json:
-    """Return the item. Raises NotFound for a comment or a poll option, which also have numbers but are not stories.
+    """Return the item. Raises NotFound for a comment or a poll option, which have numbers too but are not stories.
 
-    Raises UnexpectedBody for an object without a number, which must not pass for a story without comments.
+    Raises UnexpectedBody for an object without a number, which must not be mistaken for a story without comments.
     """
     if ident(item, "id") is None:
         raise UnexpectedBody("expected an item")
@@ -134,7 +134,7 @@ def lone_comment_of(item: Json) -> Record:
 
 
 def comments(args: Args) -> Steps:
-    """Return a story's comments. A page is a slice of the top level, each comment with all its replies."""
+    """Return a story's comments. A page is a slice of the top-level comments, each with all its replies."""
     answer = yield ITEM.at(args)
     item = only_story(obj(answer.body))
     start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
@@ -156,7 +156,7 @@ def _goes_deeper(level: list[Json]) -> bool:
 
 
 def profile(args: Args) -> Steps:
-    """Return one account. Algolia sometimes lacks its creation time, so Firebase is read too."""
+    """Return one account. Its creation time is sometimes missing from Algolia, so Firebase is read too."""
     answer = yield _USER.at(args)
     user = obj(answer.body)
     if instant(user, "created_at", "created_at_i") is None:
@@ -167,7 +167,7 @@ def profile(args: Args) -> Steps:
 
 
 def listed(name: str) -> Read:
-    """Return a read of one of Firebase's lists: first the ids of its items, then a page of the items in parallel."""
+    """Return a read of one of Firebase's lists: first the ids of its items, then one page of the items in parallel."""
 
     def read(args: Args) -> Steps:
         start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
@@ -191,7 +191,7 @@ def arrived(answers: Sequence[Answer | Missing]) -> list[Json]:
     """Return the items among the answers.
 
     Raises:
-        UpstreamFailed: No item arrived, and at least one call failed for another reason than absence.
+        UpstreamFailed: No item was received, and at least one call failed for a reason other than "not found".
     """
     items = rows([answer.body for answer in answers if isinstance(answer, Answer)])
     failed = next((answer for answer in answers if isinstance(answer, Missing) and not answer.absent), None)

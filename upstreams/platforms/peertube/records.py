@@ -24,12 +24,12 @@ def _on(host: str | None, path: str | None) -> str | None:
 
 
 def _picture(host: str | None, *told: str | None) -> str | None:
-    """Return the first full address, or else the last value, which is a path on the instance."""
+    """Return the first full URL; without one, the last value, which is a path on the instance."""
     return next((address for address in told[:-1] if address), None) or _on(host, told[-1])
 
 
 def _files(files: list[str], playlists: list[str]) -> list[str]:
-    """Return the addresses of a video's files; newer videos have only playlists."""
+    """Return the URLs of a video's files. Newer videos have only playlists."""
     return files or playlists
 
 
@@ -47,7 +47,7 @@ _account_of = record_map(
     username=read.text("name"),
     display_name=read.text("displayName"),
     avatar_url=read.either(
-        of(_last, read.each("avatars", _image("fileUrl", "url", path=("path",)))),  # the largest comes last
+        of(_last, read.each("avatars", _image("fileUrl", "url", path=("path",)))),  # the largest picture is last
         _image("avatar.fileUrl", "avatar.url", path=("avatar.path",)),
     ),
     url=read.text("url"),
@@ -60,7 +60,7 @@ author_of = _account_of.with_fields(
     joined_at=read.instant("createdAt"),
     ext={"host": read.text("host"), "owner": read.text("ownerAccount.name")},
 )
-"""An account, or a channel, which has an owner."""
+"""An account or a channel. A channel has an owner."""
 video_of = record_map(
     post,
     id=read.text("uuid"),
@@ -84,7 +84,7 @@ video_of = record_map(
         "is_live": read.flag("isLive"),
     },
 )
-"""A video of a list, with its text as Markdown."""
+"""A video in a list. Its text is Markdown."""
 whole_video_of = video_of.with_fields(
     media_urls=of(
         _files, read.each("files", read.text("fileUrl")), read.each("streamingPlaylists", read.text("playlistUrl"))
@@ -116,7 +116,7 @@ comment_of = record_map(
     deleted=read.flag("isDeleted"),
     published_at=read.instant("createdAt"),
 )
-"""A comment. A deleted one has neither text nor author."""
+"""A comment. A deleted comment has neither text nor author."""
 
 
 def replies_of(children: list[Json], values: Mapping[str, Value], levels: int = _LEVELS_MAX) -> list[Record]:

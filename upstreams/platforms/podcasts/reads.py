@@ -1,4 +1,4 @@
-"""Reads of shows. Apple's directory stores the feed's address; the feed, on any host, has the episodes."""
+"""Reads of shows. Apple's directory has the URL of the feed; the feed, on any host, has the episodes."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ ONE_SHOW = Within(COUNTRY, SHOW_ID)
 _SHOW = Get("/lookup", id=SHOW_ID, country=COUNTRY, entity="podcast")
 _OF_SHOW = Get("/lookup", id=SHOW_ID, country=COUNTRY, entity="podcastEpisode", limit=200)
 _TOO_LARGE = "too_large"
-"""The member that replaces all values of a feed if the feed is too large."""
+"""The member that replaces all values of a feed if it is too large."""
 _FURTHER, _LISTED_AT = "n", "d"
-"""Members of a cursor beside its offset: the address of a further document, or the mark of the directory's list."""
+"""Cursor members in addition to the offset: the URL of a further document, or the mark of the directory's list."""
 _ADDRESS_MAX = 2_000
 _WITHOUT_FEED = "The show's feed is unavailable. These are at most the last 200 episodes, from Apple's directory."
 _WHOLE = Whole(size_max=200)
@@ -53,9 +53,9 @@ _LISTED = Pages(found_episode_of, _WHOLE, "results")
 
 
 def _read_feed(raw: bytes, content_type: str) -> Json:
-    """Return the feed's values, or only `_TOO_LARGE` with the reason.
+    """Return the feed's values; if it is too large, only `_TOO_LARGE` with the reason.
 
-    A bad feed does not count as a failure of its host, which may have many others.
+    A bad feed does not count as a failure of its host, which may have many other feeds.
     """
     try:
         return obj(FEED.read(raw, content_type))
@@ -90,7 +90,10 @@ def _told(answer: Answer) -> Json:
 
 
 def show(args: Args) -> Steps:
-    """Return one show. By number, the directory's data is merged with the feed's if the feed is available."""
+    """Return one show.
+
+    If it is requested by number and its feed is available, the directory's data is merged with the feed's.
+    """
     if "url" in args.values:
         answer = yield _of_feed(args.text("url"))
         return Single(feed_of.read(_told(answer), args.values))
@@ -102,7 +105,7 @@ def show(args: Args) -> Steps:
 
 
 def _together(known: Json, more: Json) -> Json:
-    """Return the show, with the directory's values first and the feed's values where those are missing."""
+    """Return the show with the directory's values, and with the feed's values for fields that the directory lacks."""
     ext = {**more["ext"], **{name: value for name, value in known["ext"].items() if value is not None}}
     return {**known, "description": more["description"], "ext": ext}
 
@@ -110,7 +113,7 @@ def _together(known: Json, more: Json) -> Json:
 def episodes(args: Args) -> Steps:
     """Return a show's episodes from its feed, or from the directory if the feed's first page is unavailable.
 
-    A cursor stays with its source: one of the feed's documents, or the directory's list.
+    A cursor belongs to its source: one of the feed's documents, or the directory's list.
     """
     if args.token(_FURTHER) is not None or "url" in args.values:
         document = _told_feed(args.token(_FURTHER)) or _of_feed(args.text("url"))
@@ -127,7 +130,10 @@ def episodes(args: Args) -> Steps:
 
 
 def _page(args: Args, document: AddressCall, answer: Answer) -> Page:
-    """Return a page of one of the feed's documents. Its last page leads to the next document, if any (RFC 5005)."""
+    """Return a page of one of the feed's documents.
+
+    Its last page leads to the next document, if there is one (RFC 5005).
+    """
     feed, here = _told(answer), args.token(_FURTHER)
     items = [{**item, "author": item["author"] or feed["author"]} for item in feed["items"]]
     page = EPISODES.page(args, answer._replace(body={"items": items}))
@@ -143,7 +149,7 @@ def _place(call: AddressCall | None) -> str:
 
 
 def _listed(args: Args, instead_of: Answer | Missing | None) -> Steps:
-    """Return a page of the directory's list, in place of an unavailable feed.
+    """Return a page of the directory's list, because the feed is unavailable.
 
     Raises:
         UpstreamError, LimitError: The directory lists no episodes either.

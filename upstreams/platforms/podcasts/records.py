@@ -1,4 +1,4 @@
-"""Map podcasts to our records, from rows of Apple's directory and charts, and from the values read from a feed."""
+"""Map podcasts to our records: rows of Apple's directory and charts, and values of a feed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO = frozenset(("no", "false", "clean", "cleaned", "notexplicit"))
 
 
 def _told(word: str | None) -> bool | None:
-    """Return a yes or no, which feeds and directory spell in many ways, mostly to mark explicit content."""
+    """Return a boolean that feeds and the directory spell in many ways, mostly to mark explicit content."""
     folded = (word or "").strip().lower()
     return True if folded in _YES else False if folded in _NO else None
 
@@ -26,7 +26,7 @@ def _seconds(milliseconds: int | None) -> int | None:
 
 
 def _as_address(url: str | None) -> str | None:
-    """Return the feed's address in a request, which is stored without its scheme."""
+    """Return the URL of the feed in a request. Its canonical form has no scheme."""
     return url and f"https://{url}"
 
 
@@ -41,12 +41,12 @@ def _known_by(known: str | None, enclosed: list[str] | None) -> str | None:
 
 
 def _numbered(*elements: Any) -> int | None:
-    """Return the first number in these elements."""
+    """Return the first number found in these elements."""
     return next((told for one in elements if (told := values.count(_named(one))) is not None), None)
 
 
 def _by(*names: str, known_by: str = "", url: str = "") -> Reader:
-    """Return the author, of whom most sources give only the name."""
+    """Return the author. Most sources contain only the name."""
     number, address = (read.ident(known_by) if known_by else NEVER), (read.text(url) if url else NEVER)
     return record_map(byline, id=number, display_name=read.text(*names), url=address).here()
 
@@ -129,7 +129,7 @@ feed_of = record_map(
         "updated_at": read.instant("updated_at", "published_at"),
     },
 )
-"""A show from its feed. The owner's email address is left out."""
+"""A show from its feed. The email address of the owner is omitted."""
 _ENCLOSED = read.each("enclosures", read.text("url"))
 episode_of = record_map(
     post,
@@ -154,4 +154,4 @@ episode_of = record_map(
         "updated_at": read.instant("updated_at"),
     },
 )
-"""An episode from a feed. One without an id and a page is identified by its audio file."""
+"""An episode from a feed. Without an id and a page, it is identified by its audio file."""

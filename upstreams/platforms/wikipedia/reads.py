@@ -1,4 +1,4 @@
-"""Wikipedia's parameters, and reads whose answers are more than a list of rows: links, views and their days."""
+"""Wikipedia's parameters, and reads whose answers are more than a list of rows: links, page views and their days."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ DATE = Param("date", "The day or month (default: the day before yesterday).", "2
 _LATE = timedelta(days=2)
 _SPAN = timedelta(days=29)
 OF_PAGE = "rows"
-"""The member that holds a page's list."""
+"""The member that contains a page's list."""
 _DISAMBIGUATION = "The title is ambiguous. This page lists its meanings."
 
 _SUMMARY = Get("/api/rest_v1/page/summary/{title}", title=TITLE).via(accepts=page_of)
@@ -140,12 +140,12 @@ def _day(name: str, told: str) -> date:
 
 
 def _first_day(args: Args, end: date) -> date:
-    """Return the first day of a span without a start. Monthly counts exist only for whole months."""
+    """Return the first day of a span if the request has no start. Monthly counts exist only for whole months."""
     return end.replace(year=end.year - 1, day=1) if args.text("granularity") == "monthly" else end - _SPAN
 
 
 def _days(args: Args) -> tuple[str, str]:
-    """Return the first hour of the first day and of the last day."""
+    """Return the first hour of the first and of the last day."""
     last, first = args.text_or_none("to"), args.text_or_none("from")
     end = _day("to", last) if last else _latest(args)
     start = _day("from", first) if first else _first_day(args, end)

@@ -1,6 +1,6 @@
 """YouTube: channels, videos, comments, playlists and searches, from its API with the operator's key.
 
-Without a key, feeds describe a channel and the last videos of channels and playlists, and oEmbed describes a video.
+Without a key, feeds provide channels and the latest videos of channels and playlists, and oEmbed provides videos.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _COMMENTS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=10
 
 
 def _below(read: Read) -> tuple[Fallback, ...]:
-    """Return the fallback of a node whose key may run out of quota. A node without a key reads this way directly."""
+    """Return the fallback for a node whose key may run out of quota. A node without a key uses this read directly."""
     return (Fallback("web", read, needs=_KEY),)
 
 
@@ -85,7 +85,7 @@ def _videos(
     needs: tuple[str, ...] = (),
     fed: Read | None = None,
 ) -> Endpoint:
-    """Return an endpoint for a list of videos, with each video's full data; `fed` reads the list from a feed."""
+    """Return an endpoint for a list of videos, each with its full data; `fed` reads the list from a feed."""
     return Endpoint(
         resource,
         summary,

@@ -1,4 +1,4 @@
-"""Prism's composites that count, compare and rank (decisions 18): mentions, code, and apps."""
+"""Prism's composites that count, compare and rank: mentions, code, and apps (decisions 18)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from upstreams.model.params import Args, Value
 from upstreams.model.steps import Part, Single, Steps
 
 _OWN_PARTS: Final = {"hackernews": "hn", "reddit": "reddit"}
-"""Platforms whose threads form a separate part. All other platforms belong to `threads`."""
+"""Platforms whose threads are a part of their own. All other platforms belong to the part `threads`."""
 PULSE_PARTS: Final = ("dossier", *_OWN_PARTS.values(), "threads", "blogs")
 _OPENED: Final = 3
 """The number of threads whose comments are read."""
@@ -82,7 +82,10 @@ def devtool_pulse(platforms: Sequence[Platform], threaded: Sequence[Platform], a
 
 
 def _searched(threaded: Sequence[Platform], included: Sequence[str]) -> list[Platform]:
-    """Return the platforms whose threads are requested: all of them if only `blogs`, which threads link to, is."""
+    """Return the platforms whose threads are needed.
+
+    If only `blogs` is requested, it is all, because threads link to blogs.
+    """
     wanted = [one for one in threaded if _OWN_PARTS.get(one.slug, "threads") in included]
     return wanted or (list(threaded) if "blogs" in included else [])
 
@@ -118,7 +121,7 @@ def read_dossier(
 
 
 def _at(platform: Platform, address: str) -> str | None:
-    """Return the repository's name on a platform, or None if the address does not belong to it."""
+    """Return the repository's name on a platform; None if the URL does not belong to the platform."""
     endpoint = platform.playing("dossier")
     assert endpoint is not None, "only platforms with a dossier are asked for one"
     param = next(one for one in endpoint.params if one.name == endpoint.named_by[0])
@@ -145,7 +148,7 @@ def _load(dossier: Record | None) -> float | None:
 
 
 def _halves(listed: Sequence[Mention], window: DaySpan) -> float | None:
-    """Return the change of mentions from the first to the second half of a window, in percent."""
+    """Return the change of mentions from the first half of a window to the second, in percent."""
     half = window.days // 2
     if not half:
         return None

@@ -1,4 +1,4 @@
-"""The echo of a launch: the threads about it, the comments of their readers, and the pages that they link to."""
+"""The response to a launch: threads about it, the comments of their readers, and the pages that they link to."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BLOGS: Final = 50
 
 
 def launch_echo(platforms: Sequence[Platform], threaded: Sequence[Platform], hosts: Sequence[str], args: Args) -> Steps:
-    """Return readers' reactions to a launch. `hosts` belong to platforms and therefore do not count as blogs."""
+    """Return the reactions of readers to a launch. `hosts` belong to platforms and therefore do not count as blogs."""
     included = chosen(args, "include", ECHO_PARTS)
     window, phrase = days.span(args, "date_from", "date_to", back_days=90), phrase_of(args.text("query"))
     found = yield from sweep.sweep(threaded, phrase, window, rounds=2)
@@ -74,7 +74,7 @@ def _story(mention: Mention, leg: Settled | None) -> Record:
 
 
 def blogs_of(listed: Sequence[Mention], hosts: Sequence[str]) -> list[Record]:
-    """Return the linked pages at hosts outside all platforms, without duplicates, from the top mentions first."""
+    """Return the linked pages on hosts outside all platforms, without duplicates, starting with the top mentions."""
     pages: dict[str, Record] = {}
     for one in listed:
         link = one.row["post"]["ext"].get("link")

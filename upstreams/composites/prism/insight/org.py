@@ -1,4 +1,4 @@
-"""The repositories of an organization: a list, totals, and a dossier for each of the top ones (decisions 18)."""
+"""The repositories of an organization: a list, totals, and dossiers of the top repositories (decisions 18)."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def org_radar(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 def _organization(platforms: Sequence[Platform], args: Args) -> tuple[Platform, dict[str, Value]]:
-    """Return the platform of an organization, and its name there. An address contains both.
+    """Return the platform of an organization, and its name there. A URL contains both.
 
     Raises:
-        InvalidArgument: The address does not lead to an organization.
+        InvalidArgument: The URL does not lead to an organization.
     """
     for one in platforms:
         endpoint = one.playing("repositories")
