@@ -8,14 +8,14 @@ from bench.core.results import Point, Results
 from bench.report.compare import SMALLEST, difference
 
 RATE_SHARE = 0.02
-"""Offered rates that differ by more are reported, because latencies are then of different loads."""
+"""Offered rates that differ by more than this are reported, because the latencies then belong to different loads."""
 BUSY_LOAD = 0.5
-"""The load average per CPU, in the minute before the run, from which on other work is assumed."""
+"""The load average per CPU, in the minute before the run, from which other work is assumed to run."""
 _HARDWARE = ("cpu", "cpus", "cpu_quota", "memory_bytes", "store_on")
 
 
 def comparability_notes(before: Results, after: Results) -> list[str]:
-    """Return one line per note."""
+    """Return a line per note."""
     return [
         *_of_machines(before.machine, after.machine),
         *_of_runs(before, after),
@@ -28,7 +28,7 @@ def _of_machines(before: Machine, after: Machine) -> Iterator[str]:
     differing = [
         field.name
         for field in fields(Machine)
-        # A value missing in an older file is not a difference.
+        # A value that is missing in an older file is not a difference.
         if field.name not in ("libraries", "load_average", "commit")
         and (old := getattr(before, field.name)) != (new := getattr(after, field.name))
         and None not in (old, new)

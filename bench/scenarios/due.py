@@ -1,4 +1,4 @@
-"""The cost of many monitors that share a slot: `python -m bench.scenarios.due`, `DueLoad` in, `DueFigures` out."""
+"""The cost of monitors that share a slot: `python -m bench.scenarios.due` reads a `DueLoad`, prints `DueFigures`."""
 
 import math
 import sys
@@ -11,7 +11,7 @@ from bench.control.control_protocol import PLANT, RAN, ControlAddress, ControlCl
 from bench.core.process import usage
 
 EACH = 500
-"""Monitors of an account: the largest plan's maximum of active ones."""
+"""The number of monitors per account: the maximum of active monitors in the largest plan."""
 AT_ONCE = 20_000
 HALF_A_DAY_S = 43_200.0
 LOOK_S = 1.0
@@ -19,28 +19,28 @@ LOOK_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class DueLoad:
-    """The monitors that share a slot, on the server with this `pid`, and the other stored ones."""
+    """The number of monitors that share a slot, on the server with this `pid`, and of other stored monitors."""
 
     control: ControlAddress
     pid: int
     count: int = 10_000
     stored: int = 100_000
     lead_s: float = 15.0
-    """Seconds from planting the monitors to their slot."""
+    """The seconds from creating the monitors to their slot."""
     patience_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class DueFigures:
-    """The figures of one slot. A lag lasts from a run's own place in the slot's spread to its start."""
+    """The figures of one slot. The lag of a run is the time from its own place in the slot's spread to its start."""
 
     count: int
     stored: int
     lags: dict[int, int]
     took_s: float
-    """From the slot to the end of the last run."""
+    """The seconds from the slot to the end of the last run."""
     cpu_s: float
-    """CPU of the server's process in that time."""
+    """The CPU seconds of the server's process in that time."""
 
 
 class NotAsDue(Exception):
@@ -48,7 +48,7 @@ class NotAsDue(Exception):
 
 
 def measure(due: DueLoad) -> DueFigures:
-    """Plant all monitors, and wait for the slot and for the end of its last run."""
+    """Create all monitors, wait for the slot, and wait for the end of its last run."""
     with open_control(due.control) as control:
         for first in range(0, due.stored, AT_ONCE):
             _plant(control, min(AT_ONCE, due.stored - first), time.time() + HALF_A_DAY_S, stagger_s=0.01)

@@ -1,4 +1,4 @@
-"""Measures reading and acknowledging: `python -m bench.scenarios.feed_reads`, `Reads` in, `ReadFigures` out."""
+"""Measures reading and acknowledging: `python -m bench.scenarios.feed_reads` reads `Reads` and prints `ReadFigures`."""
 
 import select
 import socket
@@ -30,12 +30,12 @@ class Reads:
     events: int = 200_000
     consumers: int = 16
     seconds: float = 5.0
-    """The seconds of acknowledging."""
+    """The duration of acknowledging in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadFigures:
-    """The speed and the cost of reads. CPU is of the server's process."""
+    """The speed and the cost of reads. CPU is the CPU of the server's process."""
 
     events: int
     events_per_s: float
@@ -43,11 +43,11 @@ class ReadFigures:
     acks: int
     acks_per_s: float
     ack_cpu_us: float
-    """For each page that was read and acknowledged."""
+    """The CPU for each page that was read and acknowledged."""
 
 
 class ReaderLine:
-    """One connection with one request in progress. Every response must be 200."""
+    """One connection, with one request in progress. Every response must have status 200."""
 
     def __init__(self, url: str, key: str) -> None:
         """Connect."""
@@ -66,7 +66,7 @@ class ReaderLine:
         self.sock.sendall(b"POST %b%b%b\r\n%b" % (target, self._head, about, body))
 
     def answer(self) -> bytes:
-        """Wait for the complete response, and return it."""
+        """Wait for the complete response and return it."""
         while (whole := self.receive()) is None:
             pass
         return whole
@@ -100,7 +100,7 @@ class ReadingConsumer:
         line.get(self._read_target)
 
     def go_on(self) -> None:
-        """Read from the connection; send the next request after a response."""
+        """Read from the connection. After a response, send the next request."""
         answer = self.line.receive()
         if answer is None:
             return
@@ -121,7 +121,7 @@ class ReadingConsumer:
 
 
 def measure(reads: Reads) -> ReadFigures:
-    """Fill a log, read it from its start, then acknowledge it with many concurrent consumers."""
+    """Fill a log, read it from the start, and then acknowledge it with many concurrent consumers."""
     with open_control(reads.control) as control:
         account, key = _fill(control, reads.events)
     cpu_s, began_s = usage(reads.pid).cpu_s, time.monotonic()
@@ -161,7 +161,7 @@ def catch_up(url: str, key: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class AckFigures:
-    """Acknowledgements with a response, and their cost."""
+    """The number of acknowledgements with a response, and their cost."""
 
     acks: int
     seconds: float
@@ -171,7 +171,7 @@ class AckFigures:
 def acknowledge(reads: Reads, key: str) -> AckFigures:
     """Run all consumers concurrently, until the time is up or no events are left.
 
-    The first page of each is excluded, because its extra work happens only once in a consumer's life.
+    The first page of each consumer is excluded, because its extra work is done only once per consumer.
     """
     epoll, consumers = select.epoll(), dict[int, ReadingConsumer]()
     for nth in range(reads.consumers):
