@@ -42,7 +42,7 @@ UNHURRIED = settings(deadline=None, database=None, print_blob=True, suppress_hea
 settings.register_profile("same", UNHURRIED, derandomize=True)
 settings.register_profile("search", UNHURRIED, derandomize=False)
 settings.load_profile("same")
-HypothesisProvider._local_constants = Constants()  # otherwise examples depend on the constants of all modules loaded so far
+HypothesisProvider._local_constants = Constants()  # otherwise examples depend on the loaded modules
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -119,7 +119,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class Shares(LoadFileScheduling):
-    """A file is run by one process, and all crowds by one, so that no two of them ever meet on the machine."""
+    """Runs each file in one process, and all tests in `CROWDS` in one process, so that these never run concurrently."""
 
     def _split_scope(self, nodeid: str) -> str:
         return "crowds" if nodeid.startswith(CROWDS) else str(super()._split_scope(nodeid))

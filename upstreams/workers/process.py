@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def answer(request: bytes) -> tuple[Any, ...]:
-    """Return the reply to a request, whatever its result."""
+    """Return the reply to a request, whether the task succeeded or failed."""
     function, args = msgspec.msgpack.decode(request)
     module, _, name = function.partition(":")
     work = getattr(import_module(module), name)
