@@ -26,7 +26,7 @@ STARTS: Final[Mapping[str, Sequence[str]]] = {
 MARKS: Final = {name: 3_600_000_000 if name == NODE else 1_400_000_000 for name in STARTS}
 """The maximum instructions of a start. As measured, a core executes 6 to 8 billion per second during Python's start."""
 _CONFIG: Final = '[server]\nport = 0\n[admin]\nport = 0\n[store]\nurl = "sqlite:///store.db"\n'
-_WITHIN_S: Final = 300.0
+_TIMEOUT_S: Final = 300.0
 _SECRET: Final = "q0Zr7yTn3KxWv5Bd8LsMf2Hj6PcGa9UeRi4YoXk1NbQ"
 """A fixed secret, because the time to validate a secret depends on it."""
 
@@ -74,7 +74,7 @@ def _start(name: str, folder: Path, under: Sequence[str]) -> None:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     try:
-        exit_code = process.wait(_WITHIN_S)
+        exit_code = process.wait(_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
         raise

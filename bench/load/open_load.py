@@ -121,7 +121,7 @@ class OpenLoop:
         while True:
             await trio.lowlevel.wait_readable(self._lines.fileno())
             for line in self._lines.ready():
-                self._go_on(line)
+                self._continue_line(line)
             self._send_due()
 
     def _send_due(self) -> None:
@@ -140,7 +140,7 @@ class OpenLoop:
             except LineBroke as exc:
                 self._break(line, exc)
 
-    def _go_on(self, line: Line) -> None:
+    def _continue_line(self, line: Line) -> None:
         try:
             head = self._lines.go_on(line)
         except LineBroke as exc:

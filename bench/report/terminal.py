@@ -86,12 +86,12 @@ def place_of(files: Files) -> tuple[Path, str]:
 def _measured(measure: Measure, results: Results, works: int) -> tuple[bool, BenchError | OSError | None]:
     """Return whether the work finished, and its error if there was one. A closed terminal counts as an error."""
     try:
-        return trio.run(run_until_stopped, partial(_behind_a_bar, measure, results, works)), None
+        return trio.run(run_until_stopped, partial(_with_progress_bar, measure, results, works)), None
     except (BenchError, OSError) as exc:
         return False, exc
 
 
-async def _behind_a_bar(measure: Measure, results: Results, works: int) -> None:
+async def _with_progress_bar(measure: Measure, results: Results, works: int) -> None:
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(

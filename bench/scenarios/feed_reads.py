@@ -180,10 +180,12 @@ def acknowledge(reads: Reads, key: str) -> AckFigures:
         epoll.register(line.sock.fileno(), select.EPOLLIN)
     crew = list(consumers.values())
     try:
-        _go_on(epoll, consumers, until=lambda: all(each.acks or each.has_ended for each in crew))
+        _poll_consumers(epoll, consumers, until=lambda: all(each.acks or each.has_ended for each in crew))
         before, cpu_s, began_s = sum(each.acks for each in crew), usage(reads.pid).cpu_s, time.monotonic()
         end_s = began_s + reads.seconds
-        _go_on(epoll, consumers, until=lambda: time.monotonic() > end_s or all(each.has_ended for each in crew))
+        _poll_consumers(
+            epoll, consumers, until=lambda: time.monotonic() > end_s or all(each.has_ended for each in crew)
+        )
         took_s, used_s = time.monotonic() - began_s, usage(reads.pid).cpu_s - cpu_s
     finally:
         epoll.close()
@@ -192,7 +194,9 @@ def acknowledge(reads: Reads, key: str) -> AckFigures:
     return AckFigures(sum(each.acks for each in crew) - before, took_s, used_s)
 
 
-def _go_on(epoll: select.epoll, consumers: Mapping[int, ReadingConsumer], *, until: Callable[[], bool]) -> None:
+def _poll_consumers(
+    epoll: select.epoll, consumers: Mapping[int, ReadingConsumer], *, until: Callable[[], bool]
+) -> None:
     while not until():
         for number, _ in epoll.poll(0.1):
             consumers[number].go_on()

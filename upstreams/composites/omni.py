@@ -142,11 +142,13 @@ def _communities(rows: Sequence[Record]) -> list[Record]:
 def _share(name: str, rows: Sequence[Record]) -> Record:
     posts = [row["post"] for row in rows]
     words = [(row["post"]["content"]["text"], row["computed"]["language"]) for row in rows]
-    said = [comment["text"] for row in rows for comment in (row["comments"] or ())[:_COMMENTS] if comment["text"]]
+    comment_texts = [
+        comment["text"] for row in rows for comment in (row["comments"] or ())[:_COMMENTS] if comment["text"]
+    ]
     return community_share(
         name=name,
         posts=len(posts),
         likes=total_of(post["engagement"]["likes"] for post in posts),
         comments=total_of(post["engagement"]["comments"] for post in posts),
-        tone=summed(tone_of(*one) for one in (*words, *((text, language_of(text)) for text in said))),
+        tone=summed(tone_of(*one) for one in (*words, *((text, language_of(text)) for text in comment_texts))),
     )

@@ -60,8 +60,8 @@ def short_count(found: Any) -> int | None:
 def duration(found: Any) -> int | None:
     """Return the whole seconds of a duration: 90.5, "5,400", "1:02:03", "PT4M13S" or "3h8m33s"; None otherwise."""
     if not isinstance(found, str):
-        told = fraction(found)
-        return None if told is None else values.count(int(told))
+        amount = fraction(found)
+        return None if amount is None else values.count(int(amount))
     text = found.strip()[:_TEXT_MAX]
     if (plain := _PLAIN_DURATION.fullmatch(text)) is not None:
         return values.count(int(plain[1] or plain[2].replace(",", "")))

@@ -54,8 +54,8 @@ def read_captions(raw: bytes, content_type: str = "") -> fields.Json:
         cues.append(cue)
     if not any(letter.isalnum() for cue in cues for line in cue.lines for letter in line):
         return {"cues": []}
-    told = zip(cues, _new_texts([cue.lines for cue in cues]), strict=True)
-    return {"cues": [{"text": text, "start_ms": cue.start_ms, "end_ms": cue.end_ms} for cue, text in told if text]}
+    cue_texts = zip(cues, _new_texts([cue.lines for cue in cues]), strict=True)
+    return {"cues": [{"text": text, "start_ms": cue.start_ms, "end_ms": cue.end_ms} for cue, text in cue_texts if text]}
 
 
 def _cues(lines: list[str]) -> Iterator[_Cue]:
@@ -66,9 +66,9 @@ def _cues(lines: list[str]) -> Iterator[_Cue]:
     for place, line in enumerate((*lines, "")):
         found = _TIMING.fullmatch(line)
         if found is not None or not line.strip():
-            if times is not None and (said := _plain_lines(words)):
+            if times is not None and (plain_lines := _plain_lines(words)):
                 clock = times.groups()
-                yield _Cue(_milliseconds(*clock[:4]), _milliseconds(*clock[4:]), said)
+                yield _Cue(_milliseconds(*clock[:4]), _milliseconds(*clock[4:]), plain_lines)
                 times = None
             times, words, is_first, skips = found or times, [], found is None, False
             continue
@@ -85,8 +85,8 @@ def _is_name(lines: list[str], place: int) -> bool:
 
 
 def _plain_lines(words: list[str]) -> list[str]:
-    told = (fields.plain(_TAG.sub("", line).strip()) for line in words)
-    return [" ".join(line.split("\n")) for line in told if line]
+    plain_lines = (fields.plain(_TAG.sub("", line).strip()) for line in words)
+    return [" ".join(line.split("\n")) for line in plain_lines if line]
 
 
 def _new_texts(cues: list[list[str]]) -> list[str]:

@@ -44,7 +44,7 @@ _READ_AS = {
 """Maps the name of a smaller charset to the larger charset that the web uses instead."""
 _HALVES = re.compile(rb"\xed[\xa0-\xaf][\x80-\xbf]\xed[\xb0-\xbf][\x80-\xbf]")
 """The two surrogates of a character, encoded separately: invalid in UTF-8, but written by some programs."""
-_TOLD_APART = {
+_DETECTABLE = {
     "gb18030", "big5", "euc_jp", "cp932", "iso2022_jp", "cp949", "koi8_r", "cp866",
     "cp1251", "cp1253", "cp1255", "cp1256", "cp874", "iso8859_5", "iso8859_7",
 }  # fmt: skip
@@ -127,8 +127,8 @@ def _detected(raw: bytes, first: int) -> str:
     sample = _around(raw, first)
     from charset_normalizer import from_bytes  # noqa: PLC0415 - few bodies need it, and startup does not
 
-    found = from_bytes(sample, cp_isolation=sorted(_TOLD_APART)).best()
-    return found.encoding if found is not None and found.encoding in _TOLD_APART else "cp1252"
+    found = from_bytes(sample, cp_isolation=sorted(_DETECTABLE)).best()
+    return found.encoding if found is not None and found.encoding in _DETECTABLE else "cp1252"
 
 
 def _is_utf8(raw: bytes, first: int) -> bool:

@@ -121,7 +121,7 @@ class _FeedReader:
         first = authors[0] if authors else {}
         html = markup_of(found, "content:encoded", "content")
         enclosures = list(self._enclosures(found))
-        told = (first_text(found, "itunes:duration"), *(one["duration_seconds"] for one in enclosures))
+        durations = (first_text(found, "itunes:duration"), *(one["duration_seconds"] for one in enclosures))
         return {
             "id": first_text(found, "id", "guid", "dc:identifier") or entry.get(_ABOUT),
             "url": self._item_url(found),
@@ -139,7 +139,7 @@ class _FeedReader:
             "categories": self._categories(found),
             "comments": values.count(first_text(found, "slash:comments", "thr:total")),
             "comments_url": self._absolute(first_text(found, "comments")),
-            "duration_seconds": next((seconds for one in told if (seconds := duration(one)) is not None), None),
+            "duration_seconds": next((seconds for one in durations if (seconds := duration(one)) is not None), None),
             "enclosures": enclosures,
             "extra": self._extra(found),
         }

@@ -180,22 +180,22 @@ class _Mending:
             return
         low, depth = name.lower(), len(self._open)
         is_container = not depth or low.rpartition(":")[2] in _CONTAINERS
-        begun = _Open(name, low, len(self._tags) - 1, is_container=is_container)
+        opened = _Open(name, low, len(self._tags) - 1, is_container=is_container)
         if is_container or low not in _HTML:
-            self._follow(begun)
+            self._follow(opened)
             (self._containers if is_container else self._holders).append(depth)
-        self._open.append(begun)
+        self._open.append(opened)
         self._open_by_name.setdefault(low, []).append(depth)
 
-    def _follow(self, begun: _Open) -> None:
+    def _follow(self, opened: _Open) -> None:
         """Register this element with the elements that would end before it if their end tags are missing."""
         if self._holders and not (around := self._open[self._holders[-1]]).follower:
-            around.follower = begun.place
-        if not begun.is_container or not self._containers:
+            around.follower = opened.place
+        if not opened.is_container or not self._containers:
             return
         around = self._open[self._containers[-1]]
-        if around.low == begun.low and not around.follower:
-            around.follower = begun.place
+        if around.low == opened.low and not around.follower:
+            around.follower = opened.place
             around.between = self._open[self._containers[-1] + 1 :]
 
     def _attributes(self, inside: str) -> str:

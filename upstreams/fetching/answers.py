@@ -59,7 +59,7 @@ def read_answer(
     """
     status = raw.status
     if accepts.__class__ is Form and not accepts.follows and status < 400:
-        return _as_it_came(raw, source, took_s, accepts)
+        return _unjudged_answer(raw, source, took_s, accepts)
     if status == 202:  # the result is still being computed, as GitHub does for statistics
         raise UpstreamFailed(source, "the answer is not ready yet", passing=True)
     if 300 <= status < 400:
@@ -75,7 +75,7 @@ def read_answer(
     return answer
 
 
-def _as_it_came(raw: HttpAnswer, source: str, took_s: float, form: Form) -> Answer:
+def _unjudged_answer(raw: HttpAnswer, source: str, took_s: float, form: Form) -> Answer:
     """Return an answer that the read itself classifies, including redirects and status 202."""
     return Answer(raw.status, raw.headers, _read(raw, source, form), source, took_s, len(raw.body), raw.body)
 

@@ -141,7 +141,7 @@ class NamedSource:
         except UpstreamError as failure:
             if isinstance(failure.__cause__, NameUnknown) and failure.__cause__.is_certain:
                 raise TargetRefused("host", f"must name a host that has an address; {host} does not") from failure
-            if known.is_proven or not _tells_other_software(failure, call):
+            if known.is_proven or not _shows_other_software(failure, call):
                 raise
             self._remember_other(host, account_id)
             raise self._other(host) from failure
@@ -267,7 +267,7 @@ def _of_a_host(refusal: TargetRefused) -> TargetRefused:
     return TargetRefused(refusal.reason, "must name a public host: " + _URL.sub("it", str(refusal)))
 
 
-def _tells_other_software(failure: UpstreamError, call: Call) -> bool:
+def _shows_other_software(failure: UpstreamError, call: Call) -> bool:
     """Return whether an answer is not the expected JSON, so that the host does not run the platform's software."""
     is_no_json = isinstance(failure, NoJson) or (isinstance(failure, NotFound) and not failure.spoke_json)
     return is_no_json and call.accepts.__class__ is not Form

@@ -28,7 +28,7 @@ _WHOLE = ""
 """The governor's key for the source as a whole. Its other keys are methods."""
 WHOLE_HOST_S: Final = 60.0
 """The longest time that a caller-named host is paused for all accounts. After that, one call tries the host again."""
-_ASKINGS_KEPT: Final = 20
+_PAUSE_REQUESTS_KEPT: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class _Account:
     id: str
 
 
-class _Asking(NamedTuple):
+class _PauseRequest(NamedTuple):
     """A pause that one page of a caller-named host requested from an account."""
 
     until: float
@@ -139,7 +139,7 @@ class Source:
         self._governor = Governor()
         self._calls_total = self._retries_total = self._in_flight = 0
         self._latest: tuple[Mapping[str, str], float] = ({}, 0.0)
-        self._askings: deque[_Asking] = deque(maxlen=_ASKINGS_KEPT)
+        self._pause_requests: deque[_PauseRequest] = deque(maxlen=_PAUSE_REQUESTS_KEPT)
 
     def change(self, rules: Rules) -> None:
         """Apply new rules to all attempts that start after this call."""
@@ -356,8 +356,8 @@ class Source:
             self._governor.hold(name, for_s)
             return
         now, page = self._now(), hash(call.target)
-        others = [one for one in self._askings if one.until > now and one.page != page]
-        self._askings.append(_Asking(now + for_s, page, account_id))
+        others = [one for one in self._pause_requests if one.until > now and one.page != page]
+        self._pause_requests.append(_PauseRequest(now + for_s, page, account_id))
         self._governor.hold(_Page(page), for_s)
         if any(one.account_id == account_id for one in others):
             self._governor.hold(_Account(account_id), for_s)

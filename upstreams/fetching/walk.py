@@ -113,39 +113,39 @@ async def walk(
     Raises:
         UpstreamError, LimitError: As for `fetch`, if nothing was collected yet.
     """
-    basket, planned = _Basket(begun.limit, begun.skip), begun.first
+    collected, planned = _Collected(begun.limit, begun.skip), begun.first
     while True:
         try:
             fetched = await fetch(planned, deadline_at)
         except (UpstreamError, LimitError) as failure:
-            if not basket.records:
+            if not collected.records:
                 raise
-            why = f"page {basket.pages + 1} could not be read ({failure})"
-            return basket.answer(planned.args.cursor, why, failure=failure)
-        following = basket.take(fetched, state_of(planned, fetched))
-        is_wanted = go_on is None or await go_on(Walked(basket.pages, len(basket.records), begun.limit))
+            why = f"page {collected.pages + 1} could not be read ({failure})"
+            return collected.answer(planned.args.cursor, why, failure=failure)
+        following = collected.take(fetched, state_of(planned, fetched))
+        is_wanted = go_on is None or await go_on(Walked(collected.pages, len(collected.records), begun.limit))
         may_go_on = is_wanted and not stopping()
-        if following is None or len(basket.records) >= begun.limit:
-            return basket.answer(following)
+        if following is None or len(collected.records) >= begun.limit:
+            return collected.answer(following)
         if not may_go_on:
-            return basket.answer(following, "the walk was stopped early", whole=False)
-        if basket.body_bytes > BODY_BYTES_MAX:
-            return basket.answer(following, "the pages are too long for one answer")
-        if basket.pages >= pages_max:
-            return _at_the_end(basket, following, begun, pages_max)
+            return collected.answer(following, "the walk was stopped early", whole=False)
+        if collected.body_bytes > BODY_BYTES_MAX:
+            return collected.answer(following, "the pages are too long for one answer")
+        if collected.pages >= pages_max:
+            return _ended_by_limit(collected, following, begun, pages_max)
         args, keeps = replace(planned.args, cursor=following), planned.kept is not None
         planned = plan(planned.site, planned.endpoint, args, keeps=keeps)
 
 
-def _at_the_end(basket: _Basket, following: State, begun: Walk, pages_max: int) -> Fetched:
+def _ended_by_limit(collected: _Collected, following: State, begun: Walk, pages_max: int) -> Fetched:
     """Return the result of a walk that read all pages it was allowed, which may be limited by the available credits."""
     if pages_max >= begun.reach.pages_max:
-        return basket.answer(following)
-    return basket.answer(following, f"there were only credits for {pages_max} pages", whole=False)
+        return collected.answer(following)
+    return collected.answer(following, f"there were only credits for {pages_max} pages", whole=False)
 
 
 @dataclass(slots=True)
-class _Basket:
+class _Collected:
     """The rows that a walk has collected so far. Only `take` modifies them."""
 
     limit: int

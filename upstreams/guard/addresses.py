@@ -38,7 +38,7 @@ class TargetRules(NamedTuple):
     """Ports above this number are also allowed."""
 
     @property
-    def said(self) -> str:
+    def described(self) -> str:
         """The allowed ports, written as text."""
         *others, last = (*map(str, self.ports), *(f"above {port}" for port in (self.free_above,) if port < _PORTS_END))
         return f"{', '.join(others)} or {last}"
@@ -85,7 +85,7 @@ def check_url(url: str, *, rules: TargetRules = HTTPS, allow_insecure: bool = Fa
         raise TargetRefused("malformed", "the URL's host and port cannot be read")
     port = int(found["port"] or DEFAULT_PORTS[scheme])
     if not (0 < port < _PORTS_END and (allow_insecure or port in rules.ports or port > rules.free_above)):
-        raise TargetRefused("port", f"the URL's port must be {rules.said}")
+        raise TargetRefused("port", f"the URL's port must be {rules.described}")
     host, is_address = _host(found["host"])
     if is_address:
         check_addresses((host,), allow_insecure=allow_insecure)

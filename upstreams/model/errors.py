@@ -172,8 +172,8 @@ UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, V
 
 def unreadable(source: str, exc: Exception) -> UpstreamFailed:
     """Return the failure that one of the `UNREADABLE` exceptions means."""
-    told = f": {exc}" if isinstance(exc, UnexpectedBody) else ""  # of other exceptions, only the log has the details
-    return UpstreamFailed(source, f"the body does not have the documented structure{told}")
+    detail = f": {exc}" if isinstance(exc, UnexpectedBody) else ""  # of other exceptions, only the log has the details
+    return UpstreamFailed(source, f"the body does not have the documented structure{detail}")
 
 
 def most_useful(refusals: list[UpstreamError | LimitError]) -> UpstreamError | LimitError:

@@ -251,8 +251,8 @@ def decoded(raw: bytes) -> str:
 
 def any_true(*marks: object) -> bool | None:
     """Return whether one of the marks is true; None if all are None."""
-    told = [mark for mark in marks if mark is not None]
-    return any(told) if told else None
+    known_marks = [mark for mark in marks if mark is not None]
+    return any(known_marks) if known_marks else None
 
 
 def joined(*pieces: str | None) -> str | None:

@@ -179,12 +179,12 @@ class Emitter:
         into = into or self.put("None" if first else "[]")
         below = Emitter(self._program, entry, shape.member(last, "list"))
         value = below.put(reader.emit(below))
-        told = (f"{into} = {value}", "break") if first else (f"{into}.append({value})",)
+        store = (f"{into} = {value}", "break") if first else (f"{into}.append({value})",)
         self.body += [
             f"for {entry} in {f'{self.bind(_objects)}({found})' if self._program.from_json else f'{found} or ()'}:",
             *(f"    {line}" for line in below.body),
             f"    if {value} is not None:",
-            *(f"        {line}" for line in told),
+            *(f"        {line}" for line in store),
         ]
         return into
 

@@ -134,7 +134,7 @@ _ADDRESS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _CODE = re.compile(r"%([0-9A-Fa-f]{2})?")
-_AS_THEY_ARE = "/?%:@!$&'()*+,;=[]~"
+_SAFE = "/?%:@!$&'()*+,;=[]~"
 
 
 def _coded(piece: str) -> str:
@@ -144,7 +144,7 @@ def _coded(piece: str) -> str:
         letter = chr(int(code[1], 16)) if code[1] else ""
         return letter if _UNRESERVED.fullmatch(code[0]) else code[0].upper() if letter else "%25"
 
-    return _CODE.sub(one, quote(piece, safe=_AS_THEY_ARE, errors="replace"))
+    return _CODE.sub(one, quote(piece, safe=_SAFE, errors="replace"))
 
 
 def _read_as(forms: tuple[str, ...], value: str) -> str | None:

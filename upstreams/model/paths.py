@@ -23,7 +23,7 @@ _DOTS = re.compile(r"(?:^|[/\\])[\s\0-\x20]*\.\.?[\s\0-\x20]*(?:[/\\;?#]|$)")
 
 _HOST: Final = replace(Host("host"), forms=())
 """A host name exactly as given, including `www.`."""
-_TOLD: Final = Address("url", "A URL in an answer.", "https://example.org/x")
+_URL_IN_ANSWER: Final = Address("url", "A URL in an answer.", "https://example.org/x")
 
 
 class Located:
@@ -129,10 +129,12 @@ def address_call(name: str, address: str, *, source: str, accepts: Accepts, opti
     return AddressCall(f"/{path}", source=source, accepts=accepts, optional=optional, host=host, written=written)
 
 
-def told_call(address: str | None, *, source: str, accepts: Accepts, optional: bool = False) -> AddressCall | None:
+def call_from_answer(
+    address: str | None, *, source: str, accepts: Accepts, optional: bool = False
+) -> AddressCall | None:
     """Return the call to a URL in an answer; None if the URL cannot be called."""
     try:
-        written = _TOLD.canonical(address or "")
+        written = _URL_IN_ANSWER.canonical(address or "")
         return address_call("url", written, source=source, accepts=accepts, optional=optional)
     except InvalidArgument:
         return None

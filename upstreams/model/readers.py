@@ -241,9 +241,9 @@ def unless(mark: Reader, reader: Reader) -> Reader:
 
 def address(template: str, *readers: Reader) -> Reader:
     """Return a reader that fills the `{}` of a text with results of readers; None if one of them is None."""
-    told = [f"{{{place}}}" for place in range(len(readers))]
-    nothing = " or ".join(f"{one} is None" for one in told)
-    written = repr(template.format(*("{{" + one + "}}" for one in told)))
+    placeholders = [f"{{{place}}}" for place in range(len(readers))]
+    nothing = " or ".join(f"{one} is None" for one in placeholders)
+    written = repr(template.format(*("{{" + one + "}}" for one in placeholders)))
     return _Made(f"None if {nothing} else f{written}", readers)
 
 

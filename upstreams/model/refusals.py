@@ -87,31 +87,31 @@ class Refusals:
         """Return the refusal that an error answer means; None if no case matches."""
         if self.other is not None and (refusal := self.other(answer)) is not None:
             return refusal
-        code, message = self._said(answer)
+        code, message = self._code_and_message(answer)
         for key in (code, answer.status):
             if key is not None and (refusal := self._of(key, message, answer)) is not None:
                 return refusal
         return None
 
-    def _said(self, answer: Answer) -> tuple[str | int | None, str]:
+    def _code_and_message(self, answer: Answer) -> tuple[str | int | None, str]:
         body = answer.body
         if not isinstance(body, dict):
             kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
             return None, body.strip() if isinstance(body, str) and kind == "text/plain" else ""
         code = _member(body, self.code)
-        told = (_member(body, name) for name in self.message.split("|"))
-        message = next((one for one in told if isinstance(one, str)), "")
+        texts = (_member(body, name) for name in self.message.split("|"))
+        message = next((one for one in texts if isinstance(one, str)), "")
         return code if isinstance(code, str) else None if code is None else f"{code}", message
 
     def _of(self, key: int | str, message: str, answer: Answer) -> UpstreamError | None:
-        said = message.lower() if isinstance(answer.body, dict) else ""
+        lowered = message.lower() if isinstance(answer.body, dict) else ""
         for cases, refusal in self._table(key, message, answer):
             words = cases.get(key, ()) if isinstance(cases, Mapping) else ("",) if key in cases else ()
-            if any(word in said for word in ((words,) if isinstance(words, str) else words)):
+            if any(word in lowered for word in ((words,) if isinstance(words, str) else words)):
                 return refusal
         param = self.bad.get(key)
         if isinstance(param, Mapping):
-            param = next((ours for word, ours in param.items() if word.lower() in said), None)
+            param = next((ours for word, ours in param.items() if word.lower() in lowered), None)
         return None if param is None else InvalidArgument(param, f"is refused: {message or 'it is not valid'}")
 
     def _table(self, key: int | str, message: str, answer: Answer) -> tuple[tuple[Cases, UpstreamError], ...]:
@@ -246,8 +246,8 @@ def until_reset_s(headers: Headers, name: str) -> float | None:
     """
     text = headers.get(name, "")
     if text.isdecimal():
-        told = float(text)
-        return _until_s(told, headers) if told >= _UNIX_FROM_S else told or None
+        number = float(text)
+        return _until_s(number, headers) if number >= _UNIX_FROM_S else number or None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -49,16 +49,16 @@ def fraction(found: Any) -> float | None:
     if isinstance(found, bool) or not isinstance(found, int | float):
         return None
     try:
-        told = float(found)
+        parsed = float(found)
     except OverflowError:
         return None
-    return told if isfinite(told) and abs(told) <= INTEGER_MAX else None
+    return parsed if isfinite(parsed) and abs(parsed) <= INTEGER_MAX else None
 
 
 def count(found: Any) -> int | None:
     """Return a number that can be a count; None for negative numbers, which are placeholders."""
-    told = found if type(found) is int else number(found)
-    return told if told is not None and 0 <= told <= INTEGER_MAX else None
+    parsed = found if type(found) is int else number(found)
+    return parsed if parsed is not None and 0 <= parsed <= INTEGER_MAX else None
 
 
 def _whole(found: Any) -> int | None:
@@ -100,7 +100,7 @@ def instant_of_text(found: str) -> str | None:
         moment = datetime.fromisoformat(found)
         if len(found) == 20 and found[4::3] == "--T::Z":  # 2020-01-31T12:00:00Z, the usual form
             return found
-        return _written_anew(found, moment)
+        return _in_utc(found, moment)
     except (ValueError, OverflowError):  # OverflowError: the year in UTC is before 1 or after 9999
         return None
 
@@ -110,7 +110,7 @@ def _from_unix(seconds: int) -> str:
     return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(seconds))
 
 
-def _written_anew(found: str, moment: datetime) -> str:
+def _in_utc(found: str, moment: datetime) -> str:
     """Return a time in UTC, with milliseconds if there are any. Text in this form is only shortened to milliseconds."""
     if found[4:20:3] == "--T::." and found[-1] == "Z":
         if not moment.microsecond:

@@ -27,7 +27,7 @@ _PLACEHOLDER = re.compile(r"\$(?:(?P<kind>\$|[a-z_]+)|\{(?P<name>[^{}:]+)(?::(?P
 _NAMED = re.compile(r"\$digits|\$id|\$handle|.*\$\{.*")
 """Member names that are invented too. Other names may start with a dollar sign, which is kept."""
 _ALL: Final = "$all"
-_IN_ADDRESS: Final = "/:@!$&'()*+,;=?%"
+_SAFE_IN_URL: Final = "/:@!$&'()*+,;=?%"
 """Characters that are not percent-encoded in a URL."""
 _OPTIONAL_IN = 4
 """One of this many objects lacks an optional member. The first object of a list always has it."""
@@ -147,7 +147,7 @@ class Filling:
     def _written(self, path: str, match: re.Match[str], *, is_address: bool) -> str:
         value = self._value(match, f"{path}/{match.start()}")
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        return text if match["kind"] == "rows" else self.escape(quote(text, safe=_IN_ADDRESS) if is_address else text)
+        return text if match["kind"] == "rows" else self.escape(quote(text, safe=_SAFE_IN_URL) if is_address else text)
 
     def _value(self, match: re.Match[str], path: str) -> Any:
         if match["name"] is not None:

@@ -155,9 +155,9 @@ class _Call:
 
     def _failure(self, subject: Iterable[str]) -> Any:
         """Return the answer that a trigger word in the request selects."""
-        told = tuple(subject)
+        texts = tuple(subject)
         for word, (number, usual) in _FAILURES.items():
-            if any(word in value or number in _PARTS.split(value) for value in told):
+            if any(word in value or number in _PARTS.split(value) for value in texts):
                 return self.template.get(word, self.failures.get(word, usual))
         return None
 
@@ -165,8 +165,8 @@ class _Call:
         """Return the values of the request. A timestamp that identifies a row is replaced by the row's position."""
         if not isinstance(self.pages, ByTime) or self.pages.name not in values:
             return values
-        asked = values[self.pages.name]
-        moment = instant(int(asked) if asked.isdecimal() else asked)
+        tick = values[self.pages.name]
+        moment = instant(int(tick) if tick.isdecimal() else tick)
         return {**values, self.pages.name: str(place_of_tick(moment))} if moment else values
 
     def _body(self, filling: Filling, served: StandInPage) -> SandboxReply:
@@ -235,8 +235,8 @@ def _document(template: Template, filling: Filling, served: StandInPage) -> Sand
     places = range(served.start, served.stop) if "row" in template else range(0)
     within = replace(filling, escape=escape)
     rows = [line for row in within.rows([["$all", *template.get("row", ())]], places) for line in row]
-    told = {name: "" if value is None else value for name, value in served.members.items()}
-    whole = replace(within, page={**told, "rows": "\n".join(rows)})
+    page_values = {name: "" if value is None else value for name, value in served.members.items()}
+    whole = replace(within, page={**page_values, "rows": "\n".join(rows)})
     lines = [whole.fill(line, str(number_of(line))) for line in template["text"]]
     headers = {"content-type": template.get("type", "text/html; charset=utf-8")}
     return SandboxReply("\n".join(lines), headers={**headers, **filling.fill(template.get("headers", {}), "headers")})

@@ -142,9 +142,9 @@ def answer(routes: Routes, request: SandboxRequest) -> SandboxReply:
     for candidate, of_host in _candidates(routes, request.host):
         if (match := candidate.pattern.fullmatch(request.path)) is not None:
             found = {name: unquote(value) for name, value in match.groupdict(default="").items()}
-            asked = replace(request, found=of_host | found)
-            if candidate.takes(asked):
-                return candidate.answer(asked)
+            matched = replace(request, found=of_host | found)
+            if candidate.takes(matched):
+                return candidate.answer(matched)
     return SandboxReply({"message": f"The sandbox has no {request.host}{request.path}"}, status=404)
 
 

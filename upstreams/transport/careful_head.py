@@ -105,8 +105,8 @@ class CarefulHead:
 
     def _keeps_open(self, version: bytes) -> bool:
         """Return whether the peer keeps the connection open (RFC 9112, 9.3)."""
-        said = f"{self.headers.get('connection', '')},{self.headers.get('proxy-connection', '')}".lower()
-        options = {option.strip() for option in said.split(",")}
+        connection_options = f"{self.headers.get('connection', '')},{self.headers.get('proxy-connection', '')}".lower()
+        options = {option.strip() for option in connection_options.split(",")}
         if "close" in options:
             return False
         return version == b"1.1" or (version == b"1.0" and "keep-alive" in options)

@@ -30,13 +30,13 @@ from upstreams.transport.pool import Lane, OriginStatistics, Pool
 from upstreams.transport.threads import run_in_thread
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
-_RESENT_AS_OURS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
-_OURS = frozenset({"", "host", "content-length", "transfer-encoding"})
+_REPLACED_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
+_RESERVED_HEADERS = frozenset({"", "host", "content-length", "transfer-encoding"})
 _LENGTH_ALWAYS = frozenset({"POST", "PUT", "PATCH"})
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]*")
-_OF_THE_ENCODED_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+_ENCODED_BODY_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
-_WAYS_KEPT = 256
+_ROUTES_KEPT = 256
 """A cache of header lines. Most calls of a platform have the same headers, and writing them again would cost 6 us per
 call."""
 
@@ -102,7 +102,7 @@ class Transport(httpx.AsyncBaseTransport):
         self._ssl_context = ssl_context
         self._parser_class = AnswerStartParser if starts_only else AnswerParser
         self._repeats = repeats
-        self._way_to = lru_cache(_WAYS_KEPT)(self._way)
+        self._cached_route = lru_cache(_ROUTES_KEPT)(self._route)
         self._head_reader = AnswerHeadReader()
         self._decoding = trio.CapacityLimiter(1)
 
@@ -121,7 +121,7 @@ class Transport(httpx.AsyncBaseTransport):
         """
         if self._pool.closed:
             raise RuntimeError("the transport is closed")
-        origin, prefix, headers = self._way_to(call.origin, call.headers)
+        origin, prefix, headers = self._cached_route(call.origin, call.headers)
         request = request_bytes(call, target=prefix + call.target, headers=headers)
         if phases is not None:
             phases.enter("pool")
@@ -150,7 +150,7 @@ class Transport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """See `exchange`. For httpx, with its timeouts for each phase."""
         origin, target = origin_of(request.url)
-        headers = tuple(item for item in request.headers.multi_items() if item[0] not in _RESENT_AS_OURS)
+        headers = tuple(item for item in request.headers.multi_items() if item[0] not in _REPLACED_HEADERS)
         call = HttpCall(request.method, origin, target, headers, await request.aread())
         phases = PhaseDeadline(request.extensions.get("timeout", {}))
         with phases.scope:
@@ -177,7 +177,7 @@ class Transport(httpx.AsyncBaseTransport):
         """Return the statistics of the connections by origin."""
         return TransportStatistics(self._pool.statistics())
 
-    def _way(self, origin: Origin, headers: Headers) -> tuple[Origin, str, str]:
+    def _route(self, origin: Origin, headers: Headers) -> tuple[Origin, str, str]:
         """Return the origin for calls with these headers, the prefix of their target, and their header lines."""
         if self._egress is None:
             return origin, "", header_lines(origin.authority, headers)
@@ -239,7 +239,7 @@ def _headers_of_decoded(answer: HttpAnswer) -> list[tuple[str, str]]:
     """
     if not answer.body:
         return [item for item in answer.headers.items() if item[0] != "content-encoding"]
-    return [item for item in answer.headers.items() if item[0] not in _OF_THE_ENCODED_BODY]
+    return [item for item in answer.headers.items() if item[0] not in _ENCODED_BODY_HEADERS]
 
 
 def request_bytes(call: HttpCall, *, target: str, headers: str) -> bytes:
@@ -269,7 +269,7 @@ def header_lines(host: str, headers: tuple[tuple[str, str], ...]) -> str:
         httpx.LocalProtocolError: A header is malformed, or is one that the transport sets.
     """
     names = {name.lower() for name, _ in headers}
-    if not names.isdisjoint(_OURS) or not _TOKEN.fullmatch("".join(names)):
+    if not names.isdisjoint(_RESERVED_HEADERS) or not _TOKEN.fullmatch("".join(names)):
         raise httpx.LocalProtocolError("a header name is malformed, or is set by the transport")
     lines = [f"Host: {host}\r\n", *(f"{name}: {value}\r\n" for name, value in headers)]
     if "accept-encoding" not in names:

@@ -26,11 +26,11 @@ _AT_ONCE: Final = 4
 _FOUND: Final = {"sitemaps": [], "pages": [["https://example.com/articles/1", ""]]}
 
 
-def _as_it_came(raw: bytes, _content_type: str) -> bytes:
+def _unparsed(raw: bytes, _content_type: str) -> bytes:
     return raw
 
 
-_SITEMAP: Final = Form("application/xml, text/xml;q=0.9, application/gzip;q=0.8, */*;q=0.5", _as_it_came)
+_SITEMAP: Final = Form("application/xml, text/xml;q=0.9, application/gzip;q=0.8, */*;q=0.5", _unparsed)
 PARAMS: Final = (
     PageParam(
         "url",
@@ -148,7 +148,7 @@ def _first_sitemaps(url: str, args: Args, robots: RobotsMemory, file: RobotsFile
     Raises:
         NotFound: Robots must not read it, and only sitemaps were requested.
     """
-    named = [led for one in file.sitemaps if (led := led_to(url, one)) is not None]
+    named = [address for one in file.sitemaps if (address := led_to(url, one)) is not None]
     if named:
         return named
     usual = f"{origin_of_page(url)}/sitemap.xml"

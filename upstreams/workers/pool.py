@@ -143,14 +143,14 @@ class ProcessPool:
                     raise PageTooCostly from exc
                 raise UpstreamFailed(source, "the process that parsed the answer has ended") from exc
         with reply:
-            kind, *told = msgspec.msgpack.decode(reply)
+            kind, *values = msgspec.msgpack.decode(reply)
         if kind == "done":
-            return told[0]
+            return values[0]
         if kind == "costly":
-            raise PageTooCostly(told[0])
+            raise PageTooCostly(values[0])
         if kind == "not_found":
-            raise NotFound(told[0], reason=told[1])
-        raise unreadable(source, (UnexpectedBody if kind == "unexpected" else ValueError)(told[0]))
+            raise NotFound(values[0], reason=values[1])
+        raise unreadable(source, (UnexpectedBody if kind == "unexpected" else ValueError)(values[0]))
 
     async def _worker(self, account_id: str) -> _Worker:
         """Return an idle process, or a new one if there is capacity.

@@ -36,7 +36,7 @@ _NICE: Final = 10
 
 def main() -> None:
     """Process tasks until the input ends."""
-    _live_modestly()
+    _limit_resources()
     sink, source = os.fdopen(os.dup(1), "wb"), sys.stdin.buffer
     os.dup2(2, 1)  # the output of a library must not become part of a reply
     while (request := _read(source)) is not None:
@@ -68,7 +68,7 @@ def answer(request: bytes) -> tuple[Any, ...]:
         return "failed", f"{type(exc).__name__}: {exc}"[:300]
 
 
-def _live_modestly() -> None:
+def _limit_resources() -> None:
     """Lower the priority, and limit the memory."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # kills the process; a Python handler would run only after C code
     logging.disable(logging.CRITICAL)

@@ -28,7 +28,7 @@ from upstreams.model.steps import Part, Single, Steps
 
 FREE_PLATFORMS: Final = 4
 """The number of platforms included in the base price of five credits."""
-_VOICED: Final = 25
+_POSTS_PER_PLATFORM: Final = 25
 """The number of posts per platform on a page of the merged timeline."""
 _WORDS_MIN: Final = 20
 """The minimum number of characters that a post must have to detect the same post on another platform."""
@@ -94,7 +94,7 @@ def read_voice(platforms: Sequence[Platform], args: Args) -> Steps:
             one,
             "profile_posts",
             named(one, "profile_posts", args.text("handle")),
-            rows=_VOICED,
+            rows=_POSTS_PER_PLATFORM,
             cursor=None if states is None else states[one.slug],
         )
         for one in wanted

@@ -107,17 +107,17 @@ class _Block:
         """Return the block of the answer for this platform."""
         scored, author = self.scored, self.author
         verdict = "not_found" if self.profile.is_absent else scoring.verdict_of(scored and scored.score)
-        told = scored or scoring.NOTHING
+        result = scored or scoring.NOTHING
         return {
             "found": author is not None,
             "verdict": verdict,
-            "score": told.score,
-            "score_status": told.status,
-            "score_components": told.components,
-            "component_availability": {name: value is not None for name, value in told.components.items()},
-            "component_coverage": scoring.coverage_of({self.slug: told}),
-            "effective_weights": told.weights,
-            "available_weight": told.available,
+            "score": result.score,
+            "score_status": result.status,
+            "score_components": result.components,
+            "component_availability": {name: value is not None for name, value in result.components.items()},
+            "component_coverage": scoring.coverage_of({self.slug: result}),
+            "effective_weights": result.weights,
+            "available_weight": result.available,
             "author": author
             and {name: author[name] for name in ("id", "username", "followers", "verified", "posts_count")},
             "signals": self.signals,

@@ -17,7 +17,7 @@ from upstreams.model.maps import record_map
 from upstreams.model.params import Args, Value
 from upstreams.model.steps import Fetched, Leg, Missing, Part, Single, Steps
 
-_OFFER: Final = '{"oembed": "link[type=\\"application/json+oembed\\"][href]@href"}'
+_OEMBED_SCHEMA: Final = '{"oembed": "link[type=\\"application/json+oembed\\"][href]@href"}'
 """The schema with which `web/extract` finds the oEmbed URL of a page."""
 _EMBED_LETTERS_MAX: Final = 200_000
 _embed_of = record_map(
@@ -41,8 +41,8 @@ def destinations_of(addresses: Addresses, values: Mapping[str, Value]) -> Record
         InvalidArgument: The URL leads nowhere.
     """
     found = addresses.find(str(values["url"]))
-    told = [_resolved(one) for one in found.destinations]
-    return {"resolved": told[0] if found.is_certain else None, "candidates": told}
+    resolved_all = [_resolved(one) for one in found.destinations]
+    return {"resolved": resolved_all[0] if found.is_certain else None, "candidates": resolved_all}
 
 
 def look_up(addresses: Addresses, args: Args) -> Steps:
@@ -81,8 +81,10 @@ def _answered(target: Destination, answer: Fetched) -> Single:
 
 
 def _single(record: Record, archetype: Archetype, resolved: Record, leg: Leg, *warnings: str) -> Single:
-    told = list(warnings)
-    return Single(archetypes.looked_up(resolved=resolved, **archetype.wrap(record, told)), tuple(told), (leg,))
+    all_warnings = list(warnings)
+    return Single(
+        archetypes.looked_up(resolved=resolved, **archetype.wrap(record, all_warnings)), tuple(all_warnings), (leg,)
+    )
 
 
 def _check_failures(answers: tuple[Fetched | Missing, ...]) -> None:
@@ -101,14 +103,14 @@ def _embedded(url: str, args: Args) -> Steps:
 
     Both are read by endpoints of the web, which respect robots.txt.
     """
-    shown = yield Part("extract", {"url": url, "schema": _OFFER}, optional=True, platform="web")
+    shown = yield Part("extract", {"url": url, "schema": _OEMBED_SCHEMA}, optional=True, platform="web")
     offered = _offered(shown, url)
     if offered is None:
         return (yield from _read_page(url))
     answer = yield Part("scrape", {"url": offered, "formats": "raw_html"}, optional=True, platform="web")
     if isinstance(answer, Missing):
         return (yield from _without_embed(answer, url))
-    told = _embed_in(answer.result.record["content"]["raw_html"])
+    embed = _embed_in(answer.result.record["content"]["raw_html"])
     parts = urlsplit(offered)
     by = archetypes.resolved(
         platform="oembed",
@@ -116,7 +118,7 @@ def _embedded(url: str, args: Args) -> Steps:
         archetype=POST.name,
         params={"url": url},
     )
-    return _single(_embed_of.read(told, {**args.values, "url": url}), POST, by, Leg("oembed", answer))
+    return _single(_embed_of.read(embed, {**args.values, "url": url}), POST, by, Leg("oembed", answer))
 
 
 def _offered(shown: Fetched | Missing, url: str) -> str | None:
@@ -156,12 +158,12 @@ def _embed_in(text: str) -> fields.Json:
         UnexpectedBody: The text is not an oEmbed object.
     """
     try:
-        told = orjson.loads(text) if len(text) <= _EMBED_LETTERS_MAX else None
+        parsed = orjson.loads(text) if len(text) <= _EMBED_LETTERS_MAX else None
     except orjson.JSONDecodeError as exc:
         raise UnexpectedBody("the oEmbed is not JSON") from exc
-    if fields.text(fields.obj(told), "type") is None:
+    if fields.text(fields.obj(parsed), "type") is None:
         raise UnexpectedBody("the oEmbed has no type")
-    return fields.obj(told)
+    return fields.obj(parsed)
 
 
 def _read_page(url: str) -> Steps:

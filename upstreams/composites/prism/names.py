@@ -32,10 +32,10 @@ _SAMPLE: Final = Param(
 )
 _USUAL: Final = ("bluesky", "github", "mastodon", "youtube")
 """The platforms of a card if the request does not list any."""
-_VOCAL: Final = ("threads", "truthsocial", "twitter")
-_FORESEEN: Final = ("instagram", "tiktok", *_VOCAL)
+_TIMELINE_PLATFORMS: Final = ("threads", "truthsocial", "twitter")
+_ALWAYS_NAMED: Final = ("instagram", "tiktok", *_TIMELINE_PLATFORMS)
 """Platforms that callers may name even if the node does not have them. Their legs report that, and are free."""
-_UNJUDGED: Final = (
+_UNSUPPORTED: Final = (
     "requires deciding whether accounts with one name belong to one person, which this endpoint does not do; a "
     "discover run with view=accounts rates how well each account matches the name"
 )
@@ -44,9 +44,9 @@ _EXTRA: Final = "5, plus 1 for each platform above 4."
 
 def of_names(platforms: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
     """Return the endpoints over these platforms."""
-    known = foreseen((one for one in playing(platforms, "profile") if _takes_names(one, "profile")), _FORESEEN)
+    known = foreseen((one for one in playing(platforms, "profile") if _takes_names(one, "profile")), _ALWAYS_NAMED)
     able = (one for one in playing(known, "profile_posts") if _takes_names(one, "profile_posts"))
-    vocal = foreseen(able, _VOCAL)
+    vocal = foreseen(able, _TIMELINE_PLATFORMS)
     return _creator_card(known), _handle_audit(known), _voice(vocal)
 
 
@@ -72,7 +72,7 @@ def _creator_card(known: Sequence[Platform]) -> Endpoint:
         CREATOR_CARD,
         partial(make_card, known),
         (HANDLE, _platforms(known), include),
-        lacks=dict.fromkeys(("verify", "anchor"), _UNJUDGED),
+        lacks=dict.fromkeys(("verify", "anchor"), _UNSUPPORTED),
         price=PriceRange(5, most, _EXTRA, partial(price_span, served)),
         cache_ttl_s=900,
     )

@@ -100,12 +100,12 @@ def score_of(author: Record, signals: Record, unfilled: frozenset[str]) -> Score
 
 
 def _weighted(components: Mapping[str, float | None]) -> Scored:
-    told = {name: value for name, value in components.items() if value is not None}
-    available = sum(WEIGHTS[name] for name in told)
-    weights = {name: rounded(WEIGHTS[name] / available) if name in told else None for name in WEIGHTS}
+    available_values = {name: value for name, value in components.items() if value is not None}
+    available = sum(WEIGHTS[name] for name in available_values)
+    weights = {name: rounded(WEIGHTS[name] / available) if name in available_values else None for name in WEIGHTS}
     score = None
     if available >= WEIGHT_LEAST:
-        score = round(sum(WEIGHTS[name] * value for name, value in told.items()) / available)
+        score = round(sum(WEIGHTS[name] * value for name, value in available_values.items()) / available)
     shown = {name: rounded(value, 1) for name, value in components.items()}
     return Scored(score, shown, weights, round(available, 2))
 
@@ -179,5 +179,5 @@ def coverage_of(platforms: Mapping[str, Scored]) -> dict[str, str]:
 
 
 def _share(values: Sequence[Any]) -> str:
-    told = sum(1 for value in values if value is not None)
-    return "unavailable" if not told else "complete" if told == len(values) else "partial"
+    available_count = sum(1 for value in values if value is not None)
+    return "unavailable" if not available_count else "complete" if available_count == len(values) else "partial"

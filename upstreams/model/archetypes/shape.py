@@ -233,17 +233,17 @@ def _fields(filled: Record, empty: Record, hints: dict[str, Any], parts: dict[st
 
 
 def _declared(name: str, hint: Any, *, is_none: bool) -> Field:
-    plain, *told = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    plain, *annotations = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     types = get_args(plain) if get_origin(plain) is UnionType else (plain,)
     entries = next((get_args(one)[0] for one in types if get_origin(one) is list), None)
     kinds = [_kind(one) for one in types if one is not type(None)]
     return Field(
         name,
         kinds[0],
-        next(one for one in told if isinstance(one, str)),
+        next(one for one in annotations if isinstance(one, str)),
         nullable=type(None) in types and is_none,
-        format=next((one.name for one in told if isinstance(one, Format)), ""),
-        make=next((one.make for one in told if isinstance(one, Of)), None),
+        format=next((one.name for one in annotations if isinstance(one, Format)), ""),
+        make=next((one.make for one in annotations if isinstance(one, Of)), None),
         entries=None if entries is None else _kind(entries),
     )
 

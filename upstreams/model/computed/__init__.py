@@ -14,15 +14,15 @@ Record = dict[str, Any]
 Computed = Callable[[Record, list[str]], Record]
 
 
-def _told_by(record: Record, text: str | None) -> tuple[str | None, str]:
+def _language_and_category(record: Record, text: str | None) -> tuple[str | None, str]:
     """Return the language and category of a record from its text; a language tag from the upstream takes precedence."""
     own_tag = record["ext"].get("language")
     if own_tag.__class__ is not str or not own_tag:
-        return _read(text[:TEXT_MAX]) if text else _UNTOLD
+        return _read(text[:TEXT_MAX]) if text else _UNKNOWN
     return own_tag, _category(text[:READ_MAX]) if text else "other"
 
 
-_UNTOLD = (None, "other")
+_UNKNOWN = (None, "other")
 _read = lru_cache(maxsize=2_048)(language_and_category)
 _category = lru_cache(maxsize=2_048)(category_of)
 """Language and category are cached, because detection is slow and the same bios and posts return with every refresh."""
@@ -44,7 +44,7 @@ def author_computed(record: Record, warnings: list[str]) -> Record:
     """
     followers = record["followers"]
     rate = _rate(record["likes_count"], followers, "likes_count / followers", warnings) if followers else None
-    language, category = _told_by(record, record["bio"])
+    language, category = _language_and_category(record, record["bio"])
     return {
         "engagement_rate": rate,
         "language": language,
@@ -60,7 +60,7 @@ def post_computed(record: Record, warnings: list[str]) -> Record:
     """
     engagement = record["engagement"]
     views = engagement["views"]
-    language, category = _told_by(record, record["content"]["text"])
+    language, category = _language_and_category(record, record["content"]["text"])
     return {
         "engagement_rate": _post_rate(engagement, warnings) if views else None,
         "language": language,

@@ -107,15 +107,15 @@ class _Pieces(dict[str, int]):
     """A cache of the scores of pieces of text, in lower case."""
 
     def __missing__(self, piece: str) -> int:
-        told = _of_languages(piece)
+        scores = _of_languages(piece)
         for word in words_of(piece):
             if word in CATEGORY_OF:
-                told += 1 << _SHIFT[CATEGORY_OF[word]]
+                scores += 1 << _SHIFT[CATEGORY_OF[word]]
         if len(piece) <= _PIECE_MAX:
             if len(self) == _PIECES_MAX:
                 self.clear()
-            self[piece] = told
-        return told
+            self[piece] = scores
+        return scores
 
 
 _PIECES: Final = _Pieces()

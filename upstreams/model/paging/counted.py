@@ -45,7 +45,7 @@ class _Counted(Paging):
         place = args.position(self.key, self.first)
         return {self.name: place, self.size: args.number("limit")} if self.size else {self.name: place}
 
-    def _goes_on(self, answer: Answer, members: Members, end: int, *, is_full: bool) -> bool:
+    def _has_next(self, answer: Answer, members: Members, end: int, *, is_full: bool) -> bool:
         """Return whether there is a page after the one that ends with row number `end`."""
         if self.depth is not None and end >= self.depth:
             return False
@@ -61,10 +61,10 @@ class _Counted(Paging):
 
     def _page(self, start: int, query: Mapping[str, str], rows: int, *, following: int) -> StandInPage:
         stop = min(start + self._served(query), rows)
-        goes_on = stop < rows
-        members = {**self._counted(rows), **({self.more: goes_on} if self.more else {})}
-        headers = {self.header: str(following) if goes_on else ""} if self.header else {}
-        return StandInPage(start, stop, members, headers, {self.name: str(following)} if self.link and goes_on else {})
+        has_next = stop < rows
+        members = {**self._counted(rows), **({self.more: has_next} if self.more else {})}
+        headers = {self.header: str(following) if has_next else ""} if self.header else {}
+        return StandInPage(start, stop, members, headers, {self.name: str(following)} if self.link and has_next else {})
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class ByPage(_Counted):
         if self.is_last(args, number):
             return None
         if self.pages:
-            goes_on = number < (values.count(members.get(self.pages)) or 0)
+            has_next = number < (values.count(members.get(self.pages)) or 0)
         else:
-            goes_on = self._goes_on(answer, members, number * size, is_full=len(records) >= size)
-        return {"p": page + 1} if goes_on else None
+            has_next = self._has_next(answer, members, number * size, is_full=len(records) >= size)
+        return {"p": page + 1} if has_next else None
 
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
         """See `Paging`."""
@@ -116,8 +116,8 @@ class ByOffset(_Counted):
         """See `Paging`."""
         size = self.page_rows(args)
         end = args.position("o", self.first) + size
-        goes_on = self._goes_on(answer, members, end - self.first, is_full=len(records) >= size)
-        return {"o": end} if goes_on else None
+        has_next = self._has_next(answer, members, end - self.first, is_full=len(records) >= size)
+        return {"o": end} if has_next else None
 
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
         """See `Paging`."""

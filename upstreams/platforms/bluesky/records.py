@@ -133,8 +133,8 @@ def replies_of(replies: list[Json], parent_id: str | None, post_id: str | None, 
     """Return the replies below a node of a thread, at most `levels` deep. Replies without a URI are omitted."""
     if levels < 1:
         return []
-    told = (reply for reply in replies if part(reply, "post") or text(reply, "uri"))
-    return [_comment_of(reply, parent_id, post_id, levels) for reply in told]
+    readable = (reply for reply in replies if part(reply, "post") or text(reply, "uri"))
+    return [_comment_of(reply, parent_id, post_id, levels) for reply in readable]
 
 
 def _comment_of(node: Json, parent_id: str | None, post_id: str | None, levels: int) -> Record:

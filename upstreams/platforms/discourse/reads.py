@@ -101,9 +101,9 @@ def comments(args: Args) -> Steps:
     records = [numbered_comment_of(found[number], args.values) for number in wanted if number in found]
     for record in records:
         record["parent_id"] = _parent(record, known)
-    goes_on = start + size < len(numbers)
-    unread = len(rows_told) - len(numbers) - 1 if isinstance(rows_told := stream.get("stream"), list) else 0
-    return Page(records, {"o": start + size} if goes_on else None, None if unread else len(numbers))
+    has_next = start + size < len(numbers)
+    unread = len(all_rows) - len(numbers) - 1 if isinstance(all_rows := stream.get("stream"), list) else 0
+    return Page(records, {"o": start + size} if has_next else None, None if unread else len(numbers))
 
 
 def comment(args: Args) -> Steps:
@@ -132,8 +132,8 @@ def found_posts(args: Args) -> Steps:
 
 def _numbers(stream: dict[str, Any], known: list[dict[str, Any]]) -> list[int]:
     """Return the numbers of all posts in a topic. For a very long topic, only the included posts are known."""
-    told = stream.get("stream")
-    numbers = told if isinstance(told, list) else [one.get("id") for one in known]
+    listed = stream.get("stream")
+    numbers = listed if isinstance(listed, list) else [one.get("id") for one in known]
     return [number for number in numbers if type(number) is int and number > 0]
 
 

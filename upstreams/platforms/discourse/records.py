@@ -65,8 +65,8 @@ def _tags(found: Any) -> list[str] | None:
 
 def _likes(actions: Any) -> int | None:
     entries = actions if isinstance(actions, list) else []
-    told = (one.get("count") for one in entries if isinstance(one, dict) and one.get("id") == _LIKE)
-    return next((count for count in told if type(count) is int and count >= 0), None)
+    counts = (one.get("count") for one in entries if isinstance(one, dict) and one.get("id") == _LIKE)
+    return next((count for count in counts if type(count) is int and count >= 0), None)
 
 
 def _user(of_what: str = "id") -> RecordMap:

@@ -74,9 +74,9 @@ def issues(values: Sequence[str], _args: Args) -> Steps:
         owner, name, number = issue_name.split("/")
         sent |= {f"owner_{place}": owner, f"name_{place}": name, f"number_{place}": int(number)}
     nodes, unsure = yield from _several(queries.issues(len(values)), sent, values)
-    told = {value: part(node, "issue") for value, node in nodes.items()}
-    unsure += [value for value, node in told.items() if not node]
-    found = {value: issue_of(_issue_as_rest(node)) for value, node in told.items() if node}
+    issue_nodes = {value: part(node, "issue") for value, node in nodes.items()}
+    unsure += [value for value, node in issue_nodes.items() if not node]
+    found = {value: issue_of(_issue_as_rest(node)) for value, node in issue_nodes.items() if node}
     missing = tuple(Call(f"/repos/{issue_path(value)}", optional=True) for value in unsure)
     return Single(found | (yield from _by_rest(unsure, missing, issue_of)))
 
@@ -87,12 +87,12 @@ def _several(
     """Return the objects by value, and the values that have neither an object nor a NOT_FOUND error."""
     answer = yield Call("/graphql", source=_SOURCE, method="POST", json={"query": query, "variables": variables})
     body = obj(answer.body)
-    told, errors = part(body, "data"), parts(body, "errors")
-    if not told or any(text(error, "type") in _THROTTLED for error in errors):
+    found_data, errors = part(body, "data"), parts(body, "errors")
+    if not found_data or any(text(error, "type") in _THROTTLED for error in errors):
         raise _refusal(errors)
     absent = {path[0] for error in errors if text(error, "type") == "NOT_FOUND" and (path := error.get("path"))}
     places = {f"one_{place}": value for place, value in enumerate(values)}
-    nodes = {value: node for name, value in places.items() if (node := part(told, name))}
+    nodes = {value: node for name, value in places.items() if (node := part(found_data, name))}
     return nodes, [value for name, value in places.items() if value not in nodes and name not in absent]
 
 

@@ -106,13 +106,13 @@ def _threads(top: Sequence[int]) -> Generator[tuple[Call, ...], Any, _Threads]:
     seen = set(top)
     level = [(kid, trees) for kid in top]
     for _ in range(LEVELS_MAX):
-        asked = level[: _COMMENTS_MAX - len(answers)]
-        if not asked:
+        requested = level[: _COMMENTS_MAX - len(answers)]
+        if not requested:
             break
-        got = yield tuple(_item(kid, optional=True) for kid, _ in asked)
+        got = yield tuple(_item(kid, optional=True) for kid, _ in requested)
         answers += got
-        following = level[len(asked) :]
-        for (_, siblings), entry in zip(asked, (answer.body if answer else None for answer in got), strict=True):
+        following = level[len(requested) :]
+        for (_, siblings), entry in zip(requested, (answer.body if answer else None for answer in got), strict=True):
             if isinstance(entry, dict):
                 replies: list[Json] = []
                 siblings.append({**entry, "children": replies})
@@ -123,8 +123,8 @@ def _threads(top: Sequence[int]) -> Generator[tuple[Call, ...], Any, _Threads]:
     return _Threads(trees, missing + (_beyond(len(answers)) if level else ()))
 
 
-def _beyond(asked: int) -> tuple[str, ...]:
-    where = f"beyond the first {_COMMENTS_MAX} comments" if asked == _COMMENTS_MAX else f"below level {LEVELS_MAX}"
+def _beyond(requested: int) -> tuple[str, ...]:
+    where = f"beyond the first {_COMMENTS_MAX} comments" if requested == _COMMENTS_MAX else f"below level {LEVELS_MAX}"
     return (f"replies {where} are left out",)
 
 

@@ -38,8 +38,8 @@ def _path(sort: str) -> str:
     return "search_by_date" if sort == "recent" else "search"
 
 
-def _numeric_filters(*told: str | int | None) -> str | None:
-    since, until, points, comments = told
+def _numeric_filters(*values: str | int | None) -> str | None:
+    since, until, points, comments = values
     bounds = (
         ("created_at_i>=", _seconds("since", since)),
         ("created_at_i<", _seconds("until", until)),
@@ -49,10 +49,10 @@ def _numeric_filters(*told: str | int | None) -> str | None:
     return ",".join(f"{field}{bound}" for field, bound in bounds if bound is not None) or None
 
 
-def _seconds(name: str, told: str | int | None) -> int | None:
-    if told is None:
+def _seconds(name: str, value: str | int | None) -> int | None:
+    if value is None:
         return None
-    moment = instant({name: told}, name)
+    moment = instant({name: value}, name)
     if moment is None:
         raise InvalidArgument(name, "must be a date or a time, such as 2024-01-31 or 2024-01-31T12:00:00Z")
     return int(datetime.fromisoformat(moment).timestamp())
@@ -173,15 +173,15 @@ def listed(name: str) -> Read:
         start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
         answer = yield Call(f"/{name}.json", source="firebase")
         listed_items = numbers(answer.body)
-        asked = listed_items[start:end]
-        if not asked:  # the list became shorter since the previous page
+        requested = listed_items[start:end]
+        if not requested:  # the list became shorter since the previous page
             return Page([])
-        answers = yield tuple(Call(f"/item/{item}.json", source="firebase", optional=True) for item in asked)
+        answers = yield tuple(Call(f"/item/{item}.json", source="firebase", optional=True) for item in requested)
         items = arrived(answers)
         return Page(
             [post_of(item) for item in items],
             next={"o": end} if end < len(listed_items) else None,
-            warnings=left_out(len(asked) - len(items), answers),
+            warnings=left_out(len(requested) - len(items), answers),
         )
 
     return read

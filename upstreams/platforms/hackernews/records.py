@@ -61,9 +61,9 @@ def comment_of(item: Json, post_id: str | None, levels: int) -> Record:
 
     If author and text are missing, it was deleted.
     """
-    told = flag(item, "deleted", "dead")
+    is_marked = flag(item, "deleted", "dead")
     words, by = plain(text(item, "text", "comment_text")), _byline_of(item) if text(item, "author", "by") else None
-    gone = told is True or (words is None and by is None)
+    gone = is_marked is True or (words is None and by is None)
     comment_id = ident(item, "id", "objectID")
     return comment(
         id=comment_id,
@@ -72,7 +72,7 @@ def comment_of(item: Json, post_id: str | None, levels: int) -> Record:
         post_id=ident(item, "story_id") or post_id,
         text=None if gone else words,
         author=None if gone else by,
-        deleted=True if gone else told,
+        deleted=True if gone else is_marked,
         published_at=instant(item, "created_at", "created_at_i", "time"),
         replies=[comment_of(reply, post_id, levels - 1) for reply in parts(item, "children")] if levels > 1 else [],
     )

@@ -167,16 +167,16 @@ def _one(old: Get, new: Get, record: RecordMap, args: Args) -> Steps:
 
 def _many(old: tuple[Get, Pages], new: tuple[Get, Pages], args: Args) -> Steps:
     (call, pages), (newer, newer_pages) = old, new
-    asked = newer.at(args, newer_pages)
+    newer_call = newer.at(args, newer_pages)
     is_newer = _is_newer(args, pages)
-    answer = yield (asked if is_newer else call.at(args, pages))
+    answer = yield (newer_call if is_newer else call.at(args, pages))
     if not answer:
-        answer = yield from _of_newer(asked, answer)
+        answer = yield from _of_newer(newer_call, answer)
     elif not is_newer:
         page = pages.page(args, answer)
         if args.cursor or len(page.records) < args.number("limit"):
             return _unless_first(page, args)
-        answer = yield replace(asked, optional=True)
+        answer = yield replace(newer_call, optional=True)
         return _newer_page(newer_pages, args, answer) or _unless_first(page, args)
     return _marked(newer_pages.page(args, answer), {_VERSION: 4})
 

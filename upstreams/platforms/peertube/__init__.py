@@ -20,7 +20,7 @@ from upstreams.model.errors import NotFound, UnexpectedBody
 from upstreams.model.fields import flag, ident, obj, part, rows, text
 from upstreams.model.paging import ByOffset
 from upstreams.model.params import AT_HOST, Args, Host, Param, at_host, forms_at_host
-from upstreams.model.paths import Located, told_call
+from upstreams.model.paths import Located, call_from_answer
 from upstreams.model.refusals import Pace, Refusals, Remaining
 from upstreams.model.steps import Missing, Page, Single, Steps
 from upstreams.platforms.peertube.records import (
@@ -132,8 +132,8 @@ def _comment(args: Args) -> Steps:
     video, _, thread = args.text("id").partition("/")
     answer = yield _THREAD.at(args, id=video, thread=thread)
     body, values = obj(answer.body), {**args.values, "id": video}
-    told = comment_of(part(body, "comment"), values)
-    return Single({**told, "replies": replies_of(rows(body.get("children")), values)})
+    record = comment_of(part(body, "comment"), values)
+    return Single({**record, "replies": replies_of(rows(body.get("children")), values)})
 
 
 def _transcript(args: Args) -> Steps:
@@ -148,15 +148,15 @@ def _transcript(args: Args) -> Steps:
     track = min(of_language, key=lambda one: flag(one, "automaticallyGenerated") is True)
     path = text(track, "captionPath")
     address = text(track, "fileUrl") or (path and f"https://{args.text('instance')}{path}")
-    call = told_call(address, source="files", accepts=CAPTIONS, optional=True)
+    call = call_from_answer(address, source="files", accepts=CAPTIONS, optional=True)
     if call is None:
         raise UnexpectedBody("the caption track has no file address")
-    told = yield call
-    if isinstance(told, Missing) and told.failure is not None and not isinstance(told.failure, NotFound):
-        raise told.failure
-    if isinstance(told, Missing) or not told.body["cues"]:
+    answer = yield call
+    if isinstance(answer, Missing) and answer.failure is not None and not isinstance(answer.failure, NotFound):
+        raise answer.failure
+    if isinstance(answer, Missing) or not answer.body["cues"]:
         raise NotFound("The video's captions are empty.", reason=_NO_CAPTIONS)
-    return Single(transcript_of(told.body, track, tracks))
+    return Single(transcript_of(answer.body, track, tracks))
 
 
 def _is_in(wanted: str, language: str) -> bool:

@@ -23,9 +23,9 @@ def _on(host: str | None, path: str | None) -> str | None:
     return f"https://{host}{path}" if host and path and path.startswith("/") else None
 
 
-def _picture(host: str | None, *told: str | None) -> str | None:
+def _picture(host: str | None, *urls: str | None) -> str | None:
     """Return the first full URL; without one, the last value, which is a path on the instance."""
-    return next((address for address in told[:-1] if address), None) or _on(host, told[-1])
+    return next((address for address in urls[:-1] if address), None) or _on(host, urls[-1])
 
 
 def _files(files: list[str], playlists: list[str]) -> list[str]:
@@ -121,18 +121,18 @@ comment_of = record_map(
 
 def replies_of(children: list[Json], values: Mapping[str, Value], levels: int = _LEVELS_MAX) -> list[Record]:
     """Return the replies below a comment of a thread, each with its own replies."""
-    told = ((child, child.get("comment")) for child in children if levels)
+    pairs = ((child, child.get("comment")) for child in children if levels)
     return [
         {**comment_of(reply, values), "replies": replies_of(parts(child, "children"), values, levels - 1)}
-        for child, reply in told
+        for child, reply in pairs
         if isinstance(reply, dict)
     ]
 
 
-def transcript_of(told: Json, track: Json, tracks: list[Json]) -> Record:
+def transcript_of(captions: Json, track: Json, tracks: list[Json]) -> Record:
     """Return a video's transcript: the text of one track, and the languages of all tracks."""
     language = ident(part(track, "language"), "id")
-    cues = [cue(language=language, **one) for one in told["cues"]]
+    cues = [cue(language=language, **one) for one in captions["cues"]]
     known = [found for one in tracks if (found := ident(part(one, "language"), "id"))]
     ext = {"language": language, "languages": known, "automatic": flag(track, "automaticallyGenerated")}
     return transcript(transcript=" ".join(one["text"] for one in cues) or None, transcripts=cues, ext=ext)

@@ -11,7 +11,7 @@ from upstreams.model.errors import NotFound, TooLarge, UnexpectedBody, UpstreamF
 from upstreams.model.fields import Json, obj, rows, text
 from upstreams.model.paging import Whole
 from upstreams.model.params import Address, Args, Param
-from upstreams.model.paths import AddressCall, Within, address_call, told_call
+from upstreams.model.paths import AddressCall, Within, address_call, call_from_answer
 from upstreams.model.steps import Answer, Form, Missing, Page, Single, Steps
 from upstreams.platforms.podcasts.records import episode_of, feed_of, found_episode_of, show_of
 
@@ -66,7 +66,7 @@ def _read_feed(raw: bytes, content_type: str) -> Json:
 
 
 _of_feed = partial(address_call, "url", source="feed", accepts=Form(FEED.media_types, _read_feed))
-_told_feed = partial(told_call, source="feed", accepts=Form(FEED.media_types, _read_feed))
+_feed_call = partial(call_from_answer, source="feed", accepts=Form(FEED.media_types, _read_feed))
 
 
 def _found(answer: Answer) -> Json:
@@ -77,7 +77,7 @@ def _found(answer: Answer) -> Json:
     return shows[0]
 
 
-def _told(answer: Answer) -> Json:
+def _feed_values(answer: Answer) -> Json:
     """Return the feed's values.
 
     Raises:
@@ -96,10 +96,10 @@ def show(args: Args) -> Steps:
     """
     if "url" in args.values:
         answer = yield _of_feed(args.text("url"))
-        return Single(feed_of.read(_told(answer), args.values))
+        return Single(feed_of.read(_feed_values(answer), args.values))
     answer = yield _SHOW.at(args)
     row = _found(answer)
-    call = _told_feed(text(row, "feedUrl"), optional=True)
+    call = _feed_call(text(row, "feedUrl"), optional=True)
     more = (yield call) if call is not None else None
     return Single(_together(show_of(row), feed_of(more.body)) if more and _TOO_LARGE not in more.body else show_of(row))
 
@@ -116,13 +116,13 @@ def episodes(args: Args) -> Steps:
     A cursor belongs to its source: one of the feed's documents, or the directory's list.
     """
     if args.token(_FURTHER) is not None or "url" in args.values:
-        document = _told_feed(args.token(_FURTHER)) or _of_feed(args.text("url"))
+        document = _feed_call(args.token(_FURTHER)) or _of_feed(args.text("url"))
         answer = yield document
         return _page(args, document, answer)
     if args.token(_LISTED_AT) is not None:
         return (yield from _listed(args, None))
     answer = yield _SHOW.at(args)
-    call = _told_feed(text(_found(answer), "feedUrl"), optional=args.cursor is None)
+    call = _feed_call(text(_found(answer), "feedUrl"), optional=args.cursor is None)
     answer = (yield call) if call is not None else None
     if call is not None and answer and (args.cursor is not None or _TOO_LARGE not in answer.body):
         return _page(args, call, answer)
@@ -134,14 +134,14 @@ def _page(args: Args, document: AddressCall, answer: Answer) -> Page:
 
     Its last page leads to the next document, if there is one (RFC 5005).
     """
-    feed, here = _told(answer), args.token(_FURTHER)
+    feed, here = _feed_values(answer), args.token(_FURTHER)
     items = [{**item, "author": item["author"] or feed["author"]} for item in feed["items"]]
     page = EPISODES.page(args, answer._replace(body={"items": items}))
     if page.next is not None:
         return replace(page, next={**page.next, _FURTHER: here}) if here else page
-    further = _told_feed(feed["next_url"]) if page.records and len(feed["next_url"] or "") <= _ADDRESS_MAX else None
-    leads_on = further is not None and _place(further) not in (_place(document), _place(_told_feed(feed["feed_url"])))
-    return replace(page, next={_FURTHER: feed["next_url"]}) if leads_on else page
+    further = _feed_call(feed["next_url"]) if page.records and len(feed["next_url"] or "") <= _ADDRESS_MAX else None
+    has_next = further is not None and _place(further) not in (_place(document), _place(_feed_call(feed["feed_url"])))
+    return replace(page, next={_FURTHER: feed["next_url"]}) if has_next else page
 
 
 def _place(call: AddressCall | None) -> str:
@@ -159,7 +159,7 @@ def _listed(args: Args, instead_of: Answer | Missing | None) -> Steps:
     if not listed and isinstance(instead_of, Missing) and instead_of.failure is not None:
         raise instead_of.failure
     if not listed and isinstance(instead_of, Answer):
-        _told(instead_of)
+        _feed_values(instead_of)
     page = _LISTED.page(args, answer._replace(body={"results": listed}))
     following = page.next and {**page.next, _LISTED_AT: "directory"}
     return replace(page, next=following, warnings=() if instead_of is None else (_WITHOUT_FEED,))

@@ -11,7 +11,7 @@ from upstreams.model.steps import Answer
 
 _THROTTLED = frozenset((502, 503))
 _WAIT = re.compile(r"in ([0-9]{1,6}) seconds")
-_OURS = {"q": "query", "tagged": "tagged", "sort": "sort", "page": "cursor", "pagesize": "limit"}
+_PARAM_OF_NAME = {"q": "query", "tagged": "tagged", "sort": "sort", "page": "cursor", "pagesize": "limit"}
 """Maps a message, which is only the name of the wrong field, to our name for the parameter."""
 
 
@@ -24,7 +24,7 @@ def _judge(answer: Answer) -> UpstreamError | None:
         return UpstreamThrottled(answer.source, float(wait[1]) if wait else None)
     if error != 400 or message.startswith("`key`") or message == "ids":  # the key or our request is wrong
         return None
-    param = "site" if "site" in message else _OURS.get(message, "query")
+    param = "site" if "site" in message else _PARAM_OF_NAME.get(message, "query")
     return InvalidArgument(param, f"is refused by Stack Exchange: {message or 'bad parameter'}")
 
 

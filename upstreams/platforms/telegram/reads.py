@@ -62,8 +62,8 @@ def profile_posts(args: Args) -> Steps:
     if not found and answer.body["history"] is None:
         raise _without_messages(answer.body)
     records = [message_of(row, args.values) for row in reversed(found)]
-    goes_on = records and older is not None and older != args.token()
-    return Page(records, {"c": older} if goes_on else None, warnings=_warnings(found))
+    has_next = records and older is not None and older != args.token()
+    return Page(records, {"c": older} if has_next else None, warnings=_warnings(found))
 
 
 def post(args: Args) -> Steps:

@@ -160,8 +160,8 @@ def _stars(inner: str | None) -> int | None:
 
 def _sum(reactions: Any) -> int | None:
     """Return the sum of all reactions; None if there are none, because the channel may have disabled them."""
-    told = [count for inner in reactions or () if (count := _behind(inner)) is not None]
-    return sum(told) if told else None
+    counts = [count for inner in reactions or () if (count := _behind(inner)) is not None]
+    return sum(counts) if counts else None
 
 
 def _edited(meta: str | None) -> bool | None:

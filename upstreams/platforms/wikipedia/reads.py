@@ -117,14 +117,14 @@ def _series(subject: str, body: Any) -> Single:
 
 def top(args: Args) -> Steps:
     """Return the most viewed pages of a day or month."""
-    told = args.text_or_none("date") or f"{_latest(args)}"
-    year, month, day = (*told.split("-"), "all-days")[:3]
+    date_text = args.text_or_none("date") or f"{_latest(args)}"
+    year, month, day = (*date_text.split("-"), "all-days")[:3]
     if day != "all-days":
-        _day("date", told)
+        _day("date", date_text)
     answer = yield _TOP.at(args, year=year, month=month, day=day)
     found = rows(obj(answer.body).get("items"))
     items = [ranked_of(row, args.values) for row in rows(found[0].get("articles"))] if found else []
-    return Single(analytics(period=told, items=items))
+    return Single(analytics(period=date_text, items=items))
 
 
 def _latest(args: Args) -> date:
@@ -132,9 +132,9 @@ def _latest(args: Args) -> date:
     return (datetime.fromtimestamp(args.now_at, UTC) - _LATE).date()
 
 
-def _day(name: str, told: str) -> date:
+def _day(name: str, date_text: str) -> date:
     try:
-        return date.fromisoformat(told)
+        return date.fromisoformat(date_text)
     except ValueError as exc:
         raise InvalidArgument(name, "must be a valid calendar day") from exc
 

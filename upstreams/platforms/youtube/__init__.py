@@ -106,7 +106,7 @@ def _spelled(known: dict[str, str]) -> Callable[[str | None], str | None]:
     return lambda choice: known.get(choice or "")
 
 
-_said = partial(Get, "/comments", part="snippet", textFormat="plainText")
+_COMMENT_CALL = partial(Get, "/comments", part="snippet", textFormat="plainText")
 
 
 PLATFORM = Platform(
@@ -192,17 +192,17 @@ PLATFORM = Platform(
             "video/comment",
             "One comment on a video.",
             COMMENT,
-            _said(id=COMMENT_ID),
+            _COMMENT_CALL(id=COMMENT_ID),
             comment_of,
             at="items[0]",
             needs=_KEY,
-            many=many(COMMENT_ID, 50, _said(maxResults=50), Rows(comment_of, "items"), needs=_KEY),
+            many=many(COMMENT_ID, 50, _COMMENT_CALL(maxResults=50), Rows(comment_of, "items"), needs=_KEY),
         ),
         listing(
             "video/comment/replies",
             "Replies to a comment.",
             COMMENT_LIST,
-            _said(parentId=PARENT),
+            _COMMENT_CALL(parentId=PARENT),
             Pages(comment_of, _COMMENTS, "items"),
             needs=_KEY,
         ),

@@ -32,9 +32,9 @@ def _unless_hidden(subscribers: int | None, hidden: Any) -> int | None:
     return None if hidden is True else subscribers
 
 
-def _length(told: Any) -> int | None:
+def _length(value: Any) -> int | None:
     """Return the length of a video in seconds; None for a live or upcoming video."""
-    return duration(told) or None
+    return duration(value) or None
 
 
 def _restricted(rating: Any) -> bool | None:

@@ -10,7 +10,7 @@ from upstreams.model.errors import InvalidArgument, NotFound, StaleCursor, Upstr
 from upstreams.model.fields import part, parts, text
 from upstreams.model.steps import Answer
 
-_OURS = {
+_PARAM_OF_NAME = {
     "regionCode": "region",
     "hl": "language",
     "q": "query",
@@ -35,7 +35,7 @@ def judge(answer: Answer) -> UpstreamError | None:
         return None  # the key is invalid, regardless of the calling address
     if (refusal := _REASONS.get(reason)) is not None:
         return refusal(message, answer)
-    ours = _OURS.get(text(first, "location") or "") if answer.status == 400 else None
+    ours = _PARAM_OF_NAME.get(text(first, "location") or "") if answer.status == 400 else None
     return InvalidArgument(ours, f"is refused by YouTube: {message}") if ours else None
 
 

@@ -135,7 +135,7 @@ async def perform(page: BrowserPage, action: Action, scrape: Scrape) -> dict[str
         UpstreamError, LimitError: The action failed.
     """
     try:
-        return await _DEEDS[action.type](page, action, scrape)
+        return await _RUNNERS[action.type](page, action, scrape)
     except CommandRefused as exc:
         raise UpstreamFailed(SOURCE, f"the page navigated away in the meantime ({exc})") from exc
 
@@ -214,7 +214,7 @@ async def _found(page: BrowserPage, action: Action, script: str) -> Any:
     raise NotFound("Timed out: no element matched the selector.", reason="selector_absent")
 
 
-_DEEDS: Final[dict[str, Callable[[BrowserPage, Action, Scrape], Awaitable[dict[str, Any]]]]] = {
+_RUNNERS: Final[dict[str, Callable[[BrowserPage, Action, Scrape], Awaitable[dict[str, Any]]]]] = {
     "goto": _goto,
     "click": _click,
     "type": _type,

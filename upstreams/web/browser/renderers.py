@@ -48,7 +48,7 @@ class Renderers:
     def __init__(self, bounds: PageBounds, now: Callable[[], float] = trio.current_time) -> None:
         self.bounds = bounds
         self._now = now
-        self._looked_at = -inf
+        self._measured_at = -inf
         self._ended_at: dict[int, float] = {}
         self.local: LocalBrowser | None = None
         self.usage: Mapping[int, ProcessUsage] = {}
@@ -68,27 +68,27 @@ class Renderers:
         Skipped if the last measurement is recent (`LOOK_S`).
         """
         now = self._now()
-        if now < self._looked_at + LOOK_S:
+        if now < self._measured_at + LOOK_S:
             return
-        self._looked_at = inf  # no other measurement starts until this one has ended
+        self._measured_at = inf  # no other measurement starts until this one has ended
         try:
-            await self._look(devtools)
+            await self._measure(devtools)
         finally:
-            self._looked_at = now
+            self._measured_at = now
 
-    async def _look(self, devtools: DevTools) -> None:
+    async def _measure(self, devtools: DevTools) -> None:
         if self.local is None:
-            told = await _processes(devtools)
-            self.usage = {one["id"]: ProcessUsage(one["cpuTime"]) for one in told if one["type"] == "renderer"}
+            processes = await _processes(devtools)
+            self.usage = {one["id"]: ProcessUsage(one["cpuTime"]) for one in processes if one["type"] == "renderer"}
             return
         # In a thread: reading the command line of a process waits for the lock of its memory, which a renderer with low
         # priority may hold for a long time.
-        self.usage, ended = await run_sync(self._look_here, self.local)
+        self.usage, ended = await run_sync(self._measure_local, self.local)
         for pid in ended:
             self._ended_at[pid] = self._now()
             self.ended_total += 1
 
-    def _look_here(self, local: LocalBrowser) -> tuple[Mapping[int, ProcessUsage], list[int]]:
+    def _measure_local(self, local: LocalBrowser) -> tuple[Mapping[int, ProcessUsage], list[int]]:
         """Measure and limit the renderers on this machine. Return their usage and the ids of the ended ones."""
         found, ended = local.renderers(), []
         for pid, usage in found.items():

@@ -40,7 +40,7 @@ FRAME_ORIGINS_MAX: Final = 16
 """The maximum number of other origins in the frames of one visit. The browser runs a process for each."""
 FETCH_S: Final = 15.0
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_OURS: Final = frozenset(
+_TRANSPORT_HEADERS: Final = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "upgrade", "te", "keep-alive",
      "proxy-connection", "proxy-authorization", "expect"}
 )  # fmt: skip
@@ -110,10 +110,10 @@ class Resources:
         is_visit = is_document and params.get("frameId") == self._frame
         try:
             if is_document and not is_visit and not self._takes_frame(params["request"]["url"]):
-                command, told = _REFUSED
+                command, parameters = _REFUSED
             else:
-                command, told = await self._judged(params["request"], is_visit=is_visit)
-            await self._devtools.call(command, session, requestId=params["requestId"], **told)
+                command, parameters = await self._judged(params["request"], is_visit=is_visit)
+            await self._devtools.call(command, session, requestId=params["requestId"], **parameters)
         finally:
             self.in_flight -= 1
 
@@ -187,7 +187,9 @@ def _call_of(request: Mapping[str, Any], url: str) -> HttpCall:
     if method not in _METHODS:
         raise TargetRefused("malformed", "its method is not allowed for pages")
     sent = request.get("headers") or {}
-    headers = tuple((name.lower(), str(value)) for name, value in sent.items() if name.lower() not in _OURS)
+    headers = tuple(
+        (name.lower(), str(value)) for name, value in sent.items() if name.lower() not in _TRANSPORT_HEADERS
+    )
     body = b"".join(b64decode(part.get("bytes", "")) for part in request.get("postDataEntries") or ())
     if len(body) > SENT_BYTES_MAX or (request.get("hasPostData") and not body):
         raise TargetRefused("too_long", "it sends more than the limit")

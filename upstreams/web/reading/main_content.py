@@ -147,10 +147,10 @@ def _is_book(root: Element) -> bool:
 
 def _titles(root: Element) -> set[tuple[str, ...]]:
     """Return the words of each title of a page: its first heading, and the titles in its metadata."""
-    said = root.xpath("//meta[@property='og:title' or @name='twitter:title']/@content")[:_TITLES_MAX]
+    metadata_titles = root.xpath("//meta[@property='og:title' or @name='twitter:title']/@content")[:_TITLES_MAX]
     named = root.xpath("//title/text()")[:_TITLES_MAX]
     headings = ["".join(one.itertext()) for one in root.xpath("//h1")[:3]]
-    return {words for text in (*said, *named, *headings) if (words := _words(str(text)))}
+    return {words for text in (*metadata_titles, *named, *headings) if (words := _words(str(text)))}
 
 
 def _words(text: str) -> tuple[str, ...]:

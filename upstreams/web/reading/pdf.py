@@ -47,7 +47,7 @@ def read_pdf(raw: bytes) -> PdfText:
     try:
         ends_at = process_time() + CPU_S_MAX
         count = len(document)
-        said = document.get_metadata_dict(skip_empty=True)
+        metadata = document.get_metadata_dict(skip_empty=True)
         pages: list[str] = []
         letters = 0
         for place in range(min(count, PAGES_MAX)):
@@ -59,7 +59,7 @@ def read_pdf(raw: bytes) -> PdfText:
         document.close()
     if not letters:
         raise NotFound("The PDF has no text, only images.", reason="empty")
-    return PdfText(list(filter(None, pages)), count, said.get("Title"), said.get("Author"))
+    return PdfText(list(filter(None, pages)), count, metadata.get("Title"), metadata.get("Author"))
 
 
 def _page_text(page: object) -> str:

@@ -38,9 +38,9 @@ _SIMPLE: Final = (parser.Class, parser.Hash, parser.Attrib)
 _SIMPLE_PSEUDOS: Final = frozenset(
     ("empty", "link", "checked", "visited", "hover", "active", "focus", "target"),
 )
-_DEAR: Final = frozenset(("enabled", "disabled", "lang"))
+_EXPENSIVE: Final = frozenset(("enabled", "disabled", "lang"))
 """Pseudo-classes for which XPath examines everything around an element."""
-_DEAR_VISITS: Final = 30
+_EXPENSIVE_VISITS: Final = 30
 _PLACES: Final = frozenset(
     ("first-child", "last-child", "only-child", "first-of-type", "last-of-type", "only-of-type"),
 )
@@ -178,8 +178,8 @@ class _Compiler:
         filters: list[Filter] = []
         while not isinstance(parsed, parser.Element):
             name = getattr(parsed, "ident", getattr(parsed, "name", ""))
-            is_dear = is_dear or name in _DEAR
-            if isinstance(parsed, _SIMPLE) or name in _SIMPLE_PSEUDOS or name in _DEAR:
+            is_dear = is_dear or name in _EXPENSIVE
+            if isinstance(parsed, _SIMPLE) or name in _SIMPLE_PSEUDOS or name in _EXPENSIVE:
                 simple.append(parsed)
             else:
                 filters.append(self._filter(parsed, depth))
@@ -317,7 +317,7 @@ class Matching:
 
     def _compound(self, root: Element, compound: Compound) -> Elements:
         size = self._size(root)
-        self._spend(size * _DEAR_VISITS if compound.is_dear else 1 + size // _XPATH_SHARE)
+        self._spend(size * _EXPENSIVE_VISITS if compound.is_dear else 1 + size // _XPATH_SHARE)
         found: Elements = dict.fromkeys(compound.find(root))
         for filter_ in compound.filters:
             if not found:
@@ -328,7 +328,7 @@ class Matching:
 
     def _filtered(self, root: Element, found: Elements, filter_: Filter) -> Elements:
         if isinstance(filter_, Place):
-            return {one: None for one in found if self._stands(one, filter_)}
+            return {one: None for one in found if self._has_place(one, filter_)}
         if isinstance(filter_, Among):
             chosen = {one for tree in filter_.trees for one in self._tree(root, tree)}
             return {one: None for one in found if (one in chosen) != filter_.negated}
@@ -358,7 +358,7 @@ class Matching:
         self._spend(len(seen))
         return seen
 
-    def _stands(self, element: Element, place: Place) -> bool:
+    def _has_place(self, element: Element, place: Place) -> bool:
         """Return whether an element has this place among its siblings. All siblings are counted in one pass."""
         parent = element.getparent()
         if parent is None:

@@ -76,7 +76,7 @@ class Scope(msgspec.Struct, frozen=True):
 
 def read_sitemap(raw: bytes, content_type: str, url: str, scope: dict[str, Any]) -> dict[str, Any]:
     """Return the pages in a sitemap, and the sitemaps that it lists. Both are empty for any other file."""
-    told = msgspec.convert(scope, Scope)
+    parsed_scope = msgspec.convert(scope, Scope)
     unpacked = _unpacked(raw)
     if b"\0" in unpacked[:_WIDE_WITHIN]:
         unpacked, content_type = text_of(unpacked, content_type).encode("utf-8", "replace"), "; charset=utf-8"
@@ -84,14 +84,14 @@ def read_sitemap(raw: bytes, content_type: str, url: str, scope: dict[str, Any])
     unpacked = unpacked[max(0, declared) :] if b"<url" not in unpacked[: max(0, declared)] else unpacked
     if unpacked.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"<":
         lines = text_of(unpacked, content_type).split()
-        return {"sitemaps": [], "pages": _chosen(((line, "") for line in lines[:ENTRIES_MAX]), told)}
+        return {"sitemaps": [], "pages": _chosen(((line, "") for line in lines[:ENTRIES_MAX]), parsed_scope)}
     pages: list[str] = []
     sitemaps: list[str] = []
     for kind, location in _located(unpacked, content_type):
         (sitemaps if kind == "sitemap" else pages).append(urljoin(url, location))
         if len(pages) + len(sitemaps) >= ENTRIES_MAX:
             break
-    return {"sitemaps": sitemaps, "pages": _chosen(((page, "") for page in pages), told)}
+    return {"sitemaps": sitemaps, "pages": _chosen(((page, "") for page in pages), parsed_scope)}
 
 
 def read_links(raw: bytes, content_type: str, url: str, scope: dict[str, Any]) -> dict[str, Any]:
@@ -101,11 +101,11 @@ def read_links(raw: bytes, content_type: str, url: str, scope: dict[str, Any]) -
         NotFound: The page is empty, and no other page of the site is known.
         UnexpectedBody: The page cannot be read.
     """
-    told = msgspec.convert(scope, Scope)
+    parsed_scope = msgspec.convert(scope, Scope)
     try:
         root = page_tree(text_of(raw, content_type))
     except (NotFound, PageTooCostly, UnexpectedBody):
-        if told.needs_links:
+        if parsed_scope.needs_links:
             raise
         return {"sitemaps": [], "pages": []}
     base = urljoin(url, next(iter(root.xpath("//base/@href")), ""))
@@ -113,15 +113,15 @@ def read_links(raw: bytes, content_type: str, url: str, scope: dict[str, Any]) -
         (str(one.get("href")).strip(), " ".join("".join(one.itertext()).split())) for one in root.xpath("//a[@href]")
     )
     found = [(urljoin(base, href), words) for href, words in links if not href.startswith("#")]
-    return {"sitemaps": [], "pages": _chosen(found[:ENTRIES_MAX], told)}
+    return {"sitemaps": [], "pages": _chosen(found[:ENTRIES_MAX], parsed_scope)}
 
 
 def best_pages(pages: list[list[str]], scope: dict[str, Any]) -> dict[str, Any]:
     """Return the pages that match the search words best, best first. The map's limit applies."""
-    told = msgspec.convert(scope, Scope)
-    words = told.search.lower().split()
+    parsed_scope = msgspec.convert(scope, Scope)
+    words = parsed_scope.search.lower().split()
     ranked = sorted(pages, key=lambda one: (-fitness(words, *one), len(one[0])))
-    return {"sitemaps": [], "pages": ranked[: told.limit]}
+    return {"sitemaps": [], "pages": ranked[: parsed_scope.limit]}
 
 
 def _unpacked(raw: bytes) -> bytes:

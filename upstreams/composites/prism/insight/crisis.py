@@ -65,7 +65,7 @@ def crisis_radar(platforms: Sequence[Platform], args: Args) -> Steps:
             named_in(platforms, args), phrase, of_day, z_scores, sensitivity, searched=len(counted)
         )
         legs = [*legs, *second]
-    told = records.crisis_radar(
+    radar = records.crisis_radar(
         brand=phrase,
         **record,
         sensitivity=sensitivity,
@@ -76,7 +76,7 @@ def crisis_radar(platforms: Sequence[Platform], args: Args) -> Steps:
         method=METHOD if confirmed is None else f"{METHOD} {severity.METHOD}",
     )
     used = WATCH_CREDITS + (CONFIRM_CREDITS if confirmed is not None else 0)
-    return Single(told, legs=legs_of(legs), credits_used=used)
+    return Single(radar, legs=legs_of(legs), credits_used=used)
 
 
 def _sensitivity(args: Args) -> float:

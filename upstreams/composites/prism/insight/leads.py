@@ -87,8 +87,8 @@ def leads(platforms: Sequence[Platform], args: Args) -> Steps:
     if "include" in args.values:
         opened = weightiest([*listed.values()])[:_OPENED]
         below = [leg for leg in (yield from read_comments(named_in(platforms, args), opened)) if leg is not None]
-    said = [one for leg in below for one in _in_comments(leg, finders.values(), window)]
-    scored = [scored_of(one, finders, sought, window.last) for one in (*listed.values(), *said)]
+    comment_mentions = [one for leg in below for one in _in_comments(leg, finders.values(), window)]
+    scored = [scored_of(one, finders, sought, window.last) for one in (*listed.values(), *comment_mentions)]
     ranked = sorted(scored, key=lambda one: -one["intent_score"])  # stable: newest first if equal
     counts = {phrase.format(competitor): 0 for phrase in PHRASES}
     for one in ranked:
@@ -162,12 +162,12 @@ def scored_of(mention: Mention, finders: Mapping[str, Callable[[str], bool]], so
 
 def _joined(platform: Platform, found: Sequence[SearchSweep]) -> Record:
     """Combine a platform's searches for all phrases into one source."""
-    told = [one.record() for one in found if one.platform is platform]
-    known = [one["mentions"] for one in told if one["mentions"] is not None]
+    platform_sources = [one.record() for one in found if one.platform is platform]
+    known = [one["mentions"] for one in platform_sources if one["mentions"] is not None]
     return words.source(
         platform=platform.slug,
         mentions=sum(known) if known else None,
-        is_complete=all(one["is_complete"] for one in told),
-        oldest_seen_at=min((one["oldest_seen_at"] for one in told if one["oldest_seen_at"]), default=None),
-        dropped=sum(one["dropped"] for one in told),
+        is_complete=all(one["is_complete"] for one in platform_sources),
+        oldest_seen_at=min((one["oldest_seen_at"] for one in platform_sources if one["oldest_seen_at"]), default=None),
+        dropped=sum(one["dropped"] for one in platform_sources),
     )

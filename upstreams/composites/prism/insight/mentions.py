@@ -58,7 +58,7 @@ def mentions(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 def _following(found: Sequence[SearchSweep]) -> State | None:
-    going = [leg for one in found for leg in one.legs if one.goes_on or not leg.answer]
+    going = [leg for one in found for leg in one.legs if one.has_next or not leg.answer]
     return joined_states(going)
 
 

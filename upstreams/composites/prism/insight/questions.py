@@ -90,8 +90,8 @@ def _web(topic: str) -> Part:
 def of_page(page: Record) -> list[QuestionPlace]:
     """Return the questions on a web page, without duplicates."""
     texts = (page["metadata"]["title"], page["metadata"]["description"], page["content"]["text"])
-    told = dict.fromkeys(one for text in texts for one in sentences(text))
-    return [QuestionPlace(text, "web", page["url"], None) for text in told]
+    distinct = dict.fromkeys(one for text in texts for one in sentences(text))
+    return [QuestionPlace(text, "web", page["url"], None) for text in distinct]
 
 
 def _of_post(mention: Mention) -> list[QuestionPlace]:
@@ -112,8 +112,8 @@ def _of_comments(platform: str, rows: Sequence[Record]) -> list[QuestionPlace]:
 
 def sentences(text: str | None) -> list[str]:
     """Return the questions in a text."""
-    told = (" ".join(sentence.split()) for sentence in _SENTENCE.findall(_ADDRESS.sub(" ", text or "")))
-    return [one for one in told if _LEAST <= len(one.split()) <= _MOST]
+    cleaned = (" ".join(sentence.split()) for sentence in _SENTENCE.findall(_ADDRESS.sub(" ", text or "")))
+    return [one for one in cleaned if _LEAST <= len(one.split()) <= _MOST]
 
 
 def ranked(found: Sequence[QuestionPlace]) -> list[Record]:

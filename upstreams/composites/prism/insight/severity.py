@@ -45,15 +45,15 @@ def confirm(
     if not any(leg.answer for leg in legs):
         return legs, None
     found, below = legs[: len(searches)], legs[len(searches) :]
-    said = [tone for leg in below for tone in tones_of(leg.records)]
-    parts = severity_parts(of_day, z_scores, sensitivity, searched, share_of_negative(said))
+    comment_tones = [tone for leg in below for tone in tones_of(leg.records)]
+    parts = severity_parts(of_day, z_scores, sensitivity, searched, share_of_negative(comment_tones))
     rows = {leg.platform: POST_LIST.rows(leg.records, []) for leg in found if leg.answer}
     best = fuse(rows)[:_TOP]
     return legs, records.confirmation(
         severity=round(fmean(value for value in parts.values() if value is not None)),
         parts=parts,
         sentiment=summed(one.tone for one in of_day),
-        readers=summed(said),
+        readers=summed(comment_tones),
         by_anger=by_anger(of_day),
         items=[records.best(post=one["post"], platform=one["platform"], score=one["score"]) for one in best],
     )

@@ -1,7 +1,7 @@
 """Dated mentions of a phrase, collected page by page from the searches of many platforms (decisions 18).
 
 A post is a mention if its text contains the phrase as whole words, in any case and width: `acme` is in `#Acme`, but not
-in `acmecorp`. Searches are asked for the newest posts first if they support it. A platform is complete if it was read
+in `acmecorp`. Searches are wanted for the newest posts first if they support it. A platform is complete if it was read
 back to the first day of the window, or to the end of its search. For other platforms, the answer reports how far back
 they were read.
 """
@@ -57,7 +57,7 @@ class SearchSweep:
     mentions: list[Mention] = field(default_factory=list)
     legs: list[Settled] = field(default_factory=list)
     state: State | None = None
-    goes_on: bool = True
+    has_next: bool = True
     is_complete: bool = False
     oldest_at: str | None = None
     dropped: int = 0
@@ -66,22 +66,22 @@ class SearchSweep:
     def take(self, leg: Settled, has_phrase: Callable[[str], bool]) -> None:
         """Add a page of the platform's search."""
         self.legs.append(leg)
-        self.state, self.goes_on = leg.next, leg.next is not None
+        self.state, self.has_next = leg.next, leg.next is not None
         if not leg.answer:
-            self.goes_on = False
+            self.has_next = False
             return
         for row in POST_LIST.rows(leg.records, []):
             self._take_row(row, has_phrase)
         endpoint = self.platform.playing("search")
         is_ordered = endpoint is not None and endpoint.newest is not None
         reached = self.window is not None and (instant_day(self.oldest_at) or date.max) < self.window.first
-        self.is_complete = (is_ordered and reached) or (not self.goes_on and self._has_ended(leg))
-        self.goes_on = self.goes_on and not self.is_complete
+        self.is_complete = (is_ordered and reached) or (not self.has_next and self._has_ended(leg))
+        self.has_next = self.has_next and not self.is_complete
 
     def _has_ended(self, leg: Settled) -> bool:
         """Whether a search that has no next page is complete. A single full page may hide further results."""
-        asked = leg.part.values.get("limit")
-        return len(self.legs) > 1 or not isinstance(asked, int) or len(leg.records) < asked
+        wanted = leg.part.values.get("limit")
+        return len(self.legs) > 1 or not isinstance(wanted, int) or len(leg.records) < wanted
 
     def _take_row(self, row: Record, has_phrase: Callable[[str], bool]) -> None:
         post = row["post"]
@@ -149,15 +149,15 @@ def sweep(
     Raises:
         UpstreamError, LimitError: All searches failed, and they are not `optional`.
     """
-    asked = [one for one in platforms if states is None or one.slug in states]
-    found = [SearchSweep(one, window, state=(states or {}).get(one.slug)) for one in asked]
+    wanted = [one for one in platforms if states is None or one.slug in states]
+    found = [SearchSweep(one, window, state=(states or {}).get(one.slug)) for one in wanted]
     has_phrase = finds or finder(phrase)
     for _ in range(rounds):
-        going = [one for one in found if one.goes_on]
+        going = [one for one in found if one.has_next]
         settled = yield from attempt([_part(one, phrase, rows, narrowed) for one in going])
         for one, leg in zip(going, settled, strict=True):
             one.take(leg, has_phrase)
-        if not any(one.goes_on for one in found):
+        if not any(one.has_next for one in found):
             break
     if not optional:
         check_any([leg for one in found for leg in one.legs])
