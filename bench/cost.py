@@ -120,7 +120,7 @@ def cost_of(name: str, connections: int, measured: Measured) -> Cost:
 
 
 def per_request_us(cpu_s: float, requests: int) -> float:
-    """Return CPU microseconds per request; 0 if there were no requests."""
+    """Return CPU microseconds per request; 0 without requests."""
     return cpu_s * 1e6 / requests if requests else 0.0
 
 

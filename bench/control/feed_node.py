@@ -100,10 +100,10 @@ class BenchOperations:
     async def _write(self, facts: Sequence[Fact]) -> int:
         """Append events, and return the time of the commit."""
         committed: list[int] = []
-        await self._node.stores.store.write(partial(self._in, facts=facts, note=committed.append))
+        await self._node.stores.store.write(partial(self._append_in, facts=facts, note=committed.append))
         return committed[-1]
 
-    def _in(self, tx: Tx, *, facts: Sequence[Fact], note: Callable[[int], None]) -> None:
+    def _append_in(self, tx: Tx, *, facts: Sequence[Fact], note: Callable[[int], None]) -> None:
         tx.on_commit(lambda: note(time.monotonic_ns()))  # runs before the feed's callback, which wakes polls
         self._node.stores.feed.append(tx, facts)
 

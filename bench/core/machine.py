@@ -116,7 +116,7 @@ def interpreter_build() -> str:
 
 
 def cpu_quota(file: Path) -> float | None:
-    """Return the number of CPUs that a control group's `cpu.max` allows; None if there is no limit."""
+    """Return the number of CPUs that a control group's `cpu.max` allows; None if it sets no limit."""
     try:
         allowed, _, period = file.read_text().partition(" ")
         return None if allowed == "max" else int(allowed) / int(period)

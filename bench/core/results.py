@@ -25,17 +25,14 @@ class MemorySample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The figures of one open loop at one rate.
-
-    Latencies are those of served requests, measured from their scheduled times.
-    """
+    """The figures of one open loop at one rate. Latencies cover only served requests, from their scheduled times."""
 
     rate: float
     """Offered requests per second."""
     served_per_s: float
     refused_per_s: float
     cpu_us: float
-    """CPU microseconds of the server's process per response; 0 if there were no responses."""
+    """CPU microseconds of the server's process per response; 0 without responses."""
     cpu_share: float
     """CPU seconds of the server's process per second."""
     machine_share: float

@@ -48,7 +48,7 @@ class OpenLoad:
 
 @dataclass(frozen=True, slots=True)
 class OpenLoadCounts:
-    """The counts of one process for the requests after the warm-up. Latencies are those of served requests."""
+    """The counts of one process for the requests after the warm-up. Latencies cover only served requests."""
 
     meant: int
     """The number of requests that were scheduled in the counted time."""

@@ -22,19 +22,19 @@ class ClosedWire:
 
     def __init__(self, spec: RequestSpec, *, first_key: int = 1) -> None:
         """Start without connections."""
-        self._ask_of = spec
+        self._spec = spec
         self._requests = spec.requests(KEYS[spec.keys](first_key, 1))
         self._epoll = select.epoll()
         self._sockets: dict[int, socket.socket] = {}
         self._received: dict[int, bytes] = {}
         self._sent_at: dict[int, float] = {}
-        self._under_way = True
+        self._is_sending = True
         self.latencies_s: list[float] = []
         self.tally = Tally(spec)
 
     def prime(self) -> None:
         """Send one request alone, so that its effects exist for later ones: a cached response, a first lease."""
-        with socket.create_connection(self._ask_of.address, timeout=ANSWER_S) as sock:
+        with socket.create_connection(self._spec.address, timeout=ANSWER_S) as sock:
             sock.sendall(next(self._requests))
             received = b""
             while (head := whole_head(received)) is None:
@@ -69,7 +69,7 @@ class ClosedWire:
 
     def drain(self, *, until: float) -> None:
         """Read the outstanding responses without sending more, so that the server is idle when the next run starts."""
-        self._under_way = False
+        self._is_sending = False
         while self._sent_at and time.perf_counter() < until:
             for number, _ in self._epoll.poll(POLL_S):
                 self._read(number)
@@ -77,7 +77,7 @@ class ClosedWire:
             self.tally.unexpected["no answer"] += len(self._sent_at)
 
     def _connect(self) -> None:
-        sock = socket.create_connection(self._ask_of.address, timeout=ANSWER_S)
+        sock = socket.create_connection(self._spec.address, timeout=ANSWER_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.settimeout(0)
         number = sock.fileno()
@@ -109,7 +109,7 @@ class ClosedWire:
         self.tally.note(head)
         if closes(head):
             self._reconnect(number)
-        elif self._under_way:
+        elif self._is_sending:
             self._ask(number)
 
     def _closed(self, number: int) -> None:
@@ -120,5 +120,5 @@ class ClosedWire:
 
     def _reconnect(self, number: int) -> None:
         self._sockets.pop(number).close()
-        if self._under_way:
+        if self._is_sending:
             self._connect()

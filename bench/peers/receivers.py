@@ -92,7 +92,7 @@ async def open_receivers(authority: Path) -> AsyncIterator[tuple[Receivers, Urls
                 plain=tuple([await _listen(nursery, plain, "http", host) for host in hosts]),
                 kept=tuple([await _listen(nursery, kept, "https", host) for host in hosts]),
                 closed=tuple([await _listen(nursery, closed, "https", host) for host in hosts]),
-                hole=await _listen(nursery, _swallow, "http", HOLE),
+                hole=await _listen(nursery, _never_respond, "http", HOLE),
             ),
         )
         nursery.cancel_scope.cancel()
@@ -108,7 +108,7 @@ async def _listen(nursery: trio.Nursery, handler: Handler, scheme: str, host: st
     return f"{scheme}://{host}:{listeners[0].socket.getsockname()[1]}/hook"
 
 
-async def _swallow(stream: trio.SocketStream) -> None:
+async def _never_respond(stream: trio.SocketStream) -> None:
     try:
         while await stream.receive_some(RECEIVE_BYTES):
             pass

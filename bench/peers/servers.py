@@ -29,7 +29,7 @@ ALONE = ("hello", "parking")
 
 @dataclass(frozen=True, slots=True)
 class Bed:
-    """What a server runs with: a folder for its files, the address of the sandbox, and the scenario's stage.
+    """The environment of a server: a folder for its files, the address of the sandbox, and the scenario's stage.
 
     `under` is the command prefix of a program that runs the gateway, such as a profiler.
     """

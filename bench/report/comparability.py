@@ -17,14 +17,14 @@ _HARDWARE = ("cpu", "cpus", "cpu_quota", "memory_bytes", "store_on")
 def comparability_notes(before: Results, after: Results) -> list[str]:
     """Return a line per note."""
     return [
-        *_of_machines(before.machine, after.machine),
-        *_of_runs(before, after),
-        *_of_the_pace(before.hello_us, after.hello_us),
-        *_of_points(before, after),
+        *_machine_notes(before.machine, after.machine),
+        *_run_notes(before, after),
+        *_speed_notes(before.hello_us, after.hello_us),
+        *_point_notes(before, after),
     ]
 
 
-def _of_machines(before: Machine, after: Machine) -> Iterator[str]:
+def _machine_notes(before: Machine, after: Machine) -> Iterator[str]:
     differing = [
         field.name
         for field in fields(Machine)
@@ -44,7 +44,7 @@ def _of_machines(before: Machine, after: Machine) -> Iterator[str]:
             yield f"{name} {before.libraries[name]} before, {after.libraries[name]} after"
 
 
-def _of_runs(before: Results, after: Results) -> Iterator[str]:
+def _run_notes(before: Results, after: Results) -> Iterator[str]:
     for letter, results in (("A", before), ("B", after)):
         if not results.complete:
             yield f"{letter} was stopped before its end"
@@ -60,14 +60,14 @@ def _scenarios(results: Results, which: Callable[[Point], bool]) -> str:
     return ", ".join(dict.fromkeys(point.scenario for point in results.points if which(point)))
 
 
-def _of_the_pace(before: list[float], after: list[float]) -> Iterator[str]:
+def _speed_notes(before: list[float], after: list[float]) -> Iterator[str]:
     if before and after:
         change, noise = difference(before, after)
         if abs(change) > (SMALLEST if noise is None else noise):
             yield f"the bare server changed by {change:+.1%} too: the machine explains part of the difference"
 
 
-def _of_points(before: Results, after: Results) -> Iterator[str]:
+def _point_notes(before: Results, after: Results) -> Iterator[str]:
     later = {_name(point): point for point in after.points if point.steps}
     pairs = [(point, later[_name(point)]) for point in before.points if point.steps and _name(point) in later]
     apart = {old.scenario for old, new in pairs if abs(new.steps[0].rate / old.steps[0].rate - 1) > RATE_SHARE}

@@ -16,7 +16,7 @@ from bench.core.results import Point, Results, Step
 SMALLEST = 0.02
 """Differences below this share are not reported as changes, even if they are certain."""
 SAME_WITHIN = 0.05
-"""If only changes above this share can be told from noise, the noise may hide an important change."""
+"""If the noise hides changes up to this share, an important change may be hidden."""
 FLOOR_SHARE = 0.01
 """Figures below this share of the largest value are raised to it, so that 0 has a logarithm."""
 VERDICTS = ("better", "worse", "same", "unknown")

@@ -39,8 +39,7 @@ POSTGRES_SETTINGS: Final = ("shared_buffers=2GB", "max_wal_size=8GB")
 """Settings for ten million rows, as an operator would choose them: memory for their pages, and few checkpoints."""
 MONTH_DAYS: Final = 30
 PIECES: Final = 100
-"""The maximum number of hours for which usage has rows, one per account, regardless of the time that the misses cover.
-"""
+"""The maximum number of hours with rows in usage, one per account, regardless of the time that the misses cover."""
 
 ADD_ENDPOINT: Final = "INSERT INTO endpoints (platform, path) VALUES ('github', '/v1/github/bench') RETURNING id"
 _COLUMNS: Final = "id, kind, account, endpoint, taken, taken_at, closed_after, balance_after, balance_closed, place"

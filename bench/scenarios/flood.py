@@ -91,7 +91,7 @@ async def measure_flood(
     """
     repeats, first_keys = REPEATS_MAX, count(KEYS_APART, KEYS_APART)
     async with open_stage(stage) as target:
-        specs = tuple(_ask(target, key) for key in _keys(target))
+        specs = tuple(_request_spec(target, key) for key in _keys(target))
         found = [await _capacity(specs[0], next(first_keys), capacity_s)]
         seen: list[Flooded] = []
         for each in times:
@@ -119,7 +119,7 @@ def _keys(target: ServerTarget) -> tuple[str, str]:
     return flood, quiet
 
 
-def _ask(target: ServerTarget, key: str) -> RequestSpec:
+def _request_spec(target: ServerTarget, key: str) -> RequestSpec:
     return RequestSpec(target.url, PROFILE, "new", (("x-api-key", key),), tolerated=(503,))
 
 
@@ -178,7 +178,10 @@ def flood_found(seen: Sequence[Flooded]) -> Found:
         found.figures.append(Figure(f"{name}, own memory at most", max(own) / 1e6, "MB"))
         if each.times in LEAST_SERVED:
             lost = 100 * (1 - served)
-            marks = [Mark(f"{name}, not done of what it can do", lost, _lost_max(each.times), "%"), *_waits(name, each)]
+            marks = [
+                Mark(f"{name}, not done of what it can do", lost, _lost_max(each.times), "%"),
+                *_wait_marks(name, each),
+            ]
             if not each.is_comparable:
                 found.figures.append(
                     Figure(f"{name} is not comparable, the machine's pace changed", 100 * each.drift, "%")
@@ -192,7 +195,7 @@ def _lost_max(times: float) -> float:
     return round(100 * (1 - LEAST_SERVED[times]))
 
 
-def _waits(name: str, seen: Flooded) -> list[Mark]:
+def _wait_marks(name: str, seen: Flooded) -> list[Mark]:
     return [
         Mark(f"{name}, p99 of the served", _or_none(seen.flood.p99_ms), 250, "ms"),
         Mark(f"{name}, p99 of refusals", seen.flood.refused_p99_ms, 100, "ms"),

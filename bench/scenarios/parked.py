@@ -31,7 +31,7 @@ TOGETHER = 500
 SETTLE_S = 0.3
 LOOK_S = 0.002
 FRESH_S = 0.9 * WAIT_S - 2
-"""Seconds for which polls count as new. A node may end polls up to 4 % early."""
+"""Seconds during which polls count as new. A node may end polls up to 4 % early."""
 SPREAD = 7_919
 """The step from one account to the next, which is a prime."""
 

@@ -169,7 +169,7 @@ class TimedProof:
 
     async def run(self, ground: Ground) -> None:
         """Verify the ledger."""
-        _forget_peak()
+        _reset_peak()
         before, began = _peak_bytes(), time.perf_counter()
         assert await prove(partial(self._read, ground.store)) == []
         self.took_s, self.grew_bytes = time.perf_counter() - began, _peak_bytes() - before
@@ -198,10 +198,10 @@ async def measure(volume: Volume) -> VolumeFigures:
         small_url, url = new_database("small"), new_database("whole")
         await make_store(small_url, Misses(few, volume.accounts, began_ms, HOUR_MS))
         filled_s = await make_store(url, Misses(each, volume.accounts, began_ms, span_ms))
-        async with _ground(small_url, few) as small, _ground(url, each) as full:
+        async with _open_ground(small_url, few) as small, _open_ground(url, each) as full:
             turns = [(await small.turn(), await full.turn()) for _ in range(TURNS)]
             used = (await full.store.measure()).tables
-            proof, beside, log_bytes = await _prove_beside_traffic(full, url)
+            proof, beside, log_bytes = await _prove_during_traffic(full, url)
             return VolumeFigures(
                 rows=each * volume.accounts,
                 small=_median([one for one, _ in turns]),
@@ -216,7 +216,7 @@ async def measure(volume: Volume) -> VolumeFigures:
             )
 
 
-async def _prove_beside_traffic(ground: Ground, url: str) -> tuple[TimedProof, int, int]:
+async def _prove_during_traffic(ground: Ground, url: str) -> tuple[TimedProof, int, int]:
     """Return the proof, the number of charges taken and settled during it, and the maximum size of the log."""
     proof, beside, log_bytes = TimedProof(), 0, 0
     async with trio.open_nursery() as nursery:
@@ -231,7 +231,7 @@ async def _prove_beside_traffic(ground: Ground, url: str) -> tuple[TimedProof, i
 
 
 @asynccontextmanager
-async def _ground(url: str, each: int) -> AsyncIterator[Ground]:
+async def _open_ground(url: str, each: int) -> AsyncIterator[Ground]:
     async with open_store(url, MIGRATIONS) as store:
         owners = [row[0] for row in await store.read(lambda tx: tx.all("SELECT id FROM accounts ORDER BY number"))]
         yield Ground(store, owners, await load_on(store, owners[:: max(1, len(owners) // LOADED)]), each)
@@ -242,7 +242,7 @@ def _median(turns: Sequence[StoreFigures]) -> StoreFigures:
     return StoreFigures(*(median(getattr(turn, one.name) for turn in turns) for one in fields(StoreFigures)))
 
 
-def _forget_peak() -> None:
+def _reset_peak() -> None:
     """Reset the peak of this process's resident memory."""
     Path("/proc/self/clear_refs").write_text("5")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 _OVERHEAD_BYTES = 200
 """The memory of an entry in addition to its key and body: the objects that hold it."""
-_EVICTED_AT_ONCE = 30_000
+_EVICTIONS_MAX = 30_000
 """The maximum number of evictions per stored response, more than the longest response needs. If the limit is lowered,
 several responses free the space."""
 
@@ -71,7 +71,7 @@ class Cache:
 
     def _evict(self) -> None:
         """Evict the least recently used entries until the limit is met."""
-        for _ in range(_EVICTED_AT_ONCE):
+        for _ in range(_EVICTIONS_MAX):
             if self._bytes <= self.bytes_max:
                 break
             self._drop(next(iter(self._entries)))

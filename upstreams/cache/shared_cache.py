@@ -69,8 +69,9 @@ class SharedCache:
         self._turn, self._renew, self._end, self._put = (
             read_script("upstreams", name) for name in ("cache_turn", "cache_renew", "cache_end", "cache_put")
         )
-        self._landings: dict[bytes, set[trio.Event]] = {}
-        self._led: dict[bytes, tuple[bytes, float]] = {}  # by lock token: the request name and the deadline of the call
+        self._waiters: dict[bytes, set[trio.Event]] = {}
+        # By lock token: the name of the request, and the deadline of the call.
+        self._locks: dict[bytes, tuple[bytes, float]] = {}
         self._node = token_hex(6).encode()
         self._tokens = count()
         self._found = self._waited = self._alone = 0
@@ -133,7 +134,7 @@ class SharedCache:
         """Return the response, or None if the caller leads; and the time spent waiting for other nodes."""
         waited_s, has_waited = 0.0, False
         while self.local.bytes_max > 0:
-            with self._landing(name) as landed:  # registered before the request is sent, so that no message is missed
+            with self._waiting(name) as ended:  # registered before the request is sent, so that no message is missed
                 match await self._ask(name, token, deadline_at):
                     case [2, bytes() as body, int() as ttl_ms]:
                         self._found += 1
@@ -142,25 +143,25 @@ class SharedCache:
                     case [0, int() as lock_ms] if waits:
                         self._waited += not has_waited
                         has_waited = True
-                        waited_s += await self._wait(landed, lock_ms / 1000, deadline_at)
+                        waited_s += await self._wait(ended, lock_ms / 1000, deadline_at)
                     case [1]:
-                        self._led[token] = name, deadline_at
+                        self._locks[token] = name, deadline_at
                         break
                     case _:
                         break
         return None, waited_s
 
     @contextmanager
-    def _landing(self, name: bytes) -> Iterator[trio.Event]:
+    def _waiting(self, name: bytes) -> Iterator[trio.Event]:
         """Yield an event that is set when another node reports that its call has ended."""
-        landed = trio.Event()
-        self._landings.setdefault(name, set()).add(landed)
+        ended = trio.Event()
+        self._waiters.setdefault(name, set()).add(ended)
         try:
-            yield landed
+            yield ended
         finally:
-            self._landings[name].discard(landed)
-            if not self._landings[name]:
-                del self._landings[name]
+            self._waiters[name].discard(ended)
+            if not self._waiters[name]:
+                del self._waiters[name]
 
     async def _ask(self, name: bytes, token: bytes, deadline_at: float) -> Reply:
         try:
@@ -172,17 +173,17 @@ class SharedCache:
             self._alone += 1
             return None
 
-    async def _wait(self, landed: trio.Event, lock_s: float, deadline_at: float) -> float:
+    async def _wait(self, ended: trio.Event, lock_s: float, deadline_at: float) -> float:
         """Wait a short time for a message from another node. Return the time waited."""
         began = trio.current_time()
         if began >= deadline_at:
             raise trio.TooSlowError
         with trio.move_on_at(min(deadline_at, began + min(POLL_S, max(lock_s, 0.0) + 0.001))):
-            await landed.wait()
+            await ended.wait()
         return trio.current_time() - began
 
     def _finish(self, name: bytes, token: bytes, body: bytes, ttl_s: float) -> None:
-        self._led.pop(token, None)
+        self._locks.pop(token, None)
         self._state.run_nowait(self._end, _keys(name), (token, body, _ms(ttl_s), LANDED, name))
 
     async def renew(self) -> None:
@@ -190,18 +191,18 @@ class SharedCache:
         before: set[bytes] = set()
         while True:
             await trio.sleep(RENEW_S)
-            for token in before & self._led.keys():
-                name, deadline_at = self._led[token]
+            for token in before & self._locks.keys():
+                name, deadline_at = self._locks[token]
                 self._state.run_nowait(self._renew, _keys(name)[1:], (token, _lock_ms(deadline_at)))
-            before = set(self._led)
+            before = set(self._locks)
 
     async def listen(self) -> None:
         """Wake waiting tasks when another node reports that its call has ended. Runs until cancelled."""
         async with self._state.subscribe(LANDED) as messages:
             async for name in messages:
-                names = list(self._landings) if name == LOOK_AGAIN else [name]
-                for landed in [event for one in names for event in self._landings.get(one, ())]:
-                    landed.set()
+                names = list(self._waiters) if name == LOOK_AGAIN else [name]
+                for ended in [event for one in names for event in self._waiters.get(one, ())]:
+                    ended.set()
 
     async def forget_renewed(self) -> None:
         """Drop entries that another node refreshed.

@@ -112,7 +112,7 @@ def _destination(batch: Batch, item: BatchInput, sites: Mapping[str, Site], addr
     elif batch.role != "comment":
         destination = _by_address(batch.role, item.url, addresses)
     elif item.name is None:
-        destination = _named_first(addresses.find(item.url, "comment"), "comment")
+        destination = _first_destination(addresses.find(item.url, "comment"), "comment")
     else:
         destination = _comment_of(_by_address("post", item.url, addresses), item.name)
     if item.platform is not None and item.platform != destination.platform.slug:
@@ -125,10 +125,10 @@ def _destination(batch: Batch, item: BatchInput, sites: Mapping[str, Site], addr
 
 def _by_address(role: Role, url: str, addresses: Addresses) -> Destination:
     """Return the endpoint with a role for a URL. The URL of a post is not accepted as the URL of its author."""
-    return _named_first(addresses.find(url), role)
+    return _first_destination(addresses.find(url), role)
 
 
-def _named_first(found: Resolution, role: Role) -> Destination:
+def _first_destination(found: Resolution, role: Role) -> Destination:
     playing = ((one, one.platform.playing(role)) for one in found.destinations)
     named = [one for one, endpoint in playing if endpoint and endpoint.resource == one.endpoint.resource]
     if not named:
@@ -149,10 +149,10 @@ def _comment_of(post: Destination, comment_id: str) -> Destination:
     at_host = () if endpoint.located is None else (f"{subject.partition('/')[0]}/{comment_id}",)
     named = (f"{subject}/{comment_id}", *at_host, comment_id)
     others = {name: value for name, value in post.values.items() if name not in post.endpoint.named_by}
-    return Destination(post.platform, endpoint, _first_that_fits(endpoint, endpoint.named_by, named, others))
+    return Destination(post.platform, endpoint, _first_accepted(endpoint, endpoint.named_by, named, others))
 
 
-def _first_that_fits(
+def _first_accepted(
     endpoint: Endpoint, names: Sequence[str], texts: Sequence[str], values: Mapping[str, Value]
 ) -> dict[str, Value]:
     """Return `values` plus the first combination of a text and a parameter name that the endpoint accepts."""
@@ -174,7 +174,7 @@ def _by_name(batch: Batch, item: BatchInput, sites: Mapping[str, Site]) -> Desti
         raise InvalidArgument("ids", f"{site.platform.title} has no official API for a video's {batch.role}")
     if site is None or endpoint is None:
         raise InvalidArgument("platform", f"{slug[:60]} does not offer a {batch.role}")
-    values = _first_that_fits(endpoint, _names_of(endpoint, item), (name,), item.values)
+    values = _first_accepted(endpoint, _names_of(endpoint, item), (name,), item.values)
     return Destination(site.platform, endpoint, values)
 
 
@@ -284,7 +284,7 @@ def part_of(batch: Batch, record: Record, include: Sequence[str]) -> Record:
 def _words_of(record: Record, include: Sequence[str]) -> Record:
     """Return a transcript as a single text, or as segments with their times."""
     segments = [
-        {"start_ms": one["start_ms"], "duration_ms": _between(one["start_ms"], one["end_ms"]), "text": one["text"]}
+        {"start_ms": one["start_ms"], "duration_ms": _duration_ms(one["start_ms"], one["end_ms"]), "text": one["text"]}
         for one in record["transcripts"]
     ]
     return {
@@ -293,5 +293,5 @@ def _words_of(record: Record, include: Sequence[str]) -> Record:
     }
 
 
-def _between(start_ms: int | None, end_ms: int | None) -> int | None:
+def _duration_ms(start_ms: int | None, end_ms: int | None) -> int | None:
     return None if start_ms is None or end_ms is None else end_ms - start_ms

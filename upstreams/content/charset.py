@@ -24,25 +24,25 @@ _DECLARED = re.compile(
 )
 _DECLARED_WITHIN = 4_096
 _DETECTED_BYTES = 4_096
-_WIDE_WITHIN = 64
+_UTF16_WITHIN = 64
 """Zero bytes in this range indicate two-byte characters, which may also be well-formed UTF-8."""
 _ESCAPES = {"iso2022_jp_ext": b"\x1b", "iso2022_kr": b"\x1b", "hz": b"~{"}
 """The bytes that start an escape, for charsets that use only ASCII bytes."""
 _ASCII = bytes(range(128))
-_WEB = {
+_WEB_CHARSETS = {
     "utf-8", "utf-16", "utf-16-le", "utf-16-be", "gb18030", "gbk", "gb2312", "big5", "euc_jp", "shift_jis", "cp932",
     "iso2022_jp", "iso2022_kr", "hz", "euc_kr", "cp949", "koi8-r", "koi8-u", "cp866", "mac-roman", "cp874", "tis-620",
     "ascii",
     *(f"cp125{number}" for number in range(9)),
     *(f"iso8859-{number}" for number in range(1, 17) if number != 12),
 }  # fmt: skip
-_READ_AS = {
+_SUPERSET_OF = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "gb2312": "gb18030",
     "gbk": "gb18030", "euc_kr": "cp949", "shift_jis": "cp932", "utf-16": "utf-16-le",
     "iso2022_jp": "iso2022_jp_ext",
 }  # fmt: skip
 """Maps the name of a smaller charset to the larger charset that the web uses instead."""
-_HALVES = re.compile(rb"\xed[\xa0-\xaf][\x80-\xbf]\xed[\xb0-\xbf][\x80-\xbf]")
+_SURROGATES = re.compile(rb"\xed[\xa0-\xaf][\x80-\xbf]\xed[\xb0-\xbf][\x80-\xbf]")
 """The two surrogates of a character, encoded separately: invalid in UTF-8, but written by some programs."""
 _DETECTABLE = {
     "gb18030", "big5", "euc_jp", "cp932", "iso2022_jp", "cp949", "koi8_r", "cp866",
@@ -77,7 +77,7 @@ def text_of(raw: bytes, content_type: str = "") -> str:
         return raw.decode()
     except UnicodeDecodeError as exc:
         first = exc.start
-    paired = _HALVES.sub(_paired, raw) if b"\xed" in raw else raw
+    paired = _SURROGATES.sub(_paired, raw) if b"\xed" in raw else raw
     if len(paired) < len(raw):
         try:
             return paired.decode()
@@ -88,7 +88,7 @@ def text_of(raw: bytes, content_type: str = "") -> str:
 
 def _written_in(raw: bytes, content_type: str) -> str | None:
     """Return the codec of a body whose bytes show that it is not UTF-8, although they may be well-formed UTF-8."""
-    if b"\0" in raw[:_WIDE_WITHIN]:
+    if b"\0" in raw[:_UTF16_WITHIN]:
         codec = "utf-16-le" if raw[:1] + raw[1:4:2] == b"<\0\0" else "utf-16-be" if raw[:3] == b"\0<\0" else None
         if codec or (codec := _declared(raw, content_type)):
             return codec
@@ -113,11 +113,11 @@ def _codec(label: str, raw: bytes) -> str | None:
         name = codecs.lookup(label).name
     except (LookupError, ValueError):
         return None
-    if name not in _WEB or name == "utf-8":
+    if name not in _WEB_CHARSETS or name == "utf-8":
         return None
     if name.startswith("utf-16") and b"\0" not in raw[:_DECLARED_WITHIN]:
         return None
-    return _READ_AS.get(name, name)
+    return _SUPERSET_OF.get(name, name)
 
 
 def _detected(raw: bytes, first: int) -> str:

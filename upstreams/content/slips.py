@@ -72,8 +72,8 @@ _OF_TEXT = _HTML | {
 def mended(words: str) -> str:
     """Return a document without its errors, as described at the top of this module."""
     words = _NO_XML.sub("", words.replace("\x0b", " ").replace("\x0c", " "))
-    mending = _Mending(words)
-    whole = mending.whole()
+    repair = _Repair(words)
+    whole = repair.whole()
     if _SURROGATE.search(whole) is not None:  # references to halves of a surrogate pair
         whole = whole.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return whole
@@ -96,7 +96,7 @@ class _Open:
     is_unclosed: bool = False
 
 
-class _Mending:
+class _Repair:
     """Writes the tags of a document and the text after each tag, and keeps track of open elements."""
 
     def __init__(self, words: str) -> None:
@@ -109,7 +109,7 @@ class _Mending:
         self._expansion_left = _EXPANSION_MAX
         self._tags = [""]
         self._texts = [""]
-        self._ends_behind: dict[int, list[str]] = {}
+        self._missing_ends: dict[int, list[str]] = {}
         """The missing end tags to write after each text."""
         self._parts: list[str] = []
         self._open: list[_Open] = []
@@ -126,7 +126,7 @@ class _Mending:
         """Return the document."""
         words, place = self._words, self._begin
         while (found := _TOKEN.search(words, place)) is not None:
-            self._say(words[place : found.start()])
+            self._add_words(words[place : found.start()])
             place = found.end()
             if (name := found["start"]) is not None:
                 self._start(name, found["inside"])
@@ -136,14 +136,14 @@ class _Mending:
                 place = self._section(found["section"], place)
             elif found[0] == "<":
                 self._parts.append("&#60;")
-        self._say(words[place:])
+        self._add_words(words[place:])
         self._close_text()
         self._end_all()
-        for place, ends in self._ends_behind.items():
+        for place, ends in self._missing_ends.items():
             self._texts[place] += "".join(ends)
         return "".join(one for pair in zip(self._tags, self._texts, strict=True) for one in pair)
 
-    def _say(self, words: str) -> None:
+    def _add_words(self, words: str) -> None:
         if "&" in words:
             words = _REFERENCE.sub(self._character, words)
         self._parts.append(words.replace("]]>", "]]&#62;") if "]]>" in words else words)
@@ -182,12 +182,12 @@ class _Mending:
         is_container = not depth or low.rpartition(":")[2] in _CONTAINERS
         opened = _Open(name, low, len(self._tags) - 1, is_container=is_container)
         if is_container or low not in _HTML:
-            self._follow(opened)
+            self._register_follower(opened)
             (self._containers if is_container else self._holders).append(depth)
         self._open.append(opened)
         self._open_by_name.setdefault(low, []).append(depth)
 
-    def _follow(self, opened: _Open) -> None:
+    def _register_follower(self, opened: _Open) -> None:
         """Register this element with the elements that would end before it if their end tags are missing."""
         if self._holders and not (around := self._open[self._holders[-1]]).follower:
             around.follower = opened.place
@@ -216,7 +216,7 @@ class _Mending:
         self._close_text()
         depth = depths[-1]
         while len(self._open) > depth + 1:
-            self._leave_unclosed(self._pop())
+            self._close_missing(self._pop())
         ended = self._pop()
         self._tag(f"</{ended.name}>")
 
@@ -229,19 +229,19 @@ class _Mending:
             self._holders.pop()
         return ended
 
-    def _leave_unclosed(self, one: _Open) -> None:
+    def _close_missing(self, one: _Open) -> None:
         """Write the end of an element whose end tag is missing. Elements inside it have already ended."""
         one.is_unclosed = True
         if self._is_word(one):
             self._tags[one.place] = f"&#60;{self._tags[one.place][1:-1]}&#62;"
         elif not one.is_container and one.low in _HTML:
-            self._end_behind(one.place, one)
+            self._add_end_tag(one.place, one)
         else:
             is_followed = one.follower and all(other.is_unclosed for other in one.between)
-            self._end_behind((one.follower if is_followed else len(self._texts)) - 1, one)
+            self._add_end_tag((one.follower if is_followed else len(self._texts)) - 1, one)
 
-    def _end_behind(self, place: int, one: _Open) -> None:
-        self._ends_behind.setdefault(place, []).append(f"</{one.name}>")
+    def _add_end_tag(self, place: int, one: _Open) -> None:
+        self._missing_ends.setdefault(place, []).append(f"</{one.name}>")
 
     def _is_word(self, one: _Open) -> bool:
         """Return whether an unclosed tag is text in angle brackets: `Why <K> is hard`."""
@@ -256,9 +256,9 @@ class _Mending:
             one = self._pop()
             is_cut_off = is_cut_off and not one.is_container
             if is_cut_off:
-                self._end_behind(len(self._texts) - 1, one)
+                self._add_end_tag(len(self._texts) - 1, one)
             else:
-                self._leave_unclosed(one)
+                self._close_missing(one)
 
     def _section(self, begin: str, place: int) -> int:
         """Write a CDATA section or skip a comment. Return the position at which the text continues."""

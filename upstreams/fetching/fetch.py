@@ -35,17 +35,17 @@ from upstreams.model.paths import climbs, detours, leads_straight
 from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Round, Single, Task, Wanted
 from upstreams.transport.http import BODY_BYTES_MAX
 
-_SHAPING_SHARE = 0.1
+_PROCESSING_SHARE = 0.1
 """The share of a composite's time that is reserved for processing after all parts are read."""
 _TIMEOUT = "timeout"
 """The parameter with the time limit of a read in milliseconds, for endpoints that have it."""
 _FALLBACK = "rung"
 """The key in a cursor's state under which the source name of its fallback is stored."""
-_KNOWN = (NotFound, UpstreamFailed, UpstreamThrottled, LimitError)
+_KNOWN_FAILURES = (NotFound, UpstreamFailed, UpstreamThrottled, LimitError)
 """Failures that a read may raise before its first call, from what the node has cached. Other errors are about the
 values."""
 Sent = Got | tuple[Got, ...] | int
-"""What the generator receives for a yielded value."""
+"""The answer that the generator receives for a yielded value."""
 _RESULTS = (Page, Single)  # as a union, it would be rebuilt on every use
 
 
@@ -70,7 +70,7 @@ class PlainRead(Plan):
             deadline_at = min(deadline_at, trio.current_time() + self.args.number(_TIMEOUT) / 1_000)
         if self.endpoint.archetype.has_legs:
             self.conduct = Conduct(pages_max, go_on, stopping, parts, on_leg)
-            deadline_at -= (deadline_at - trio.current_time()) * _SHAPING_SHARE
+            deadline_at -= (deadline_at - trio.current_time()) * _PROCESSING_SHARE
         return fetch(self, deadline_at)
 
 
@@ -111,7 +111,7 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainR
             raise InvalidArgument(culprit, "must not lead to another path than this endpoint's")
         if isinstance(first, tuple):
             check_parts(site, endpoint, args, first, planning=plan)
-    except _KNOWN as refusal:
+    except _KNOWN_FAILURES as refusal:
         steps.close()
         return PlainRead(site, endpoint, args, rung_index, steps, (), refusal=refusal)
     return PlainRead(site, endpoint, args, rung_index, steps, first)
@@ -120,7 +120,7 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainR
 def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
     """Return the parameter whose value leads to another path: replacing it by its example removes such segments.
 
-    Return None if there is no such parameter, because some paths end with a slash.
+    Return None if no parameter is responsible, because some paths end with a slash.
     """
     worst = detours(wanted)
     if args.cursor and detours(next(read(replace(args, cursor=None)))) < worst:
@@ -148,10 +148,10 @@ def fetch(planned: Plan, deadline_at: float) -> Awaitable[Fetched]:
         CircuitOpen, Throttled: The source must not be called now.
     """
     below = _fallbacks_of(planned)
-    return _by_fallbacks(planned, below, deadline_at) if below else _by(planned, deadline_at)
+    return _fetch_with_fallbacks(planned, below, deadline_at) if below else _run(planned, deadline_at)
 
 
-async def _by_fallbacks(planned: Plan, below: list[int], deadline_at: float) -> Fetched:
+async def _fetch_with_fallbacks(planned: Plan, below: list[int], deadline_at: float) -> Fetched:
     started = trio.current_time()
     refusals: list[UpstreamError | LimitError] = []
     plans = chain((planned,), (_fallback(planned, rung_index) for rung_index in below))
@@ -160,7 +160,7 @@ async def _by_fallbacks(planned: Plan, below: list[int], deadline_at: float) -> 
             continue
         now = trio.current_time()
         try:
-            fetched = await _by(plan, now + (deadline_at - now) / (left + 1), waits=not left)
+            fetched = await _run(plan, now + (deadline_at - now) / (left + 1), waits=not left)
             fetched.took_s = trio.current_time() - started
             return fetched
         except (UpstreamFailed, UpstreamThrottled, LimitError) as refusal:
@@ -170,7 +170,7 @@ async def _by_fallbacks(planned: Plan, below: list[int], deadline_at: float) -> 
                 raise
     if isinstance(refusals[0], Throttled):
         with suppress(Throttled):  # the source is not available before the deadline
-            fetched = await _by(_again(planned, planned.rung_index), deadline_at)
+            fetched = await _run(_replan(planned, planned.rung_index), deadline_at)
             fetched.took_s = trio.current_time() - started
             return fetched
     try:
@@ -197,17 +197,17 @@ def _fallbacks_of(planned: Plan) -> list[int]:
 def _fallback(planned: Plan, rung_index: int) -> Plan | None:
     """Return the plan of a fallback; None if it cannot serve these values."""
     with suppress(InvalidArgument):
-        return _again(planned, rung_index)
+        return _replan(planned, rung_index)
     return None
 
 
-def _again(planned: Plan, rung_index: int) -> Plan:
+def _replan(planned: Plan, rung_index: int) -> Plan:
     again = _plan(planned.site, planned.endpoint, planned.args, rung_index)
     again.kept = None if planned.kept is None else KeptBodies()
     return again
 
 
-async def _by(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
+async def _run(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
     """Run the read of one plan to its end. Each yielded value is answered, and calls in a tuple run concurrently."""
     if plan.refusal is not None:
         raise plan.refusal
@@ -263,7 +263,7 @@ def _fetched(plan: Plan, result: Page | Single, took_s: float, body_bytes: int) 
             fetched.pages_used = plan.reach.pages_needed if result.credits_used is None else result.credits_used
     else:
         if isinstance(result, Page) and result.next is not None:
-            result = replace(result, next={**result.next, **_stays(plan.endpoint, rung_index)})
+            result = replace(result, next={**result.next, **_fallback_entry(plan.endpoint, rung_index)})
         source = plan.endpoint.fallbacks[rung_index - 1].source
         fetched = Fetched(result, took_s, source, rung_index, body_bytes=body_bytes)
     if isinstance(result, Page):
@@ -280,7 +280,7 @@ def source_of(wanted: Wanted, site: Site) -> str:
     return site.source_name(first.source if isinstance(first, Call) else "")
 
 
-def _stays(endpoint: Endpoint, rung_index: int) -> State:
+def _fallback_entry(endpoint: Endpoint, rung_index: int) -> State:
     """Return what to add to a cursor's state so that it leads back to the fallback that issued it."""
     fallback = endpoint.fallbacks[rung_index - 1] if rung_index else None
     return {} if fallback is None or fallback.read is None else {_FALLBACK: fallback.source}
@@ -288,7 +288,7 @@ def _stays(endpoint: Endpoint, rung_index: int) -> State:
 
 def state_of(planned: Plan, fetched: Fetched) -> State:
     """Return the cursor state that leads to the same page again, at the same source."""
-    return {**(planned.args.cursor or {}), **_stays(planned.endpoint, fetched.rung_index)}
+    return {**(planned.args.cursor or {}), **_fallback_entry(planned.endpoint, fetched.rung_index)}
 
 
 def _answer_one(planned: Plan, deadline_at: float, waits: bool, wanted: Call | Part | Task) -> Awaitable[Got]:  # noqa: FBT001 - used with `partial`

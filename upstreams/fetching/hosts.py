@@ -77,10 +77,10 @@ class NamedSource:
         self._now = now
         self._hosts_max = hosts_max
         self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._others: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._other_until: OrderedDict[tuple[str, str], float] = OrderedDict()
         """Hosts without the platform's software, with the time until which they are refused, for the account that
         called them. Other accounts are not affected."""
-        self._before = SourceStatistics(**dict.fromkeys(_COUNTS, 0))
+        self._evicted_statistics = SourceStatistics(**dict.fromkeys(_COUNTS, 0))
         self._rules: Rules | None = None
         self.breaker_rules: BreakerRules | None = None
         """The most recent rules, for sources that are created later."""
@@ -101,14 +101,14 @@ class NamedSource:
         try:
             target = check_url(f"{urlsplit(self._template).scheme}://{host}/", rules=self._target_rules)
         except TargetRefused as exc:
-            raise _of_a_host(exc) from exc
+            raise _reworded(exc) from exc
         if target.path != "/":
             raise TargetRefused("host", "must be a host name without a path")
         named = target.origin_at("").authority
         if self._default is not None and not self._are_ours and owner_of(target.host) is not None:
-            raise self._other(named)
-        if self._others.get((named, account_id), 0.0) > self._now():
-            raise self._other(named)
+            raise self._other_refusal(named)
+        if self._other_until.get((named, account_id), 0.0) > self._now():
+            raise self._other_refusal(named)
         return named
 
     def source_at(self, host: str) -> Source:
@@ -137,20 +137,20 @@ class NamedSource:
                 account_id=account_id,
             )
         except TargetRefused as exc:
-            raise _of_a_host(exc) from exc
+            raise _reworded(exc) from exc
         except UpstreamError as failure:
             if isinstance(failure.__cause__, NameUnknown) and failure.__cause__.is_certain:
                 raise TargetRefused("host", f"must name a host that has an address; {host} does not") from failure
             if known.is_proven or not _shows_other_software(failure, call):
                 raise
             self._remember_other(host, account_id)
-            raise self._other(host) from failure
+            raise self._other_refusal(host) from failure
         known.is_proven = known.is_proven or call.accepts.__class__ is not Form
         return answer
 
     def statistics(self) -> SourceStatistics:
         """Return the current statistics, summed over all hosts."""
-        records = [self._before, *(one.source.statistics() for one in self._known.values())]
+        records = [self._evicted_statistics, *(one.source.statistics() for one in self._known.values())]
         return SourceStatistics(**{name: sum(getattr(one, name) for one in records) for name in _COUNTS})
 
     def sources(self) -> dict[str, Source]:
@@ -179,11 +179,13 @@ class NamedSource:
         known = self._known.get(host)
         if known is None:
             self._make_room()
-            known = self._known[host] = _Known(self._made(host), is_proven=self._are_ours or host == self._default)
+            known = self._known[host] = _Known(
+                self._new_source(host), is_proven=self._are_ours or host == self._default
+            )
         self._known.move_to_end(host)
         return known
 
-    def _made(self, host: str) -> Source:
+    def _new_source(self, host: str) -> Source:
         source = self._make(self._template.replace(self._host, host))
         if self._rules is not None:
             source.change(self._rules)
@@ -202,16 +204,16 @@ class NamedSource:
             gone, circuit = forgotten.statistics(), forgotten.breaker.statistics()
             self.opened_before += circuit.opened_total
             self.refused_before += circuit.refused_total
-            counts = {name: getattr(self._before, name) for name in _COUNTS}
+            counts = {name: getattr(self._evicted_statistics, name) for name in _COUNTS}
             counts |= {name: counts[name] + getattr(gone, name) for name in _COUNTS if name.endswith("_total")}
-            self._before = SourceStatistics(**counts)
+            self._evicted_statistics = SourceStatistics(**counts)
 
     def _remember_other(self, host: str, account_id: str) -> None:
-        self._others[host, account_id] = self._now() + OTHER_FOR_S
-        while len(self._others) > OTHERS_MAX:
-            self._others.popitem(last=False)
+        self._other_until[host, account_id] = self._now() + OTHER_FOR_S
+        while len(self._other_until) > OTHERS_MAX:
+            self._other_until.popitem(last=False)
 
-    def _other(self, host: str) -> TargetRefused:
+    def _other_refusal(self, host: str) -> TargetRefused:
         return TargetRefused("software", f"must be a {self._title} server; {host} is not")
 
 
@@ -262,7 +264,7 @@ _COUNTS = tuple(one.name for one in fields(SourceStatistics))
 _URL = re.compile(r"\bthe URL's host\b|\bthe URL\b")
 
 
-def _of_a_host(refusal: TargetRefused) -> TargetRefused:
+def _reworded(refusal: TargetRefused) -> TargetRefused:
     """Return the guard's refusal of a URL, reworded for a host name."""
     return TargetRefused(refusal.reason, "must name a public host: " + _URL.sub("it", str(refusal)))
 

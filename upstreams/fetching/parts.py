@@ -32,9 +32,9 @@ def check_parts(
     for one in parts:
         if not one.optional:
             try:
-                part = planning(*_of(one, site, args))
+                part = planning(*_resolved(one, site, args))
             except (InvalidArgument, PartUnavailable) as exc:
-                raise _of_composite(endpoint, args, exc) from exc
+                raise _in_composite_terms(endpoint, args, exc) from exc
             part.dismiss()
             if part.refusal is not None:
                 raise part.refusal
@@ -58,7 +58,7 @@ def _check_offered(site: Site, endpoint: Endpoint, args: Args, parts: Sequence[P
         if param.name in args.values and any(param.asks_for(args.values[param.name], slug) for slug in refusals)
     )
     if (culprit := next(asking, None)) is not None:
-        raise _incapable(culprit, *refusals.values())
+        raise _unsupported(culprit, *refusals.values())
 
 
 async def answer_part(
@@ -78,7 +78,7 @@ async def answer_part(
     slug = source = part.platform or site.platform.slug
     answer: Fetched | Missing
     try:
-        there, endpoint, args = _of(part, site, composite.args)
+        there, endpoint, args = _resolved(part, site, composite.args)
         planned = planning(there, endpoint, args)
         planned.conduct, source = conduct.of_parts, there.source_name(getattr(planned.first, "source", ""))
         reading = fetch(planned, end_at) if conduct.parts is None else conduct.parts.read(planned, args, end_at)
@@ -86,7 +86,7 @@ async def answer_part(
     except (UpstreamError, LimitError) as failure:
         if not part.optional:
             if isinstance(failure, InvalidArgument | PartUnavailable):
-                raise _of_composite(composite.endpoint, composite.args, failure) from failure
+                raise _in_composite_terms(composite.endpoint, composite.args, failure) from failure
             raise
         answer = _missing(failure, source, started, end_at)
     if conduct.on_leg is not None:
@@ -94,24 +94,24 @@ async def answer_part(
     return answer
 
 
-def _of(part: Part, site: Site, args: Args) -> tuple[Site, Endpoint, Args]:
+def _resolved(part: Part, site: Site, args: Args) -> tuple[Site, Endpoint, Args]:
     """Return the site, the endpoint and the arguments of a part. Raises InvalidArgument, PartUnavailable."""
     there, endpoint = site.offering(part)
     values = endpoint.canonical(part.values)
     return there, endpoint, Args(values, part.cursor, there.credentials, args.now_at, args.account_id)
 
 
-def _of_composite(endpoint: Endpoint, args: Args, refusal: InvalidArgument | PartUnavailable) -> InvalidArgument:
+def _in_composite_terms(endpoint: Endpoint, args: Args, refusal: InvalidArgument | PartUnavailable) -> InvalidArgument:
     """Return a part's refusal of a value, reworded for the composite's parameter."""
     culprit = next((name for name in endpoint.named_by if name in args.values), None)
     if isinstance(refusal, PartUnavailable):
-        return _incapable(culprit or endpoint.resource, refusal)
+        return _unsupported(culprit or endpoint.resource, refusal)
     if any(param.name == refusal.param for param in endpoint.params):
         return refusal
     return InvalidArgument(culprit or refusal.param, refusal.problem)
 
 
-def _incapable(param: str, *refusals: PartUnavailable) -> InvalidArgument:
+def _unsupported(param: str, *refusals: PartUnavailable) -> InvalidArgument:
     """Return the refusal of a value that is valid but selects platforms that are not served here."""
     why = "; ".join(map(str, refusals))
     return InvalidArgument(param, f"this node cannot serve it: {why}", reason="capability_missing")

@@ -162,7 +162,7 @@ class Site:
         With `waits`, wait for a source that requested a pause. A long answer is parsed when it is the account's turn.
         """
         if call.optional:
-            return self._or_missing(call, deadline_at, waits=waits, account_id=account_id)
+            return self._ask_optional(call, deadline_at, waits=waits, account_id=account_id)
         if call.needs_session:
             return self._answer_signed(call, deadline_at, waits=waits, account_id=account_id)
         return self._ask(call, deadline_at, waits, account_id)
@@ -171,7 +171,7 @@ class Site:
         """Run a task of a read in a worker process, like `ProcessPool.run`; its source is the platform."""
         return self.workers.run(task, deadline_at, source=self.platform.slug, account_id=account_id)
 
-    async def _or_missing(self, call: Call, deadline_at: float, *, waits: bool, account_id: str) -> Answer | Missing:
+    async def _ask_optional(self, call: Call, deadline_at: float, *, waits: bool, account_id: str) -> Answer | Missing:
         source = self.source_name(call.source)
         started = trio.current_time()
         try:

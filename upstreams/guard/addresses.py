@@ -98,7 +98,7 @@ def check_addresses(addresses: Iterable[str], *, allow_insecure: bool = False) -
     """Return the addresses of a name without duplicates, in order. If ANY is not clearly public, all are refused.
 
     Raises:
-        TargetRefused: There are no addresses, or one is invalid or not public. The message does not contain the
+        TargetRefused: The name has no address, or an address is invalid or not public. The message does not contain the
             address, so that it reveals nothing about names inside a network.
     """
     checked = tuple(dict.fromkeys(addresses))

@@ -158,7 +158,7 @@ class Endpoint:
 
     @property
     def named_by(self) -> tuple[str, ...]:
-        """The parameters that identify the subject, of which one must be sent."""
+        """The parameters that identify the subject. One of them must be sent."""
         return self.one_of[0] if self.one_of else next(((one.name,) for one in self.params if one.required), ())
 
     def placed(self, args: Args) -> Args:
@@ -266,7 +266,7 @@ class Platform:
     """The hosts of the platform's URLs, including subdomains. Hosts that callers name need not be listed."""
     address_forms: tuple[AddressForm, ...] = ()
     """URL forms that hold several values, which the `forms` of a parameter cannot express."""
-    _cast: Mapping[Role, Endpoint] = field(init=False, repr=False, compare=False)
+    _endpoint_of_role: Mapping[Role, Endpoint] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         needed = [name for one in self.endpoints for needs in _needs(one) for all_ in needs for name in all_.split("|")]
@@ -274,11 +274,11 @@ class Platform:
         if self.common:
             endpoints = (replace(one, params=_with_common(one.params, self.common)) for one in self.endpoints)
             object.__setattr__(self, "endpoints", tuple(endpoints))
-        object.__setattr__(self, "_cast", casting(self.endpoints))
+        object.__setattr__(self, "_endpoint_of_role", casting(self.endpoints))
 
     def playing(self, role: Role) -> Endpoint | None:
         """Return the endpoint with this role on the platform."""
-        return self._cast.get(role)
+        return self._endpoint_of_role.get(role)
 
     def host_of(self, source: str) -> str | None:
         """Return the name of the parameter in a source's address; None if the host is fixed."""

@@ -39,7 +39,7 @@ class Located:
         self.groups = (tuple(one.name for one in params),)
         """The parameters of which exactly one must be sent."""
         self.name = next(one for one in params if one.type != "url")
-        """The parameter that a call receives, regardless of which one was sent."""
+        """The parameter that a call receives, regardless of the parameter that was sent."""
         self._host = host
         self._address = next(one.name for one in params if one.type == "url")
 

@@ -28,7 +28,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class _Value(Reader):
-    """The first value under `names` for which `template` does not return None."""
+    """The first value under `names` that `template` does not turn into None."""
 
     names: tuple[str, ...]
     template: str
@@ -62,8 +62,7 @@ _INSTANT = (
 )
 _HTML = "({f}(v) if (v := {x}) and v.__class__ is str else None)"
 _OTHER = "(None if (v := {x}) is None else {f}(v))"
-"""Templates that read the usual form of a value without a function call. The result equals that of the function in
-`values`."""
+"""Templates that read the usual form of a value without a function call, but with the same result as `values`."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How an upstream behaves: what its errors mean, how much quota is left, and its rate limit.
+"""The behavior of an upstream: the meaning of its errors, the remaining quota, and its rate limit.
 
 Refusals(gone=(410,), private={401: "authenticated user"}, bad={422: "query"}) Remaining("x-ratelimit-remaining",
 reset="x-ratelimit-reset") Pace(300, per_s=300)

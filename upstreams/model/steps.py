@@ -273,7 +273,7 @@ class Many(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A signed-in session with an upstream: the headers to send and the time for which they are valid."""
+    """A signed-in session with an upstream: the headers to send, and how long they are valid."""
 
     headers: tuple[tuple[str, str], ...]
     ttl_s: float

@@ -11,11 +11,13 @@ def members_gone(invented: Sequence[Any], sent: Sequence[Any]) -> list[str]:
 
     Nothing can be compared below a member that the upstream leaves empty. Some platforms omit members without a value.
     """
-    found = (name for ours, theirs in zip(invented, sent, strict=False) for name in _gone([ours], [theirs], ""))
+    found = (
+        name for ours, theirs in zip(invented, sent, strict=False) for name in _missing_members([ours], [theirs], "")
+    )
     return list(dict.fromkeys(found))
 
 
-def _gone(ours: list[Any], theirs: list[Any], path: str) -> Iterator[str]:
+def _missing_members(ours: list[Any], theirs: list[Any], path: str) -> Iterator[str]:
     """Yield the missing members; `ours` and `theirs` are all values found at one path."""
     known, sent = _objects(_entries(ours)), _entries(theirs)
     come = _objects(sent)
@@ -27,7 +29,7 @@ def _gone(ours: list[Any], theirs: list[Any], path: str) -> Iterator[str]:
         here = f"{path}.{name}" if path else name
         values = [one[name] for one in come if name in one]
         if values:
-            yield from _gone([one[name] for one in known if name in one], values, here)
+            yield from _missing_members([one[name] for one in known if name in one], values, here)
         else:
             yield here
 

@@ -91,7 +91,7 @@ PAGE_KINDS: Final = frozenset(("place", "serial", "tick", "tick_iso", "rows"))
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """What a template is filled from for one request."""
+    """The source of the values in a template for one request."""
 
     values: Mapping[str, str]
     """The values of the request, for `${name}`."""

@@ -72,7 +72,7 @@ def routes_of(slug: str, made: Template) -> Iterator[SandboxRoute]:
         method, _, place = template["call"].partition(" ")
         host, _, path = place.partition("/")
         when = template.get("when", {})
-        rest, rows = _parted(template)
+        rest, rows = _split_rows(template)
         call = _Call(f"{slug}/{place}", rest, made.get("failures", {}), paging_of(template), rows)
         takes = partial(_takes, method, when)
         own = replace(route(host, f"/{path}", call.answer, takes=takes), conditions=len(when))
@@ -96,7 +96,7 @@ def paging_of(template: Template) -> Paging:
     return Once(size="", size_max=_ROWS)
 
 
-def _parted(template: Template) -> tuple[Template, list[list[Any]]]:
+def _split_rows(template: Template) -> tuple[Template, list[list[Any]]]:
     """Return the call without the rows in its body, and the rows of each list."""
     if "rows" not in template or "body" not in template:
         return template, []
@@ -129,7 +129,7 @@ class _Call:
         paged = {getattr(self.pages, name, "") for name in ("name", "other", "size")}
         subject = {name: values[name] for name in sorted(values.keys() - paged - (_NO_SUBJECT - request.found.keys()))}
         filling = Filling(values, f"{self.seed}/{'/'.join(subject.values())}", request.steps)
-        failure = self._failure(self._deciding(name, subject[name]) for name in subject if name not in self._fixed)
+        failure = self._failure(self._trigger_part(name, subject[name]) for name in subject if name not in self._fixed)
         if failure is not None and failure != _EMPTY:
             return _reply(failure, filling)
         served = self.pages.serve(self._requested(values), 0 if failure else self.template.get("of", _ROWS))
@@ -145,13 +145,13 @@ class _Call:
         found: Mapping[str, Any] = self.template.get("when", {})
         return found
 
-    def _deciding(self, name: str, value: str) -> str:
+    def _trigger_part(self, name: str, value: str) -> str:
         """Return the part of a value that can trigger a failure of the whole call.
 
         If it lists ids, that is the ids that exist.
         """
         ids = _ids_in(value) if name == self.template.get("each") else []
-        return ",".join(_there(ids)) or value
+        return ",".join(_existing(ids)) or value
 
     def _failure(self, subject: Iterable[str]) -> Any:
         """Return the answer that a trigger word in the request selects."""
@@ -190,7 +190,7 @@ class _Call:
         if several is None:
             rows = filling.rows(templates, range(served.start, served.stop))
             return rows[::-1] if getattr(self.pages, "newest_last", False) else rows
-        ids = _there(_ids_in(filling.values.get(several, "")))[: served.stop]
+        ids = _existing(_ids_in(filling.values.get(several, "")))[: served.stop]
         return [self._of_id(filling, one).rows(templates, range(1))[0] for one in ids]
 
     def _of_id(self, filling: Filling, one: str) -> Filling:
@@ -203,7 +203,7 @@ def _ids_in(value: str) -> list[str]:
     return [one for one in value.replace(";", ",").split(",") if one]
 
 
-def _there(ids: Iterable[str]) -> list[str]:
+def _existing(ids: Iterable[str]) -> list[str]:
     """Return the ids that are not marked as missing."""
     number = _FAILURES["missing"][0]
     return [one for one in ids if "missing" not in one and one != number]

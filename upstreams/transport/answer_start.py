@@ -13,7 +13,7 @@ class AnswerStartParser(AnswerParser):
         """Return the status, the headers, and the start of the body, without decoding."""
         return HttpAnswer(self._status, self._headers, self._taken())
 
-    def _bytes_of_too_many(self) -> int:
+    def _excess_body_bytes(self) -> int:
         """Read up to the limit; the answer is then complete."""
         if self._growing:
             del self._growing[self._body_bytes_max :]

@@ -61,7 +61,7 @@ class Pool:
         self._now = now
         self._lanes: dict[Origin, Lane] = {}
         self._idle = 0  # the number of idle connections in all lanes
-        self._none_is_old_until = -math.inf
+        self._next_expiry_at = -math.inf
         self.closed = False
 
     def enter_nowait(self, origin: Origin) -> Lane | None:
@@ -109,7 +109,7 @@ class Pool:
         connection.rested_at = now = self._now()
         lane.idle.append(connection)
         self._idle += 1
-        if now > self._none_is_old_until or self._idle > self._max_idle:
+        if now > self._next_expiry_at or self._idle > self._max_idle:
             self._drop_oldest(now)
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class Pool:
         # The loop ends, because the connection that was just added has not expired.
         while (lane := self._longest_idle()).idle[0].rested_at < now - self._idle_s:
             self._drop_from(lane)
-        self._none_is_old_until = lane.idle[0].rested_at + self._idle_s
+        self._next_expiry_at = lane.idle[0].rested_at + self._idle_s
 
     def _longest_idle(self) -> Lane:
         """Return the lane with the longest idle connection."""

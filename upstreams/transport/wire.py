@@ -21,7 +21,7 @@ from upstreams.transport.origin import Origin
 _RECEIVE_BYTES = 65_536
 
 
-class _Room(threading.local):
+class _ReceiveBuffer(threading.local):
     """The receive buffer of all wires of a thread. Its content is copied immediately.
 
     `recv` would allocate a buffer for each piece and free most of it. The rest would fragment the heap, which would
@@ -32,7 +32,7 @@ class _Room(threading.local):
         self.view = memoryview(bytearray(_RECEIVE_BYTES))
 
 
-_ROOM = _Room()
+_BUFFER = _ReceiveBuffer()
 
 
 class UpstreamWire(Protocol):
@@ -58,7 +58,7 @@ class UpstreamWire(Protocol):
 
 
 def _received(connected: socket.socket) -> bytes:
-    room = _ROOM.view
+    room = _BUFFER.view
     return bytes(room[: connected.recv_into(room)])
 
 

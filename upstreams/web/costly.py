@@ -15,7 +15,7 @@ from upstreams.model.params import Args, Value
 
 REMEMBERED_S: Final = 600.0
 PAGES_MAX: Final = 1_000
-_NOT_READ_BY: Final = frozenset(("max_age", "fresh", "proxy"))
+_IGNORED_PARAMS: Final = frozenset(("max_age", "fresh", "proxy"))
 """Parameters that do not change how a page is read."""
 _Key = tuple[str, frozenset[tuple[str, Value]]]
 
@@ -32,7 +32,7 @@ class CostlyPages:
         Raises:
             NotFound: The page was too costly recently. This answer is free.
         """
-        values = frozenset((name, value) for name, value in args.values.items() if name not in _NOT_READ_BY)
+        values = frozenset((name, value) for name, value in args.values.items() if name not in _IGNORED_PARAMS)
         page = RequestedPage(self, (endpoint, values), args.now_at)
         page.check()
         return page

@@ -171,7 +171,7 @@ def _by_links(
     found: dict[str, str],
     warnings: list[str],
 ) -> Generator[Wanted, Any, None]:
-    """Add the pages that a page links to. If it fails, there is no error as long as sitemaps have other pages."""
+    """Add the pages that a page links to. Its failure is only reported as a warning if sitemaps have pages."""
     needed = not found
     try:
         visited = yield from visit(url, args, robots, optional=not needed)

@@ -27,7 +27,7 @@ PRICE: Final = PriceRange(
 )
 READ_PAGE: Final = "upstreams.web.reading.document:read_document"
 FORMATS: Final = ("markdown", "html", "raw_html", "links", "metadata", "text", PICTURE)
-_NEED: Final = {"summary": "a language model", "audio": "a recorder", "video": "a recorder"}
+_NEEDS: Final = {"summary": "a language model", "audio": "a recorder", "video": "a recorder"}
 """Formats that no node can produce."""
 _SELECTORS_MAX: Final = 50
 _STEPS_MAX: Final = 100
@@ -198,11 +198,13 @@ def _check_means(values: Mapping[str, Value], formats: tuple[str, ...], *, has_b
     if not has_browser:
         for name in ("wait_for", "mobile", "screenshot_full_page"):
             if values.get(name, "0") not in (False, "0"):
-                raise _lacks(name, "requires a browser, which this node does not have")
+                raise _unavailable(name, "requires a browser, which this node does not have")
         if PICTURE in formats:
-            raise _lacks("formats", f"cannot include {PICTURE}: it requires a browser, which this node does not have")
+            raise _unavailable(
+                "formats", f"cannot include {PICTURE}: it requires a browser, which this node does not have"
+            )
     if "location_country" in values:
-        raise _lacks("location_country", "requires a proxy in that country, which this node does not have")
+        raise _unavailable("location_country", "requires a proxy in that country, which this node does not have")
     check_proxy(values)
 
 
@@ -213,18 +215,20 @@ def check_proxy(values: Mapping[str, Value]) -> None:
         InvalidArgument: The node does not have the proxy.
     """
     if values.get("proxy") == "enhanced":
-        raise _lacks("proxy", "can be basic or auto: this node has no enhanced proxy")
+        raise _unavailable("proxy", "can be basic or auto: this node has no enhanced proxy")
 
 
-def _lacks(param: str, problem: str) -> InvalidArgument:
+def _unavailable(param: str, problem: str) -> InvalidArgument:
     return InvalidArgument(param, problem, reason="capability_missing")
 
 
 def _formats(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     for name in names:
-        if name in _NEED:
-            raise _lacks("formats", f"cannot include {name}: it requires {_NEED[name]}, which this node does not have")
+        if name in _NEEDS:
+            raise _unavailable(
+                "formats", f"cannot include {name}: it requires {_NEEDS[name]}, which this node does not have"
+            )
         if name not in FORMATS:
             raise InvalidArgument("formats", f"must be one or more of {', '.join(FORMATS)}; {name[:40]} is unknown")
     return names

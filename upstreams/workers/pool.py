@@ -37,7 +37,7 @@ PROCESSES_MAX: Final = 2
 TASKS_EACH: Final = 300
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
-_ENDED_BY_MAX: Final = 1_000
+_KILLING_ACCOUNTS_MAX: Final = 1_000
 CHARGED_CPU_S: Final = 2.0
 """CPU seconds above which a task is charged even if its deadline ended it. Few honest pages take this long."""
 REMEMBERED_CPU_S: Final = 4.0
@@ -94,7 +94,7 @@ class ProcessPool:
         self.check_room = self._line.check_room
         self.statistics = self._line.statistics
         self._idle: list[_Worker] = []
-        self._ended_by: dict[str, int] = {}
+        self._kills_by_account: dict[str, int] = {}
         """For each account: how many processes its tasks have killed that it has not replaced yet."""
         self.started_total = 0
 
@@ -133,7 +133,7 @@ class ProcessPool:
 
     async def _run(self, task: Task, source: str, turn: FairTurn) -> Any:
         worker = await self._worker(turn.account_id)
-        with self._ended_unless_answered(worker, turn.account_id), _counted(worker, turn):
+        with self._returned_or_killed(worker, turn.account_id), _counted(worker, turn):
             try:
                 reply = await _exchange(worker, msgspec.msgpack.encode((task.function, task.args)))
             except ResultTooLong as exc:
@@ -159,9 +159,9 @@ class ProcessPool:
         process of another account until all have started. An account that killed processes starts as many new ones,
         instead of taking the processes of others.
         """
-        ended = self._ended_by.pop(account_id, 0)
+        ended = self._kills_by_account.pop(account_id, 0)
         if ended > 1:
-            self._ended_by[account_id] = ended - 1
+            self._kills_by_account[account_id] = ended - 1
         is_first = self.started_total < self._processes_max and account_id not in {one.account_id for one in self._idle}
         has_room = self.statistics().in_use + len(self._idle) <= self._processes_max
         if self._idle and not ((ended or is_first) and has_room):
@@ -173,15 +173,15 @@ class ProcessPool:
         return worker
 
     @contextmanager
-    def _ended_unless_answered(self, worker: _Worker, account_id: str) -> Iterator[None]:
+    def _returned_or_killed(self, worker: _Worker, account_id: str) -> Iterator[None]:
         """Take the process back if the block succeeds and the process is not worn out; otherwise kill it."""
         try:
             yield
         except BaseException:
             _end(worker)
-            self._ended_by[account_id] = min(self._ended_by.get(account_id, 0) + 1, self._processes_max)
-            if len(self._ended_by) > _ENDED_BY_MAX:
-                del self._ended_by[next(iter(self._ended_by))]
+            self._kills_by_account[account_id] = min(self._kills_by_account.get(account_id, 0) + 1, self._processes_max)
+            if len(self._kills_by_account) > _KILLING_ACCOUNTS_MAX:
+                del self._kills_by_account[next(iter(self._kills_by_account))]
             raise
         worker.tasks += 1
         if worker.tasks < TASKS_EACH:

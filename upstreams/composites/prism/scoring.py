@@ -20,12 +20,12 @@ WEIGHTS: Final[Mapping[str, float]] = {
 }  # fmt: skip
 """The weights of the components if all are available."""
 WEIGHT_LEAST: Final = 0.4
-"""The minimum total weight of available components for which a score is computed."""
+"""The minimum total weight of available components. Below it, no score is computed."""
 BEST_WEIGHT: Final = 0.7
 MEAN_WEIGHT: Final = 0.3
 PULL: Final = 60
 PULL_PARTIAL: Final = 35
-"""The minimum scores for which collecting a username completely or partially is recommended."""
+"""The minimum scores at which collecting a username completely or partially is recommended."""
 BENCHMARK_BY_VIEWS: Final = 0.04
 BENCHMARK_BY_FOLLOWERS: Final = 0.01
 """Engagement rates that are typical, relative to views and to followers."""

@@ -60,7 +60,7 @@ def place(
     metadata="Metadata that the page contains.",
     fetch="How the page was fetched.",
 )
-def page(  # noqa: PLR0913 - one argument a field of the archetype
+def page(  # noqa: PLR0913 - one argument per field of the archetype
     *,
     url: Annotated[Url, "The requested URL, normalized."],
     final_url: Annotated[Url, "The URL after all redirects."] = None,

@@ -71,11 +71,11 @@ _SCRIPTS: Final = (
 """Ranges of code points, and the languages written in them."""
 _TAGS_OF: Final = {block: tags for first, last, tags in _SCRIPTS for block in range(first >> 4, (last >> 4) + 1)}
 
-_ENOUGH: Final = 9 * SHARED_BY
+_SCORE_MIN: Final = 9 * SHARED_BY
 _AHEAD_TENTHS: Final = 14
 """The best score must be this many tenths of the second best."""
 _TOP_BIT: Final[int] = 1 << BITS - 1
-"""`_near` adds the same amount to all scores. The addition sets this bit in every score that is high enough."""
+"""`_count_near` adds the same amount to all scores. The addition sets this bit in every score that is high enough."""
 _ONES: Final = everywhere(TAGS, 1)
 _TOP_BITS: Final = everywhere(TAGS, _TOP_BIT)
 _ENGLISH_SHIFT: Final = everywhere(("en",), 1).bit_length() - 1
@@ -89,16 +89,16 @@ def language_and_category(text: str) -> tuple[str | None, str]:
     If these do not determine a language, for example because the text begins with a title or a URL, the following words
     are read too.
     """
-    read = _small(text[:READ_MAX])
+    read = _lower(text[:READ_MAX])
     scores, scored = scores_of(read)
     language = _language(read, scores, scored)
     if language is None and len(text) > READ_MAX:
-        rest = _small(text[READ_MAX:TEXT_MAX])
+        rest = _lower(text[READ_MAX:TEXT_MAX])
         language = _language(rest, *scores_of(rest))
     return language, subject_of(scores) or category_of(read)
 
 
-def _small(text: str) -> str:
+def _lower(text: str) -> str:
     return text.lower().replace("’", "'")
 
 
@@ -112,14 +112,14 @@ def _language(read: str, scores: int, scored: int) -> str | None:
     if scored < _LETTERS_MIN and not _has_letters(read, is_ascii=is_ascii):
         return None
     if is_ascii:
-        return _first(scores + _ASCII_SCORES & _IN_LATIN)
+        return _best_language(scores + _ASCII_SCORES & _IN_LATIN)
     among, letters = _IN_LATIN, _BEYOND_LATIN.findall(read)
     if letters and len(letters) * 2 >= len(_LATIN.findall(_ADDRESS.sub("", read))):
         tags = _written_in(letters)
         if len(tags) < 2:
             return next(iter(tags), None)
         among = everywhere(tags.intersection(TAGS))
-    return _first(scores + sum(OF_LETTER.get(letter, 0) for letter in set(read)) & among)
+    return _best_language(scores + sum(OF_LETTER.get(letter, 0) for letter in set(read)) & among)
 
 
 def _has_letters(read: str, *, is_ascii: bool) -> bool:
@@ -137,17 +137,17 @@ def _written_in(letters: list[str]) -> set[str]:
     return set(max(counts, key=counts.__getitem__).split()) if counts.total() else set()
 
 
-def _first(scores: int) -> str | None:
+def _best_language(scores: int) -> str | None:
     """Return the best language if its score is well above the second best."""
     english = scores >> _ENGLISH_SHIFT & ALL_BITS
-    if english >= _ENOUGH and _near(scores, english) == 1:  # the usual case
+    if english >= _SCORE_MIN and _count_near(scores, english) == 1:  # the usual case
         return "en"
     values = values_of(scores)
     best = max(values)
-    return TAGS[values.index(best)] if best >= _ENOUGH and _near(scores, best) == 1 else None
+    return TAGS[values.index(best)] if best >= _SCORE_MIN and _count_near(scores, best) == 1 else None
 
 
-def _near(scores: int, best: int) -> int:
+def _count_near(scores: int, best: int) -> int:
     """Return how many languages have a score near `best` or above it."""
     missing = _TOP_BIT - 1 - 10 * best // _AHEAD_TENTHS
     return (scores + _ONES * missing & _TOP_BITS).bit_count()

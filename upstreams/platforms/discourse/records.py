@@ -50,7 +50,7 @@ def _category(host: str | None, slug: str | None, number: str | None) -> str | N
     return number and f"https://{host}/c/{slug or '-'}/{number}"
 
 
-def _answers(posts: int | None) -> int | None:
+def _reply_count(posts: int | None) -> int | None:
     """Return the number of posts after the first one."""
     return posts - 1 if posts else None
 
@@ -92,7 +92,7 @@ found_topic_of = record_map(
     url=_topic_at("slug", "id"),
     text=read.text("title"),
     author=read.NEVER,
-    comments=of(_answers, read.count("posts_count")),
+    comments=of(_reply_count, read.count("posts_count")),
     pinned=read.flag("pinned"),
     published_at=read.instant("created_at"),
     ext={
@@ -143,14 +143,14 @@ def _unless_topic(number: str | None, place: int | None) -> str | None:
     return number
 
 
-def _above(topic: str | None, answered: str | None) -> str | None:
+def _parent_of_reply(topic: str | None, answered: str | None) -> str | None:
     """Return the topic if a post replies to it. Otherwise, only the position of the parent post is known."""
     return topic if answered in (None, "1") else None
 
 
 lone_comment_of = comment_of.with_fields(
     id=of(_unless_topic, read.ident("id"), read.count("post_number")),
-    parent_id=of(_above, read.ident("topic_id"), read.ident("reply_to_post_number")),
+    parent_id=of(_parent_of_reply, read.ident("topic_id"), read.ident("reply_to_post_number")),
 )
 """A post that was requested directly."""
 action_of = comment_of.with_fields(

@@ -120,10 +120,10 @@ def _threads(top: Sequence[int]) -> Generator[tuple[Call, ...], Any, _Threads]:
                 seen.update(_kids(entry))
         level = following
     missing = left_out(len(answers) - len(arrived(answers)), answers)
-    return _Threads(trees, missing + (_beyond(len(answers)) if level else ()))
+    return _Threads(trees, missing + (_omission_warning(len(answers)) if level else ()))
 
 
-def _beyond(requested: int) -> tuple[str, ...]:
+def _omission_warning(requested: int) -> tuple[str, ...]:
     where = f"beyond the first {_COMMENTS_MAX} comments" if requested == _COMMENTS_MAX else f"below level {LEVELS_MAX}"
     return (f"replies {where} are left out",)
 

@@ -143,11 +143,11 @@ def comments(args: Args) -> Steps:
     return Page(
         [comment_of(thread, ident(item, "id"), LEVELS_MAX) for thread in shown],
         next={"o": end} if end < len(threads) else None,
-        warnings=(f"replies below level {LEVELS_MAX} are left out",) if _goes_deeper(shown) else (),
+        warnings=(f"replies below level {LEVELS_MAX} are left out",) if _has_deeper_replies(shown) else (),
     )
 
 
-def _goes_deeper(level: list[Json]) -> bool:
+def _has_deeper_replies(level: list[Json]) -> bool:
     for _ in range(LEVELS_MAX):
         level = [reply for entry in level for reply in parts(entry, "children")]
         if not level:

@@ -113,7 +113,7 @@ LANGUAGE = Param(
     pattern=r"[a-z]{2,3}(?:-[a-z0-9]{2,4})*",
     problem="must be a language, such as de or pt-br",
 )
-_CLOSED = ("private", "internal", "password", "authenticate", "blocklisted", "blacklisted")
+_ACCESS_WORDS = ("private", "internal", "password", "authenticate", "blocklisted", "blacklisted")
 """Words in a refusal that mean that access to a video is restricted."""
 _PAGED = ByOffset("start", size="count", total="total")
 _VIDEOS, _AUTHORS = Pages(video_of, _PAGED, "data"), Pages(author_of, _PAGED, "data")
@@ -141,7 +141,7 @@ def _transcript(args: Args) -> Steps:
     answer = yield _CAPTIONS.at(args)
     tracks = rows(obj(answer.body).get("data"))
     wanted = args.text_or_none("language") or ""
-    of_language = [one for one in tracks if _is_in(wanted, ident(part(one, "language"), "id") or "")]
+    of_language = [one for one in tracks if _matches_language(wanted, ident(part(one, "language"), "id") or "")]
     if not of_language:
         problem = "The video has no captions in this language." if tracks else "The video has no captions."
         raise NotFound(problem, reason=_NO_CAPTIONS)
@@ -159,7 +159,7 @@ def _transcript(args: Args) -> Steps:
     return Single(transcript_of(answer.body, track, tracks))
 
 
-def _is_in(wanted: str, language: str) -> bool:
+def _matches_language(wanted: str, language: str) -> bool:
     """Return whether a language is the requested one or a national variant of it: `en-gb` matches `en`."""
     return not wanted or language.lower() == wanted or language.lower().startswith(f"{wanted}-")
 
@@ -173,7 +173,7 @@ PLATFORM = Platform(
     common=(INSTANCE,),
     refusals=Refusals(
         message="detail|error",
-        private={401: "", 403: _CLOSED},
+        private={401: "", 403: _ACCESS_WORDS},
         absent={404: "", 410: "", 451: "", 403: "follow constraints"},
         bad={400: {"parameters: id": "id"}},
     ),

@@ -69,7 +69,7 @@ _of_feed = partial(address_call, "url", source="feed", accepts=Form(FEED.media_t
 _feed_call = partial(call_from_answer, source="feed", accepts=Form(FEED.media_types, _read_feed))
 
 
-def _found(answer: Answer) -> Json:
+def _directory_row(answer: Answer) -> Json:
     """Return the show among a lookup's rows."""
     shows = [row for row in rows(obj(answer.body).get("results")) if row.get("kind") == "podcast"]
     if not shows:
@@ -98,13 +98,13 @@ def show(args: Args) -> Steps:
         answer = yield _of_feed(args.text("url"))
         return Single(feed_of.read(_feed_values(answer), args.values))
     answer = yield _SHOW.at(args)
-    row = _found(answer)
+    row = _directory_row(answer)
     call = _feed_call(text(row, "feedUrl"), optional=True)
     more = (yield call) if call is not None else None
-    return Single(_together(show_of(row), feed_of(more.body)) if more and _TOO_LARGE not in more.body else show_of(row))
+    return Single(_merged(show_of(row), feed_of(more.body)) if more and _TOO_LARGE not in more.body else show_of(row))
 
 
-def _together(known: Json, more: Json) -> Json:
+def _merged(known: Json, more: Json) -> Json:
     """Return the show with the directory's values, and with the feed's values for fields that the directory lacks."""
     ext = {**more["ext"], **{name: value for name, value in known["ext"].items() if value is not None}}
     return {**known, "description": more["description"], "ext": ext}
@@ -122,7 +122,7 @@ def episodes(args: Args) -> Steps:
     if args.token(_LISTED_AT) is not None:
         return (yield from _listed(args, None))
     answer = yield _SHOW.at(args)
-    call = _feed_call(text(_found(answer), "feedUrl"), optional=args.cursor is None)
+    call = _feed_call(text(_directory_row(answer), "feedUrl"), optional=args.cursor is None)
     answer = (yield call) if call is not None else None
     if call is not None and answer and (args.cursor is not None or _TOO_LARGE not in answer.body):
         return _page(args, call, answer)

@@ -102,7 +102,7 @@ def _online(extras: Any) -> int | None:
     return short_count(_extra(extras).get("online"))
 
 
-def _is_there(found: Any) -> bool:
+def _is_present(found: Any) -> bool:
     return found is not None
 
 
@@ -149,18 +149,18 @@ def _first_picture(styles: Any) -> str | None:
     return next(_pictures(styles), None)
 
 
-def _behind(inner: str) -> int | None:
+def _reaction_count(inner: str) -> int | None:
     """Return the count that follows the symbol of a reaction, which is markup."""
     return short_count(inner.rpartition(">")[2])
 
 
 def _stars(inner: str | None) -> int | None:
-    return None if inner is None else _behind(inner)
+    return None if inner is None else _reaction_count(inner)
 
 
 def _sum(reactions: Any) -> int | None:
     """Return the sum of all reactions; None if there are none, because the channel may have disabled them."""
-    counts = [count for inner in reactions or () if (count := _behind(inner)) is not None]
+    counts = [count for inner in reactions or () if (count := _reaction_count(inner)) is not None]
     return sum(counts) if counts else None
 
 
@@ -175,14 +175,14 @@ profile_of = record_map(
     display_name=read.text("title"),
     avatar_url=read.text("image"),
     bio=read.html("description"),
-    verified=of(_is_there, "verified"),
+    verified=of(_is_present, "verified"),
     followers=_has("subscriber", "member"),
     url=of(_address, read.given("handle")),
     ext={
         "kind": of(_kind, "extras"),
         "monthly_users": _has("monthly user"),
         "online": of(_online, "extras"),
-        "has_preview": of(_is_there, "preview"),
+        "has_preview": of(_is_present, "preview"),
     },
 )
 """An account, from its card."""

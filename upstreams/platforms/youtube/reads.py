@@ -35,7 +35,7 @@ from upstreams.platforms.youtube.records import (
 
 _WITHOUT_API = "YouTube's API is unavailable. Its public pages supplied this data; they list only the last 15 videos."
 ONE_CHANNEL = (("channelId", "handle", "url"),)
-_BACK = {"this_week": 6, "this_month": 29, "this_year": 364}
+_DAYS_BEFORE = {"this_week": 6, "this_month": 29, "this_year": 364}
 """Numbers of days before today. Whole days are used, so that every page belongs to the same search."""
 
 ITEMS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=50, total="pageInfo.totalResults")
@@ -66,7 +66,7 @@ _CHANNEL = Get(
     forUsername=made(_user_of, CHANNEL_URL),
 ).via(accepts=_CHANNELS)
 _VIDEO = Get("/videos", part=VIDEO_PARTS, id=VIDEO_URL, hl=LANGUAGE).via(accepts=_VIDEOS)
-_FACTS = Get("/videos", part=VIDEO_PARTS).via(accepts=_VIDEOS)
+_VIDEO_DATA = Get("/videos", part=VIDEO_PARTS).via(accepts=_VIDEOS)
 VIDEOS = many(VIDEO_URL, 50, Get("/videos", part=VIDEO_PARTS, hl=LANGUAGE), _VIDEOS, needs=("key",))
 CHANNELS = many(CHANNEL_ID, 50, Get("/channels", part="snippet,statistics"), _CHANNELS, needs=("key",))
 _PLAYLIST = Get("/playlistItems", part="snippet,contentDetails")
@@ -91,7 +91,7 @@ def _known_id(args: Args) -> str:
 
 
 def channel(args: Args) -> Steps:
-    """Return one channel; from its feed if there is no key."""
+    """Return one channel. Without a key, it is read from its feed."""
     if not _has_key(args):
         return (yield from fed_channel(args))
     answer = yield _CHANNEL.at(args)
@@ -110,7 +110,7 @@ def _warnings(args: Args) -> tuple[str, ...]:
 
 
 def video(args: Args) -> Steps:
-    """Return one video; from oEmbed if there is no key."""
+    """Return one video. Without a key, it is read from oEmbed."""
     if not _has_key(args):
         return (yield from embedded(args))
     answer = yield _VIDEO.at(args)
@@ -150,7 +150,7 @@ def of_channel(latest: str, popular: str, args: Args) -> Steps:
         if named:
             yield from _looked_up(args)
         return Page([])
-    return (yield from _with_facts(_LISTED.page(args, answer), args))
+    return (yield from _with_video_data(_LISTED.page(args, answer), args))
 
 
 def _looked_up(args: Args) -> Generator[Call, Any, str]:
@@ -169,7 +169,7 @@ def _is_absent(failure: UpstreamError | LimitError) -> bool:
 
 def fed_of_channel(latest: str, popular: str, args: Args) -> Steps:
     """Return a channel's list from its feed."""
-    return _fed(_list_of(_known_id(args), latest, popular, args), args)
+    return _from_feed(_list_of(_known_id(args), latest, popular, args), args)
 
 
 def _list_of(channel_id: str, latest: str, popular: str, args: Args) -> str:
@@ -178,20 +178,20 @@ def _list_of(channel_id: str, latest: str, popular: str, args: Args) -> str:
 
 def playlist(args: Args) -> Steps:
     """Return a playlist's videos."""
-    return (_listed if _has_key(args) else _fed)(args.text("playlist_id"), args)
+    return (_listed if _has_key(args) else _from_feed)(args.text("playlist_id"), args)
 
 
 def fed_playlist(args: Args) -> Steps:
     """Return a playlist's videos from its feed."""
-    return _fed(args.text("playlist_id"), args)
+    return _from_feed(args.text("playlist_id"), args)
 
 
 def _listed(playlist_id: str, args: Args) -> Steps:
     answer = yield _PLAYLIST.at(args, _LISTED, playlistId=playlist_id)
-    return (yield from _with_facts(_LISTED.page(args, answer), args))
+    return (yield from _with_video_data(_LISTED.page(args, answer), args))
 
 
-def _fed(playlist_id: str, args: Args) -> Steps:
+def _from_feed(playlist_id: str, args: Args) -> Steps:
     answer = yield _FEED.at(args, playlist_id=playlist_id)
     return replace(_ENTRIES.page(args, answer), warnings=_warnings(args))
 
@@ -203,30 +203,30 @@ def search(args: Args) -> Steps:
     answer = yield _SEARCH.at(
         args, _SEARCHED, q=args.text("query"), order=order, publishedAfter=since, regionCode=args.text_or_none("region")
     )
-    return (yield from _with_facts(_SEARCHED.page(args, answer), args))
+    return (yield from _with_video_data(_SEARCHED.page(args, answer), args))
 
 
 def hashtag(args: Args) -> Steps:
     """Return the videos with a hashtag."""
     length = "short" if args.text("type") == "shorts" else None
     answer = yield _SEARCH.at(args, _SEARCHED, q=f"#{args.text('hashtag')}", order="relevance", videoDuration=length)
-    return (yield from _with_facts(_SEARCHED.page(args, answer), args))
+    return (yield from _with_video_data(_SEARCHED.page(args, answer), args))
 
 
 def _since(args: Args) -> str | None:
-    """Return the start of the search period as ISO 8601; None if there is no period."""
+    """Return the start of the search period as ISO 8601; None without a period."""
     chosen = args.text_or_none("uploadDate")
     if chosen is None:
         return None
     today = datetime.fromtimestamp(args.now_at, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return (today - timedelta(days=_BACK.get(chosen, 0))).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (today - timedelta(days=_DAYS_BEFORE.get(chosen, 0))).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _with_facts(page: Page, args: Args) -> Steps:
+def _with_video_data(page: Page, args: Args) -> Steps:
     """Return the page with all data of its videos. Deleted and private videos are omitted."""
     ids = [str(one["id"]) for one in page.records if one["id"] is not None]
     if not ids or args.values.get("includeExtras") is False:
         return page
-    answer = yield _FACTS.at(args, id=",".join(ids))
+    answer = yield _VIDEO_DATA.at(args, id=",".join(ids))
     known = {one["id"]: one for one in _VIDEOS.records(answer.body, given=args.values)}
     return replace(page, records=[known[one] for one in ids if one in known])

@@ -197,7 +197,7 @@ class BrowserPage:
         return str(await self.evaluate("location.href"))
 
     async def takes(self, selector: str) -> bool:
-        """Return whether the browser can parse a CSS selector. Its syntax may differ from that of our own parser."""
+        """Return whether the browser can parse a CSS selector. Our own parser may accept a different syntax."""
         given = orjson.dumps(selector).decode()
         script = f"try {{ document.createDocumentFragment().querySelector({given}); true }} catch (refusal) {{ false }}"
         return bool(await self.evaluate(script))
@@ -209,11 +209,11 @@ class BrowserPage:
             UpstreamError, LimitError: The page navigated to one that cannot be shown, or crashed.
         """
         expression = f"document.querySelector({orjson.dumps(selector).decode()}) !== null"
-        while not await self._is_so(expression):
+        while not await self._is_true(expression):
             self.check()
             await trio.sleep(_LOOK_S)
 
-    async def _is_so(self, expression: str) -> bool:
+    async def _is_true(self, expression: str) -> bool:
         try:
             return bool(await self.evaluate(expression))
         except CommandRefused:

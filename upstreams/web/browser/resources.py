@@ -112,12 +112,12 @@ class Resources:
             if is_document and not is_visit and not self._takes_frame(params["request"]["url"]):
                 command, parameters = _REFUSED
             else:
-                command, parameters = await self._judged(params["request"], is_visit=is_visit)
+                command, parameters = await self._checked_answer(params["request"], is_visit=is_visit)
             await self._devtools.call(command, session, requestId=params["requestId"], **parameters)
         finally:
             self.in_flight -= 1
 
-    async def _judged(self, request: Mapping[str, Any], *, is_visit: bool) -> tuple[str, dict[str, Any]]:
+    async def _checked_answer(self, request: Mapping[str, Any], *, is_visit: bool) -> tuple[str, dict[str, Any]]:
         """Return the command that answers a request, and its parameters."""
         started = trio.current_time()
         try:
@@ -160,13 +160,13 @@ class Resources:
         if given is not None and urlsplit(given.url)[:2] == urlsplit(url)[:2] and request["method"] == "GET":
             answer = HttpAnswer(given.status, dict(given.headers), given.body)
         else:
-            answer = await self._called(request, url, is_visit=is_visit)
+            answer = await self._send_request(request, url, is_visit=is_visit)
         self._bytes += len(answer.body)
         if is_visit and not 300 <= answer.status < 400:
             self.shown = FetchedPage(url, answer.status, answer.headers, b"")
         return answer
 
-    async def _called(self, request: Mapping[str, Any], url: str, *, is_visit: bool) -> HttpAnswer:
+    async def _send_request(self, request: Mapping[str, Any], url: str, *, is_visit: bool) -> HttpAnswer:
         call = _call_of(request, url)
         if self._requests > REQUESTS_MAX or self._bytes > BYTES_MAX:
             raise TargetRefused("too_long", "the page requests more than the limit")

@@ -13,12 +13,12 @@ from upstreams.web.reading.cleaning import NAME_MAX, drop
 
 _NO_LANGUAGE: Final = "none"
 _LANGUAGE = re.compile(r"(?:^|\s)(?:lang(?:uage)?|highlight|brush)[-:]\s?(?:source-)?([\w+#.-]{1,30})")
-_OF_WORDS: Final = frozenset(("p", "a", "i", "strong", "h1", "h2", "h3", "h4", "h5", "h6"))
+_WORD_TAGS: Final = frozenset(("p", "a", "i", "strong", "h1", "h2", "h3", "h4", "h5", "h6"))
 _NESTED: Final = (
     "descendant::*[self::ul or self::ol][parent::li or parent::ul or parent::ol][not(descendant::ul or descendant::ol)]"
 )
 _LIST_DEPTH_MAX: Final = 12
-_WAS_IN: Final = re.compile(r"(ul|ol)-(\d{1,2})")
+_LIST_MARK: Final = re.compile(r"(ul|ol)-(\d{1,2})")
 """The mark of an item from a nested list: the kind of the list, and the nesting depth."""
 
 
@@ -99,7 +99,7 @@ def _language(block: Element) -> str:
 
 
 def _restore_code(element: Element, language: str | None) -> None:
-    is_inside = element.getparent().tag in _OF_WORDS
+    is_inside = element.getparent().tag in _WORD_TAGS
     if language is None and (is_inside or "\n" not in "".join(element.itertext())):
         element.tag = "code"
         return
@@ -115,7 +115,7 @@ def _restore_list(element: Element, kind: str | None, items: Iterable[tuple[Elem
     element.tag = "ol" if kind == "ol" else "ul"
     open_lists = [element]
     for item, mark in items:
-        was_in = _WAS_IN.fullmatch(mark or "")
+        was_in = _LIST_MARK.fullmatch(mark or "")
         depth = min(int(was_in[2]), len(open_lists)) if was_in else 0
         del open_lists[depth + 1 :]
         if was_in is None or depth == 0:

@@ -68,7 +68,7 @@ _HEAD_LINES: Final = 6
 """The number of lines at the start of a text that may contain its title, author and date."""
 _HEAD_WORDS_MAX: Final = 12
 _TOKEN = re.compile(r"\d+|[^\W\d]+")
-_OF_DATES: Final = frozenset(
+_DATE_WORDS: Final = frozenset(
     _WORD.findall(
         "st nd rd th am pm a p m t z utc gmt est edt cst cdt mst mdt pst pdt bst cet cest at on published posted"
         " updated last date ago minute minutes min mins hour hours hrs day days mon monday tue tuesday wed wednesday thu thursday fri friday sat saturday sun sunday jan"
@@ -77,7 +77,7 @@ _OF_DATES: Final = frozenset(
     )
 )
 _BY = re.compile(r"(?:(?:posted|written|published|reported|story|words|text)\s)?by\b:?", re.IGNORECASE)
-_OF_NAMES: Final = frozenset(("and", "&", "de", "van", "von", "der", "for", "|"))
+_NAME_WORDS: Final = frozenset(("and", "&", "de", "van", "von", "der", "for", "|"))
 
 
 def main_tree(root: Element, linked_data: Iterable[Element] = ()) -> Element:
@@ -95,7 +95,7 @@ def main_tree(root: Element, linked_data: Iterable[Element] = ()) -> Element:
         return body
     if _is_book(root):
         return _body(without_boxes(root))
-    found = body_found(_given(root, linked_data))
+    found = body_found(_for_library(root, linked_data))
     if found is None:
         return _body(_cleaned(root))
     return _as_written(root, found) if _is_bare(found) else found
@@ -107,7 +107,7 @@ def main_text(root: Element, linked_data: Iterable[Element] = ()) -> str:
         return as_text(main_tree(root))
     if _is_book(root):
         return _without_head(as_text(_body(without_boxes(root))), _titles(root))
-    found = text_found(_given(root, linked_data))
+    found = text_found(_for_library(root, linked_data))
     return _without_head(found, _titles(root)) if found else as_text(_body(_cleaned(root)))
 
 
@@ -121,9 +121,9 @@ def _as_written(root: Element, found: Element) -> Element:
 
     If all parts are much longer, return the text.
     """
-    tree, due = _body(without_boxes(root)), letters_in(found)
+    tree, found_letters = _body(without_boxes(root)), letters_in(found)
     for part in (*tree.iter("article"), *tree.iter("main"), tree):
-        if _SHORT_SHARE_MIN * due <= letters_in(part) <= _SHORT_SHARE_MAX * due:
+        if _SHORT_SHARE_MIN * found_letters <= letters_in(part) <= _SHORT_SHARE_MAX * found_letters:
             if part is tree:
                 return tree
             body = html.Element("body")
@@ -160,7 +160,7 @@ def _words(text: str) -> tuple[str, ...]:
 def _without_head(text: str, titles: set[tuple[str, ...]]) -> str:
     """Return a text without leading lines for the title, author or date, which are part of the metadata."""
     lines = text.split("\n")
-    begin = _place_behind_title(lines, titles)
+    begin = _index_after_title(lines, titles)
     for line in lines[begin : begin + _HEAD_LINES]:
         if line.strip() and _words(line) not in titles and not _is_of_head(line):
             break
@@ -168,7 +168,7 @@ def _without_head(text: str, titles: set[tuple[str, ...]]) -> str:
     return "\n".join(lines[begin:]).strip() or text
 
 
-def _place_behind_title(lines: list[str], titles: set[tuple[str, ...]]) -> int:
+def _index_after_title(lines: list[str], titles: set[tuple[str, ...]]) -> int:
     """Return the index of the line after the title; 0 if more than a few words precede it.
 
     Examples of such words are the name of a section.
@@ -186,11 +186,11 @@ def _is_of_head(line: str) -> bool:
     tokens = _TOKEN.findall(line.lower())
     if not tokens or len(tokens) > _HEAD_WORDS_MAX:
         return False
-    if all(token.isdigit() or token in _OF_DATES for token in tokens):
+    if all(token.isdigit() or token in _DATE_WORDS for token in tokens):
         return any(token.isdigit() for token in tokens)
     names = _BY.match(line.strip())
     return names is not None and all(
-        one[0].isupper() or one in _OF_NAMES for one in line.strip()[names.end() :].rstrip(",|").split()
+        one[0].isupper() or one in _NAME_WORDS for one in line.strip()[names.end() :].rstrip(",|").split()
     )
 
 
@@ -206,7 +206,7 @@ def _parts(root: Element) -> list[Element]:
     return []
 
 
-def _given(root: Element, linked_data: Iterable[Element]) -> Element:
+def _for_library(root: Element, linked_data: Iterable[Element]) -> Element:
     """Return the page in the form that Trafilatura receives."""
     tree = _cleaned(root)
     _body(tree).extend(map(deepcopy, linked_data))

@@ -39,7 +39,7 @@ _SIMPLE_PSEUDOS: Final = frozenset(
     ("empty", "link", "checked", "visited", "hover", "active", "focus", "target"),
 )
 _EXPENSIVE: Final = frozenset(("enabled", "disabled", "lang"))
-"""Pseudo-classes for which XPath examines everything around an element."""
+"""Pseudo-classes that make XPath examine everything around an element."""
 _EXPENSIVE_VISITS: Final = 30
 _PLACES: Final = frozenset(
     ("first-child", "last-child", "only-child", "first-of-type", "last-of-type", "only-of-type"),

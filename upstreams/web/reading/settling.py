@@ -29,7 +29,7 @@ _IMAGE = re.compile(r"\S+\.(?:avif|gif|jpe?g|png|svg|webp)(?:[?#]\S*)?", re.IGNO
 _ADDRESS_MAX: Final = 4_096
 _NAME_MAX: Final = 100
 """The number of characters at the end of an address that are searched for a file name."""
-_STANDS_IN = re.compile(
+_PLACEHOLDER = re.compile(
     r"(?:^|[/_.-])(?:1x1|blank|dummy|empty|gr[ae]y|lazy|lazyload|loading|pixel|placeholder|spacer|transparent)"
     r"(?:[_.-][\w.-]*)?\.(?:gif|jpe?g|png|svg|webp)$",
     re.IGNORECASE,
@@ -44,7 +44,7 @@ _AROUND: Final = frozenset(("nav", "header", "footer", "aside", "a"))
 def settle_images(root: Element) -> None:
     """Set the address of each image to the address that a visitor sees."""
     for image in root.iter("img"):
-        if not _has_own(image) and (address := _hidden_address(image)):
+        if not _has_visible_address(image) and (address := _hidden_address(image)):
             image.set("src", address)
 
 
@@ -54,7 +54,7 @@ def keep_fallbacks(root: Element) -> None:
         found = next(fallback.iter("img"), None)
         address = None if found is None else _address(found.get("src")) or _lazy_address(found)
         beside = (_image_of(one) for one in (fallback.getprevious(), fallback.getnext()))
-        bare = next((image for image in beside if image is not None and _is_bare(image)), None)
+        bare = next((image for image in beside if image is not None and _has_no_address(image)), None)
         if address and bare is not None:
             bare.set("src", address)
 
@@ -64,9 +64,9 @@ def _image_of(element: Element | None) -> Element | None:
     return None if element is None or element.tag not in ("img", "picture") else next(element.iter("img"), None)
 
 
-def _is_bare(image: Element) -> bool:
+def _has_no_address(image: Element) -> bool:
     """Return whether an image has no address."""
-    return not _has_own(image) and not _hidden_address(image)
+    return not _has_visible_address(image) and not _hidden_address(image)
 
 
 def _hidden_address(image: Element) -> str | None:
@@ -74,20 +74,20 @@ def _hidden_address(image: Element) -> str | None:
     return _lazy_address(image) or _from_sources(image)
 
 
-def _has_own(image: Element) -> bool:
+def _has_visible_address(image: Element) -> bool:
     """Return whether the address of an image is already the one that a visitor sees."""
     own = image.get("src", "").strip()
     if not own or own[:6].lower().startswith(_EMPTY):
         return False
-    return not (_is_lazy(image) and (_stands_in(own) or "lazy" in image.get("class", "")[:_NAME_MAX].lower()))
+    return not (_is_lazy(image) and (_is_placeholder(own) or "lazy" in image.get("class", "")[:_NAME_MAX].lower()))
 
 
 def _is_lazy(image: Element) -> bool:
     return any(name[:5] == "data-" or name == "srcset" for name in image.keys())  # noqa: SIM118 - the keys of an element
 
 
-def _stands_in(address: str) -> bool:
-    return _STANDS_IN.search(address.partition("?")[0][-_NAME_MAX:]) is not None
+def _is_placeholder(address: str) -> bool:
+    return _PLACEHOLDER.search(address.partition("?")[0][-_NAME_MAX:]) is not None
 
 
 def _lazy_address(image: Element) -> str | None:
@@ -156,7 +156,7 @@ def settle_asides(root: Element) -> None:
     if not asides:
         return
     own, aside = max(((_text_letters(one), one) for one in asides), key=itemgetter(0))
-    if own >= _ASIDE_LETTERS_MIN and not _has_around(root, own // _ASIDE_TIMES):
+    if own >= _ASIDE_LETTERS_MIN and not _has_more_around(root, own // _ASIDE_TIMES):
         aside.tag = "article"
         for name in ("class", "id", "role"):  # because of these, other readers would treat it as a box
             aside.attrib.pop(name, None)
@@ -167,7 +167,7 @@ def _text_letters(element: Element) -> int:
     return letters_in(element) - sum(map(letters_in, outermost(element.iter("a"))))
 
 
-def _has_around(root: Element, most: int) -> bool:
+def _has_more_around(root: Element, most: int) -> bool:
     """Return whether a page has more than this many characters outside asides, links and its header and footer."""
     body = root.find("body")
     walk = etree.iterwalk(root if body is None else body, events=("start",))

@@ -45,9 +45,9 @@ _NO_PAGES: Final = (
     "audio/",
 )
 """Prefixes of the media types of alternate forms of a page."""
-_MENDED_TAGS_MAX: Final = 600_000
+_REPAIRED_TAGS_MAX: Final = 600_000
 """The number of tags that are read from a malformed file. The maximum number of entries has fewer tags."""
-_WIDE_WITHIN: Final = 64
+_UTF16_WITHIN: Final = 64
 """UTF-16 is recognized by its zero bytes in this range."""
 
 
@@ -78,7 +78,7 @@ def read_sitemap(raw: bytes, content_type: str, url: str, scope: dict[str, Any])
     """Return the pages in a sitemap, and the sitemaps that it lists. Both are empty for any other file."""
     parsed_scope = msgspec.convert(scope, Scope)
     unpacked = _unpacked(raw)
-    if b"\0" in unpacked[:_WIDE_WITHIN]:
+    if b"\0" in unpacked[:_UTF16_WITHIN]:
         unpacked, content_type = text_of(unpacked, content_type).encode("utf-8", "replace"), "; charset=utf-8"
     declared = unpacked.find(b"<?xml ", 0, _BEFORE_MAX)
     unpacked = unpacked[max(0, declared) :] if b"<url" not in unpacked[: max(0, declared)] else unpacked
@@ -157,8 +157,8 @@ def _located(raw: bytes, content_type: str) -> list[tuple[str, str]]:
     if b"<!ENTITY" not in raw[:_BEFORE_MAX]:
         with suppress(etree.XMLSyntaxError):
             return list(islice(_locations(raw, content_type, recover=False), ENTRIES_MAX))
-    pieces = text_of(raw, content_type).lstrip().split("<", _MENDED_TAGS_MAX + 1)
-    raw = mended("<".join(pieces[: _MENDED_TAGS_MAX + 1])).encode("utf-8", "replace")
+    pieces = text_of(raw, content_type).lstrip().split("<", _REPAIRED_TAGS_MAX + 1)
+    raw = mended("<".join(pieces[: _REPAIRED_TAGS_MAX + 1])).encode("utf-8", "replace")
     found: list[tuple[str, str]] = []
     with suppress(etree.XMLSyntaxError):
         found.extend(islice(_locations(raw, "; charset=utf-8", recover=True), ENTRIES_MAX))

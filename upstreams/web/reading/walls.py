@@ -92,7 +92,7 @@ def wall_of_page(html: str, root: Element, title: str, *, url: str, sent_to: str
     from.
     """
     shown, heading = _shown(root), _heading(root)
-    if _asks_for_a_test(html[:_EXAMINED_MAX], shown, (title, heading)):
+    if _is_challenge_page(html[:_EXAMINED_MAX], shown, (title, heading)):
         return CHALLENGE
     has_password = _PASSWORD.search(html) is not None
     if _is_login_path(url):
@@ -122,7 +122,7 @@ def _heading(root: Element) -> str:
     return " ".join("".join(found[0].itertext()).split()) if found else ""
 
 
-def _asks_for_a_test(html: str, shown: str, heads: tuple[str, ...]) -> bool:
+def _is_challenge_page(html: str, shown: str, heads: tuple[str, ...]) -> bool:
     """Return whether a page is a challenge, judging by its headings, its first line, its scripts or its form."""
     has_marks = _CHALLENGE_MARKS.search(html) is not None
     if len(shown) < _SCRIPT_WALL_TEXT_MAX and has_marks:

@@ -15,7 +15,7 @@ from upstreams.model.archetypes.insight import words
 
 Tone = Literal["positive", "neutral", "negative"]
 METHOD: Final = "word list 1: whether positive or negative words prevail; no model; null in languages without a list"
-_REACH: Final = 3
+_NEGATION_WORDS: Final = 3
 """The number of preceding words in the same clause that may negate a word."""
 _CLAUSE = re.compile(r"[,.;:!?()\n]")
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
@@ -90,7 +90,7 @@ def _score(clause: str, listed: WordList) -> int:
     score, tokens = 0, _WORD.findall(clause)
     for place, token in enumerate(tokens):
         side = (token in listed.positive) - (token in listed.negative)
-        is_negated = bool(side) and not listed.negations.isdisjoint(tokens[max(0, place - _REACH) : place])
+        is_negated = bool(side) and not listed.negations.isdisjoint(tokens[max(0, place - _NEGATION_WORDS) : place])
         score += -side if is_negated else side
     return score
 

@@ -84,7 +84,7 @@ def confirmation(
     return locals()
 
 
-def crisis_radar(  # noqa: PLR0913 - one argument a field of the archetype
+def crisis_radar(  # noqa: PLR0913 - one argument per field of the archetype
     *,
     brand: Annotated[str, "The phrase that was searched for."],
     alert_level: Annotated[str | None, "calm, watch, alert or crisis; null if no platform has enough history."],

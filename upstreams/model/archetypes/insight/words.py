@@ -150,7 +150,7 @@ def amplifier(
     return locals()
 
 
-def campaign(  # noqa: PLR0913 - one argument a field of the archetype
+def campaign(  # noqa: PLR0913 - one argument per field of the archetype
     *,
     subject: Annotated[str, "The phrase or hashtag."],
     before: Annotated[Record, Of(period), "The days before the campaign."],
