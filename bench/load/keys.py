@@ -6,7 +6,7 @@ from random import Random
 from types import MappingProxyType
 
 NEW_FROM = 1_000_000
-"""Numbers below this are the known handles of the mix. New handles are never below it."""
+"""Numbers below this one are the known handles of the mix. New handles are never below it."""
 KNOWN = 1_000
 HIT_SHARE = 0.8
 

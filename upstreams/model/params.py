@@ -110,7 +110,7 @@ class Param:
     def _read(self, value: str) -> str:
         """Return the value in a URL.
 
-        Repeated, because the value may be a URL again and a canonical value must not change.
+        The forms are applied repeatedly, because the value may be a URL again and a canonical value must not change.
         """
         while (found := _read_as(self.forms, value)) is not None and found != value:
             value = found.strip()

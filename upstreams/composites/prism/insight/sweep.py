@@ -1,7 +1,7 @@
 """Dated mentions of a phrase, collected page by page from the searches of many platforms (decisions 18).
 
 A post is a mention if its text contains the phrase as whole words, in any case and width: `acme` is in `#Acme`, but not
-in `acmecorp`. Searches are wanted for the newest posts first if they support it. A platform is complete if it was read
+in `acmecorp`. Searches return the newest posts first if they support it. A platform is complete if it was read
 back to the first day of the window, or to the end of its search. For other platforms, the answer reports how far back
 they were read.
 """
