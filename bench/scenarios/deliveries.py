@@ -45,7 +45,7 @@ from gateway.admin.operations import Nothing
 
 ACCOUNTS = 16
 ENDED_S = 60.0
-LOOK_S = 0.02
+POLL_EVERY_S = 0.02
 HOLE_S = 1.0
 
 T = TypeVar("T")
@@ -111,7 +111,7 @@ class DeliveryFigures:
     held: int
 
 
-class NotAsPosted(Exception):
+class UnexpectedDeliveries(Exception):
     """Deliveries did not arrive as expected, so the figures are not valid."""
 
 
@@ -149,7 +149,7 @@ class DeliveryRun:
         planted = Plant(mail.runs, math.ceil(mail.runs / EACH), slot, 1 / mail.runs_per_s, self.urls.plain)
         await self.call(PLANT, planted, dict[str, Any])
         if time.time() > slot:
-            raise NotAsPosted("the first slot came before all monitors were made")
+            raise UnexpectedDeliveries("the first slot came before all monitors were made")
         await self._arrived(wanted, beyond_s=mail.runs / mail.runs_per_s)
         return await self._lags(began_at)
 
@@ -180,15 +180,15 @@ class DeliveryRun:
         with trio.move_on_after(self.mail.patience_s + beyond_s):
             await self.receivers.wait_for(wanted)
             return
-        raise NotAsPosted(f"{wanted - len(self.receivers.arrived)} deliveries have not arrived")
+        raise UnexpectedDeliveries(f"{wanted - len(self.receivers.arrived)} deliveries have not arrived")
 
     async def _ended(self) -> None:
         """Wait until the node has recorded the end of every queued delivery."""
         with trio.move_on_after(ENDED_S):
             while (await self.call(LEFT, Nothing(), Waiting)).count:  # noqa: ASYNC110 - another process sends no event
-                await trio.sleep(LOOK_S)
+                await trio.sleep(POLL_EVERY_S)
             return
-        raise NotAsPosted("the ends of deliveries were not recorded")
+        raise UnexpectedDeliveries("the ends of deliveries were not recorded")
 
     async def _lags(self, since: float) -> Histogram:
         """Return the lags of the deliveries that were queued since a given time and have arrived."""

@@ -14,7 +14,7 @@ EACH = 500
 """The number of monitors per account: the maximum of active monitors in the largest plan."""
 AT_ONCE = 20_000
 HALF_A_DAY_S = 43_200.0
-LOOK_S = 1.0
+POLL_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class DueFigures:
     """The CPU seconds of the server's process in that time."""
 
 
-class NotAsDue(Exception):
+class UnexpectedRuns(Exception):
     """Runs did not happen as planned, so the figures are not valid."""
 
 
@@ -55,13 +55,13 @@ def measure(due: DueLoad) -> DueFigures:
         slot = float(math.ceil(time.time() + due.lead_s))
         _plant(control, due.count, slot, stagger_s=0.0)
         if time.time() > slot:
-            raise NotAsDue("the slot came before its monitors were created")
+            raise UnexpectedRuns("the slot came before its monitors were created")
         time.sleep(max(0.0, slot - time.time()))
         cpu_s = usage(due.pid).cpu_s
         ran = _until_all_ended(control, slot, due)
         cpu_s = usage(due.pid).cpu_s - cpu_s
     if ran.ok != due.count:
-        raise NotAsDue(f"{ran.ok} of {due.count} runs were ok")
+        raise UnexpectedRuns(f"{ran.ok} of {due.count} runs were ok")
     return DueFigures(due.count, due.stored, ran.lags, ran.ended_at - slot, cpu_s)
 
 
@@ -72,12 +72,12 @@ def _plant(control: ControlClient, count: int, slot: float, *, stagger_s: float)
 
 def _until_all_ended(control: ControlClient, slot: float, due: DueLoad) -> Ran:
     while time.time() < slot + due.patience_s:
-        time.sleep(LOOK_S)
+        time.sleep(POLL_EVERY_S)
         control.send(RAN)
         ran = control.receive(Ran)
         if ran.ended >= due.count:
             return ran
-    raise NotAsDue(f"not all runs ended within {due.patience_s:g} s")
+    raise UnexpectedRuns(f"not all runs ended within {due.patience_s:g} s")
 
 
 if __name__ == "__main__":

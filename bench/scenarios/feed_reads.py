@@ -12,7 +12,7 @@ import msgspec
 from bench.control.control_protocol import ControlAddress, ControlClient, open_control
 from bench.core.process import raise_open_files, usage
 from bench.load.request_spec import RequestSpec, whole_head
-from bench.scenarios.poll_clients import NotAsPolled, after
+from bench.scenarios.poll_clients import UnexpectedPoll, after
 
 ANSWER_S = 30.0
 RECEIVE_BYTES = 262_144
@@ -75,14 +75,14 @@ class ReaderLine:
         """Read from the connection, and return the response once it is complete."""
         data = self.sock.recv(RECEIVE_BYTES)
         if not data:
-            raise NotAsPolled("the connection was closed instead of a response to a read")
+            raise UnexpectedPoll("the connection was closed instead of a response to a read")
         self._received += data
         head = whole_head(self._received)
         if head is None:
             return None
         whole, self._received = self._received, b""
         if head[9:12] != b"200":
-            raise NotAsPolled(f"a read was answered with {whole[:1000].decode(errors='replace')}")
+            raise UnexpectedPoll(f"a read was answered with {whole[:1000].decode(errors='replace')}")
         return whole
 
 
@@ -114,7 +114,7 @@ class ReadingConsumer:
 
     def _acknowledged(self, answer: bytes) -> None:
         if after(answer, b'"advanced":', b",") != b"true":
-            raise NotAsPolled("an acknowledgement did not move its consumer")
+            raise UnexpectedPoll("an acknowledgement did not move its consumer")
         self.acks += 1
         self._reads = True
         self.line.get(self._read_target)
@@ -128,7 +128,7 @@ def measure(reads: Reads) -> ReadFigures:
     events = catch_up(reads.url, key)
     took_s, read_cpu_s = time.monotonic() - began_s, usage(reads.pid).cpu_s - cpu_s
     if events != reads.events:
-        raise NotAsPolled(f"{events} of {reads.events} events of {account} were read")
+        raise UnexpectedPoll(f"{events} of {reads.events} events of {account} were read")
     acked = acknowledge(reads, key)
     return ReadFigures(
         events=events,

@@ -29,7 +29,7 @@ TOGETHER = 500
 """The number of polls that are sent before waiting until the server has parked them, so that none waits in its backlog.
 """
 SETTLE_S = 0.3
-LOOK_S = 0.002
+POLL_EVERY_S = 0.002
 FRESH_S = 0.9 * WAIT_S - 2
 """Seconds during which polls count as new. A node may end polls up to 4 % early."""
 SPREAD = 7_919
@@ -93,7 +93,7 @@ class ParkedRun:
         try:
             warm.join(first.account, first.keys[0].id, first.keys[0].key)
             while not self.control.waiting():
-                time.sleep(LOOK_S)
+                time.sleep(POLL_EVERY_S)
             self.control.append(first.account, 1)
             _collect(warm, 1)
         finally:
@@ -119,7 +119,7 @@ class ParkedRun:
         """Wait until the server holds all polls."""
         until = time.monotonic() + ANSWER_S
         while self.control.waiting() < len(self.clients.polls):
-            self.clients.read(LOOK_S)
+            self.clients.read(POLL_EVERY_S)
             if time.monotonic() > until:
                 raise TimeoutError(f"{self.control.waiting()} of {len(self.clients.polls)} polls were parked")
 

@@ -19,7 +19,7 @@ _CURSOR = b'"next_cursor":"'
 _SIZE = b'"page_size":'
 
 
-class NotAsPolled(Exception):
+class UnexpectedPoll(Exception):
     """A poll received an unexpected response."""
 
 
@@ -86,16 +86,16 @@ class PollClients:
         """Return the responses with events, waiting up to `timeout_s` for the first bytes.
 
         Raises:
-            NotAsPolled: A response was unexpected, or was empty before its time.
+            UnexpectedPoll: A response was unexpected, or was empty before its time.
         """
         arrived = []
         for answer in self.answers(timeout_s):
             if answer.status != 200:
-                raise NotAsPolled(f"a poll was answered with {answer.status or 'a closed connection'}")
+                raise UnexpectedPoll(f"a poll was answered with {answer.status or 'a closed connection'}")
             if answer.events:
                 arrived.append(answer)
             elif answer.is_early:
-                raise NotAsPolled("a poll got an empty response too early")
+                raise UnexpectedPoll("a poll got an empty response too early")
             else:
                 self.renewed += 1
                 self.send(answer.poll)

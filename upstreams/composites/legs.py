@@ -78,7 +78,7 @@ def playing(platforms: Iterable[Platform], *roles: Role) -> tuple[Platform, ...]
     return tuple(one for one in platforms if all(one.playing(role) for role in roles))
 
 
-def foreseen(platforms: Iterable[Platform], slugs: Iterable[str]) -> tuple[Platform, ...]:
+def with_missing(platforms: Iterable[Platform], slugs: Iterable[str]) -> tuple[Platform, ...]:
     """Return these platforms, plus an empty one for each missing slug. Its legs then report `unsupported`."""
     known = tuple(platforms)
     absent = [slug for slug in slugs if slug not in {one.slug for one in known}]

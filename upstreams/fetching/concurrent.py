@@ -9,14 +9,14 @@ import trio
 from upstreams.model.errors import UpstreamFailed
 from upstreams.model.steps import Answer, Call, Fetched, Missing, Part
 
-_SIDE_BY_SIDE_MAX = 32
+_CONCURRENT_MAX = 32
 """Maximum concurrent calls and parts of one read: enough for all searchable platforms."""
 
 Got = Answer | Missing | Fetched
 Ask = Callable[[Call | Part], Awaitable[Got]]
 
 
-async def side_by_side(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max: int) -> tuple[Got, ...]:
+async def run_concurrently(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max: int) -> tuple[Got, ...]:
     """Return the results of `ask` for each of these items, in order.
 
     Raises:
@@ -36,7 +36,7 @@ async def side_by_side(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max
     failures: list[BaseException] = []
     try:
         async with trio.open_nursery() as nursery:
-            for _ in range(min(len(wanted), _SIDE_BY_SIDE_MAX)):
+            for _ in range(min(len(wanted), _CONCURRENT_MAX)):
                 nursery.start_soon(work)
     except BaseExceptionGroup as group:
         failures.append(_first_of(group))

@@ -14,7 +14,7 @@ import trio
 from limits.errors import LimitError, Throttled
 from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.bodies import KeptBodies
-from upstreams.fetching.concurrent import Got, side_by_side
+from upstreams.fetching.concurrent import Got, run_concurrently
 from upstreams.fetching.parts import answer_part, check_parts
 from upstreams.fetching.planned import Conduct, GoOn, OnLeg, PartReader, Plan, never
 from upstreams.fetching.site import Site
@@ -31,7 +31,7 @@ from upstreams.model.errors import (
     unreadable,
 )
 from upstreams.model.params import Args, State
-from upstreams.model.paths import climbs, detours, leads_straight
+from upstreams.model.paths import count_detours, has_dot_segment, leads_straight
 from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Round, Single, Task, Wanted
 from upstreams.transport.http import BODY_BYTES_MAX
 
@@ -122,15 +122,15 @@ def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> s
 
     Return None if no parameter is responsible, because some paths end with a slash.
     """
-    worst = detours(wanted)
-    if args.cursor and detours(next(read(replace(args, cursor=None)))) < worst:
+    worst = count_detours(wanted)
+    if args.cursor and count_detours(next(read(replace(args, cursor=None)))) < worst:
         return "cursor"
     values = dict(args.values)
     for param in endpoint.params:
         if isinstance(values.get(param.name), str):
             values[param.name] = param.example_value
             with suppress(InvalidArgument):
-                if detours(next(read(endpoint.placed(replace(args, values=values))))) < worst:
+                if count_detours(next(read(endpoint.placed(replace(args, values=values))))) < worst:
                     return param.name
     return None
 
@@ -216,7 +216,7 @@ async def _run(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched
         if isinstance(wanted, tuple):
             started = trio.current_time()
             answer_one = partial(_answer_one, plan, deadline_at, waits)
-            several = await side_by_side(wanted, answer_one, BODY_BYTES_MAX - body_bytes)
+            several = await run_concurrently(wanted, answer_one, BODY_BYTES_MAX - body_bytes)
             took_s += trio.current_time() - started
             body_bytes += sum(answer.body_bytes for answer in several)
             answers: Sent = several
@@ -249,7 +249,7 @@ def _advance(plan: Plan, answers: Sent) -> Wanted | Page | Single:
         return result
     except UNREADABLE as exc:
         raise unreadable(plan.site.platform.slug, exc) from exc
-    if climbs(wanted):
+    if has_dot_segment(wanted):
         raise UpstreamFailed(plan.site.platform.slug, "a value in the answer leads to another path")
     return wanted
 

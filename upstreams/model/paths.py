@@ -155,19 +155,19 @@ def leads_straight(wanted: Wanted) -> bool:
     return is_plain or not has_dots(path)
 
 
-def detours(wanted: Wanted) -> int:
+def count_detours(wanted: Wanted) -> int:
     """Return how many segments in the paths of these calls are empty, or `.` or `..` in any encoding."""
     if isinstance(wanted, tuple):
-        return sum(map(detours, wanted))
+        return sum(map(count_detours, wanted))
     segments = wanted.path.split("/")[1:] if isinstance(wanted, Call) else []
     is_whole = isinstance(wanted, AddressCall)
     return sum(1 for segment in segments if has_dots(segment) or not (segment or is_whole))
 
 
-def climbs(wanted: Wanted) -> bool:
+def has_dot_segment(wanted: Wanted) -> bool:
     """Return whether the path of a call has a segment that is `.` or `..` in any encoding."""
     if isinstance(wanted, tuple):
-        return any(map(climbs, wanted))
+        return any(map(has_dot_segment, wanted))
     return isinstance(wanted, Call) and has_dots(wanted.path)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from upstreams.composites.legs import foreseen, playing
+from upstreams.composites.legs import playing, with_missing
 from upstreams.composites.params import Several, several
 from upstreams.composites.prism.accounts import make_card, price_span, read_voice
 from upstreams.composites.prism.audit import MEMBERS, audit
@@ -44,10 +44,10 @@ _EXTRA: Final = "5, plus 1 for each platform above 4."
 
 def of_names(platforms: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
     """Return the endpoints over these platforms."""
-    known = foreseen((one for one in playing(platforms, "profile") if _takes_names(one, "profile")), _ALWAYS_NAMED)
+    known = with_missing((one for one in playing(platforms, "profile") if _takes_names(one, "profile")), _ALWAYS_NAMED)
     able = (one for one in playing(known, "profile_posts") if _takes_names(one, "profile_posts"))
-    vocal = foreseen(able, _TIMELINE_PLATFORMS)
-    return _creator_card(known), _handle_audit(known), _voice(vocal)
+    with_timeline = with_missing(able, _TIMELINE_PLATFORMS)
+    return _creator_card(known), _handle_audit(known), _voice(with_timeline)
 
 
 def _takes_names(platform: Platform, role: Role) -> bool:
@@ -90,14 +90,14 @@ def _handle_audit(known: Sequence[Platform]) -> Endpoint:
     )
 
 
-def _voice(vocal: Sequence[Platform]) -> Endpoint:
-    slugs = [one.slug for one in vocal]
+def _voice(with_timeline: Sequence[Platform]) -> Endpoint:
+    slugs = [one.slug for one in with_timeline]
     parts = ("posts_by_platform", "merged_timeline", "computed")
     return Endpoint(
         "voice",
         "Posts under one name on many platforms.",
         VOICE,
-        partial(read_voice, vocal),
+        partial(read_voice, with_timeline),
         (
             HANDLE,
             several("platforms", "Comma-separated slugs (default: all).", slugs),

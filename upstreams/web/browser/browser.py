@@ -62,7 +62,7 @@ class Browser:
         if address.path != self._checked:
             async with open_devtools(address) as devtools:
                 problem = await _problem_of(devtools)
-                await self.renderers.meet(devtools, address.port)
+                await self.renderers.detect_local(devtools, address.port)
             self._checked, self._problem = address.path, problem
             if problem:
                 self._warn(problem)

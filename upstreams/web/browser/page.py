@@ -20,7 +20,7 @@ SETTLE_S: Final = 10.0
 """The maximum seconds to wait until a page is idle. After that, the page is read in its current state."""
 QUIET_S: Final = 0.5
 """The number of seconds without loading after which a page counts as idle."""
-_LOOK_S: Final = 0.1
+_CHECK_EVERY_S: Final = 0.1
 LETTERS_MAX: Final = 10 * 1024 * 1024
 """The maximum number of characters of a page's HTML."""
 HEIGHT_MAX: Final = 10_000
@@ -141,7 +141,7 @@ class BrowserPage:
         with trio.move_on_after(within_s) as settling:
             quiet_since = trio.current_time()
             while trio.current_time() < quiet_since + QUIET_S:
-                await trio.sleep(_LOOK_S)
+                await trio.sleep(_CHECK_EVERY_S)
                 if self._is_loading or (self.resources is not None and self.resources.in_flight):
                     quiet_since = trio.current_time()
                 if self.is_crashed or (self.resources is not None and self.resources.refusal is not None):
@@ -211,7 +211,7 @@ class BrowserPage:
         expression = f"document.querySelector({orjson.dumps(selector).decode()}) !== null"
         while not await self._is_true(expression):
             self.check()
-            await trio.sleep(_LOOK_S)
+            await trio.sleep(_CHECK_EVERY_S)
 
     async def _is_true(self, expression: str) -> bool:
         try:

@@ -46,7 +46,7 @@ class LocalBrowser:
                         found[pid] = ProcessUsage(_cpu_s(pid), _memory_bytes(pid))
         return found
 
-    def hold_back(self, pid: int, niceness: int) -> None:
+    def lower_priority(self, pid: int, niceness: int) -> None:
         """Lower the priority of all threads of a renderer. Threads that they start later inherit it."""
         if self._has(pid):
             for thread in _names(_PROC / str(pid) / "task"):

@@ -17,7 +17,7 @@ from trio.to_thread import run_sync
 from upstreams.web.browser.devtools import CommandRefused, DevTools
 from upstreams.web.browser.processes import LocalBrowser, ProcessUsage, local_browser
 
-LOOK_S: Final = 0.25
+MEASURE_EVERY_S: Final = 0.25
 """The seconds between two measurements. In one second, a script can fill about one gigabyte."""
 USUAL_S: Final = 0.5
 """The CPU seconds after which the priority of a renderer is lowered. Many pages are idle by then."""
@@ -56,19 +56,19 @@ class Renderers:
         self.ended_total = 0
         """The number of renderers that were ended because of their memory."""
 
-    async def meet(self, devtools: DevTools, port: int) -> None:
+    async def detect_local(self, devtools: DevTools, port: int) -> None:
         """Determine whether a newly connected browser runs on this machine."""
         browsers = [one["id"] for one in await _processes(devtools) if one["type"] == "browser"]
         self.local = await run_sync(local_browser, browsers[0], port) if browsers else None
         self.usage, self._ended_at = {}, {}
 
-    async def look(self, devtools: DevTools) -> None:
+    async def measure(self, devtools: DevTools) -> None:
         """Measure all renderers and act on those that exceed a limit.
 
-        Skipped if the last measurement is recent (`LOOK_S`).
+        Skipped if the last measurement is recent (`MEASURE_EVERY_S`).
         """
         now = self._now()
-        if now < self._measured_at + LOOK_S:
+        if now < self._measured_at + MEASURE_EVERY_S:
             return
         self._measured_at = inf  # no other measurement starts until this one has ended
         try:
@@ -95,7 +95,7 @@ class Renderers:
             if (usage.memory_bytes or 0) > self.bounds.memory_bytes and local.end(pid):
                 ended.append(pid)
             elif (niceness := min(NICENESS_MAX, int(NICENESS_A_S * (usage.cpu_s - USUAL_S)))) > 0:
-                local.hold_back(pid, niceness)
+                local.lower_priority(pid, niceness)
         return found, ended
 
     def claim_end(self, pids: Collection[int]) -> bool:

@@ -18,7 +18,7 @@ import trio
 from upstreams.model.errors import PageTooCostly, UpstreamError, UpstreamFailed
 from upstreams.web.browser.address import BrowserLost
 from upstreams.web.browser.devtools import CommandRefused, DevTools
-from upstreams.web.browser.renderers import LOOK_S, Renderers
+from upstreams.web.browser.renderers import MEASURE_EVERY_S, Renderers
 from upstreams.web.browser.wanted import SOURCE
 
 BUSY_S: Final = 2.0
@@ -70,8 +70,8 @@ class PageWatch:
         """Watch the page until it must be ended. Then end it, and set `verdict`."""
         with suppress(BrowserLost):
             while self.verdict is None:
-                await trio.sleep(LOOK_S)
-                await self._renderers.look(self._page.devtools)
+                await trio.sleep(MEASURE_EVERY_S)
+                await self._renderers.measure(self._page.devtools)
                 self._measure()
                 self.verdict = self.judge()
             if not self._page.is_crashed:
