@@ -1,4 +1,4 @@
-"""Fixtures that several packages use, and how the suite is distributed among processes."""
+"""The fixtures of more than one package, and how the whole suite is shared out among processes."""
 
 import gc
 import inspect
@@ -25,31 +25,26 @@ from tests.servers.postgres import PostgresServer, open_postgres
 from tests.servers.redis import RedisServer, open_redis
 
 CROWDS = ("tests/crash/", "tests/hostile/neighbours/", "tests/many/", "tests/storm/")
-"""Folders whose tests start many processes and have time limits. They take longest, mostly because they wait."""
+"""Folders whose tests are many processes each, hold them to bounds of time and take longest, mostly by waiting."""
 MEASURING = (*CROWDS, "tests/bench/")
-"""Folders whose tests compare their times with those of other processes. They use the machine's own clock."""
+"""Folders whose tests compare times with those of other processes, by the machine's own clock."""
 PROCESSES = 5
-"""The number of test processes. Tests wait for more than half of their time, so three processes would leave one of two
-cores idle."""
+"""Tests wait for more than half of their time, so that three processes leave one of two cores idle."""
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 4 << 30
-"""The free memory that is required to keep files in memory. A whole run uses at most a tenth of it."""
+"""A whole run holds a tenth of it at a time."""
 
-# Hypothesis runs the same examples each time on every machine until the test changes, so a test that has passed passes
-# again. `pytest --hypothesis-profile search` searches for new examples. Neither profile has a deadline, because
-# machines may be slow.
+# Hypothesis plays the same examples each time and everywhere, until their test changes: what has passed passes again.
+# `pytest --hypothesis-profile search` looks for new ones. No machine is too slow for either.
 UNHURRIED = settings(deadline=None, database=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", UNHURRIED, derandomize=True)
 settings.register_profile("search", UNHURRIED, derandomize=False)
 settings.load_profile("same")
-HypothesisProvider._local_constants = Constants()  # otherwise examples depend on the loaded modules
+HypothesisProvider._local_constants = Constants()  # else examples hang on the constants of all modules loaded so far
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Restore the default signal handlers, because tests end programs with Ctrl-C and by closing a terminal.
-
-    Programs started by a process that ignores these signals would ignore them too.
-    """
+    """Tests end programs with Ctrl-C and by closing a terminal; one that ignores these would start such as do."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -61,10 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def share_out_no_waits() -> None:
-    """Avoid waits that prove nothing: for a disk, and for compiling the same module in each process.
+    """Keep from all processes of the run what proves nothing: waits for a disk, and compiling a module twice.
 
-    Test files are in memory if there is enough. No test turns off the machine, so it does not matter what reaches the
-    disk.
+    Files of tests are in memory, where there is room. No test cuts the machine's power, so none sees what a disk holds.
     """
     if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES:
         tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)
@@ -73,18 +67,15 @@ def share_out_no_waits() -> None:
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
-    """Disable the garbage collector until tests are collected.
-
-    Everything loaded by then stays, and scanning it takes long.
-    """
+    """All that is loaded until the tests are collected stays, and to walk over it again and again takes long."""
     gc.disable()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Exclude everything loaded so far, such as the thousands of tests, from garbage collection.
+    """Garbage is looked for among what the tests make, and not among the thousands of tests themselves.
 
-    Collections are also made less frequent, because with Python's default thresholds they took a tenth of the CPU time.
+    As often as Python does by itself, a tenth of all CPU went into it.
     """
     gc.collect()
     gc.freeze()
@@ -93,17 +84,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return the number of test processes. If only some tests are selected, it is one, which is easier to debug."""
+    """How many processes run the tests: one, where only some were asked for, which is easier to look into."""
     return PROCESSES if config.args == config.getini("testpaths") else 0
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark, deselect and sort the tests.
+    """The crowds come first where processes share the work; else last, when whatever is quicker to fail has failed.
 
-    The tests in `CROWDS` come first if processes share the work. Otherwise, they come last, so that faster tests fail
-    first. Tests of SQLite itself are deselected on another engine. A test runs on the patient clock unless it measures
-    time or names another clock. Tests in the folders and modules of `tests/gate/critical.py` are marked as critical.
+    Tests of SQLite itself are deselected on another engine. A test runs on the patient clock unless it measures time or
+    names another clock. Tests in the folders and modules of `tests/gate/critical.py` are marked as critical.
     """
     for item in items:
         is_async = inspect.iscoroutinefunction(getattr(item, "obj", None))
@@ -119,41 +109,41 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class Shares(LoadFileScheduling):
-    """Runs each file in one process, and all tests in `CROWDS` in one process, so that these never run concurrently."""
+    """A file is run by one process, and all crowds by one, so that no two of them ever meet on the machine."""
 
     def _split_scope(self, nodeid: str) -> str:
         return "crowds" if nodeid.startswith(CROWDS) else str(super()._split_scope(nodeid))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Shares:
-    """Return the scheduler that distributes the tests."""
+    """Return the scheduler that shares the tests out."""
     return Shares(config, log)
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """One PostgreSQL server for the whole session. Each test uses a fresh database on it."""
+    """One server for the whole session; each test takes a fresh database of it."""
     with open_postgres() as server:
         yield server
 
 
 @pytest.fixture(scope="session", autouse=True)
 def stores() -> Iterator[Stores | None]:
-    """The server for the stores of all tests, if `SLUICE_TEST_STORE` selects one."""
+    """The server of all stores, where `SLUICE_TEST_STORE` asks for one."""
     with open_stores() as opened:
         yield opened
 
 
 @pytest.fixture(autouse=True)
 def stores_dropped(stores: Stores | None) -> Iterator[None]:
-    """Drop everything that a test has stored on that server."""
+    """Drop all that a test has stored on that server."""
     with stores.dropping() if stores is not None else nullcontext():
         yield
 
 
 @pytest.fixture(params=["sqlite", "postgres"] if engine() == "sqlite" else ["postgres"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The address of an empty store. A test runs once for each engine."""
+    """The address of an empty store, on each engine in turn."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"
     server: PostgresServer = request.getfixturevalue("postgres")
@@ -162,14 +152,14 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    """One Redis server for the whole session. Tests use it through `empty_redis`."""
+    """One server for the whole session; a test takes it as `empty_redis`."""
     with open_redis(tmp_path_factory.mktemp("redis"), options=("--enable-debug-command", "local")) as server:
         yield server
 
 
 @pytest.fixture
 def empty_redis(redis_server: RedisServer) -> RedisServer:
-    """A running Redis server without keys or scripts, regardless of what the previous test did."""
+    """A running server without any key or script, whatever the test before has done to it."""
     redis_server.empty()
     return redis_server
 
